@@ -20,7 +20,7 @@ from tests.support.servers.services import need
 from tests.support.stores.passages import standard_library_passages
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-PASSAGES = standard_library_passages(120)
+PASSAGES = standard_library_passages(40)
 ODD_TEXTS = (
     "",
     " \n\t",
@@ -75,7 +75,7 @@ class EmbedderContract:
         self, embedder: TextEmbedder, vectors: Matrix
     ) -> None:
         assert (
-            np.abs(embedder.embed_passages(PASSAGES[:32]) - embedder.embed_passages(PASSAGES[:32])).max() == 0
+            np.abs(embedder.embed_passages(PASSAGES[:8]) - embedder.embed_passages(PASSAGES[:8])).max() == 0
         )
 
     def test_odd_texts_have_vectors_too(self, embedder: TextEmbedder) -> None:
@@ -103,8 +103,8 @@ class EmbedderContract:
 
     def test_progress_adds_up_to_the_number_of_texts(self, embedder: TextEmbedder) -> None:
         seen: list[int] = []
-        embedder.embed_passages(PASSAGES[:50], progress=seen.append)
-        assert sum(seen) == 50
+        embedder.embed_passages(PASSAGES, progress=seen.append)
+        assert sum(seen) == 40
         assert len(seen) > 1
 
     def test_a_question_is_nearest_to_the_passage_that_answers_it(self, embedder: TextEmbedder) -> None:

@@ -84,7 +84,7 @@ class SchemaContract:
             BRING_UP[what](url)
 
         with ThreadPoolExecutor(len(BRING_UP)) as threads:
-            for number in range(10):
+            for number in range(3):
                 urls = {what: f"sqlite:///{tmp_path}/{number}-{what}.db" for what in BRING_UP}
                 list(threads.map(bring_up, urls.keys(), urls.values()))
                 engine = create_engine(urls[self.what])

@@ -71,6 +71,13 @@ class NamespacesContract(Searching):
         assert store.vectors("ns", ["b#0"]) == {}
         assert store.delete("ns", ["b"]) == 0
 
+    def test_a_generation_can_be_raised_and_never_falls(self, store: Store) -> None:
+        first = store.generation("ns")
+        store.raise_generation("ns", first + 40)
+        store.raise_generation("ns", first + 3)
+        assert store.generation("ns") == first + 40
+        assert store.upsert("ns", [document("a", "pear")]) == first + 41
+
     def test_a_dropped_namespace_is_gone_and_a_new_one_never_repeats_a_generation(self, store: Store) -> None:
         before = store.upsert("ns", [document("a", "old")])
         assert self.finds(store, ["a#0"], "old")

@@ -116,7 +116,7 @@ def test_a_lexical_index_deleted_under_workers_that_have_it_open_costs_nothing(
     expected = order_by(whole, ALL)
     shutil.rmtree(whole.home / "corpus" / "lexical")
 
-    found = seen(whole, timeout_s=10)
+    found = seen(whole, timeout_s=20)
 
     assert (found.status, found.missing) == ("complete", [])
     assert found.documents == order_by(whole, ALL) == expected
@@ -130,7 +130,7 @@ def test_a_lexical_index_damaged_under_the_workers_costs_the_branches_that_read_
     for file in segment_files(whole):
         damage(file)
 
-    found = seen(whole, timeout_s=10)
+    found = seen(whole, timeout_s=20)
 
     assert found.status == "degraded"
     assert found.missing == [("search.bm25", "bad_index"), ("search.hyde", "bad_index")]
@@ -146,7 +146,7 @@ def test_a_worker_that_starts_on_a_damaged_lexical_index_says_so(whole: RunningP
     whole.start("chorale.bm25")
     whole.wait_ready(["chorale.bm25"])
 
-    found = seen(whole, timeout_s=10)
+    found = seen(whole, timeout_s=20)
 
     assert found.status == "degraded"
     assert found.missing == [("search.bm25", "bad_index"), ("search.hyde", "bad_index")]
@@ -158,7 +158,7 @@ def test_a_corpus_deleted_under_workers_that_have_it_open_costs_nothing(whole: R
     for file in (whole.home / "corpus").glob("corpus.db*"):
         file.unlink()
 
-    found = seen(whole, timeout_s=10)
+    found = seen(whole, timeout_s=20)
 
     assert (found.status, found.missing) == ("complete", [])
     assert found.documents == expected
@@ -168,7 +168,7 @@ def test_a_corpus_deleted_under_workers_that_have_it_open_costs_nothing(whole: R
 def test_a_corpus_that_was_replaced_by_junk_is_named_by_every_branch(whole: RunningPipeline) -> None:
     replace(corpus_file(whole))
 
-    found = seen(whole, timeout_s=10)
+    found = seen(whole, timeout_s=20)
 
     assert (found.status, found.documents) == ("failed", [])
     assert found.missing == [(f"search.{branch}", "bad_index") for branch in ALL]
@@ -183,7 +183,7 @@ def test_a_corpus_damaged_in_place_gives_no_wrong_hits(
     expected = order_by(whole, ALL)
     damage(corpus_file(whole))
 
-    found = seen(whole, timeout_s=10)
+    found = seen(whole, timeout_s=20)
 
     assert {reason for _, reason in found.missing} <= {"bad_index"}
     assert (found.status == "complete") == (found.missing == [])
@@ -194,16 +194,16 @@ def test_workers_search_a_rebuilt_corpus_and_no_cached_answer_outlives_the_old_o
     whole: RunningPipeline,
 ) -> None:
     client = whole.client()
-    until(lambda: client.retrieve("ERR-4711", timeout_s=10).cached)
+    until(lambda: client.retrieve("ERR-4711", timeout_s=20).cached)
     shutil.rmtree(whole.home / "corpus")
 
     rebuild(whole, OTHERS)
 
     for _ in range(3):
-        answer = client.retrieve("ERR-4711", timeout_s=10)
+        answer = client.retrieve("ERR-4711", timeout_s=20)
         assert {named(hit.document_id) for hit in answer.hits} <= set(OTHERS)
     assert answer.status == "complete"
-    assert named(client.retrieve("tram", timeout_s=10).hits[0].document_id) == "tram"
+    assert named(client.retrieve("tram", timeout_s=20).hits[0].document_id) == "tram"
 
 
 def test_the_command_repairs_a_corpus_that_cannot_be_read(whole: RunningPipeline) -> None:
@@ -224,4 +224,4 @@ def test_the_command_repairs_a_corpus_that_cannot_be_read(whole: RunningPipeline
     (kept,) = set_aside(whole) - before
     assert kept.read_bytes() == JUNK
     until(lambda: is_whole(whole))
-    assert named(whole.client().retrieve("tram", timeout_s=10).hits[0].document_id) == "tram"
+    assert named(whole.client().retrieve("tram", timeout_s=20).hits[0].document_id) == "tram"

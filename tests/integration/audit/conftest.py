@@ -1,4 +1,4 @@
-"""A fresh audit database of each kind."""
+"""An audit database of each kind, without rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from audit.database import open_database
 from audit.schema import upgrade
+from models.audit_tables import AuditTable
 from tests.support.servers.databases import empty_database
 
 
@@ -20,15 +21,19 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def audit_url(empty_url: str) -> str:
-    """The address of a database with the newest schema and no row."""
-    upgrade(empty_url)
-    return empty_url
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def audit_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a database with the newest schema; `engine` removes the rows of earlier tests."""
+    with empty_database(request.param, tmp_path_factory.mktemp("audit")) as address:
+        upgrade(address)
+        yield address
 
 
 @pytest.fixture
 def engine(audit_url: str) -> Iterator[Engine]:
     opened = open_database(audit_url)
+    with opened.begin() as connection:
+        for table in reversed(AuditTable.metadata.sorted_tables):
+            connection.execute(table.delete())
     yield opened
     opened.dispose()

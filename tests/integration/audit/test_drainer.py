@@ -171,6 +171,7 @@ def test_the_drainer_works_with_any_kind_of_client(
     assert (count(engine), redis_client.xlen(UNREADABLE)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_client_with_a_short_timeout_causes_no_error(
     redis_client: redis.Redis, redis_server: RedisServer, engine: Engine
 ) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,10 @@ from tests.support.servers.chat_server import (
     says,
     sends,
 )
+from tests.support.waiting import until
 
 SECRET = "sk-very-secret"
-ROOM_S = 1.0
+ANSWER = "A passage that answers the question."
 NEVER = f"Mon, 01 Jan {10**20} 00:00:00 GMT"
 """A date that no clock reaches."""
 
@@ -68,16 +70,24 @@ def chat(server: ChatServer) -> Iterator[ChatModel]:
     model.close()
 
 
-def failure(chat: ChatModel, *, timeout_s: float = 5) -> StageFailure:
+def failure(chat: ChatModel, *, timeout_s: float = 20) -> StageFailure:
     (found,) = chat.complete(["?"], timeout_s=timeout_s)
     assert isinstance(found, StageFailure), found
     return found
 
 
+@contextmanager
+def opened(url: str, *, api_key: str | None = None, **options: Any) -> Iterator[ChatModel]:
+    settings: dict[str, Any] = {"model": "tiny", "temperature": 0, "max_tokens": 0, **options}
+    model = ChatModel(url=url, api_key=api_key, **settings)
+    yield model
+    model.close()
+
+
 def test_each_question_gets_as_many_documents_as_are_asked_for(server: ChatServer, chat: ChatModel) -> None:
     server.answer = lambda handler, body: says(f"about {body['messages'][0]['content']}")(handler, body)
     generator = OpenAiGenerator(chat, prompt="Q: {question}", documents=3)
-    assert generator.imagine(["tea", "a {question}"], timeout_s=5) == [
+    assert generator.imagine(["tea", "a {question}"], timeout_s=20) == [
         ("about Q: tea",) * 3,
         ("about Q: a {question}",) * 3,
     ]
@@ -85,79 +95,37 @@ def test_each_question_gets_as_many_documents_as_are_asked_for(server: ChatServe
 
 def test_the_request_contains_the_declared_options(server: ChatServer) -> None:
     server.forget()
-    chat = ChatModel(
-        url=server.url,
-        model="tiny",
-        api_key=SECRET,
-        temperature=0.5,
-        max_tokens=0,
-        fields={"temperature": 1, "reasoning_effort": "low"},
-    )
-    assert chat.complete(["?"], timeout_s=5) == ["A passage that answers the question."]
-    assert server.requests == [
-        {
-            "model": "tiny",
-            "messages": [{"role": "user", "content": "?"}],
-            "temperature": 1,
-            "reasoning_effort": "low",
-        }
-    ]
-    assert server.keys == [f"Bearer {SECRET}"]
-    chat.close()
+    fields = {"temperature": 1, "reasoning_effort": "low"}
+    with opened(f"{server.url}/?api-version=preview&tag=", temperature=0.5, fields=fields) as chat:
+        assert chat.complete(["?"], timeout_s=20) == [ANSWER]
+    message = {"role": "user", "content": "?"}
+    assert server.requests == [{"model": "tiny", "messages": [message], **fields}]
+    assert server.paths == ["/v1/chat/completions?api-version=preview&tag="]
 
 
-def test_a_model_without_a_key_takes_none_from_the_environment(
-    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("key", ["ours", None])
+def test_key_headers_and_address_are_ours_whatever_the_environment_says(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch, key: str | None
 ) -> None:
     server.forget()
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    chat = ChatModel(url=server.url, model="tiny", api_key=None, temperature=0, max_tokens=0)
-    chat.complete(["?"], timeout_s=5)
-    assert server.keys == [None]
-    chat.close()
-
-
-def test_the_headers_are_ours_whatever_the_environment_says(
-    server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.forget()
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENAI_ORG_ID", "org")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "project")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Other: {SECRET}\nAuthorization: other\nUser-Agent: other")
-    chat = ChatModel(url=server.url, model="tiny", api_key="ours", temperature=0, max_tokens=0)
-    chat.complete(["?"], timeout_s=5)
+    with opened(server.url, api_key=key) as chat:
+        assert chat.complete(["?"], timeout_s=20) == [ANSWER]
     (headers,) = server.headers
-    length = headers.pop("content-length")
-    assert int(length) > 0
+    assert int(headers.pop("content-length")) > 0
     assert headers == {
         "host": server.origin.removeprefix("http://"),
         "accept": "application/json",
         "accept-encoding": "identity",
         "content-type": "application/json",
         "user-agent": "chorale",
-        "authorization": "Bearer ours",
+        **({"authorization": "Bearer ours"} if key else {}),
         "x-stainless-raw-response": "stream",
     }
-    chat.close()
-
-
-def test_the_address_is_the_declared_one_whatever_the_environment_says(
-    server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.forget()
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
-    chat = ChatModel(url=server.url, model="tiny", api_key=None, temperature=0, max_tokens=0)
-    assert chat.complete(["?"], timeout_s=5) == ["A passage that answers the question."]
-    chat.close()
-
-
-def test_the_query_of_the_url_is_sent_with_each_request(server: ChatServer) -> None:
-    server.forget()
-    url = f"{server.url}/?api-version=preview&tag="
-    chat = ChatModel(url=url, model="tiny", api_key=None, temperature=0, max_tokens=0)
-    assert chat.complete(["?"], timeout_s=5) == ["A passage that answers the question."]
-    assert server.paths == ["/v1/chat/completions?api-version=preview&tag="]
-    chat.close()
 
 
 def test_the_environment_s_proxy_is_used(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,9 +133,8 @@ def test_the_environment_s_proxy_is_used(server: ChatServer, monkeypatch: pytest
     monkeypatch.setenv("HTTP_PROXY", server.url.removesuffix("/v1"))
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    chat = ChatModel(url="http://llm.example/v1", model="tiny", api_key=None, temperature=0, max_tokens=0)
-    chat.complete(["?"], timeout_s=5)
-    chat.close()
+    with opened("http://llm.example/v1") as chat:
+        chat.complete(["?"], timeout_s=20)
     assert [headers["host"] for headers in server.headers] == ["llm.example"]
 
 
@@ -216,10 +183,19 @@ def test_every_failure_has_its_reason_and_shows_no_key(
 def test_a_slow_endpoint_costs_no_more_than_the_limit(
     server: ChatServer, chat: ChatModel, answer: Answer
 ) -> None:
-    server.answer = answer
-    began_s = time.monotonic()
-    assert type(failure(chat, timeout_s=0.3)) is StoreTimeout
-    assert time.monotonic() - began_s < 0.3 + ROOM_S
+    ended = threading.Event()
+
+    def answer_and_note_the_end(handler: Handler, body: dict[str, Any]) -> None:
+        answer(handler, body)
+        ended.set()
+
+    server.answer = answer_and_note_the_end
+    # The last ones are never sent.
+    found = chat.complete(["?"] * (PARALLEL + 1), timeout_s=0.3)
+    assert not ended.is_set(), "the call waited for the endpoint"
+    for one in found:
+        assert isinstance(one, StoreTimeout)
+        assert one.detail.endswith("no answer within 0.30 s")
 
 
 def test_the_endpoint_s_message_about_a_wrong_request_is_shown_without_the_key(
@@ -262,27 +238,24 @@ def test_a_cut_message_contains_no_part_of_the_key(server: ChatServer, chat: Cha
     assert failure(chat).detail.endswith("HTTP 400: " + "x" * 190 + "***")
 
 
-@pytest.mark.parametrize("status", [401, 500])
 def test_an_endless_error_is_read_only_up_to_the_limit_of_an_answer(
-    server: ChatServer, chat: ChatModel, status: int
+    server: ChatServer, chat: ChatModel
 ) -> None:
     sent: list[int] = []
-    server.then = [pours(status, 200 * MAX_ANSWER_BYTES, sent)] * ATTEMPTS
-    assert failure(chat, timeout_s=20).detail.endswith(f"HTTP {status}")
+    server.then = [pours(500, 200 * MAX_ANSWER_BYTES, sent)] * ATTEMPTS
+    assert failure(chat, timeout_s=20).detail.endswith("HTTP 500")
     # The system buffers a few megabytes.
     assert max(sent) < 20 * MAX_ANSWER_BYTES
 
 
 def test_a_key_with_characters_invalid_in_a_header_is_not_shown(server: ChatServer) -> None:
-    chat = ChatModel(url=server.url, model="tiny", api_key=f"{SECRET}\n€", temperature=0, max_tokens=0)
-    assert SECRET not in failure(chat).detail
-    chat.close()
+    with opened(server.url, api_key=f"{SECRET}\n€") as chat:
+        assert SECRET not in failure(chat).detail
 
 
 def test_an_address_without_a_server_is_unavailable() -> None:
-    chat = ChatModel(url="http://127.0.0.1:9/v1", model="tiny", api_key=None, temperature=0, max_tokens=0)
-    assert type(failure(chat)) is StoreUnavailable
-    chat.close()
+    with opened("http://127.0.0.1:9/v1") as chat:
+        assert type(failure(chat)) is StoreUnavailable
 
 
 @pytest.mark.parametrize(
@@ -290,7 +263,7 @@ def test_an_address_without_a_server_is_unavailable() -> None:
 )
 def test_temporary_failures_are_retried(server: ChatServer, chat: ChatModel, first: Answer) -> None:
     server.then = [first]
-    assert chat.complete(["?"], timeout_s=5) == ["A passage that answers the question."]
+    assert chat.complete(["?"], timeout_s=20) == [ANSWER]
     assert len(server.requests) == 2
 
 
@@ -299,10 +272,8 @@ def test_a_retry_that_would_come_too_late_is_not_made(
     server: ChatServer, chat: ChatModel, answer: Answer
 ) -> None:
     server.answer = answer
-    began_s = time.monotonic()
-    failure(chat)
+    failure(chat, timeout_s=5)
     assert len(server.requests) == 1
-    assert time.monotonic() - began_s < ROOM_S
 
 
 @pytest.mark.parametrize(
@@ -318,7 +289,7 @@ def test_documents_that_came_are_used_and_the_failure_of_the_others_is_reported(
     server.then = [answer]
     (found,) = OpenAiGenerator(chat, prompt="{question}", documents=3).imagine(["?"], timeout_s=1)
     assert isinstance(found, SomeTexts)
-    assert found.texts == ("A passage that answers the question.",) * 2
+    assert found.texts == (ANSWER,) * 2
     assert type(found.failure) is kind
     where = server.origin.removeprefix("http://")
     assert found.failure.detail == f"2 of 3 documents: tiny at {where}: {says_why}"
@@ -358,15 +329,6 @@ def test_the_number_of_prompts_in_flight_is_limited(server: ChatServer, chat: Ch
     assert most == PARALLEL
 
 
-@pytest.mark.parametrize("answer", [after(3, says("too late")), drips, drips_headers])
-def test_a_timeout_names_the_limit(server: ChatServer, chat: ChatModel, answer: Answer) -> None:
-    server.answer = answer
-    # The last ones are never sent.
-    for found in chat.complete(["?"] * (PARALLEL + 1), timeout_s=0.5):
-        assert isinstance(found, StoreTimeout)
-        assert found.detail.endswith("no answer within 0.50 s")
-
-
 def test_a_body_that_stalls_is_a_timeout_although_the_caller_wakes_late(
     server: ChatServer, chat: ChatModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,18 +347,13 @@ def test_prompts_are_answered_after_others_hung(server: ChatServer, chat: ChatMo
     server.answer = drips_headers
     chat.complete(["?"] * PARALLEL, timeout_s=0.3)
     server.answer = says("well again")
-    began_s = time.monotonic()
-    assert chat.complete(["?"], timeout_s=5) == ["well again"]
-    assert time.monotonic() - began_s < ROOM_S
+    assert chat.complete(["?"], timeout_s=20) == ["well again"]
 
 
 def test_a_call_that_hangs_is_ended(server: ChatServer, chat: ChatModel) -> None:
     server.answer = functools.partial(drips_headers, seconds=30)
     chat.complete(["?"] * 4, timeout_s=0.3)
-    until_s = time.monotonic() + 5
-    while any(thread.name.startswith("chat") for thread in threading.enumerate()):
-        assert time.monotonic() < until_s, "threads still read"
-        time.sleep(0.05)
+    until(lambda: not any(thread.name.startswith("chat") for thread in threading.enumerate()))
 
 
 ENDS_WHEN_IT_IS_TOLD = """
@@ -415,12 +372,9 @@ def test_a_call_that_hangs_does_not_keep_the_process_alive(server: ChatServer) -
     asks = [sys.executable, "-c", ENDS_WHEN_IT_IS_TOLD, server.url]
     with subprocess.Popen(asks, cwd=Path(__file__).parents[3], stderr=subprocess.PIPE, text=True) as process:
         try:
-            until_s = time.monotonic() + 20
-            while not server.requests:
-                assert time.monotonic() < until_s, "it asked nothing"
-                time.sleep(0.05)
+            until(lambda: server.requests)
             process.terminate()
-            assert process.communicate(timeout=5)[1].strip() == "ended"
+            assert process.communicate(timeout=20)[1].strip() == "ended"
         finally:
             process.kill()
 
@@ -429,7 +383,7 @@ def test_a_text_of_100_000_characters_is_cut_to_the_limit_of_a_document(
     server: ChatServer, chat: ChatModel
 ) -> None:
     server.answer = says("x" * 100_000)
-    assert chat.complete(["?"], timeout_s=5) == ["x" * MAX_TEXT_CHARS]
+    assert chat.complete(["?"], timeout_s=20) == ["x" * MAX_TEXT_CHARS]
 
 
 @pytest.mark.parametrize(
@@ -444,7 +398,7 @@ def test_a_models_thoughts_are_removed_from_its_text(
     server: ChatServer, chat: ChatModel, written: str
 ) -> None:
     server.answer = says(written)
-    assert chat.complete(["?"], timeout_s=5) == ["A passage."]
+    assert chat.complete(["?"], timeout_s=20) == ["A passage."]
 
 
 @pytest.mark.parametrize(
@@ -470,7 +424,7 @@ def test_an_answer_of_only_thoughts_is_invalid_and_the_error_says_what_to_do(
     found = failure(chat)
     assert type(found) is InvalidAnswer
     assert found.detail.endswith(f": {says_what}")
-    (expansion,) = OpenAiExpander(chat, kinds=("keyword",)).expand(["tea"], timeout_s=5)
+    (expansion,) = OpenAiExpander(chat, kinds=("keyword",)).expand(["tea"], timeout_s=20)
     assert repr(expansion) == repr(found)
 
 
@@ -507,7 +461,7 @@ def test_a_model_that_declines_the_question_says_why(
 def test_an_expansion_has_one_text_for_each_kind(server: ChatServer, chat: ChatModel, written: str) -> None:
     server.answer = says(written)
     expander = OpenAiExpander(chat, kinds=("keyword", "entity"))
-    assert expander.expand(["what is tea"], timeout_s=5) == [("tea leaves", "")]
+    assert expander.expand(["what is tea"], timeout_s=20) == [("tea leaves", "")]
 
 
 @pytest.mark.parametrize("written", ["tea", "} {", "{tea}", '{"semantic": "tea"}', '{"keyword": 7}'])
@@ -515,5 +469,5 @@ def test_an_expansion_that_cannot_be_read_is_invalid(
     server: ChatServer, chat: ChatModel, written: str
 ) -> None:
     server.answer = says(written)
-    (found,) = OpenAiExpander(chat, kinds=("keyword", "entity")).expand(["tea"], timeout_s=5)
+    (found,) = OpenAiExpander(chat, kinds=("keyword", "entity")).expand(["tea"], timeout_s=20)
     assert isinstance(found, InvalidAnswer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -228,11 +227,6 @@ def test_hits_are_in_the_endpoints_order_with_the_declared_fields(opens: Opens) 
     assert ranking.warnings == ()
 
 
-def test_texts_of_a_ranking_survive_serialisation(opens: Opens) -> None:
-    ranking = found(opens())
-    assert Ranking.from_wire(ranking.to_wire()) == ranking
-
-
 def test_a_prefix_turns_ids_into_those_of_indexed_documents(opens: Opens) -> None:
     assert ids(found(opens(id_prefix=""))) == ["7", "keys"]
     assert ids(found(opens(id_prefix="handbook/"))) == ["handbook/7", "handbook/keys"]
@@ -349,9 +343,9 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
     ),
     "another protocol": (writes(b"SSH-2.0-OpenSSH_9\r\n"), InvalidAnswer, "not complete HTTP: BadStatusLine"),
     "hung up": (hangs_up, StoreUnavailable, "closed the connection"),
-    "silence": (sleeps(5), StoreTimeout, "did not answer within 0.3 s"),
-    "headers that never end": (drips(30, 0.05, headers=True), StoreTimeout, "did not answer"),
-    "a body that never ends": (drips(30, 0.05, headers=False), StoreTimeout, "did not answer"),
+    "silence": (sleeps(20), StoreTimeout, "did not answer within 0.3 s"),
+    "headers that never end": (drips(400, 0.05, headers=True), StoreTimeout, "did not answer"),
+    "a body that never ends": (drips(60, 0.05, headers=False), StoreTimeout, "did not answer"),
 }
 
 
@@ -359,21 +353,26 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
 def test_a_failure_is_one_sentence_and_comes_in_time(
     server: SearchServer, opens: Opens, answer: Answer, failure: type[StageFailure], words: str
 ) -> None:
-    server.answer = answer
+    ended = threading.Event()
+
+    def answer_and_note_the_end(handler: Any) -> None:
+        answer(handler)
+        ended.set()
+
+    server.answer = answer_and_note_the_end
     source = opens(
         max_bytes=50_000, api_key_env="WIKI_KEY", key=SECRET, params={"q": "{question}", "k": "{key}"}
     )
-    timeout_s = 0.3 if failure is StoreTimeout else 20.0
-    started_s = time.monotonic()
+    never_ends = words.startswith("did not answer")
     with pytest.raises(failure) as raised:
-        found(source, timeout_s=timeout_s)
-    assert time.monotonic() - started_s < timeout_s + 1
+        found(source, timeout_s=0.3 if never_ends else 20.0)
+    assert not (never_ends and ended.is_set()), "the search waited for the endpoint"
     assert words in str(raised.value)
     assert server.url in str(raised.value), "which one"
     assert SECRET not in f"{raised.value!r}{raised.value.__cause__!r}{raised.value.__context__!r}"
     source.close()
     # The failure, and with it what was read of the answer, is still referenced here.
-    until(lambda: not connections_to(urlsplit(server.url).port), 10)
+    until(lambda: not connections_to(urlsplit(server.url).port))
 
 
 def test_after_a_failure_the_next_question_is_answered(server: SearchServer, opens: Opens) -> None:
@@ -382,18 +381,22 @@ def test_after_a_failure_the_next_question_is_answered(server: SearchServer, ope
     with pytest.raises(StoreTimeout):
         found(source, timeout_s=0.2)
     server.answer = says({"items": PAGES})
-    assert ids(found(source, timeout_s=4)) == ["wiki/7", "wiki/keys"], "its only thread is free again"
+    assert ids(found(source, timeout_s=20)) == ["wiki/7", "wiki/keys"], "its only thread is free again"
 
 
 def test_one_failing_question_fails_the_branch_at_once(server: SearchServer, opens: Opens) -> None:
+    failed = threading.Event()
+
     def answer(handler: Any) -> None:
-        (sends(401) if "bad" in handler.path else sleeps(15))(handler)
+        if "bad" in handler.path:
+            sends(401)(handler)
+        else:
+            failed.wait(60)
 
     server.answer = answer
-    started_s = time.monotonic()
     with pytest.raises(Unauthorised):
-        opens().search_text("ns", ["good", "bad"], Search(depth=5, timeout_s=10))
-    assert time.monotonic() - started_s < 8
+        opens().search_text("ns", ["good", "bad"], Search(depth=5, timeout_s=50))
+    failed.set()
 
 
 def test_the_endpoints_own_timeout_may_be_shorter_than_the_requests(
@@ -433,3 +436,8 @@ def test_a_missing_or_invalid_key_is_named_by_its_variable(opens: Opens, key: st
 def test_certificates_that_cannot_be_read_are_named(opens: Opens) -> None:
     with pytest.raises(NotConfigured, match=r"nowhere\.pem cannot be read: No such file"):
         found(opens(url="https://127.0.0.1:1/", ca_file="/nowhere.pem"))
+
+
+def test_texts_of_a_ranking_survive_serialisation(opens: Opens) -> None:
+    ranking = found(opens())
+    assert Ranking.from_wire(ranking.to_wire()) == ranking

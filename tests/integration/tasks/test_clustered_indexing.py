@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chorale_client.errors import InvalidRequest, UnknownRequest
 
 from ingest.raw_documents import RawDocument
 from search.protocol import Search
@@ -101,19 +100,6 @@ def test_the_command_reads_files_and_the_workers_have_the_model(
     assert shown(running, "read", source="files") == [["files/coffee.txt"]] * 2
 
 
-@pytest.mark.parametrize("name", ["texts", "vectors"])
-def test_a_server_that_lost_the_namespace_is_given_everything_with_the_next_message(
-    running: RunningPipeline, name: str
-) -> None:
-    client = running.client()
-    client.wait_visible(client.upsert(f"lost-{name}", WIKI[:2]), wait_s=60)
-    running.resources.store(name).drop(f"lost-{name}")  # type: ignore[attr-defined]
-    later = {"id": "wiki/late", "title": "Late", "text": "Who comes late misses the tea."}
-    done = client.wait_visible(client.upsert(f"lost-{name}", [later]), wait_s=60)
-    assert (done.added, done.is_whole) == (1, True)
-    assert shown(running, f"lost-{name}") == [["wiki/late", "wiki/rent", "wiki/tea"]] * 2
-
-
 def test_a_rebuild_brings_the_new_documents_into_both_stores_and_every_search_finds_those_that_stay(
     running: RunningPipeline,
 ) -> None:
@@ -160,15 +146,3 @@ def test_a_rebuild_brings_the_new_documents_into_both_stores_and_every_search_fi
     stores = resources.clustered.stores.values()
     assert {store.generation("anew") for store in stores} == {report.generation}
     assert resources.generations.in_redis("anew") == report.generation > 1
-
-
-def test_invalid_writes_are_refused_with_the_reason(running: RunningPipeline) -> None:
-    client = running.client()
-    with pytest.raises(InvalidRequest):
-        client.upsert("No Name", WIKI)
-    with pytest.raises(InvalidRequest, match="JSON"):
-        client.upsert("wiki", [{"id": object()}])
-    with pytest.raises(UnknownRequest):
-        client.wait_visible(f"wiki.{'0' * 32}", wait_s=0)
-    told = client.wait_visible(client.delete("nowhere", ["a"]), wait_s=60)
-    assert "nowhere" in (told.error or "")

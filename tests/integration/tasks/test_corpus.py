@@ -12,7 +12,14 @@ from config.settings import Settings
 from ingest.raw_documents import RawDocument
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
+
+
+def resources_of(home: Path, redis_url: str) -> Resources:
+    resources = Resources(Settings(home=home), load_pipeline(), redis_url)
+    resources.__dict__["indexing_embedder"] = HashingEmbedder()
+    return resources
 
 
 def a_document(number: int) -> RawDocument:
@@ -24,7 +31,7 @@ def a_document(number: int) -> RawDocument:
 def test_the_generation_is_announced_and_never_goes_back(
     redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+    resources = resources_of(tmp_path, redis_server.url)
     for generation in (1, 2):
         report = index_corpus(
             resources, SourceDocuments([a_document(generation)], "kitchen"), namespace="kitchen"
@@ -39,7 +46,7 @@ def test_the_generation_is_announced_and_never_goes_back(
 
 
 def test_without_a_redis_the_batch_is_committed_all_the_same(tmp_path: Path) -> None:
-    resources = Resources(Settings(home=tmp_path), load_pipeline(), f"unix://{tmp_path}/no.sock")
+    resources = resources_of(tmp_path, f"unix://{tmp_path}/no.sock")
     assert (
         index_corpus(resources, SourceDocuments([a_document(1)], "kitchen"), namespace="kitchen").added == 1
     )

@@ -58,9 +58,3 @@ def test_a_cached_answer_gives_way_to_what_was_written(running: RunningPipeline)
     assert not second.cached
     assert "zeppelin" not in {hit.document_id for hit in first.hits}
     assert second.hits[0].document_id == "zeppelin"
-
-
-def test_an_unknown_namespace_is_named_by_every_branch(running: RunningPipeline) -> None:
-    answer = running.client().retrieve("Who pays?", namespace="nowhere", timeout_s=20)
-    reasons = {(one.where, one.reason) for one in answer.degraded if one.where.startswith("search.")}
-    assert reasons == {(f"search.{kind}", "bad_index") for kind in KINDS}

@@ -15,11 +15,9 @@ import pytest
 import redis
 from celery import Celery
 from chorale_client import Chorale
-from chorale_client.errors import NoRoom, NotEnded, ServiceUnavailable, UnknownRequest
-from chorale_client.handed_in import KEPT_S, NOT_DONE_FOR_S, next_stamp, stamp_of_message
-from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
-from chorale_client.limits import MAX_DOCUMENT_BYTES
-from chorale_client.publisher import Publisher
+from chorale_client.errors import NotEnded, UnknownRequest
+from chorale_client.handed_in import KEPT_S, next_stamp
+from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
 
 import tasks.indexing.handed_in_documents
 import tasks.indexing.index_tasks
@@ -31,8 +29,8 @@ from config.settings import Settings
 from models.errors import BadIndex, ModelMissing, StoreUnavailable
 from search.embedded.store import EmbeddedStore
 from tasks.indexing.embedding_ahead import EmbeddedAhead
-from tasks.indexing.write_order import TOLD_FOR_S, WriteOrder
 from tasks.registration import make_app
+from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
 
 QUEUE = "chorale.index"
@@ -47,6 +45,7 @@ def app(
     monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
     monkeypatch.setattr(tasks.indexing.index_tasks, "PAUSE_S", 0.0)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+    resources.__dict__["indexing_embedder"] = HashingEmbedder()
     resources.__dict__["_stores"]["local"] = EmbeddedStore(tmp_path / "corpus", writer_wait_s=0.1)
     return make_app(resources)
 
@@ -142,11 +141,8 @@ def test_a_message_with_a_temporary_failure_is_retried_for_a_day_and_then_given_
         work(app)
         assert not is_told(app, ticket)
         seconds, microseconds = app.resources.redis.time()
-        old = {
-            "namespace": "docs",
-            "documents": [TEA],
-            "handed_in": (seconds - KEPT_S - 60) * 1_000_000 + microseconds,
-        }
+        stamp = (seconds - KEPT_S - 60) * 1_000_000 + microseconds
+        old = {"namespace": "docs", "documents": [TEA], "handed_in": stamp}
         app.send_task("chorale.index", kwargs=old, queue=QUEUE, task_id="old")
         work(app)
         assert str(failure) in (client.wait_visible("old").error or "")
@@ -311,33 +307,6 @@ def test_messages_without_a_stamp_are_processed_in_the_order_in_which_they_arriv
     assert shown(app) == set()
 
 
-def test_stamps_keep_rising_when_the_clock_is_set_back(redis_client: redis.Redis) -> None:
-    first = next_stamp(redis_client)
-    ahead = first + 3_600_000_000
-    redis_client.set(HANDED_IN, ahead)
-    assert [next_stamp(redis_client) for _ in range(3)] == [ahead + 1, ahead + 2, ahead + 3]
-
-
-def kept(client: redis.Redis) -> list[bytes]:
-    return cast("list[bytes]", client.zrange(WRITTEN + "docs", 0, -1))
-
-
-def test_written_ids_are_remembered_only_while_an_older_message_is_unfinished(
-    redis_client: redis.Redis,
-) -> None:
-    older, later = (stamp_of_message(redis_client, "docs", ticket) for ticket in ("older", "later"))
-    WriteOrder(redis_client, "docs", later).keep(["tea"])
-    assert kept(redis_client) == [b"tea"]
-    assert 0 < redis_client.ttl(WRITTEN + "docs") <= NOT_DONE_FOR_S
-    assert WriteOrder(redis_client, "docs", older).overtaken(["tea", "never"]) == {"tea"}
-
-    WriteOrder(redis_client, "docs", older).keep(["rent"])
-    assert kept(redis_client) == [b"tea"]
-    redis_client.zrem(NOT_DONE + "docs", "older")
-    WriteOrder(redis_client, "docs", later).keep(["milk"])
-    assert kept(redis_client) == []
-
-
 def test_messages_processed_in_order_leave_no_ordering_keys_in_redis(app: Celery, client: Chorale) -> None:
     client.upsert("docs", [TEA])
     client.upsert("docs", [RENT])
@@ -347,37 +316,6 @@ def test_messages_processed_in_order_leave_no_ordering_keys_in_redis(app: Celery
     assert not app.resources.redis.exists(NOT_DONE + "docs", WRITTEN + "docs")
 
 
-def test_written_ids_are_remembered_for_thirty_days_because_of_a_lost_message(
-    redis_client: redis.Redis,
-) -> None:
-    now, month = next_stamp(redis_client), NOT_DONE_FOR_S * 1_000_000
-    redis_client.zadd(NOT_DONE + "docs", {"lost": now - month + 1_000_000})
-    WriteOrder(redis_client, "docs", now).keep(["tea"])
-    assert kept(redis_client) == [b"tea"]
-
-    redis_client.zadd(NOT_DONE + "docs", {"lost": now - month - 1})
-    WriteOrder(redis_client, "docs", now).keep(["rent"])
-    assert kept(redis_client) == []
-
-
-def test_a_message_counts_as_done_when_its_outcome_is_stored_or_may_have_expired(
-    redis_client: redis.Redis,
-) -> None:
-    now, second = stamp_of_message(redis_client, "docs", "here"), 1_000_000
-
-    def is_done(stamp: int, ticket: str | None) -> bool:
-        return WriteOrder(redis_client, "docs", stamp, ticket=ticket).is_done()
-
-    assert not is_done(now, "here")
-    assert not is_done(now, None)
-    assert not is_done(now, "gone"), "Redis was emptied"
-    assert is_done(now - (TOLD_FOR_S + 60) * second, "gone")
-    assert not is_done(now - (NOT_DONE_FOR_S + 60) * second, "gone"), "given up"
-    redis_client.set(INDEXED + "told", json.dumps({"handed_in": now}))
-    assert is_done(now, "told")
-    assert not is_done(now - 1, "told"), "of the same id, used before"
-
-
 def test_a_message_in_progress_is_written_although_redis_is_emptied_meanwhile(
     app: Celery, client: Chorale, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,13 +323,6 @@ def test_a_message_in_progress_is_written_although_redis_is_emptied_meanwhile(
     client.upsert("docs", [TEA])
     work(app)
     assert shown(app) == {"tea"}
-
-
-def test_messages_that_wait_for_workers_keep_their_order_for_weeks(
-    client: Chorale, redis_client: redis.Redis
-) -> None:
-    client.upsert("docs", [TEA])
-    assert redis_client.ttl(NOT_DONE + "docs") > 4 * 7 * 86_400
 
 
 def test_wait_visible_says_why_a_ticket_is_unfinished_and_when_a_ticket_is_unknown(
@@ -420,42 +351,6 @@ def test_wait_visible_says_why_a_ticket_is_unfinished_and_when_a_ticket_is_unkno
             client.wait_visible(of_others, wait_s=0)
 
 
-def test_a_message_that_may_not_have_been_sent_counts_as_unfinished_for_one_day(
-    client: Chorale, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def is_away(*_: object) -> None:
-        raise ConnectionResetError
-
-    monkeypatch.setattr(Publisher, "hand_in", is_away)
-    with pytest.raises(ServiceUnavailable):
-        client.upsert("docs", [TEA])
-    (ticket,) = cast("list[bytes]", redis_client.zrange(NOT_DONE + "docs", 0, -1))
-    stamp = cast("float", redis_client.zscore(NOT_DONE + "docs", ticket))
-    given_up_in_us = stamp + NOT_DONE_FOR_S * 1_000_000 - next_stamp(redis_client)
-    assert 0 < given_up_in_us <= KEPT_S * 1_000_000
-
-
-def test_documents_are_refused_before_they_fill_the_redis_of_the_requests() -> None:
-    with RedisServer(maxmemory="8mb") as server:
-        client, redis_client = Chorale(server.url), server.client()
-
-        def hand_in_all() -> None:
-            for number in range(100):
-                client.upsert("docs", [TEA | {"text": f"{number:06}" * 20_000}])
-
-        with pytest.raises(NoRoom, match=r"^Redis has no room for these documents: ") as refused:
-            hand_in_all()
-        waiting = redis_client.llen(QUEUE)
-        assert 10 < waiting == refused.value.waiting < 40
-        assert f"and {waiting} messages wait for the index workers" in str(refused.value)
-        assert redis_client.info("memory")["used_memory"] < 0.75 * 8 * 1024 * 1024
-        with pytest.raises(NoRoom):
-            client.upsert("docs", [TEA | {"text": "x" * 3_000_000}])
-        assert redis_client.zcard(NOT_DONE + "docs") == waiting, "what was not taken is not waited for"
-        redis_client.delete(QUEUE)
-        assert client.upsert("docs", [TEA])
-
-
 def test_a_document_is_deleted_by_the_id_that_it_was_sent_with(app: Celery, client: Chorale) -> None:
     ids = [unicodedata.normalize("NFD", "Café menu"), " padded ", 7]
     documents = [{"id": one, "text": "coffee"} for one in ids]
@@ -469,31 +364,3 @@ def test_a_document_is_deleted_by_the_id_that_it_was_sent_with(app: Celery, clie
 
     assert shown(app) == {"tea"}
     assert client.wait_visible(deleted).deleted == 3
-
-
-@pytest.mark.slow
-def test_an_invalid_id_is_skipped_and_the_other_documents_are_deleted(app: Celery, client: Chorale) -> None:
-    client.upsert("docs", [TEA, RENT])
-    deleted = client.wait_visible(_done(app, client.delete("docs", ["tea", "", "i" * 481])))
-    assert (deleted.deleted, deleted.error, shown(app)) == (1, None, {"rent"})
-    assert deleted.skipped[0] == "id 2: the id is empty"
-    assert "at most 480 are allowed" in deleted.skipped[1]
-
-
-@pytest.mark.slow
-def test_the_last_of_two_documents_with_one_id_in_a_message_is_kept(app: Celery, client: Chorale) -> None:
-    documents = [TEA, RENT, TEA | {"text": "Black tea is brewed at a hundred degrees."}]
-    indexed = client.wait_visible(_done(app, client.upsert("docs", documents)))
-    (found,) = app.resources.writing_store.texts("docs", ["tea#0"]).values()
-    assert "Black tea" in found.text
-    assert (indexed.added, indexed.skipped) == (2, ["document 1: document 3 has the same id and replaces it"])
-
-
-def test_only_the_document_that_is_too_large_is_skipped(app: Celery, client: Chorale) -> None:
-    """As a program without our client sends it."""
-    large = {"id": "book", "text": "x" * MAX_DOCUMENT_BYTES}
-    kwargs = {"namespace": "docs", "documents": [TEA, large, RENT]}
-    app.send_task("chorale.index", kwargs=kwargs, queue=QUEUE, task_id="large")
-    indexed = client.wait_visible(_done(app, "large"))
-    assert (indexed.added, shown(app)) == (2, {"tea", "rent"})
-    assert [one.split(":")[0] for one in indexed.skipped] == ["document 2"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -120,10 +119,8 @@ def test_upsert_raises_in_time_when_the_network_to_the_broker_falls_silent(
     client = Chorale(redis_server.url, broker_url=at(url, port=proxy.port))
     client.upsert("docs", [TEA])
     proxy.stalls_at = b"yardstick"
-    begun_s = time.monotonic()
     with pytest.raises(ServiceUnavailable, match="the broker has not taken the documents: timed out"):
         client.upsert("docs", [{"id": "inches", "text": "A yardstick has 36 inches."}])
-    assert time.monotonic() - begun_s < ANSWERS_WITHIN_S + 2
     lost_on_the_way(proxy)
     assert waiting(broker) == 1
 

@@ -20,7 +20,7 @@ QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"
 
 
 def ask(running: RunningPipeline) -> Answer:
-    return running.client().retrieve("Who pays for repairs?", include=["texts"], cache="bypass", timeout_s=10)
+    return running.client().retrieve("Who pays for repairs?", include=["texts"], cache="bypass", timeout_s=20)
 
 
 def missing(answer: Answer) -> set[tuple[str, str]]:

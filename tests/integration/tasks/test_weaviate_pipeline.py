@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from assembly.pipeline import load_pipeline
-from models.errors import NotConfigured, WrongDeclaration
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.kinds.weaviate import open_weaviate
 from tests.support.pipelines.pipeline import CORPUS, PYTHONPATH, ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.weaviate_server import activity, own_collection
@@ -112,22 +109,3 @@ def test_a_namespace_that_was_deactivated_stays_closed_until_the_next_request(
     assert activity(endpoint_of(running)) == {"default": "COLD"}
     answer = running.client().retrieve("Who pays for repairs?", cache="bypass", timeout_s=20)
     assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
-
-
-def test_an_unknown_namespace_is_named_by_every_branch(running: RunningPipeline) -> None:
-    answer = running.client().retrieve("Who pays?", namespace="nowhere", timeout_s=20)
-    reasons = {(one.where, one.reason) for one in answer.degraded if one.where.startswith("search.")}
-    assert reasons == {(f"search.{kind}", "bad_index") for kind in KINDS}
-
-
-def test_a_wrong_option_is_named_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(WrongDeclaration, match=r"efConstruction.*ef_construction"):
-        load_pipeline(declared(tmp_path, "efConstruction = 64"))
-
-
-def test_a_key_that_the_environment_has_not_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = load_pipeline(declared(tmp_path, 'api_key_env = "OUR_WEAVIATE_KEY"')).stores["cluster"]
-    with pytest.raises(NotConfigured, match="OUR_WEAVIATE_KEY"):
-        open_weaviate(store.name, store.options)
-    monkeypatch.setenv("OUR_WEAVIATE_KEY", "sesame-4711")
-    assert "sesame-4711" not in repr(vars(open_weaviate(store.name, store.options)))

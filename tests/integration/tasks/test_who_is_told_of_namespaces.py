@@ -18,7 +18,7 @@ from tests.support.pipelines.pipeline import RunningPipeline, logging_to
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
 
-ASKED: dict[str, Any] = {"namespace": "nowhere", "branches": ["bm25"], "timeout_s": 10}
+ASKED: dict[str, Any] = {"namespace": "nowhere", "branches": ["bm25"], "timeout_s": 20}
 SECRET = "payroll"
 
 
@@ -64,7 +64,7 @@ def test_a_caller_of_the_celery_task_learns_neither_paths_nor_namespaces(
 ) -> None:
     given = {"questions": ["bread"], "request_id": "asked-by-celery", **ASKED}
     pipeline.app.send_task(TASK_RETRIEVE, args=[given], queue=QUEUE_RETRIEVE)
-    found = AsyncResult("asked-by-celery", app=pipeline.app).get(timeout=10)
+    found = AsyncResult("asked-by-celery", app=pipeline.app).get(timeout=20)
     assert found["degraded"][0]["detail"] == "there is no namespace 'nowhere'"
     learns_nothing(json.dumps(found))
 
@@ -81,7 +81,7 @@ def test_a_caller_over_http_learns_neither_paths_nor_namespaces(
 def test_a_caller_of_the_mcp_tool_learns_neither_paths_nor_namespaces(
     pipeline: RunningPipeline, learns_nothing: Any
 ) -> None:
-    options: Any = {"branches": ["bm25"], "timeout_s": 10}
+    options: Any = {"branches": ["bm25"], "timeout_s": 20}
 
     async def called() -> str:
         async with Client(mcp_server(pipeline.server.url, options=options, namespaces=["nowhere"])) as client:
@@ -96,6 +96,6 @@ def test_a_caller_that_hands_in_documents_learns_neither_paths_nor_namespaces(
 ) -> None:
     client = pipeline.client()
     for ticket in (client.delete("nowhere", ["a"]), client.delete_namespace("nowhere")):
-        told = client.wait_visible(ticket, wait_s=10)
+        told = client.wait_visible(ticket, wait_s=20)
         assert told.error == "there is no namespace 'nowhere'"
         learns_nothing(repr(told))

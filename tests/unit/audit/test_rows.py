@@ -71,11 +71,6 @@ def test_the_request_row_has_the_options_asked_and_the_resolved_plan() -> None:
     assert "questions" not in row["options"]
 
 
-def test_options_that_the_wire_left_out_have_their_defaults() -> None:
-    row = rows({**make_entry(make_request()), "request": '{"questions": [{"text": "x"}]}'}).request
-    assert (row["namespace"], row["top_k"], row["tags"]) == ("default", 5, {})
-
-
 def test_a_request_without_its_ledger_entry_is_still_a_row() -> None:
     answer = {"status": "failed", "degraded": [{"where": "plan", "reason": "not_started"}]}
     found = rows({**make_entry(make_request(), by="client", answer=answer), "request": ""})
@@ -146,15 +141,20 @@ def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
     assert BranchRow(candidates=branches_by_name(rows(entry))["vector"]["candidates"]).rankings == rankings
 
 
-def test_texts_that_came_with_their_hits_are_not_kept() -> None:
-    request = make_request()
-    ranking = make_ranking("a")
-    brought = {"a#0": PassageText("a#0", "a", "Xylophones", "", "zeppelin", {})}
-    envelope = make_envelope("vector", replace(ranking, texts=brought))
-    row = branches_by_name(rows(make_entry(request, plan=make_plan(request), envelopes=(envelope,))))[
-        "vector"
-    ]
-    assert BranchRow(candidates=row["candidates"]).rankings == (ranking,)
+@pytest.mark.parametrize(
+    "brought",
+    [
+        {"texts": {"a#0": PassageText("a#0", "a", "Xylophones", "", "zeppelin", {})}},
+        {"asked": Asked({"xylophone": 1.0})},
+        {"asked": Asked(vectors=(b"zeppelin",))},
+    ],
+)
+def test_texts_that_came_with_their_hits_are_not_kept(brought: dict[str, Any]) -> None:
+    """Neither is what a branch searched with: the question's text, or its vector, from which a text can be guessed."""
+    request, ranking = make_request(), make_ranking("a")
+    envelope = make_envelope("vector", replace(ranking, **brought))
+    found = branches_by_name(rows(make_entry(request, plan=make_plan(request), envelopes=(envelope,))))
+    assert BranchRow(candidates=found["vector"]["candidates"]).rankings == (ranking,)
 
 
 def test_filters_that_could_be_dropped_are_not_named_where_filters_are_not_kept() -> None:
@@ -166,17 +166,6 @@ def test_filters_that_could_be_dropped_are_not_named_where_filters_are_not_kept(
     entry = whole_entry(request)
     assert rows(entry).request["options"]["relax"] == list(request.relax)
     assert rows(entry, keep_texts=False).request["options"]["relax"] == ["thresholds.min_fused_score"]
-
-
-def test_what_a_branch_searched_with_is_not_kept() -> None:
-    """It is the question's text or its vector, from which a text can be guessed."""
-    request, ranking = make_request(), make_ranking("a")
-    for asked in (Asked({"xylophone": 1.0}), Asked(vectors=(b"zeppelin",))):
-        envelope = make_envelope("vector", replace(ranking, asked=asked))
-        row = branches_by_name(rows(make_entry(request, plan=make_plan(request), envelopes=(envelope,))))[
-            "vector"
-        ]
-        assert BranchRow(candidates=row["candidates"]).rankings == (ranking,)
 
 
 def test_a_branch_row_joins_the_envelope_with_its_plan() -> None:

@@ -8,40 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from inference.backends import EMBEDDERS, load_embedder
+from inference.backends import load_embedder
 from inference.lazy_value import LazyValue
-from inference.protocol import Embedder
-from models.errors import ModelMissing, WrongDeclaration
+from models.errors import WrongDeclaration
 from tests.support.models.tiny_bert import write_tiny_bert
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("backend", EMBEDDERS)
-def test_every_embedder_of_the_table_is_made_without_reading_anything(backend: str) -> None:
-    embedder: Embedder = load_embedder("no/such-folder-or-model", backend=backend, threads=1)
-    assert embedder is not None
-
-
-def test_the_embedder_onnx_embeds(tmp_path: Path) -> None:
-    write_tiny_bert(tmp_path)
-    embedder = load_embedder(str(tmp_path), backend="onnx", threads=1, max_pieces=7)
-    embedder.warm()
-    assert embedder.embed_questions(["a word", "a text"]).shape == (2, embedder.dimension)
-    assert embedder.max_pieces == 7
-
-
 def test_an_unknown_embedder_is_refused_with_the_table() -> None:
     with pytest.raises(WrongDeclaration, match="'torch'; there are: onnx, sentence_transformers"):
         load_embedder("all-MiniLM-L6-v2", backend="torch", threads=1)
-
-
-def test_a_missing_model_is_found_once_it_exists(tmp_path: Path) -> None:
-    embedder = load_embedder(str(tmp_path), backend="onnx", threads=1)
-    with pytest.raises(ModelMissing):
-        embedder.warm()
-    write_tiny_bert(tmp_path)
-    embedder.warm()
 
 
 def test_neither_the_table_nor_a_fingerprint_imports_a_runtime(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_folder_has_no_revision(tmp_path: Path) -> None:
         model_folder(str(tmp_path), (), ModelTrust(revision="v1"))
 
 
-PICKLES = ("pytorch_model.bin", "model.pt", "2_Dense/pytorch_model.bin", "2_Router/query/weights.pkl")
+PICKLES = ("pytorch_model.bin", "2_Router/query/weights.pkl")
 
 
 @pytest.mark.parametrize("file", PICKLES)

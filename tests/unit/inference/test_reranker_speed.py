@@ -80,15 +80,6 @@ def test_a_run_that_would_not_end_in_time_is_not_started(timed: Timed) -> None:
     assert timed.now_s - begun_s == pytest.approx(0.4 * scored)
 
 
-def test_a_cut_leaves_out_the_last_pairs_whatever_their_length(timed: Timed) -> None:
-    timed.pair_s = 0.2
-    scores = timed.score(FIFTY, limit_s=LIMIT_S)
-    reached = [place for place, logit in enumerate(scores.logits) if logit is not None]
-    # Runs of 16 pairs are formed among 32 neighbours, so that there is little padding.
-    assert len(reached) == 16
-    assert max(reached) < 32
-
-
 def test_one_pair_is_tried_even_if_the_model_was_slow(timed: Timed) -> None:
     timed.pair_s = 400.0
     assert [counts(timed)[0] for _ in range(3)][1:] == [1, 1]
@@ -100,10 +91,6 @@ def test_texts_of_more_pairs_than_can_fit_are_not_fetched(timed: Timed) -> None:
     # Warming measured .04 s for 16 pieces.
     assert timed.most(LIMIT_S) == pytest.approx(LIMIT_S / 0.04, abs=1)
     assert timed.most(0.001) == 1
-
-
-def test_without_measurements_all_pairs_fit() -> None:
-    assert PairSpeed().affordable([100, 200], limit_s=0.001) == 2
 
 
 def two_lengths() -> PairSpeed:
@@ -122,38 +109,6 @@ def test_an_unmeasured_length_bucket_takes_the_mean_of_its_neighbour() -> None:
     assert speed.affordable([100, 100, 16, 100], limit_s=1) == 3
 
 
-def test_a_change_of_speed_at_one_length_half_applies_to_the_others() -> None:
-    speed = two_lengths()
-    speed.learn(length=100, pairs=1, took_s=0.9)  # thrice: the mean is twice
-    assert speed.expected_s(100) == pytest.approx(0.6)
-    assert speed.expected_s(16) == pytest.approx(0.016 * 2**0.5)
-    # Long pairs are no longer chosen, until short pairs become fast again.
-    for _ in range(10):
-        speed.learn(length=16, pairs=1, took_s=0.016)
-    assert speed.expected_s(100) == pytest.approx(0.6 / 2**0.25, rel=0.01)
-
-
-def test_a_wrong_ratio_between_two_lengths_is_corrected_by_measuring_both() -> None:
-    speed = PairSpeed()
-    speed.learn(length=16, pairs=1, took_s=30 * 0.016)
-    for _ in range(20):
-        speed.learn(length=100, pairs=1, took_s=0.1)
-        speed.learn(length=16, pairs=1, took_s=0.016)
-    assert speed.expected_s(16) == pytest.approx(0.016, rel=0.2)
-    assert speed.expected_s(100) == pytest.approx(0.1, rel=0.2)
-
-
-def test_a_measurement_is_forgotten_after_twenty_runs() -> None:
-    speed = PairSpeed()
-    speed.learn(length=16, pairs=1, took_s=30 * 0.016)
-    for _ in range(19):
-        speed.learn(length=100, pairs=1, took_s=0.1)
-    assert speed.expected_s(16) > 2 * 16 * speed.expected_s(100) / 100
-    for _ in range(2):
-        speed.learn(length=100, pairs=1, took_s=0.1)
-    assert speed.expected_s(16) == pytest.approx(16 * speed.expected_s(100) / 100)
-
-
 def test_a_stall_during_warming_is_forgotten_although_no_short_pair_follows(tmp_path: Path) -> None:
     reranker = Timed(write_tiny_cross_encoder(tmp_path))
     reranker.short_pair_s = 30 * reranker.pair_s
@@ -163,20 +118,6 @@ def test_a_stall_during_warming_is_forgotten_although_no_short_pair_follows(tmp_
         reranker.score(FIFTY_LONG[: reranker.most(LIMIT_S)], limit_s=LIMIT_S)
     assert reranker.most(LIMIT_S) >= 50
     assert reranker.score(FIFTY_LONG, limit_s=LIMIT_S).chosen == 50
-
-
-def test_one_slow_run_of_three_during_warming_does_not_count(tmp_path: Path) -> None:
-    reranker = Timed(write_tiny_cross_encoder(tmp_path))
-    took = iter([0.04, 30 * 0.04, 0.04, 0.04])
-    load = reranker._load()
-
-    def run(ids: Any, segments: Any, mask: Any) -> Any:
-        reranker.pair_s = next(took, 0.04)
-        return load(ids, segments, mask)
-
-    reranker._load = lambda: run  # type: ignore[method-assign]
-    reranker.warm()
-    assert reranker.most(LIMIT_S) == pytest.approx(LIMIT_S / 0.04, abs=1)
 
 
 @pytest.fixture
@@ -209,3 +150,7 @@ def test_the_job_s_exception_reaches_the_caller_and_the_thread_continues() -> No
         with pytest.raises(MemoryError, match="too much"):
             thread.run(fails, limit_s=20)
     assert thread.run(lambda: None, limit_s=20) is True
+
+
+def test_without_measurements_all_pairs_fit() -> None:
+    assert PairSpeed().affordable([100, 200], limit_s=0.001) == 2

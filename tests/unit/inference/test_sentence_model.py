@@ -38,24 +38,21 @@ def test_the_older_format_of_poolings_is_read(tmp_path: Path, flags: dict[str, b
     assert model.dimension == 32 * len(pooling.split("+"))
 
 
-@pytest.mark.parametrize("name", ["dim", "d_model", "n_embd"])
-def test_the_dimension_is_found_by_the_name_that_an_architecture_has_for_it(
-    tmp_path: Path, name: str
+@pytest.mark.parametrize(
+    ("model", "config", "dimension"),
+    [
+        ({}, {"hidden_size": None, "dim": 32}, 32),
+        ({}, {"hidden_size": None, "n_embd": 32}, 32),
+        ({"pooling": "mean+max"}, {"hidden_size": None}, 2 * 32),
+        ({"modules": ("Dense", "Normalize")}, {}, 8),
+    ],
+)
+def test_the_dimension_is_that_of_the_last_part_that_says_one(
+    tmp_path: Path, model: dict[str, Any], config: dict[str, Any], dimension: int
 ) -> None:
-    write_tiny_bert(tmp_path)
-    rewrite(tmp_path / "config.json", hidden_size=None, **{name: 32})
-    assert read_sentence_model(tmp_path).dimension == 32
-
-
-def test_the_dimension_comes_from_the_pooling_if_the_architecture_lacks_it(tmp_path: Path) -> None:
-    write_tiny_bert(tmp_path, pooling="mean+max")
-    rewrite(tmp_path / "config.json", hidden_size=None)
-    assert read_sentence_model(tmp_path).dimension == 2 * 32
-
-
-def test_a_dense_module_sets_the_dimension(tmp_path: Path) -> None:
-    write_tiny_bert(tmp_path, modules=("Dense", "Normalize"))
-    assert read_sentence_model(tmp_path).dimension == 8
+    write_tiny_bert(tmp_path, **model)
+    rewrite(tmp_path / "config.json", **config)
+    assert read_sentence_model(tmp_path).dimension == dimension
 
 
 def test_a_bare_encoder_takes_the_mean_of_its_tokens(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from ingest.formats.pdf import read as read_pdf
 from ingest.raw_documents import RawDocument, ReadOptions, Skipped, Unreadable
 from ingest.read import FORMATS, read_documents
 
+TABLE = ".. table:: Caption\n\n   == ==\n   a  b\n   == ==\n\n"
+
 
 def only(path: Path) -> RawDocument:
     (document,) = read_documents([path], source="s")
@@ -28,19 +30,48 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_text_has_the_files_name_as_its_title(tmp_path: Path) -> None:
-    document = only(write(tmp_path, "notes.txt", "# not a heading\r\nsecond line"))
-    assert (document.title, document.text) == ("notes", "# not a heading\nsecond line")
-    assert document.markup == "plain"
+@pytest.mark.parametrize(
+    ("name", "content", "title", "text"),
+    [
+        ("notes.txt", "\ufeff# not a heading\r\nsecond line", "notes", "# not a heading\nsecond line"),
+        ("a.md", "intro\n\n# The `Guide` *here*\n\n# Other\n", "The Guide here", None),
+        ("c.jsonl", '{"id": 1, "title": "Only this"}', "Only this", "Only this"),
+        ("a.rst", ".. raw:: html\n\n   <script>x</script>\n\nafter", "a", "after"),
+        (
+            "a.rst",
+            f"{TABLE}:mod:`json` --- Encoder\n=======================\n\nx\n",
+            "json --- Encoder",
+            None,
+        ),
+        (
+            "a.xhtml",
+            '<?xml version="1.0"?><!DOCTYPE html><p>a</p><![if !IE]><p>b</p><![endif]>',
+            "a",
+            "a\n\nb",
+        ),
+        ("a.html", "<svg><title>Menu</title></svg><h1>Top</h1><p>a</p>", "Top", "# Top\n\na"),
+    ],
+)
+def test_a_file_has_a_title_and_its_text_without_markup(
+    tmp_path: Path, name: str, content: str, title: str, text: str | None
+) -> None:
+    document = only(write(tmp_path, name, content))
+    assert document.title == title
+    assert text is None or document.text == text
 
 
-def test_a_byte_order_mark_is_removed_from_the_text(tmp_path: Path) -> None:
-    assert only(write(tmp_path, "a.txt", "\ufeffhello")).text == "hello"
-
-
-def test_markdown_has_its_first_heading_as_title(tmp_path: Path) -> None:
-    document = only(write(tmp_path, "a.md", "intro\n\n# The `Guide` *here*\n\n# Other\n"))
-    assert (document.title, document.markup) == ("The Guide here", "markdown")
+@pytest.mark.parametrize(
+    ("name", "content", "markup"),
+    [
+        ("a.txt", "# not a heading", "plain"),
+        ("a.md", "# A heading", "markdown"),
+        ("c.jsonl", json.dumps({"id": 7, "text": "intro\n\n## Part\n\nbody"}), "markdown"),
+    ],
+)
+def test_headings_make_a_text_markdown_unless_the_file_is_plain(
+    tmp_path: Path, name: str, content: str, markup: str
+) -> None:
+    assert only(write(tmp_path, name, content)).markup == markup
 
 
 def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
@@ -55,10 +86,6 @@ def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
         "published_at": "2024-05-06",
         "url": "https://x.test/a",
     }
-
-
-def test_a_horizontal_rule_at_the_start_is_not_front_matter(tmp_path: Path) -> None:
-    assert only(write(tmp_path, "a.md", "---\n\njust text")).text == "---\n\njust text"
 
 
 @pytest.mark.parametrize("text", ["---\nfirst\n\n---\n\nsecond", "---\n\n# First\n\n- a\n\n---\nsecond"])
@@ -80,11 +107,6 @@ def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_pa
     )
 
 
-def test_the_title_of_restructured_text_is_its_first_heading_without_markup(tmp_path: Path) -> None:
-    source = ".. table:: Caption\n\n   == ==\n   a  b\n   == ==\n\n:mod:`json` --- Encoder\n=======================\n\nx\n"
-    assert only(write(tmp_path, "a.rst", source)).title == "json --- Encoder"
-
-
 @pytest.mark.parametrize(
     "directive",
     [
@@ -98,10 +120,6 @@ def test_restructured_text_opens_no_other_file(tmp_path: Path, directive: str) -
     secret = write(tmp_path, "secret.inc", "the password")
     document = only(write(tmp_path, "a.rst", f"before\n\n{directive.format(secret)}\n\nafter"))
     assert document.text == "before\n\nafter"
-
-
-def test_raw_markup_is_dropped(tmp_path: Path) -> None:
-    assert only(write(tmp_path, "a.rst", ".. raw:: html\n\n   <script>x</script>\n\nafter")).text == "after"
 
 
 def test_html_keeps_headings_and_drops_scripts_and_styles(tmp_path: Path) -> None:
@@ -120,18 +138,6 @@ def test_html_keeps_headings_and_drops_scripts_and_styles(tmp_path: Path) -> Non
         "url": "https://x.test/p",
         "published_at": "2024-01-02T03:04:05+00:00",
     }
-
-
-def test_declarations_of_html_are_not_text(tmp_path: Path) -> None:
-    page = (
-        '<?xml version="1.0"?><!DOCTYPE html><html><body><p>a</p><![if !IE]><p>b</p><![endif]></body></html>'
-    )
-    assert only(write(tmp_path, "a.xhtml", page)).text == "a\n\nb"
-
-
-def test_the_title_of_a_drawing_is_not_that_of_its_page(tmp_path: Path) -> None:
-    page = "<svg><title>Menu</title></svg><h1>Top</h1><p>a</p>"
-    assert only(write(tmp_path, "a.html", page)).title == "Top"
 
 
 def test_json_lines_of_a_judged_collection_keep_their_ids(tmp_path: Path) -> None:
@@ -156,15 +162,6 @@ def test_a_field_of_the_row_stands_before_that_of_its_metadata_unless_it_is_empt
     document = only(write(tmp_path, "c.jsonl", json.dumps(row)))
     assert (document.title, document.text) == ("Inner", "outer")
     assert (document.metadata["published_at"], document.metadata["language"]) == ("2020-01-01", "it")
-
-
-def test_a_record_with_headings_is_markdown(tmp_path: Path) -> None:
-    row = {"id": 7, "text": "intro\n\n## Part\n\nbody"}
-    assert only(write(tmp_path, "c.jsonl", json.dumps(row))).markup == "markdown"
-
-
-def test_a_title_alone_is_a_document(tmp_path: Path) -> None:
-    assert only(write(tmp_path, "c.jsonl", '{"id": 1, "title": "Only this"}')).text == "Only this"
 
 
 def test_a_very_long_title_is_shortened_and_searched_as_text(tmp_path: Path) -> None:

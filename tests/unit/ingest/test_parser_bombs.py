@@ -71,6 +71,9 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...]]] = {
     ),
 }
 
+SLOW = BOMBS.keys() - {"substitutions in substitutions", "a page 20,000 times", "paragraphs that never end"}
+"""Each takes the whole second, and only `make test-all` tries them."""
+
 
 @pytest.fixture
 def _neighbours_have_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +94,9 @@ def _neighbours_have_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_neighbours_have_a_minute")
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize(
+    "bomb", [pytest.param(one, marks=pytest.mark.slow if one in SLOW else ()) for one in BOMBS]
+)
 def test_a_bomb_is_given_up_and_its_neighbour_read(tmp_path: Path, bomb: str) -> None:
     name, content, reasons = BOMBS[bomb]
     if name.endswith(".pdf"):

@@ -37,19 +37,9 @@ def test_the_corpus_has_every_kind_and_a_size_that_a_demo_can_index(corpus: dict
             {"source_type": "module", "parent": "heapq", "url": "library/heapq.html"},
         ),
         (
-            "python/bisect.insort_right",
-            "bisect.insort_right(a, x, lo=0, hi=None, *, key=None)",
-            {"source_type": "function", "parent": "bisect", "url": "library/bisect.html"},
-        ),
-        (
             "python/collections.Counter.most_common",
             "collections.Counter.most_common(n=None)",
             {"source_type": "method", "parent": "collections", "url": "library/collections.html"},
-        ),
-        (
-            "python/threading.Semaphore",
-            "threading.Semaphore(value=1)",
-            {"source_type": "class", "parent": "threading", "url": "library/threading.html"},
         ),
         (
             "python/builtins.str.casefold",

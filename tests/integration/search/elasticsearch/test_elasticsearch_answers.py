@@ -102,24 +102,6 @@ def test_any_filter_matches_what_it_matches_in_the_embedded_store(store: Elastic
     assert some > 100  # most questions have a term
 
 
-def test_contains_finds_a_part_anywhere_in_a_long_text(store: ElasticsearchStore) -> None:
-    store.create("parts", MANIFEST)
-    text = "a" * 2_345 + "Needle" + "b*" * 999
-    store.upsert("parts", [document("long", "pear", metadata={"t": text}), document("b", "pear")])
-    for part, expected in (
-        ("NEEDLE", 1),
-        ("a" * 194 + "needle", 1),
-        ("a" * 200, 1),
-        ("b*" * 100, 1),
-        (".*", 0),
-        ("b" * 3, 0),
-    ):
-        (ranking,) = store.search_text(
-            "parts", ["pear"], Search(depth=9, filters={"t": {"contains": part}}, timeout_s=30)
-        )
-        assert len(ranking.hits) == expected, part
-
-
 def test_texts_have_the_scores_of_the_embedded_store(store: ElasticsearchStore, tmp_path: Path) -> None:
     passages = standard_library_passages(600)
     held = [

@@ -13,14 +13,21 @@ from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import document
 from tests.contracts.store_filters import FiltersContract
 from tests.contracts.store_ranking import TextContract
+from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_writing import WritingContract
 from tests.support.servers.elasticsearch_server import HUNSPELL, corner, opened
 
 
 @pytest.fixture(scope="class")
-def kept(request: pytest.FixtureRequest) -> Iterator[ElasticsearchStore]:
+def prefix() -> Iterator[str]:
+    with corner() as prefix:
+        yield prefix
+
+
+@pytest.fixture(scope="class")
+def kept(request: pytest.FixtureRequest, prefix: str) -> Iterator[ElasticsearchStore]:
     """One store for all tests of a class."""
-    with corner() as prefix, opened(prefix, **request.cls.options) as store:
+    with opened(prefix, **request.cls.options) as store:
         yield store
 
 
@@ -34,8 +41,13 @@ class Emptied:
             kept.drop(state.name)
 
 
-class TestElasticsearchStore(Emptied, StoreContract):
+class TestElasticsearchStore(Emptied, StoreContract, RebuildingContract):
     """With our own analyser."""
+
+    @pytest.fixture
+    def reader(self, store: Store, prefix: str) -> Iterator[Store]:
+        with opened(prefix, **self.options) as reader:
+            yield reader
 
 
 class TestWithAnAnalyserOfTheServer(Emptied, WritingContract, TextContract):

@@ -181,65 +181,6 @@ def test_two_concurrent_creations_get_the_same_namespace(prefix: str) -> None:
         assert stores[0].drop("ns")
 
 
-def test_searches_go_on_during_a_rebuild(
-    store: ElasticsearchStore, prefix: str, client: Elasticsearch
-) -> None:
-    store.create("rebuilt", MANIFEST)
-    old = [document(f"d{n:02}", "pear") for n in range(40)]
-    generation = store.upsert("rebuilt", old)
-    seen: list[list[str]] = []
-    wrong: list[Exception] = []
-    ended = threading.Event()
-
-    def search() -> None:
-        with opened(prefix) as reader:
-            while not ended.is_set():
-                try:
-                    seen.append(found(reader, "pear", "rebuilt"))
-                except Exception as error:
-                    wrong.append(error)
-
-    searching = threading.Thread(target=search)
-    searching.start()
-    other = replace(MANIFEST, language="it")
-    assert (
-        store.rebuild("rebuilt", other, (document(f"d{n:02}", "pear") for n in range(1, 41)))
-        == generation + 1
-    )
-    assert (
-        store.rebuild("rebuilt", MANIFEST, (document(f"d{n:02}", "pear") for n in range(2, 42)))
-        == generation + 2
-    )
-    after = found(store, "pear", "rebuilt")
-    ended.set()
-    searching.join(30)
-    assert wrong == []
-    versions = [[f"d{n:02}#0" for n in range(first, first + 40)] for first in range(3)]
-    assert after == versions[2]
-    # Each search saw one of the three builds whole, and never an older one after a newer one.
-    places = [versions.index(one) for one in seen]
-    assert places == sorted(places)
-    assert list(client.indices.get_alias(name=f"{prefix}-rebuilt")) == [f"{prefix}-rebuilt.v3"]
-    assert list(client.indices.get(index=f"{prefix}-rebuilt.v*")) == [f"{prefix}-rebuilt.v3"]
-
-
-def test_a_rebuild_that_fails_leaves_the_namespace_as_it_was(
-    store: ElasticsearchStore, prefix: str, client: Elasticsearch
-) -> None:
-    store.create("kept", MANIFEST)
-    generation = store.upsert("kept", [document("a", "pear")])
-
-    def documents() -> Iterator[Document]:
-        yield document("b", "pear")
-        raise InvalidAnswer("the model is gone")
-
-    with pytest.raises(InvalidAnswer, match="the model is gone"):
-        store.rebuild("kept", MANIFEST, documents())
-    assert found(store, "pear", "kept") == ["a#0"]
-    assert store.generation("kept") == generation
-    assert list(client.indices.get(index=f"{prefix}-kept.v*")) == [f"{prefix}-kept.v1"]
-
-
 def test_the_next_rebuild_or_drop_removes_what_a_killed_rebuild_left(
     store: ElasticsearchStore, prefix: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

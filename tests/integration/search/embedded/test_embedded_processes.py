@@ -20,6 +20,7 @@ from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.integration.search.embedded.embedded_writer import POINTS
 
 ROOT = Path(__file__).parents[4]
+SLOW = {"before anything", "in the first transaction", "after the words"}
 
 
 @contextmanager
@@ -70,7 +71,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [pytest.param(one, marks=pytest.mark.slow if one in SLOW else ()) for one in POINTS]
+)
 def test_a_writer_killed_anywhere_leaves_a_whole_batch_or_none(folder: Path, point: str) -> None:
     store, fresh = EmbeddedStore(folder), EmbeddedStore(folder)
     assert last_batch(store) == 0

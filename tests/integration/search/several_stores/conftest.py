@@ -6,19 +6,36 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
 
+from models.document_tables import documents_metadata
+from models.near_duplicate_tables import near_duplicates_metadata
 from search.embedded.store import EmbeddedStore
 from search.several_stores import store_writer as writes
 from search.several_stores.store import ClusteredStore
+from tests.support.servers.database_process import BRING_UP
 from tests.support.servers.databases import empty_database
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, opened
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with empty_database(request.param, tmp_path) as url:
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def kept_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with empty_database(request.param, tmp_path_factory.mktemp("documents")) as url:
+        BRING_UP["documents"](url)
         yield url
+
+
+@pytest.fixture
+def url(kept_url: str) -> str:
+    """The address of a database with the newest schema and no row."""
+    engine = create_engine(kept_url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        for metadata in (documents_metadata, near_duplicates_metadata):
+            for table in reversed(metadata.sorted_tables):
+                connection.execute(table.delete())
+    engine.dispose()
+    return kept_url
 
 
 @pytest.fixture(autouse=True)

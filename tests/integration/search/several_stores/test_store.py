@@ -91,17 +91,6 @@ def test_an_unavailable_store_is_tried_three_times_and_then_skipped(
     assert shown(vectors) == shown(texts)
 
 
-def test_a_failure_that_a_retry_overcomes_is_not_reported(
-    store: ClusteredStore, vectors: FailingStore
-) -> None:
-    def recovers() -> None:
-        vectors.failure = StoreUnavailable("for a moment") if len(vectors.written) == 1 else None
-
-    vectors.before_write = recovers
-    assert store.upsert(NS, [a_document("a")]) == 1
-    assert len(vectors.written) == 2
-
-
 def test_one_document_that_a_store_cannot_take_does_not_keep_out_the_others(
     store: ClusteredStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

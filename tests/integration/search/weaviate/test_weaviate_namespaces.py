@@ -76,22 +76,6 @@ class TestNamespaces:
             assert len(tenants(store)) == 1
             store.drop("ns")
 
-    def test_an_unknown_namespace_is_named_without_the_existing_ones(self, store: WeaviateStore) -> None:
-        store.create("payroll", MANIFEST)
-        with pytest.raises(
-            BadIndex, match=r"no namespace 'ns' in Weaviate at http.*; `chorale namespaces list`"
-        ) as raised:
-            found(store, "pear")
-        assert "payroll" not in str(raised.value)
-
-    def test_a_generation_can_be_raised_and_never_falls(self, store: WeaviateStore) -> None:
-        store.create("ns", MANIFEST)
-        first = store.generation("ns")
-        store.raise_generation("ns", first + 40)
-        store.raise_generation("ns", first + 3)
-        assert store.generation("ns") == first + 40
-        assert store.upsert("ns", [document("a", "pear")]) == first + 41
-
     def test_concurrent_searches_of_two_namespaces_never_mix(self, store: WeaviateStore) -> None:
         for name in ("one", "two"):
             store.create(name, MANIFEST)

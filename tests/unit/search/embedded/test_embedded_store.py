@@ -10,6 +10,9 @@ import pytest
 from search.embedded.store import EmbeddedStore
 from search.protocol import Store
 from tests.contracts.store import StoreContract
+from tests.contracts.store_listing import ListingContract
+from tests.contracts.store_namespaces import NamespacesContract
+from tests.contracts.store_writing import WritingContract
 
 
 class TestEmbeddedStore(StoreContract):
@@ -20,8 +23,8 @@ class TestEmbeddedStore(StoreContract):
         store.close()
 
 
-class TestEmbeddedStoreReadByAnother(StoreContract):
-    """The same, with another store for all reading, which has to catch up."""
+class TestEmbeddedStoreReadByAnother(NamespacesContract, WritingContract, ListingContract):
+    """What a write changes is seen by another store, too, which has to catch up."""
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:

@@ -15,7 +15,6 @@ import pytest
 from search.embedded import namespace_reader as reader
 from search.embedded import passage_rows as rows
 from search.embedded import writer
-from search.embedded.corpus import Corpus
 from search.embedded.growing_array import Growing
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
@@ -144,13 +143,6 @@ def test_a_view_of_a_growing_array_never_changes() -> None:
         assert view.flags.c_contiguous
 
 
-def test_reading_the_generation_reads_no_document(store: EmbeddedStore) -> None:
-    store.upsert("ns", [document("a", "x")])
-    store.close()
-    assert store.generation("ns") == 1
-    assert store._readers == {}
-
-
 def test_a_search_with_the_generation_just_read_shows_at_least_that_generation(
     store: EmbeddedStore, folder: Path
 ) -> None:
@@ -173,14 +165,3 @@ def test_a_search_with_the_generation_just_read_shows_at_least_that_generation(
     store.upsert("ns", [document("e", "pear")])
     assert found(other.generation("ns")) == [["e"], ["e"]]
     other.close()
-
-
-def test_a_search_with_the_generation_just_read_does_not_look_at_the_corpus_again(
-    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.upsert("ns", [document("a", "pear")])
-    names(store, "pear")
-    generation = store.generation("ns")
-    monkeypatch.delattr(Corpus, "pulse")
-    (ranking,) = store.search_text("ns", ["pear"], Search(10, generation=generation))
-    assert [hit.document_id for hit in ranking.hits] == ["a"]

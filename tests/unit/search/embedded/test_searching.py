@@ -15,7 +15,7 @@ from models.errors import (
 )
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
-from tests.contracts.store_documents import EAST, MANIFEST, document, questions, unit
+from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.stores.embedded_searches import names, near
 
 
@@ -45,14 +45,6 @@ def test_filtering_before_and_after_the_search_gives_the_same_hits(
     sifted = store.search_text("ns", ["pear plum plum"], Search(depth=20, filters={"n": 2}))
     assert named[0].hits == sifted[0].hits
     assert len(named[0].hits) == 20
-
-
-def test_one_long_document_does_not_hide_the_others(store: EmbeddedStore) -> None:
-    long = document("long", *["pear"] * 500)
-    others = [document(f"d{i}", "pear and much else", vectors=(unit(1, 1, 0, 0),)) for i in range(3)]
-    store.upsert("ns", [long, *others])
-    assert set(names(store, "pear", depth=4)) == {"long", "d0", "d1", "d2"}
-    assert set(near(store, depth=4)) == {"long", "d0", "d1", "d2"}
 
 
 def test_vector_search_equals_sorting_every_cosine(store: EmbeddedStore) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,51 +20,40 @@ def index(tmp_path: Path) -> Path:
     return folder
 
 
-def a_segment_file(index: Path) -> Path:
-    return next(index.glob("*.term"))
+def truncate(file: Path) -> None:
+    os.truncate(file, 0)
 
 
-def test_untouched_files_have_not_changed(index: Path) -> None:
-    assert changed_file(segment_files(index)) is None
+def overwrite(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.write(b"?")
+
+
+def replace(file: Path) -> None:
+    junk = file.with_name("junk")
+    junk.write_bytes(b"junk")
+    junk.replace(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_noticed"),
+    [(truncate, True), (overwrite, True), (replace, False), (Path.unlink, False)],
+)
+def test_a_file_has_changed_if_its_bytes_changed_in_place(
+    index: Path, change: Callable[[Path], None], is_noticed: bool
+) -> None:
+    """A reader keeps a replaced or deleted file open, so for the reader nothing has changed."""
+    files = segment_files(index)
+    file = next(file for file in files if file.suffix == ".term")
+    assert changed_file(files) is None
+    change(file)
+    assert changed_file(files) == (file if is_noticed else None)
 
 
 def test_all_files_of_the_segments_are_watched_and_no_others(index: Path) -> None:
-    watched = {path.name for path in segment_files(index)}
-    assert {Path(name).suffix for name in watched} == {
-        ".fast",
-        ".fieldnorm",
-        ".idx",
-        ".pos",
-        ".store",
-        ".term",
-    }
-    assert len({Path(name).stem for name in watched}) == 1
-
-
-def test_a_truncated_file_has_changed(index: Path) -> None:
-    files, file = segment_files(index), a_segment_file(index)
-    os.truncate(file, 0)
-    assert changed_file(files) == file
-
-
-def test_an_overwritten_file_has_changed(index: Path) -> None:
-    files, file = segment_files(index), a_segment_file(index)
-    with file.open("r+b") as opened:
-        opened.write(b"?")
-    assert changed_file(files) == file
-
-
-def test_a_deleted_or_replaced_file_counts_as_unchanged(index: Path) -> None:
-    files, file = segment_files(index), a_segment_file(index)
-    junk = index / "junk"
-    junk.write_bytes(b"junk")
-    junk.replace(file)
-    assert changed_file(files) is None
-    shutil.rmtree(index)
-    assert changed_file(files) is None
-
-
-def test_a_later_commit_changes_no_file_of_an_earlier_one(index: Path) -> None:
-    files = segment_files(index)
+    watched = segment_files(index)
+    suffixes = {".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term"}
+    assert {path.suffix for path in watched} == suffixes
+    assert len({path.stem for path in watched}) == 1
     write_index(index, "en", delete=[1], add=[(3, "jam")])
-    assert changed_file(files) is None
+    assert changed_file(watched) is None, "a later commit changes no file of an earlier one"

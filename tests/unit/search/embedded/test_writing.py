@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -90,27 +88,6 @@ def test_a_replaced_document_leaves_no_text_and_no_vector(store: EmbeddedStore, 
         kept = connection.execute("SELECT text, vector IS NULL FROM chorale_passage ORDER BY rid").fetchall()
     connection.close()
     assert kept == [("", 1), ("public", 0)]
-
-
-@pytest.mark.slow
-def test_only_writing_imports_sqlalchemy(folder: Path, store: EmbeddedStore) -> None:
-    store.upsert("ns", [document("a", "pear"), document("b", "plum")])
-    program = f"""
-import sys
-from pathlib import Path
-from search.embedded.store import EmbeddedStore
-from search.protocol import Search
-store = EmbeddedStore(Path({str(folder)!r}))
-store.warm()
-found = store.search_text("ns", ["pear"], Search(depth=3))[0].hits
-print(len(store.texts("ns", [hit.passage_id for hit in found])), "sqlalchemy" in sys.modules)
-store.delete("ns", ["none"])
-print("sqlalchemy" in sys.modules)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.split() == ["1", "False", "True"]
 
 
 def test_revisions_can_be_read_by_document_id(store: EmbeddedStore) -> None:
