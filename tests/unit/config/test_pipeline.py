@@ -268,11 +268,7 @@ def test_a_wrong_branch_or_store_names_its_line_and_the_choices(
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        (
-            'method = "rff"',
-            9,
-            f"no fusion method 'rff'; there are: {', '.join(sorted(BUILT_IN.methods))}",
-        ),
+        ('method = "rff"', 9, f"no fusion method 'rff'; there are: {', '.join(sorted(BUILT_IN.methods))}"),
         ('method = "rrf"\nbranches = ["vector"]', 10, "no branch 'vector'; there are: bm25"),
         ('method = "rrf"\nbranches = []', 10, "at least 1"),
         ('method = "rrf"\nweights = { vector = 1 }', 10, "no branch 'vector'; there are: bm25"),

@@ -254,10 +254,7 @@ def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healt
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [
-        ("nobody:opensesame@", "AccessRefused"),
-        ("guest:opensesame@127.0.0.1:1", "Connection refused"),
-    ],
+    [("nobody:opensesame@", "AccessRefused"), ("guest:opensesame@127.0.0.1:1", "Connection refused")],
 )
 def test_a_broker_that_refuses_us_or_is_not_there_is_found(
     healthy: Installation, wrong: str, said: str
