@@ -22,12 +22,13 @@ Called = subprocess.CompletedProcess[str]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def in_process(*arguments: str, **environment: str) -> Called:
+def in_process(*arguments: str, stdin: str = "", **environment: str) -> Called:
     """Call `chorale` in this process; restores environment, streams, signal handlers, umask and logs afterwards."""
+    given = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    with _everything_restored(), Path(os.devnull).open() as nothing:
+    with _everything_restored():
         os.environ.update(_environment(environment))
-        sys.argv, sys.stdin, sys.stdout, sys.stderr = ["chorale", *arguments], nothing, out, err
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = ["chorale", *arguments], given, out, err
         try:
             run()
             code = 0

@@ -153,13 +153,8 @@ def test_wrong_usage_ends_with_2_and_leaves_no_job_behind(
     assert [job.job_id for job in store.active()] == []
 
 
-def test_a_job_is_submitted_from_a_pipe(store: Jobs, tmp_path: Path) -> None:
-    given = command("jobs", "submit", "-", "--json", CHORALE_HOME=str(tmp_path / "home"))
-    del given["stdin"]
-    called = subprocess.run(
-        **given, input='{"text": "bread?"}\n', capture_output=True, timeout=60, check=True
-    )
-    job = json.loads(called.stdout)
+def test_a_job_is_submitted_from_a_pipe(alone: Run, store: Jobs) -> None:
+    job = told(alone("jobs", "submit", "-", "--json", stdin='{"text": "bread?"}\n'))
     assert (job["state"], job["total"], job["name"]) == ("queued", 1, "")
 
 
@@ -173,7 +168,7 @@ def test_an_interrupted_submission_leaves_no_job_behind(store: Jobs, tmp_path: P
         process.stdin.flush()
         until(lambda: any(job.total for job in store.last(1)))
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     (job,) = store.last(10)
     assert (job.state, job.outcome, job.reason) == (
         State.ENDED,

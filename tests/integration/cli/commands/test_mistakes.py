@@ -45,7 +45,7 @@ def test_an_output_that_takes_nothing_is_a_sentence(tmp_path: Path, arguments: s
     assert ended.stderr == "chorale: the output cannot be written: No space left on device\n"
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_closed_pipe_ends_the_output_without_a_message(tmp_path: Path, unbuffered: str) -> None:
     called = command("namespaces", "list", "--json", CHORALE_HOME=str(tmp_path), PYTHONUNBUFFERED=unbuffered)
     reading, writing = os.pipe()
