@@ -37,31 +37,6 @@ def _tuning(over_best: Gain, by_type: Gain | None = None) -> Tuning:
     )
 
 
-def test_what_is_better_is_written_and_its_use_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    show_tuning(_tuning(BETTER, BETTER), "docs", Path("/home/me/tuned.toml"))
-    said = capsys.readouterr().out
-    assert (
-        "Better. tuned over the best existing configuration (scores), held out: +0.0210 [+0.0100, +0.0300]"
-        in said
-    )
-    assert "CHORALE_PIPELINE_FILE=/home/me/tuned.toml chorale up" in said
-    assert "chorale search --configuration tuned" in said
-    assert "Weights by type of question: +0.0210 [+0.0100, +0.0300]: better." in said
-    assert "tuned (held out)" in said
-
-
-def test_what_is_not_distinguishable_is_said_so_with_the_best_that_there_is(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    show_tuning(_tuning(UNSURE, UNSURE), "docs", None)
-    said = capsys.readouterr().out
-    assert "Not distinguishable. tuned over" in said
-    assert "nothing is written" in said
-    assert "scores is better than the default rrf: +0.0210" in said
-    assert "not distinguishable, and left out" in said
-    assert "CHORALE_PIPELINE_FILE" not in said
-
-
 def test_a_loss_against_the_best_in_hindsight_is_not_called_worse(capsys: pytest.CaptureFixture[str]) -> None:
     found = replace(_tuning(Gain(-0.02, -0.03, -0.01, 0.001, 2, 9, 50)), ends_at="scores")
     show_tuning(found, "docs", None)
