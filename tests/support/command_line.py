@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from cli.app import run
 
 ROOT = Path(__file__).parents[2]
 Called = subprocess.CompletedProcess[str]
+Run = Callable[..., Called]
+"""Calls `chorale` with these arguments, and environment variables as keywords."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

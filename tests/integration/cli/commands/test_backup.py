@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +21,10 @@ from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, ServiceError, WriterBusy
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
-from tests.support.command_line import Called, as_process
+from tests.support.command_line import Run, as_process
 from tests.support.ledger.audit_rows import count
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
-
-Run = Callable[..., Called]
 
 WORDS = Manifest(splitter="whole", language="en", analyser="tests", embedder="none", dimension=0)
 

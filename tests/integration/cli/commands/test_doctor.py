@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,8 @@ from ledger.outbox import publish_outbox_limit
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.findings import examined, findings, the_finding
-from tests.support.command_line import Called
+from tests.support.command_line import Run
 from tests.support.servers.redis_server import RedisServer
-
-Run = Callable[..., Called]
 
 OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="another", dimension=4)
 

@@ -7,7 +7,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,12 +20,10 @@ from cli.jobs import watching
 from cli.jobs.writing import replaced
 from jobs.job import Outcome, State
 from jobs.store import Jobs
-from tests.support.command_line import Called, command
+from tests.support.command_line import Called, Run, command
 from tests.support.jobs import answered, ended, lines, result, submitted, taken
 from tests.support.servers.services import need
 from tests.support.waiting import until
-
-Run = Callable[..., Called]
 
 
 @pytest.fixture
@@ -118,39 +116,6 @@ def test_wrong_lines_are_skipped_on_request_and_are_in_the_results(
     assert [line["line"] for line in found] == [*range(1, 101)]
     assert [line["line"] for line in found if line["status"] == "refused"] == [*range(4, 101, 4)]
     assert found[3]["error"] == "text: empty"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("nowhere.csv",), "nowhere.csv: No such file or directory"),
-        (("{file}", "-n", "No Such"), "a namespace is 1-63"),
-        (("{file}", "--deadline", "soon"), "'soon' is no time"),
-        (("{file}", "--deadline", "0m"), "from 1m to 365d"),
-        (("{file}", "--options", "[1]"), "not a JSON object"),
-        (("{file}", "--options", '{"namespce": 1}'), "namespce"),
-        (("{file}", "--options", "[" * 50_000), "not JSON"),
-        (
-            ("{file}", "-n", "law", "--options", '{"namespace": "docs"}'),
-            "namespace: 'docs'; the job's is 'law'",
-        ),
-        (("{file}", "--top-k", "0"), "top_k"),
-        (("{file}", "--format", "jsonl"), "not JSON"),
-        (("{file}", "--weight", "nan"), "weight"),
-        (("{file}", "--on-end", "ftp://example.org"), "the address begins with https://"),
-        (("{file}", "--on-end", "https://example.org/told"), "CHORALE_WEBHOOK_SECRET"),
-        (("{file}", "--on-end", "app.told@app"), "CHORALE_ON_END_QUEUES"),
-        (("{file}", "--on-end", "app.told"), "the address begins with https://"),
-        (("-",), "there is no line"),
-    ],
-)
-def test_wrong_usage_ends_with_2_and_leaves_no_job_behind(
-    alone: Run, store: Jobs, questions: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    called = alone("jobs", "submit", *(one.replace("{file}", str(questions)) for one in arguments))
-    assert (called.returncode, called.stdout) == (2, "")
-    assert said in " ".join(called.stderr.replace("│", " ").split())
-    assert [job.job_id for job in store.active()] == []
 
 
 def test_a_job_is_submitted_from_a_pipe(alone: Run, store: Jobs) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,9 @@ import pytest
 from cli.installation import Installation, NotRunning
 from config.settings import Settings
 from tests.integration.cli.commands.findings import examined
-from tests.support.command_line import Called
+from tests.support.command_line import Run
 from tests.support.servers.redis_acl import SecuredRedis, needs_tls
 from tests.support.servers.redis_server import RedisServer, free_port
-
-Run = Callable[..., Called]
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import Called, in_process
+from tests.support.command_line import Run, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
-
-Run = Callable[..., Called]
 
 
 @pytest.fixture(scope="module")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 from chorale_client import Chorale
 
 from monitoring.queues import read_queues
-from tests.support.command_line import Called
+from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
-
-Run = Callable[..., Called]
 
 
 def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: RunningPipeline) -> None:

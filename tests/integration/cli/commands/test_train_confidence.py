@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assembly.confidence_file import read_fitted
-from tests.integration.cli.commands.conftest import Run
+from tests.support.command_line import Run
 
 TOPICS = {
     "kitchen": ["bread", "soup", "rice", "cheese", "tea", "cake", "salad", "butter", "honey", "pasta"],
@@ -69,12 +69,6 @@ def test_factors_are_fitted_on_two_collections_and_checked_on_a_third(chorale: R
     assert json.loads(out.read_text())["how"].startswith(
         "chorale train confidence kitchen:dev garage:dev --check"
     )
-
-
-def test_one_collection_is_too_few(chorale: Run, tmp_path: Path) -> None:
-    kitchen = collection(tmp_path, "kitchen")
-    done = chorale("train", "confidence", kitchen, "--check", kitchen, "--out", str(tmp_path / "out.json"))
-    assert (done.returncode, "one collection has no questions of another" in done.stderr) == (2, True)
 
 
 def test_a_collection_is_not_checked_with_what_was_learned_from_it(chorale: Run, tmp_path: Path) -> None:
