@@ -13,9 +13,15 @@ from chorale_client.lines_read import LinesRead
 from rich.console import Console
 
 from cli.jobs import watching
+from cli.views.indexing_bar import duration
 from jobs import submitting
 from jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
 from jobs.submitting import submit_lines
+
+
+def test_a_duration_has_its_two_largest_units() -> None:
+    shown = [duration(seconds) for seconds in (8.4, 125, 11_400, 180_000)]
+    assert shown == ["8 s", "2 min 05 s", "3 h 10 min", "2 d 2 h"]
 
 
 def job(**given: Any) -> Job:

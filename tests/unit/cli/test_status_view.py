@@ -52,6 +52,12 @@ def test_a_half_open_breaker_shows_whether_its_probe_runs() -> None:
     assert "at this moment" in shown(Breaker("store:local", 88_000, 99_000, True, 5, "unavailable"))
 
 
+def test_the_status_counts_what_waits_and_what_is_refused() -> None:
+    text = shown(waiting=10_000, refused=17, refusing_for_ms=2_500)
+    for figure in ("10,000 waiting, the oldest for 8.0 s", "17 requests were refused", "for about 2.5 s"):
+        assert figure in text
+
+
 def test_the_status_shows_what_was_set_aside_and_why() -> None:
     assert "set aside" not in shown()
     text = shown(aside={"'a\x1b]0;x'": "not an id"})

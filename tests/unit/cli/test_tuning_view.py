@@ -37,6 +37,16 @@ def _tuning(over_best: Gain, by_type: Gain | None = None) -> Tuning:
     )
 
 
+def test_a_better_configuration_is_named_with_its_file_and_types_that_are_not_better_are_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_tuning(_tuning(BETTER, UNSURE), "docs", Path("/home/me/tuned.toml"))
+    said = capsys.readouterr().out
+    assert "Better. tuned over the best existing configuration (scores)" in said
+    assert "CHORALE_PIPELINE_FILE=/home/me/tuned.toml chorale up" in said
+    assert "not distinguishable, and left out" in said
+
+
 def test_a_loss_against_the_best_in_hindsight_is_not_called_worse(capsys: pytest.CaptureFixture[str]) -> None:
     found = replace(_tuning(Gain(-0.02, -0.03, -0.01, 0.001, 2, 9, 50)), ends_at="scores")
     show_tuning(found, "docs", None)
