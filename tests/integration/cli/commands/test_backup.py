@@ -67,7 +67,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
     pipeline: RunningPipeline, chorale: Run, alone: Run, tmp_path: Path
 ) -> None:
     """Pairs are indexed all the while: of each the backup has both or none."""
-    asked = pipeline.client().retrieve("when may a tenant leave?", cache="bypass", timeout_s=10)
+    asked = pipeline.client().retrieve("when may a tenant leave?", cache="bypass", timeout_s=20)
     store, stop, pairs = EmbeddedStore(pipeline.resources.settings.corpus_dir), threading.Event(), 0
     store.create("pairs", WORDS)
 
@@ -109,7 +109,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
         )
         assert count(open_database(installation.settings.audit_database_url)) >= 1
         with elsewhere:
-            answer = elsewhere.client().retrieve("when may a tenant leave?", cache="bypass", timeout_s=10)
+            answer = elsewhere.client().retrieve("when may a tenant leave?", cache="bypass", timeout_s=20)
     assert answer.status == asked.status == "complete"
     assert [(hit.document_id, hit.score) for hit in answer.hits] == [
         (hit.document_id, hit.score) for hit in asked.hits

@@ -104,7 +104,7 @@ def test_a_partly_deleted_namespace_can_be_deleted_again(alone: Run, tmp_path: P
 
 
 def test_prune_takes_times_longer_than_the_clock(pipeline: RunningPipeline, chorale: Run) -> None:
-    asked = pipeline.client().retrieve("who pays for repairs?", timeout_s=10).request_id
+    asked = pipeline.client().retrieve("who pays for repairs?", timeout_s=20).request_id
     until(lambda: asked[:8] in chorale("audit", "last", "100").stdout)
     pruned = chorale("audit", "prune", "--older-than", "99999999999999d", "--yes")
     assert (pruned.returncode, pruned.stderr) == (0, "")

@@ -91,7 +91,7 @@ def test_a_degraded_answer_names_what_is_missing_and_has_exit_code_3(
 ) -> None:
     pipeline.pause("chorale.vector")
     try:
-        found = chorale("search", "flour and water", "--no-cache", "--timeout-s", "1")
+        found = chorale("search", "flour and water", "--no-cache", "--timeout-s", "3")
     finally:
         pipeline.resume("chorale.vector")
     assert found.returncode == 3, found.stdout + found.stderr
