@@ -71,6 +71,12 @@ def test_factors_are_fitted_on_two_collections_and_checked_on_a_third(chorale: R
     )
 
 
+def test_one_collection_is_too_few(chorale: Run, tmp_path: Path) -> None:
+    kitchen = collection(tmp_path, "kitchen")
+    done = chorale("train", "confidence", kitchen, "--check", kitchen, "--out", str(tmp_path / "out.json"))
+    assert (done.returncode, "one collection has no questions of another" in done.stderr) == (2, True)
+
+
 def test_a_collection_is_not_checked_with_what_was_learned_from_it(chorale: Run, tmp_path: Path) -> None:
     kitchen, garage = (collection(tmp_path, name) for name in ("kitchen", "garage"))
     out = tmp_path / "out.json"

@@ -66,9 +66,10 @@ def test_wrong_usage_is_one_sentence(
     assert "Traceback" not in called.stderr
 
 
-@pytest.mark.parametrize("option", ["--top-k", "--on-end"])
-def test_a_refused_submission_leaves_no_job_behind(alone: Run, tmp_path: Path, option: str) -> None:
+def test_refused_commands_leave_no_job_and_no_namespace_behind(alone: Run, tmp_path: Path) -> None:
     file = tmp_path / "questions.csv"
     file.write_text("id,text\nq1,what?\n")
-    assert alone("jobs", "submit", str(file), option, "0").returncode == 2
+    assert alone("jobs", "submit", str(file), "--top-k", "0").returncode == 2
     assert "there are no jobs yet" in alone("jobs", "list").stdout
+    assert alone("index", str(tmp_path), "--map", "colour=farbe").returncode == 2
+    assert "there are no namespaces yet" in alone("namespaces", "list").stdout
