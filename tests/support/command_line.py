@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,18 @@ from cli.app import run
 
 ROOT = Path(__file__).parents[2]
 Called = subprocess.CompletedProcess[str]
+Run = Callable[..., Called]
+"""Calls `chorale` with these arguments, and environment variables as keywords."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def in_process(*arguments: str, **environment: str) -> Called:
+def in_process(*arguments: str, stdin: str = "", **environment: str) -> Called:
     """Call `chorale` in this process; restores environment, streams, signal handlers, umask and logs afterwards."""
+    given = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    with _everything_restored(), Path(os.devnull).open() as nothing:
+    with _everything_restored():
         os.environ.update(_environment(environment))
-        sys.argv, sys.stdin, sys.stdout, sys.stderr = ["chorale", *arguments], nothing, out, err
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = ["chorale", *arguments], given, out, err
         try:
             run()
             code = 0

@@ -146,9 +146,7 @@ def test_fetch_keeps_to_the_limits_of_a_key(keyed: tuple[str, KeyStore], limits:
     assert hidden.is_error
 
 
-def test_a_forbidden_namespace_and_an_unknown_one_give_the_same_error(
-    keyed: tuple[str, KeyStore],
-) -> None:
+def test_a_forbidden_namespace_and_an_unknown_one_give_the_same_error(keyed: tuple[str, KeyStore]) -> None:
     def text(rights: Grant, namespace: str) -> str:
         arguments = {"query": "x", "namespace": namespace}
         refused = asyncio.run(ask_with_key(keyed, rights, "chorale_search", arguments))

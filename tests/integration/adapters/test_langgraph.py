@@ -71,9 +71,7 @@ def test_variants_and_hypotheses_are_read_from_the_state(pipeline: RunningPipeli
 
 def test_the_question_may_be_any_part_of_the_state(pipeline: RunningPipeline) -> None:
     node = retrieval_node(
-        pipeline.server.url,
-        options=patient(branches=["bm25"]),
-        question=lambda state: state["messages"][-1],
+        pipeline.server.url, options=patient(branches=["bm25"]), question=lambda state: state["messages"][-1]
     )
     assert found(node.invoke({"messages": ["Hello.", QUESTION]})).ids[0] == "repairs"
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from chorale_client import Chorale
 
+from tests.support.command_line import Called, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
@@ -23,7 +21,6 @@ def broken(part, kinds):
 
 branches.kinds.vector.expanded_texts = broken
 """
-ROOT = Path(__file__).parents[3]
 ANIMALS = [
     "aardvark",
     "badger",
@@ -81,20 +78,8 @@ def pipeline() -> Iterator[RunningPipeline]:
         yield running
 
 
-def _eval(pipeline: RunningPipeline, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return _chorale(pipeline, "eval", str(folder), *options)
-
-
-def _chorale(pipeline: RunningPipeline, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **pipeline.environment, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def _eval(pipeline: RunningPipeline, folder: Path, *options: str) -> Called:
+    return in_process("eval", str(folder), *options, **pipeline.environment)
 
 
 @pytest.mark.slow
@@ -136,7 +121,9 @@ def test_the_corpus_stays_in_a_namespace_of_its_own(pipeline: RunningPipeline, f
 def test_two_configurations_are_compared_and_recorded_answers_compare_like_asked_ones(
     pipeline: RunningPipeline, folder: Path, tmp_path: Path
 ) -> None:
-    done = _chorale(pipeline, "compare", "baseline", "rrf", str(folder), "--record", str(tmp_path), "--json")
+    done = in_process(
+        "compare", "baseline", "rrf", str(folder), "--record", str(tmp_path), "--json", **pipeline.environment
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["collection"], found["a"], found["b"], found["faults"]) == (
@@ -155,7 +142,7 @@ def test_two_configurations_are_compared_and_recorded_answers_compare_like_asked
     assert all(part == {"bm25"} for part in parts)
 
     files = [str(tmp_path / f"{name}.jsonl") for name in ("baseline", "rrf")]
-    again = json.loads(_chorale(pipeline, "compare", *files, str(folder), "--json").stdout)
+    again = json.loads(in_process("compare", *files, str(folder), "--json", **pipeline.environment).stdout)
     assert (again["gain"], again["means"], again["movers"]) == (
         found["gain"],
         found["means"],

@@ -34,7 +34,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 QUEUE = "chorale.index"
-LOOK_S, GIVE_UP_S, LOST_S = 0.02, 2.0, 0.4
+LOOK_S, LOST_S = 0.02, 0.4
 SOURCE = "wiki"
 
 Index = Callable[..., "Future[IndexReport]"]
@@ -65,9 +65,8 @@ def said() -> list[str]:
 def index(
     installation: Installation, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Index]:
-    """Start a run, which looks and gives up sooner than in earnest, while a worker is alive."""
+    """Start a run, which looks for workers and lost messages more often, while a worker is alive."""
     monkeypatch.setattr(cli.indexing.sent_messages, "LOOK_FOR_WORKERS_S", LOOK_S)
-    monkeypatch.setattr(cli.indexing.sent_messages, "GIVE_UP_S", GIVE_UP_S)
     monkeypatch.setattr(cli.indexing.sent_messages, "LOST_AFTER_S", LOST_S)
     alive(redis_client)
     with ThreadPoolExecutor(1) as pool:
@@ -81,6 +80,7 @@ def index(
 
         yield run
         # So that no run goes on.
+        monkeypatch.setattr(cli.indexing.sent_messages, "GIVE_UP_S", 0.0)
         gone(redis_client)
 
 
@@ -148,8 +148,9 @@ def test_a_worker_that_is_started_anew_is_waited_for(
 
 
 def test_a_worker_that_stays_away_ends_the_command_and_what_was_sent_stays(
-    index: Index, redis_client: redis.Redis
+    index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cli.indexing.sent_messages, "GIVE_UP_S", 0.1)
     running = index([page("a")])
     sent(redis_client)
     gone(redis_client)

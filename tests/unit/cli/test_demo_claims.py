@@ -51,10 +51,7 @@ def hit(
 
 
 def answer(*hits: dict[str, Any], bm25: int = 3, vector: int = 100, **fields: Any) -> Answer:
-    stages = [
-        {"stage": "search.bm25", "n_out": bm25},
-        {"stage": "search.vector", "n_out": vector},
-    ]
+    stages = [{"stage": "search.bm25", "n_out": bm25}, {"stage": "search.vector", "n_out": vector}]
     question = {"status": "complete", "hits": list(hits)}
     return Answer.from_wire({"request_id": "r", "stages": stages, "questions": [question], **OK, **fields})
 

@@ -13,10 +13,15 @@ from chorale_client.lines_read import LinesRead
 from rich.console import Console
 
 from cli.jobs import watching
-from cli.views.jobs import jobs_table, progress_line
+from cli.views.indexing_bar import duration
 from jobs import submitting
 from jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
 from jobs.submitting import submit_lines
+
+
+def test_a_duration_has_its_two_largest_units() -> None:
+    shown = [duration(seconds) for seconds in (8.4, 125, 11_400, 180_000)]
+    assert shown == ["8 s", "2 min 05 s", "3 h 10 min", "2 d 2 h"]
 
 
 def job(**given: Any) -> Job:
@@ -24,23 +29,6 @@ def job(**given: Any) -> Job:
     fields |= {"job_id": "f5334cde4ddf", "name": "questions.csv", "namespace": "default", "tenant": "default"}
     fields |= {"weight": 1.0, "state": State.RUNNING, "total": 100_000, "created_at_ms": 1_790_000_000_000}
     return Job(**(fields | given))
-
-
-def test_a_job_is_one_line_of_eighty_columns_and_its_name_alone_is_shortened() -> None:
-    console = Console(width=80, color_system=None)
-    with console.capture() as capture:
-        console.print(jobs_table([job(complete=50_000, name="a very long name of a file of questions.csv")]))
-    head, row = (line.rstrip() for line in capture.get().splitlines())
-    assert head.split()[-3:] == ["lines", "done", "name"]
-    assert row.startswith("f5334cde   2026-09-21 14:13:20   default     running   100,000    50%   a very …")
-    assert len(row) <= 80
-
-
-def test_progress_is_a_line_with_counts_rate_and_time_left() -> None:
-    assert progress_line(job(complete=1_190, degraded=10, running=64, rate_1m=95.0)) == (
-        "running: 1,200 of 100,000 lines · 1,190 complete · 10 degraded · 95 lines/s · 17 min 20 s left"
-    )
-    assert progress_line(job(state=State.QUEUED)) == "queued: 0 of 100,000 lines"
 
 
 class Flaky:

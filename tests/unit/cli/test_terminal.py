@@ -114,12 +114,14 @@ def test_an_answer_from_hostile_documents_is_shown(console: Console) -> None:
         "source_type": BAD,
         "snippet": {"text": f"a {BAD}", "highlights": [[0, 1]]},
         "published_at": BAD,
+        "boosts": {BAD: 1.25},
     }
     answer = Answer.model_validate(
         {
             "request_id": "r1",
             "status": "degraded",
             "took_ms": 3,
+            "retry_after_s": 2,
             "questions": [{"status": "degraded", "hits": [hit]}],
             "degraded": [{"where": "search.bm25", "reason": "endpoint", "detail": BAD}],
             "warnings": [BAD],

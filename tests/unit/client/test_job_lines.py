@@ -308,6 +308,7 @@ def test_a_line_is_yielded_before_the_next_is_read() -> None:
         assert next(lines).number == stream.read_so_far == number
 
 
+@pytest.mark.slow
 def test_memory_stays_the_same_while_100_000_lines_are_read() -> None:
     def lines(count: int) -> Iterator[JobLine]:
         made = (b'{"id": "%064d", "text": "question %d"}\n' % (number, number) for number in range(count))

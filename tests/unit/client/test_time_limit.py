@@ -56,29 +56,27 @@ def test_a_limit_applies_to_one_thread() -> None:
     assert found == [5.0]
 
 
+# Without the limit, the clients of these tests would wait for ever.
+
+
 def test_an_unanswered_tls_handshake_ends_with_the_limit() -> None:
     limit = TimeLimit()
     with socket.create_server(("localhost", 0)) as silent:
         url = f"rediss://localhost:{silent.getsockname()[1]}"
-        with Redis.from_url(url, socket_timeout=30, socket_connect_timeout=30) as client:
+        with Redis.from_url(url, socket_timeout=None, socket_connect_timeout=None) as client:
             keep_to(limit, client)
-            begun_s = time.monotonic()
-            with limit.until(begun_s + 0.1), pytest.raises(RedisTimeout):
+            with limit.until(time.monotonic() + 0.1), pytest.raises(RedisTimeout):
                 client.ping()
-    assert time.monotonic() - begun_s < 1.1
 
 
 def test_a_command_on_a_stopped_server_ends_with_the_limit(own_redis_server: RedisServer) -> None:
     limit = TimeLimit()
-    with Redis.from_url(own_redis_server.url, socket_timeout=30) as client:
+    with Redis.from_url(own_redis_server.url, socket_timeout=None, socket_connect_timeout=None) as client:
         keep_to(limit, client)
         client.ping()
         own_redis_server.pause()
-        begun_s = time.monotonic()
-        with limit.until(begun_s + 0.1), pytest.raises(RedisTimeout):
-            client.ping()
-        assert time.monotonic() - begun_s < 1.1
-        with limit.until(time.monotonic() + 0.1), pytest.raises(RedisTimeout):
-            client.ping()  # a new connection, whose greeting nobody answers
+        for _ in range(2):  # the second time on a new connection, whose greeting nobody answers
+            with limit.until(time.monotonic() + 0.1), pytest.raises(RedisTimeout):
+                client.ping()
         own_redis_server.resume()
         assert client.ping()

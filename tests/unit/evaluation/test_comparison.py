@@ -14,6 +14,7 @@ from evaluation.collection import Collection
 from evaluation.comparison import Answered, answered, compare, count_faults
 from evaluation.recorded_answers import WrongAnswers, read_answers, write_answers
 from tests.support.command_line import in_process
+from tests.unit.evaluation.answers import hit, question
 
 COLLECTION = Collection(
     "tiny",
@@ -23,26 +24,11 @@ COLLECTION = Collection(
 )
 
 
+BRANCH = {"score": 9.0, "normalised": 0.5, "weight": 0.3, "contribution": 0.15, "passage_id": "p"}
+
+
 def _answer(*ids: str, status: str = "complete") -> QuestionAnswer:
-    hits = [
-        {
-            "rank": rank,
-            "document_id": id_,
-            "passage_id": f"{id_}#0",
-            "score": 1 / rank,
-            "branches": {
-                "bm25": {
-                    "rank": rank,
-                    "score": 9.0,
-                    "normalised": 0.5,
-                    "weight": 0.3,
-                    "contribution": 0.15,
-                    "passage_id": f"{id_}#0",
-                }
-            },
-        }
-        for rank, id_ in enumerate(ids, start=1)
-    ]
+    hits = [hit(rank, id_, branches={"bm25": {**BRANCH, "rank": rank}}) for rank, id_ in enumerate(ids, 1)]
     return QuestionAnswer.model_validate({"status": status, "hits": hits})
 
 
@@ -112,8 +98,7 @@ def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_a_refused_line_with_the_id_of_an_answered_one_is_no_answer(tmp_path: Path) -> None:
-    hit = {"rank": 1, "document_id": "a", "passage_id": "a#0", "score": 1.0}
-    lines = [{"id": "q1", "status": "complete", "hits": [hit]}, {"id": "q1", "status": "refused", "hits": []}]
+    lines = [{"id": "q1", **question("a")}, {"id": "q1", **question(status="refused")}]
     (file := tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, lines)))
     found = read_answers(file, COLLECTION)
     assert [one.document_id for one in found.answers["q1"].hits] == ["a"]

@@ -12,28 +12,12 @@ from chorale_client.request import Request
 from evaluation.golden import figures, judge, ndcg, recall
 from evaluation.golden_file import GoldenQuestion, WrongGolden
 from evaluation.metrics import measure_each
+from tests.unit.evaluation.answers import answer, hit, question
 
 
-def _answer(*ids: str, degraded: Sequence[dict[str, str]] = (), **fields: Any) -> Answer:
-    hits = [
-        {
-            "rank": rank,
-            "document_id": id_,
-            "passage_id": f"{id_}#0",
-            "score": 1 / rank,
-            "branches": _branches(rank),
-        }
-        for rank, id_ in enumerate(ids, start=1)
-    ]
-    status = "degraded" if degraded else "complete"
-    return Answer.from_wire(
-        {
-            "request_id": "r",
-            "status": status,
-            "degraded": degraded,
-            "questions": [{"status": status, "hits": hits, **fields}],
-        }
-    )
+def _answer(*ids: str, missing: Sequence[tuple[str, str]] = (), **fields: Any) -> Answer:
+    hits = [hit(rank, id_, branches=_branches(rank)) for rank, id_ in enumerate(ids, 1)]
+    return answer(question(**{"hits": hits, **fields}), missing=missing)
 
 
 def _branches(rank: int) -> dict[str, Any]:
@@ -41,14 +25,14 @@ def _branches(rank: int) -> dict[str, Any]:
     return {"bm25": {**score, "rank": rank}, "vector": {**score, "rank": 0}}
 
 
-def _judge(question: GoldenQuestion, page: Answer, deep: Answer | None = None) -> Any:
+def _judge(golden: GoldenQuestion, page: Answer, deep: Answer | None = None) -> Any:
     requests: list[Request] = []
 
     def ask(request: Request) -> Answer:
         requests.append(request)
         return page if request.top_k == 10 or deep is None else deep
 
-    (verdict,) = judge([question], ask=ask, namespace="law")
+    (verdict,) = judge([golden], ask=ask, namespace="law")
     return verdict, requests
 
 
@@ -60,8 +44,8 @@ def test_a_question_passes_if_one_of_its_documents_is_among_the_first() -> None:
 
 
 def test_a_failed_question_is_asked_deeper_for_the_ranks_of_its_documents() -> None:
-    question = GoldenQuestion(1, "one", {"f": 1, "m": 1, "z": 1}, "other", {"year": 2020})
-    verdict, requests = _judge(question, _answer(*"abcdefg"), _answer(*"abcdeghijklm"))
+    golden = GoldenQuestion(1, "one", {"f": 1, "m": 1, "z": 1}, "other", {"year": 2020})
+    verdict, requests = _judge(golden, _answer(*"abcdefg"), _answer(*"abcdeghijklm"))
     assert not verdict.passed
     # The branch that only scored the document has no rank.
     found = [(one.document_id, one.rank, one.branches) for one in verdict.found]
@@ -73,26 +57,22 @@ def test_a_failed_question_is_asked_deeper_for_the_ranks_of_its_documents() -> N
 
 
 def test_a_copy_is_as_good_as_its_hit() -> None:
-    page = _answer("a", "b")
-    folded = {"document_id": "copy", "why": "exact_copy"}
-    hits = [page.questions[0].hits[0].model_dump() | {"folded": [folded]}]
-    page = Answer.from_wire(
-        {"request_id": "r", "status": "complete", "questions": [{"status": "complete", "hits": hits}]}
-    )
+    folded = [{"document_id": "copy", "why": "exact_copy"}]
+    page = _answer(hits=[hit(1, "a", folded=folded)])
     assert _judge(GoldenQuestion(1, "one", {"copy": 1}), page)[0].passed
 
 
 def test_a_question_that_nothing_answers_passes_if_the_answer_abstains() -> None:
-    question = GoldenQuestion(1, "who won", {})
-    assert _judge(question, _answer("a", abstained=True, confidence=0.1))[0].passed
-    verdict, requests = _judge(question, _answer("a", confidence=0.8))
+    golden = GoldenQuestion(1, "who won", {})
+    assert _judge(golden, _answer("a", abstained=True, confidence=0.1))[0].passed
+    verdict, requests = _judge(golden, _answer("a", confidence=0.8))
     assert (verdict.passed, verdict.confidence, len(requests)) == (False, 0.8, 1)
 
 
 def test_what_an_answer_lacks_is_named() -> None:
-    lacking = _answer("a", degraded=[{"where": "search.hyde", "reason": "timeout"}])
+    lacking = _answer("a", missing=[("search.hyde", "timeout")])
     assert _judge(GoldenQuestion(1, "one", {"a": 1}), lacking)[0].missing == "search.hyde timeout"
-    failed = Answer.from_wire({"request_id": "r", "status": "refused", "degraded": [], "questions": []})
+    failed = answer(status="refused")
     verdict, _ = _judge(GoldenQuestion(1, "one", {"a": 1}), failed)
     assert (verdict.passed, verdict.missing) == (False, "refused")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chorale_client.answer import Answer
@@ -13,6 +14,7 @@ from evaluation.collection import Collection
 from evaluation.held_out import best_blend
 from evaluation.judged_candidates import Candidate, JudgedQuestion, keep, kept, mined
 from models.errors import ServiceError
+from tests.unit.evaluation.answers import answer, hit, question
 
 GRADES = {"q1": {"d1": 1, "d9": 0}, "q2": {"d3": 2}}
 
@@ -24,22 +26,11 @@ def collection(tmp_path: Path) -> Collection:
     return Collection("tiny", corpus, {"q1": "one", "q2": "two"}, GRADES)
 
 
-def _ask(request: Request, **also: object) -> Answer:
+def _ask(request: Request, **also: Any) -> Answer:
     assert (request.rerank, request.cache, request.include) == ("off", "bypass", ("texts", "metadata"))
-    hits = [
-        {
-            "rank": rank,
-            "document_id": id_,
-            "passage_id": f"{id_}#0",
-            "score": 1 / rank,
-            "title": "Title",
-            "text": "Title and text" if id_ == "d1" else f"text of {id_}",
-        }
-        for rank, id_ in enumerate(("d1", "d2", "q1"), start=1)
-    ]
-    question = {"status": "complete", "hits": hits}
-    questions = [question] * len(request.questions)
-    return Answer.from_wire({"request_id": "r", "status": "complete", "questions": questions, **also})
+    texts = {"d1": "Title and text", "d2": "text of d2", "q1": "text of q1"}
+    hits = [hit(rank, id_, title="Title", text=text) for rank, (id_, text) in enumerate(texts.items(), 1)]
+    return answer(*[question(hits=hits)] * len(request.questions), **also)
 
 
 def test_a_question_has_its_candidates_and_the_relevant_documents_that_no_branch_found(
@@ -58,9 +49,9 @@ def test_a_question_has_its_candidates_and_the_relevant_documents_that_no_branch
 
 
 def test_candidates_without_one_of_the_branches_are_refused(collection: Collection) -> None:
-    degraded = [{"where": "search.vector", "reason": "timeout"}]
+    missing = [("search.vector", "timeout")]
     with pytest.raises(ServiceError, match=r"not whole: search\.vector timeout"):
-        mined(collection, depth=100, ask=lambda request: _ask(request, degraded=degraded))
+        mined(collection, depth=100, ask=lambda request: _ask(request, missing=missing))
 
 
 def test_kept_candidates_are_read_again_unless_they_are_of_something_else(

@@ -11,28 +11,12 @@ from chorale_client.request import Request
 from assembly.pipeline import load_pipeline
 from evaluation.collection import Collection
 from evaluation.run import QUESTIONS_A_REQUEST, Run, evaluate, ranked_documents, request_of, runs_of
+from tests.unit.evaluation.answers import answer, hit, question
 
 COLLECTION = Collection(
     "tiny", Path("corpus.jsonl"), {"q1": "one", "q2": "two"}, {"q1": {"a": 1}, "q2": {"b": 1}}
 )
 RUN = Run("rrf", "rrf", ("bm25", "vector"))
-
-
-def _answer(request: Request, *hits: list[str], status: str = "complete") -> Answer:
-    questions = [
-        {
-            "status": status,
-            "hits": [
-                {"rank": rank, "document_id": id_, "passage_id": f"{id_}#0", "score": 1 / rank}
-                for rank, id_ in enumerate(ids, start=1)
-            ],
-        }
-        for ids in hits
-    ]
-    degraded = [{"where": "search.vector", "reason": "timeout"}] if status != "complete" else []
-    return Answer.from_wire(
-        {"request_id": request.request_id, "status": status, "degraded": degraded, "questions": questions}
-    )
 
 
 def test_each_branch_and_each_configuration_that_ranks_differently_is_a_run() -> None:
@@ -107,7 +91,7 @@ def test_a_reranker_works_only_in_its_own_run_with_the_whole_budget_for_each_que
 
     def ask(request: Request) -> Answer:
         asked.append(request)
-        return _answer(request, *(["a"] for _ in request.questions))
+        return answer(*(question("a") for _ in request.questions))
 
     runs = [Run("bm25", "best", ("bm25",), {"bm25": 1.0}), Run("best", "best", ("bm25",), is_reranked=True)]
     evaluate(COLLECTION, runs=runs, documents=0, ask=ask)
@@ -120,7 +104,7 @@ def test_a_reranker_works_only_in_its_own_run_with_the_whole_budget_for_each_que
 
 def test_the_figures_of_each_run_are_computed_from_its_answers() -> None:
     found = evaluate(
-        COLLECTION, runs=[RUN], documents=7, ask=lambda request: _answer(request, ["a"], ["x", "b"])
+        COLLECTION, runs=[RUN], documents=7, ask=lambda request: answer(question("a"), question("x", "b"))
     )
     assert found.figures["rrf"]["mrr@10"] == pytest.approx((1 + 1 / 2) / 2)
     assert not found.faults
@@ -135,12 +119,12 @@ def test_the_median_of_a_branchs_best_scores_is_told() -> None:
     """A configuration declares it as `halves` for the method `bounded`."""
 
     def ask(request: Request) -> Answer:
-        answer = _answer(request, ["a"], ["b"])
-        for question, score in zip(answer.questions, (12.0, 20.0), strict=True):
-            question.hits[0].branches["bm25"] = BranchScore(
+        found = answer(question("a"), question("b"))
+        for one, score in zip(found.questions, (12.0, 20.0), strict=True):
+            one.hits[0].branches["bm25"] = BranchScore(
                 rank=1, score=score, normalised=1.0, weight=1.0, contribution=1.0, passage_id="p"
             )
-        return answer
+        return found
 
     alone = Run("bm25", "rrf", ("bm25",), {"bm25": 1.0})
     found = evaluate(COLLECTION, runs=[alone, RUN], documents=0, ask=ask)
@@ -152,7 +136,7 @@ def test_cache_boosts_and_thresholds_are_off() -> None:
 
     def ask(request: Request) -> Answer:
         asked.append(request)
-        return _answer(request, ["a"], ["b"])
+        return answer(question("a"), question("b"))
 
     evaluate(COLLECTION, runs=[RUN], documents=0, ask=ask)
     (request,) = asked
@@ -169,7 +153,9 @@ def test_incomplete_answers_are_counted_with_their_reason() -> None:
         COLLECTION,
         runs=[RUN],
         documents=0,
-        ask=lambda request: _answer(request, ["a"], ["b"], status="degraded"),
+        ask=lambda request: answer(
+            *(question(id_, status="degraded") for id_ in "ab"), missing=[("search.vector", "timeout")]
+        ),
     )
     assert found.faults == {"rrf: search.vector timeout": 2}
 
@@ -183,7 +169,7 @@ def test_many_questions_are_several_requests_and_each_is_asked_once() -> None:
 
     def ask(request: Request) -> Answer:
         sizes.append(len(request.questions))
-        return _answer(request, *(["a"] for _ in request.questions))
+        return answer(*(question("a") for _ in request.questions))
 
     found = evaluate(
         collection, runs=[RUN], documents=0, ask=ask, progress=lambda _, asked: seen.append(asked)
@@ -193,19 +179,8 @@ def test_many_questions_are_several_requests_and_each_is_asked_once() -> None:
 
 
 def test_a_folded_copy_counts_directly_after_its_hit() -> None:
-    question = QuestionAnswer.model_validate(
-        {
-            "status": "complete",
-            "hits": [
-                {
-                    "rank": 1,
-                    "document_id": "a",
-                    "passage_id": "a#0",
-                    "score": 1.0,
-                    "folded": [{"document_id": "copy", "why": "exact_copy"}],
-                },
-                {"rank": 2, "document_id": "b", "passage_id": "b#0", "score": 0.5},
-            ],
-        }
+    folded = [{"document_id": "copy", "why": "exact_copy"}]
+    asked = QuestionAnswer.model_validate(
+        {"status": "complete", "hits": [hit(1, "a", folded=folded), hit(2, "b")]}
     )
-    assert ranked_documents(question) == ["a", "copy", "b"]
+    assert ranked_documents(asked) == ["a", "copy", "b"]

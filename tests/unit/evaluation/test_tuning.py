@@ -77,7 +77,12 @@ def test_what_holds_for_no_other_question_is_not_distinguishable(pipeline: Pipel
     found = tune(pipeline, recorded, _judged(25), seed=3)
     assert found.verdict == "not distinguishable"
     assert not found.is_better
-    assert found == tune(pipeline, recorded, _judged(25), seed=3)
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_result(pipeline: Pipeline) -> None:
+    recorded = _recorded([(SENTENCE, branch) for branch in ["bm25", "vector"] * 10])
+    assert tune(pipeline, recorded, _judged(20), seed=3) == tune(pipeline, recorded, _judged(20), seed=3)
 
 
 @pytest.mark.slow

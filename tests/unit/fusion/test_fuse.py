@@ -1,11 +1,10 @@
 from itertools import count
-from math import fsum, prod
 
 import pytest
 from chorale_client.words import StageStatus
 
 from fusion.fold import Folded, Why
-from fusion.fused_hits import FusedHit, FusedQuestion
+from fusion.fused_hits import FusedQuestion
 from models.envelope import Envelope
 from models.hits import Ranking
 from models.plan import BoostPlan
@@ -20,10 +19,6 @@ THREE = envelopes(
 
 def ids(fused: FusedQuestion) -> list[str]:
     return [one.document_id for one in fused.hits]
-
-
-def recomputed(found: FusedHit) -> float:
-    return fsum(one.weight * one.normalised for one in found.branches.values()) * prod(found.boosts.values())
 
 
 def test_three_branches_become_one_explained_list() -> None:
@@ -109,20 +104,6 @@ def test_the_request_can_switch_boosts_off() -> None:
     assert fused.hits[30].boosts == {}
 
 
-@pytest.mark.parametrize("method", ["rrf", "rrf-grouped"])
-@pytest.mark.parametrize("boosts", [None, BOOSTS])
-def test_every_score_can_be_computed_again_and_falls_with_the_rank(
-    method: str, boosts: BoostPlan | None
-) -> None:
-    given = THREE | {"hyde": MANY["bm25"]}
-    fused = fuse_question(plan(method=method, boosts=boosts), given, 0, request(top_k=50))
-    assert len(fused.hits) == 34
-    assert [one.score for one in fused.hits] == pytest.approx(
-        [recomputed(one) for one in fused.hits], rel=1e-11
-    )
-    assert [one.score for one in fused.hits] == sorted((one.score for one in fused.hits), reverse=True)
-
-
 COPIES = envelopes(
     bm25=[hit("a", content_hash="h"), hit("copy", content_hash="h"), hit("b")],
     vector=[hit("near", near_duplicate_group="b"), hit("copy", content_hash="h")],
@@ -175,12 +156,6 @@ def test_total_matches_is_the_largest_number_that_is_known() -> None:
     assert fuse_question(plan(), THREE, 0, request(top_k=1)).total_matches == 3
     knowing = THREE | {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"),), total_matches=812),))}
     assert fuse_question(plan(), knowing, 0, request()).total_matches == 812
-
-
-def test_warnings_of_rankings_appear_once() -> None:
-    warned = Ranking((hit("a"),), warnings=("no field 'yaer'",))
-    given = {name: Envelope(name, "ok", rankings=(warned,)) for name in ("bm25", "vector")}
-    assert fuse_question(plan(), given, 0, request()).warnings == ("no field 'yaer'",)
 
 
 def test_fields_that_only_one_branch_knows_are_taken_from_it() -> None:

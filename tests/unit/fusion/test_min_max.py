@@ -63,8 +63,7 @@ def test_how_far_bm25_leads_counts_and_not_only_its_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "factor"),
-    [(None, 1), (0.93, 1), (KNOWN, 1), (KNOWN / 2, 1 / 4), (0.01, LEAST), (0, LEAST)],
+    ("share", "factor"), [(None, 1), (0.93, 1), (KNOWN, 1), (KNOWN / 2, 1 / 4), (0.01, LEAST), (0, LEAST)]
 )
 def test_reliability_falls_with_the_share_of_known_words(share: float | None, factor: float) -> None:
     assert reliability(share) == pytest.approx(factor)

@@ -108,68 +108,6 @@ def test_ranx_gives_the_same_scores(method: str, example: Mapping[str, Any]) -> 
     assert found == pytest.approx(example["scores"][method], rel=1e-9)
 
 
-BM25, VECTOR = {"a": 12.0, "b": 9.0, "c": 3.0}, {"b": 0.9, "d": 0.8, "a": 0.5}
-WORKED = {"bm25": BM25, "vector": VECTOR}
-EQUAL, HALVES = {"bm25": 1.0, "vector": 1.0}, {"bm25": 0.5, "vector": 0.5}
-QUARTERS = {"bm25": 0.25, "vector": 0.75}
-SIGMAS = stdev(BM25.values()), stdev(VECTOR.values())
-
-
-@pytest.mark.parametrize(
-    ("method", "weighted", "expected"),
-    [
-        # By rank: b is 2nd and 1st, a is 1st and 3rd, d 2nd, c 3rd.
-        (
-            "paper",
-            {"bm25": 0.3, "vector": 0.4},
-            {"b": 1 / 62 + 1 / 61, "a": 1 / 61 + 1 / 63, "d": 1 / 62, "c": 1 / 63},
-        ),
-        ("elastic", EQUAL, {"b": 1 / 62 + 1 / 61, "a": 1 / 61 + 1 / 63, "d": 1 / 62, "c": 1 / 63}),
-        (
-            "haystack",
-            HALVES,
-            {"b": 0.5 / 62 + 0.5 / 61, "a": 0.5 / 61 + 0.5 / 63, "d": 0.5 / 62, "c": 0.5 / 63},
-        ),
-        (
-            "weaviate-ranked",
-            QUARTERS,
-            {"b": 0.25 / 61 + 0.75 / 60, "a": 0.25 / 60 + 0.75 / 62, "d": 0.75 / 61, "c": 0.25 / 62},
-        ),
-        ("qdrant", EQUAL, {"b": 1 / 3 + 1 / 2, "a": 1 / 2 + 1 / 4, "d": 1 / 3, "c": 1 / 4}),
-        (
-            "qdrant",
-            {"bm25": 3.0, "vector": 1.0},
-            {"b": 1 / (2 / 3 + 1) + 1 / 2, "a": 1 / (1 / 3 + 1) + 1 / 4, "c": 1 / (3 / 3 + 1), "d": 1 / 3},
-        ),
-        # Min-max: BM25 a 1, b 6/9, c 0; vector b 1, d 3/4, a 0.
-        ("elastic-linear", EQUAL, {"b": 6 / 9 + 1, "a": 1.0, "d": 3 / 4, "c": 0.0}),
-        ("weaviate-relative", QUARTERS, {"b": 0.25 * 6 / 9 + 0.75, "d": 0.75 * 3 / 4, "a": 0.25, "c": 0.0}),
-        (
-            "opensearch",
-            {"bm25": 0.3, "vector": 0.7},
-            {"b": 0.3 * 6 / 9 + 0.7, "d": 0.7 * 3 / 4, "a": 0.3 + 0.7 * 0.001, "c": 0.3 * 0.001},
-        ),
-        # (score - mean) / 6 sigma + 1/2: the means are 8 and 11/15.
-        (
-            "qdrant-dbsf",
-            {"bm25": 0.3, "vector": 0.4},
-            {
-                "b": 1 / (6 * SIGMAS[0]) + 0.5 + (0.9 - 11 / 15) / (6 * SIGMAS[1]) + 0.5,
-                "a": 4 / (6 * SIGMAS[0]) + 0.5 + (0.5 - 11 / 15) / (6 * SIGMAS[1]) + 0.5,
-                "d": (0.8 - 11 / 15) / (6 * SIGMAS[1]) + 0.5,
-                "c": -5 / (6 * SIGMAS[0]) + 0.5,
-            },
-        ),
-    ],
-)
-def test_a_worked_example_has_the_systems_scores_and_order(
-    method: str, weighted: Mapping[str, float], expected: Mapping[str, float]
-) -> None:
-    found = ours(WORKED, weighted, method)
-    assert found == pytest.approx(dict(expected), rel=1e-9)
-    assert list(found) == list(expected)
-
-
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [

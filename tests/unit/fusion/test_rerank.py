@@ -149,11 +149,7 @@ def test_the_answer_names_the_rerank_stage_of_each_hit() -> None:
     )
     hits = answer["questions"][0]["hits"]
     assert [one["score_kind"] for one in hits] == ["rerank"] * 3
-    assert hits[0]["rerank"] == {
-        "score": 0.5,
-        "stage": "reranked",
-        "fused_score": pytest.approx(1 / 62),
-    }
+    assert hits[0]["rerank"] == {"score": 0.5, "stage": "reranked", "fused_score": pytest.approx(1 / 62)}
     assert hits[1]["rerank"] == {"stage": "coarse_fallback", "fused_score": pytest.approx(1 / 61)}
     assert hits[2]["rerank"]["stage"] == "coarse_only"
 

@@ -101,7 +101,6 @@ def test_a_hindi_word_is_not_cut_at_its_vowel_signs() -> None:
     assert highlighted(snippet("यह किताब है।", "किताब")) == ["किताब"]
 
 
-@pytest.mark.parametrize("max_chars", range(40, 50))
 @pytest.mark.parametrize(
     "character",
     [
@@ -115,15 +114,16 @@ def test_a_hindi_word_is_not_cut_at_its_vowel_signs() -> None:
     ],
     ids=["accent", "family", "skin", "flag", "jamo", "conjunct", "England"],
 )
-def test_a_character_is_never_cut(character: str, max_chars: int) -> None:
-    shown = snippet(character * 200, "x", max_chars).text.strip(ELLIPSIS)
-    assert shown == character * (len(shown) // len(character)) != ""
+def test_a_character_is_never_cut(character: str) -> None:
+    for max_chars in range(40, 50):
+        shown = snippet(character * 200, "x", max_chars).text.strip(ELLIPSIS)
+        assert shown == character * (len(shown) // len(character)) != ""
 
 
-@pytest.mark.parametrize("max_chars", range(40, 60))
-def test_a_snippet_that_begins_in_a_long_character_is_no_longer_for_it(max_chars: int) -> None:
+def test_a_snippet_that_begins_in_a_long_character_is_no_longer_for_it() -> None:
     family = "👩\u200d👩\u200d👧" * 30
-    assert len(snippet(f"{family} notice {family}", "notice", max_chars).text) <= max_chars
+    for max_chars in range(40, 60):
+        assert len(snippet(f"{family} notice {family}", "notice", max_chars).text) <= max_chars
 
 
 TABLE = "".join(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from chorale_client.words import QUEUE_BULK
 
-from tests.support.command_line import Called, in_process
+from tests.support.command_line import Run, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
-
-Run = Callable[..., Called]
 
 
 @pytest.fixture(scope="package")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from typer.testing import CliRunner
 
 from audit import queries
 from audit.database import open_database
-from cli.commands.audit import audit
-from tests.support.command_line import Called
+from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
-
-Run = Callable[..., Called]
 
 
 def ids(pipeline: RunningPipeline) -> set[str]:
@@ -115,24 +111,3 @@ def test_without_redis_the_trail_is_cleared_and_the_outbox_is_reported_as_not_cl
     assert (told["removed"], told["removed_from_outbox"]) == (1, None)
     assert "the outbox was not reached, and requests that wait in it still enter the trail" in erased.stderr
     assert asked.request_id not in ids(pipeline)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            ("prune", "--older-than", "soon"),
-            "'soon' is no time: a whole number and one of m (60 s), h (3,600 s), d",
-        ),
-        (("erase",), "give one of --request, --correlation, --namespace"),
-        (("erase", "--request", ""), "give one of --request, --correlation, --namespace"),
-        (
-            ("erase", "--request", "a", "--namespace", "b"),
-            "give one of --request, --correlation, --namespace",
-        ),
-    ],
-)
-def test_what_says_not_what_to_delete_deletes_nothing(arguments: tuple[str, ...], said: str) -> None:
-    called = CliRunner().invoke(audit, [*arguments, "--yes"])
-    assert called.exit_code == 2
-    assert said in " ".join(called.stderr.replace("│", " ").split())

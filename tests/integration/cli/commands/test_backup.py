@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +21,10 @@ from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, ServiceError, WriterBusy
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
-from tests.support.command_line import Called, as_process
+from tests.support.command_line import Run, as_process
 from tests.support.ledger.audit_rows import count
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
-
-Run = Callable[..., Called]
 
 WORDS = Manifest(splitter="whole", language="en", analyser="tests", embedder="none", dimension=0)
 
@@ -70,7 +67,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
     pipeline: RunningPipeline, chorale: Run, alone: Run, tmp_path: Path
 ) -> None:
     """Pairs are indexed all the while: of each the backup has both or none."""
-    asked = pipeline.client().retrieve("when may a tenant leave?", cache="bypass", timeout_s=10)
+    asked = pipeline.client().retrieve("when may a tenant leave?", cache="bypass", timeout_s=20)
     store, stop, pairs = EmbeddedStore(pipeline.resources.settings.corpus_dir), threading.Event(), 0
     store.create("pairs", WORDS)
 
@@ -112,7 +109,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
         )
         assert count(open_database(installation.settings.audit_database_url)) >= 1
         with elsewhere:
-            answer = elsewhere.client().retrieve("when may a tenant leave?", cache="bypass", timeout_s=10)
+            answer = elsewhere.client().retrieve("when may a tenant leave?", cache="bypass", timeout_s=20)
     assert answer.status == asked.status == "complete"
     assert [(hit.document_id, hit.score) for hit in answer.hits] == [
         (hit.document_id, hit.score) for hit in asked.hits

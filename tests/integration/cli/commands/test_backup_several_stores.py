@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from models.errors import ServiceError, WriterBusy
 from search.embedded.snapshot import still_corpus
 from search.several_stores import snapshot
 from search.several_stores.store import ClusteredStore
-from tests.support.command_line import Called
+from tests.support.command_line import Run
 from tests.support.servers.elasticsearch_server import address, corner
 
 TWO = """
@@ -210,9 +210,7 @@ def test_a_restore_waits_for_nobody_who_writes_the_table(tmp_path: Path) -> None
     assert shown(installation)["archive"] == ["lease"]
 
 
-def test_a_backup_says_which_data_is_on_servers_and_not_part_of_it(
-    alone: Callable[..., Called], tmp_path: Path
-) -> None:
+def test_a_backup_says_which_data_is_on_servers_and_not_part_of_it(alone: Run, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text(WITH_A_SERVER.format(url="http://127.0.0.1:1", prefix="nowhere"))
     away = {

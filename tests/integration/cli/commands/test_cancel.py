@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from chorale_client import make_request
 from chorale_client.ledger import CallersLedger
 from redis import Redis
 
 from tests.contracts.ledger import TAIL
-from tests.support.command_line import Called
+from tests.support.command_line import Run
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
-
-Run = Callable[..., Called]
 
 
 def test_a_request_is_cancelled_and_says_so(

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,62 +19,15 @@ from audit.outbox import UNREADABLE
 from audit.schema import SCHEMA, upgrade
 from cli.commands.doctor import Examined, checks, examine, show
 from cli.doctor import redis_server
-from cli.doctor.celery_settings import RULES
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from config.pipeline_reader import DEFAULT_FILE
 from config.settings import Settings
 from ledger.outbox import publish_outbox_limit
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
-from tests.support.command_line import Called
-from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.integration.cli.commands.findings import examined, findings, the_finding
+from tests.support.command_line import Run
 from tests.support.servers.redis_server import RedisServer
-
-Run = Callable[..., Called]
-
-# A worker as it comes from another version, with other settings, or started with Celery's own options.
-ODD = """
-import importlib.metadata, sys
-import config.celery
-version = importlib.metadata.version
-importlib.metadata.version = lambda name: "5.6.3" if name == "celery" else version(name)
-right = config.celery.celery_settings
-
-def wrong(**given):
-    made = right(**given)
-    made["broker_transport_options"].update(
-        ack_emulation=False, visibility_timeout=3600, unacked_restore_interval=10, unacked_restore_throttle=10,
-        priority_steps=[0, 3, 6, 9], socket_timeout=None,
-    )
-    return made | {
-        "task_acks_late": False, "worker_prefetch_multiplier": 4, "worker_disable_prefetch": True,
-        "accept_content": ["json", "yaml"], "task_serializer": "yaml", "result_serializer": "yaml",
-        "task_ignore_result": False, "result_backend_thread_safe": False, "redis_socket_timeout": 120,
-        "worker_proc_alive_timeout": 4, "task_create_missing_queues": True,
-        "worker_deduplicate_successful_tasks": True,
-    }
-
-config.celery.celery_settings = wrong
-import assembly.resources
-read = assembly.resources.Resources.from_environment
-
-def with_other_weights(*kinds):
-    made = read(*kinds)
-    made.fingerprints = {"embedder": "other weights"}
-    return made
-
-assembly.resources.Resources.from_environment = with_other_weights
-"""
-WRONG = {
-    "task_acks_late": False, "ack_emulation": False, "visibility_timeout": 3600, "unacked_restore_interval": 10,
-    "unacked_restore_throttle": 10, "priority_steps": [0, 3, 6, 9], "socket_timeout": None, "prefetch": 4,
-    "worker_disable_prefetch": True, "accept_content": ["json", "yaml"], "task_serializer": "yaml",
-    "result_serializer": "yaml", "task_ignore_result": False, "result_backend_thread_safe": False,
-    "redis_socket_timeout": 120, "worker_proc_alive_timeout": 4, "task_create_missing_queues": True,
-    "worker_deduplicate_successful_tasks": True,
-}  # fmt: skip
-"""What the doctor sees of that, by the names in its rules."""
 
 OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="another", dimension=4)
 
@@ -87,23 +36,6 @@ OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="an
 def bare(own_redis_server: RedisServer, tmp_path: Path) -> Installation:
     """A Redis that somebody started by hand, and nothing else."""
     return Installation(Settings(home=tmp_path, redis_url=own_redis_server.url), own_redis_server.url)
-
-
-def found(installation: Installation, *names: str) -> dict[str, Examined]:
-    """The checks of these names, or all."""
-    chosen = {name: check for name, check in checks().items() if not names or name in names}
-    assert len(chosen) == len(names) or not names
-    return {one.name: one for one in examine(installation, chosen)}
-
-
-def findings(installation: Installation, name: str) -> tuple[Finding, ...]:
-    return found(installation, name)[name].findings
-
-
-def the_finding(installation: Installation, name: str) -> Finding:
-    (one,) = findings(installation, name)
-    assert one.mend
-    return one
 
 
 def test_a_healthy_pipeline_gives_nothing(chorale: Run) -> None:
@@ -125,9 +57,9 @@ def test_findings_are_shown_with_what_mends_them_and_exit_code_1(chorale: Run) -
 
 def test_without_a_redis_the_checks_that_need_one_are_skipped(tmp_path: Path) -> None:
     installation = Installation(Settings(home=tmp_path), None)
-    examined = found(installation, "redis answers", "redis memory", "workers", "generations")
-    assert [one.what for one in examined["redis answers"].findings] == [f"nothing runs on {tmp_path}"]
-    assert [name for name, one in examined.items() if one.skipped] == [
+    results = examined(installation, "redis answers", "redis memory", "workers", "generations")
+    assert [one.what for one in results["redis answers"].findings] == [f"nothing runs on {tmp_path}"]
+    assert [name for name, one in results.items() if one.skipped] == [
         "redis memory",
         "workers",
         "generations",
@@ -175,12 +107,12 @@ def test_a_redis_that_forgets_evicts_or_is_full_is_found(
     bare: Installation, own_redis_server: RedisServer
 ) -> None:
     assert "appendonly no" in the_finding(bare, "redis durability").what
-    assert findings(bare, "redis memory") == ()
-    assert findings(bare, "redis version") == ()
+    assert findings(bare, "redis memory") == []
+    assert findings(bare, "redis version") == []
     client = own_redis_server.client()
     client.config_set("appendonly", "yes")
     client.config_set("maxmemory-policy", "allkeys-lru")
-    assert findings(bare, "redis durability") == ()
+    assert findings(bare, "redis durability") == []
     assert "allkeys-lru" in the_finding(bare, "redis memory").what
     client.config_set("maxmemory-policy", "noeviction")
     client.config_set("maxmemory", client.info("memory")["used_memory"] + 1_000)
@@ -190,7 +122,7 @@ def test_a_redis_that_forgets_evicts_or_is_full_is_found(
 def test_what_was_set_aside_is_found_with_the_first_reasons(
     bare: Installation, own_redis_server: RedisServer
 ) -> None:
-    assert findings(bare, "quarantine") == ()
+    assert findings(bare, "quarantine") == []
     aside: dict[Any, Any] = {
         b"\xff\x1b]0;" + b"x" * 120: "not an id",
         **{f"z{n}": "no plan" for n in range(9)},
@@ -208,11 +140,11 @@ def test_what_was_set_aside_is_found_with_the_first_reasons(
 
 
 def test_missing_workers_and_a_missing_sweeper_are_found(bare: Installation) -> None:
-    examined = found(bare, "workers", "sweeper")
-    assert [one.what for one in examined["workers"].findings] == [
+    results = examined(bare, "workers", "sweeper")
+    assert [one.what for one in results["workers"].findings] == [
         f"nobody works on {queue}" for queue in bare.pipeline.queues
     ]
-    assert [one.what.split(":")[0] for one in examined["sweeper"].findings] == [
+    assert [one.what.split(":")[0] for one in results["sweeper"].findings] == [
         "no sweeper process runs",
         "nobody sweeps",
     ]
@@ -225,7 +157,7 @@ def test_a_worker_that_is_not_ready_silent_or_of_another_version_is_found(
     seconds, _ = client.time()
     beat = {"at": seconds * 1000, "ready": True, "pid": 1, "queues": list(bare.pipeline.queues), "wire": 1}
     client.set("chorale:heartbeat:all", json.dumps(beat))
-    assert found(bare, "workers", "wire versions") == {
+    assert examined(bare, "workers", "wire versions") == {
         "workers": Examined("workers"),
         "wire versions": Examined("wire versions"),
     }
@@ -246,7 +178,7 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
 ) -> None:
     client = own_redis_server.client()
     client.lpush("chorale.bm25", *["{}"] * 100)
-    assert found(bare, "queues", "outbox") == {"queues": Examined("queues"), "outbox": Examined("outbox")}
+    assert examined(bare, "queues", "outbox") == {"queues": Examined("queues"), "outbox": Examined("outbox")}
     client.lpush("chorale.bm25", "{}")
     assert the_finding(bare, "queues").what == "101 messages wait on chorale.bm25"
 
@@ -264,7 +196,7 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
     client.delete(OUTBOX, TO_TELL, UNREADABLE)
     publish_outbox_limit(client, 4)
     client.xadd(OUTBOX, {"id": "young"})
-    assert found(bare, "outbox") == {"outbox": Examined("outbox")}
+    assert examined(bare, "outbox") == {"outbox": Examined("outbox")}
     client.xadd(OUTBOX, {"id": "younger"})
     (filling,) = findings(bare, "outbox")
     assert filling.what.startswith("2 of at most 4 ended requests wait for the audit tables")
@@ -285,7 +217,7 @@ def test_an_audit_database_that_is_missing_old_new_or_none_is_found(
     # Looking made no file.
     assert not (bare.settings.home / "audit.db").exists()
     upgrade(audit_url)
-    assert findings(bare, "audit database") == ()
+    assert findings(bare, "audit database") == []
     engine = open_database(audit_url)
     for revision, said in (
         ("0000", "has schema 0000 instead of"),
@@ -308,7 +240,7 @@ def test_another_model_and_unpublished_generations_are_found(
     assert "`chorale index PATH… --namespace law --rebuild`" in the_finding(bare, "model").mend
     assert "'law' has generation 0, and Redis says none" in the_finding(bare, "generations").what
     own_redis_server.client().set("chorale:generation:law", 0)
-    assert findings(bare, "generations") == ()
+    assert findings(bare, "generations") == []
 
 
 def test_a_model_that_is_not_there_is_found(bare: Installation, tmp_path: Path) -> None:
@@ -319,7 +251,7 @@ def test_a_model_that_is_not_there_is_found(bare: Installation, tmp_path: Path) 
 def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Installation) -> None:
     store = EmbeddedStore(bare.settings.corpus_dir)
     store.create("law", OTHER)
-    assert findings(bare, "documents") == ()
+    assert findings(bare, "documents") == []
     for file in (bare.settings.corpus_dir / "lexical").rglob("meta.json"):
         file.write_text("{")
     # Another process than the one that has the index open.
@@ -327,106 +259,8 @@ def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Installation) ->
     assert the_finding(again, "documents").what.startswith("namespace 'law': ")
 
 
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
-    """A Redis with an index worker that differs in everything, and one started by Celery's own command."""
-    file = tmp_path_factory.mktemp("odd") / "pipeline.toml"
-    file.write_text(DEFAULT_FILE.read_text().replace("weight = 0.3", "weight = 0.4"))
-    environment = {"CHORALE_CACHE_TTL_S": "1", "CHORALE_SWEEPER_THREADS": "false"}
-    with (
-        RedisServer() as server,
-        RunningPipeline(
-            server,
-            queues=["chorale.index"],
-            preload=ODD,
-            pipeline_file=file,
-            environment=environment,
-            forked=False,  # ODD replaces functions before the product imports them
-        ) as running,
-    ):
-        command = [sys.executable, "-m", "celery", "-A", "tasks.app", "worker", "-P", "prefork", "-c", "1"]
-        command += ["-Q", "chorale.fusion", "-n", "celerys@here", "--without-gossip", "--without-mingle"]
-        running.processes["celerys@here"] = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**os.environ, **running.environment, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        running.wait_ready()
-        yield running
-
-
-@pytest.fixture(scope="module")
-def beside(odd: RunningPipeline) -> Installation:
-    """What somebody has who looks at it with the shipped settings."""
-    settings = Settings(home=odd.home, redis_url=odd.server.url)
-    return Installation(settings, odd.server.url)
-
-
-def test_this_module_breaks_every_rule_of_celery_s_settings_that_settings_can_break() -> None:
-    assert {rule.setting for rule in RULES} - WRONG.keys() == {"result_backend", "pool"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", WRONG)
-def test_a_worker_with_another_setting_of_celery_s_is_found(beside: Installation, setting: str) -> None:
-    said = [
-        one
-        for one in findings(beside, "celery settings")
-        if one.what.startswith(f"chorale.index has {setting} = {WRONG[setting]!r} instead of ")
-    ]
-    assert len(said) == 1
-    assert said[0].mend == "start it as `chorale worker index` of this version"
-
-
-def test_a_worker_that_celery_s_own_command_forked_is_found(beside: Installation) -> None:
-    said = [
-        one.what for one in findings(beside, "celery settings") if one.what.startswith("celerys@here has ")
-    ]
-    assert said == [
-        "celerys@here has pool = 'prefork' instead of 'solo or thread': models and connections do not survive a fork"
-    ]
-
-
-def test_a_worker_on_other_versions_settings_pipeline_or_weights_is_found(
-    beside: Installation, odd: RunningPipeline
-) -> None:
-    assert [one.what for one in findings(beside, "package versions")] == [
-        f"chorale.index runs on celery 5.6.3 (here {version('celery')})"
-    ]
-    assert [one.what for one in findings(beside, "same settings")] == [
-        f"{name} has CHORALE_CACHE_TTL_S=1.0 (here 3600.0)" for name in ("celerys@here", "chorale.index")
-    ]
-    assert [one.what for one in findings(beside, "same pipeline")] == [
-        "celerys@here, chorale.index have another pipeline file than this program"
-    ]
-    assert the_finding(beside, "same model").what.startswith("chorale.index has other weights than ")
-    elsewhere = replace(beside, settings=beside.settings.model_copy(update={"home": odd.home / "other"}))
-    assert {one.what for one in findings(elsewhere, "same folder")} == {
-        f"{name} works on {odd.home}, and this program on {odd.home}/other"
-        for name in ("celerys@here", "chorale.index")
-    }
-    assert findings(beside, "same folder") == ()
-
-
-def test_workers_that_send_no_events_while_flower_watches_are_found(
-    beside: Installation, odd: RunningPipeline
-) -> None:
-    assert findings(beside, "task events") == ()
-    with odd.app.connection_for_read() as connection:
-        watching = odd.app.events.Receiver(connection, handlers={}).queue.bind(connection.default_channel)
-        watching.declare()
-        assert "celerys@here, chorale.index send none" in the_finding(beside, "task events").what
-        # Where it was said that there are none, Flower watches workers and queues alone.
-        off = replace(beside, settings=beside.settings.model_copy(update={"task_events": False}))
-        assert findings(off, "task events") == ()
-        watching.delete()
-    assert findings(beside, "task events") == ()
-
-
 def test_plain_chords_are_found_with_the_reason(bare: Installation, own_redis_server: RedisServer) -> None:
-    assert findings(bare, "chords") == ()
+    assert findings(bare, "chords") == []
     off = replace(bare, settings=bare.settings.model_copy(update={"lean": False}))
     assert the_finding(off, "chords").what.endswith("several times slower: CHORALE_LEAN is off")
     url = own_redis_server.celery_url.replace("virtual_host=0", "virtual_host=1")
@@ -439,13 +273,13 @@ def test_plain_chords_are_found_with_the_reason(bare: Installation, own_redis_se
 )
 def test_keys_that_were_evicted_are_found(bare: Installation, own_redis_server: RedisServer) -> None:
     client = own_redis_server.client()
-    assert findings(bare, "redis evictions") == ()
+    assert findings(bare, "redis evictions") == []
     for number in range(200):
         client.set(f"chorale:cache:{number}", "x" * 20_000)
     client.config_set("maxmemory-policy", "noeviction")
     assert the_finding(bare, "redis evictions").what.startswith("Redis has evicted ")
     client.config_resetstat()
-    assert findings(bare, "redis evictions") == ()
+    assert findings(bare, "redis evictions") == []
 
 
 def test_another_program_s_keys_in_the_same_database_are_found(
@@ -454,7 +288,7 @@ def test_another_program_s_keys_in_the_same_database_are_found(
     client = own_redis_server.client()
     client.set("chorale:request:1", "ours")
     client.lpush("chorale.bm25", "ours too")
-    assert findings(bare, "redis keys") == ()
+    assert findings(bare, "redis keys") == []
     client.set("shop:basket:17", "theirs")
     assert "(1 keys, such as 'shop:basket:17')" in the_finding(bare, "redis keys").what
 
@@ -462,7 +296,7 @@ def test_another_program_s_keys_in_the_same_database_are_found(
 def test_clocks_that_are_apart_and_a_redis_that_is_too_old_are_found(
     bare: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert findings(bare, "redis clock") == ()
+    assert findings(bare, "redis clock") == []
     now_s = time.time  # the module that the check asks as well
     monkeypatch.setattr(time, "time", lambda: now_s() + 3_600)
     assert "are 3,600 s apart" in the_finding(bare, "redis clock").what

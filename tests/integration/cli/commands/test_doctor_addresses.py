@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from cli.commands.doctor import checks, examine
-from cli.doctor.finding import Finding
 from cli.installation import Installation
 from config.settings import Settings
 from tasks.worker.self_report import CONNECTION_OPTIONS, self_report
+from tests.integration.cli.commands.findings import examined, findings
 from tests.support.pipelines.pipeline import ROOT
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer, free_port
@@ -50,58 +49,48 @@ def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
     return process
 
 
-def findings(installation: Installation, *names: str) -> list[Finding]:
-    found = [
-        finding for one in examine(installation, {n: checks()[n] for n in names}) for finding in one.findings
-    ]
-    assert "opensesame" not in f"{found}"
-    assert all(one.mend for one in found)
-    return found
+ELSEWHERE = {"broker_url": "amqp://chorale:opensesame@rabbitmq/other"}
 
 
-def test_an_index_worker_on_another_database_is_found_once_with_both(start: Start) -> None:
+@pytest.mark.parametrize(
+    ("index", "expected", "variable"),
+    [
+        (
+            {**INSIDE, "audit_url": "postgresql+psycopg://chorale:opensesame@postgresql/other"},
+            "the audit trail: bm25: postgresql://postgresql/chorale; index: postgresql://postgresql/other",
+            "CHORALE_AUDIT_URL",
+        ),
+        (
+            {**INSIDE, "documents_url": "sqlite:////var/documents.db"},
+            "the table of documents: bm25: postgresql://postgresql/chorale; index: sqlite:////var/documents.db",
+            "CHORALE_DOCUMENTS_URL",
+        ),
+        (
+            {"audit_url": INSIDE["audit_url"]},
+            "the broker: bm25: amqp://rabbitmq/chorale; index: the ledger's Redis",
+            "CHORALE_BROKER_URL",
+        ),
+        (
+            {**INSIDE, **ELSEWHERE},
+            "the broker: bm25: amqp://rabbitmq/chorale; index: amqp://rabbitmq/other",
+            "CHORALE_BROKER_URL",
+        ),
+        (
+            {**INSIDE, "pipeline": PIPELINE.replace("//elasticsearch:", "//another:")},
+            "the store texts: bm25: http://elasticsearch:9200; index: http://another:9200",
+            "",
+        ),
+    ],
+    ids=["audit", "documents", "no broker", "broker", "store"],
+)
+def test_a_worker_on_another_server_is_found_once_with_both_addresses(
+    start: Start, index: dict[str, str], expected: str, variable: str
+) -> None:
     start("bm25", **INSIDE)
-    start("fusion", **INSIDE)
-    start("index", **{**INSIDE, "audit_url": "postgresql+psycopg://chorale:opensesame@postgresql/other"})
+    start("index", **index)
     (found,) = findings(start(**INSIDE), *NAMES)
-    assert found.what == (
-        "not every process uses the same address for the audit trail: "
-        "bm25, fusion: postgresql://postgresql/chorale; index: postgresql://postgresql/other"
-    )
-    assert found.mend.startswith("give all of them the same CHORALE_AUDIT_URL")
-
-
-def test_a_worker_with_a_table_of_documents_of_its_own_is_found(start: Start) -> None:
-    start("bm25", **INSIDE)
-    start("index", **INSIDE, documents_url="sqlite:////var/documents.db")
-    (found,) = findings(start(**INSIDE), *NAMES)
-    assert found.what == (
-        "not every process uses the same address for the table of documents: "
-        "bm25: postgresql://postgresql/chorale; index: sqlite:////var/documents.db"
-    )
-    assert "CHORALE_DOCUMENTS_URL" in found.mend
-
-
-def test_workers_on_several_brokers_are_found(start: Start) -> None:
-    start("bm25", **INSIDE)
-    start("index", audit_url=INSIDE["audit_url"])
-    start("retrieve", **{**INSIDE, "broker_url": "amqp://chorale:opensesame@rabbitmq/other"})
-    (found,) = findings(start(**INSIDE), *NAMES)
-    assert found.what == (
-        "not every process uses the same address for the broker: bm25: amqp://rabbitmq/chorale; "
-        "index: the ledger's Redis; retrieve: amqp://rabbitmq/other"
-    )
-    assert "CHORALE_BROKER_URL" in found.mend
-
-
-def test_a_worker_with_another_elasticsearch_is_found(start: Start) -> None:
-    start("bm25", **INSIDE)
-    start("index", **INSIDE, pipeline=PIPELINE.replace("//elasticsearch:", "//another:"))
-    (found,) = findings(start(**INSIDE), *NAMES)
-    assert found.what == (
-        "not every process uses the same address for the store texts: "
-        "bm25: http://elasticsearch:9200; index: http://another:9200"
-    )
+    assert found.what == f"not every process uses the same address for {expected}"
+    assert variable in found.mend
 
 
 def test_another_login_driver_or_authority_is_no_other_server(start: Start) -> None:
@@ -201,12 +190,12 @@ def test_a_documents_database_that_refuses_the_login_is_one_finding(
         address = wrong.render_as_string(hide_password=False)
         for variable in ("audit_url", "documents_url"):
             installation = start(**{variable: address})
-            examined = examine(installation, {name: checks()[name] for name in ("documents", "generations")})
-            (found,) = examined[0].findings
+            results = examined(installation, "documents", "generations")
+            (found,) = results["documents"].findings
             assert found.what.startswith(
                 f"the documents' database {wrong.render_as_string()} cannot be used: "
             )
             assert found.what.count(said) == 1
             assert "\n" not in found.what
             assert f"correct CHORALE_{variable.upper()}" in found.mend
-            assert examined[1].skipped == "the documents cannot be read: see the finding above"
+            assert results["generations"].skipped == "the documents cannot be read: see the finding above"

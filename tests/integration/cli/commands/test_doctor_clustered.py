@@ -10,13 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from cli.commands.doctor import checks, examine
-from cli.doctor.finding import Finding
 from cli.installation import Installation
 from cli.installation_status import read_status
 from config.settings import Settings
 from models.errors import NotConfigured
 from search.protocol import Store
+from tests.integration.cli.commands.findings import examined, findings, the_finding
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.chat_server import ChatServer
@@ -146,17 +145,8 @@ def changed(
                 cast("Store", installation.resources.store(name)).close()
 
 
-def the_finding(installation: Installation, name: str) -> Finding:
-    (one,) = examine(installation, {name: checks()[name]})
-    assert one.skipped is None
-    (found,) = one.findings
-    assert found.mend
-    assert "opensesame" not in f"{found}"
-    return found
-
-
 def test_a_healthy_clustered_installation_gives_nothing(healthy: Installation) -> None:
-    wrong = [one for one in examine(healthy, checks()) if one.wrong or one.skipped]
+    wrong = [one for one in examined(healthy).values() if one.wrong or one.skipped]
     assert wrong == []
 
 
@@ -242,8 +232,7 @@ def test_a_reranker_s_folder_that_is_missing_or_holds_no_model_is_found(
 def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healthy: Installation) -> None:
     settings = healthy.settings.model_copy(update={"audit_url": None})
     in_files = replace(healthy, settings=settings)
-    (one,) = examine(in_files, {"shared databases": checks()["shared databases"]})
-    audit, documents = one.findings
+    audit, documents = findings(in_files, "shared databases")
     assert audit.what.startswith(
         f"the audit trail is in a file ({settings.home}/audit.db), and processes run on 6 hosts (host-of-"
     )
@@ -254,10 +243,7 @@ def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healt
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [
-        ("nobody:opensesame@", "AccessRefused"),
-        ("guest:opensesame@127.0.0.1:1", "Connection refused"),
-    ],
+    [("nobody:opensesame@", "AccessRefused"), ("guest:opensesame@127.0.0.1:1", "Connection refused")],
 )
 def test_a_broker_that_refuses_us_or_is_not_there_is_found(
     healthy: Installation, wrong: str, said: str
@@ -266,7 +252,7 @@ def test_a_broker_that_refuses_us_or_is_not_there_is_found(
     url = f"amqp://{wrong}{host if wrong.endswith('@') else '//'}"
     away = replace(healthy, settings=healthy.settings.model_copy(update={"broker_url": url}))
     with closing(away.resources.writing_store):
-        wrong_ones = {one.name: one for one in examine(away, checks()) if one.wrong or one.skipped}
+        wrong_ones = {name: one for name, one in examined(away).items() if one.wrong or one.skipped}
         queues = read_status(away)["queues"]
     assert wrong_ones.keys() == {"broker"}
     (found,) = wrong_ones["broker"].findings

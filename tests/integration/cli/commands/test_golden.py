@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.command_line import Called
-
-Run = Callable[..., Called]
+from tests.support.command_line import Run
 
 PASSING = """\
 - question: how long is the notice period

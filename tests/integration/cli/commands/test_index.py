@@ -6,18 +6,15 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from search.embedded.store import EmbeddedStore
-from tests.support.command_line import Called, command
+from tests.support.command_line import Run, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.unit.ingest.test_parser_bombs import substitutions
-
-Run = Callable[..., Called]
 
 
 def mixed_folder(folder: Path) -> Path:
@@ -223,14 +220,3 @@ def test_without_any_server_it_indexes_and_a_second_writer_or_other_settings_are
     assert rebuilt.returncode == 0, rebuilt.stderr
     shown = json.loads(alone("namespaces", "show", "default", "--json").stdout)
     assert (shown["documents"], shown["manifest"]["language"]) == (1, "it")
-
-
-def test_wrong_usage_of_index_makes_no_namespace(alone: Run, tmp_path: Path) -> None:
-    for arguments, said in (
-        (("index", str(tmp_path / "nowhere")), "does not exist"),
-        (("index", str(tmp_path), "--map", "colour=farbe"), "there is no field 'colour' to map"),
-    ):
-        found = alone(*arguments)
-        assert (found.returncode, found.stdout) == (2, ""), found.stderr
-        assert said in " ".join(found.stderr.replace("│", " ").split())
-    assert "there are no namespaces yet" in alone("namespaces", "list").stdout

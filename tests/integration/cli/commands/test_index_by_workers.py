@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,12 @@ import pytest
 from kombu import Queue
 
 from monitoring.heartbeats import read_heartbeats
-from tests.support.command_line import Called, command
+from tests.support.command_line import Called, Run, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
-
-Run = Callable[..., Called]
 
 SLOWLY = """
 import time
@@ -156,12 +154,6 @@ def test_the_command_repeats_the_reason_of_workers_that_refuse_documents(
     refused = chorale(*note, "--where", "workers")
     assert refused.returncode == 1
     assert "language is 'it', asked for 'en'" in refused.stderr
-
-
-def test_a_rebuild_is_not_for_workers(chorale: Run, tmp_path: Path) -> None:
-    called = chorale("index", str(tmp_path), "--rebuild", "--where", "workers")
-    assert called.returncode == 2
-    assert "--where" in called.stderr
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,12 +20,10 @@ from cli.jobs import watching
 from cli.jobs.writing import replaced
 from jobs.job import Outcome, State
 from jobs.store import Jobs
-from tests.support.command_line import Called, command
+from tests.support.command_line import Called, Run, command
 from tests.support.jobs import answered, ended, lines, result, submitted, taken
 from tests.support.servers.services import need
 from tests.support.waiting import until
-
-Run = Callable[..., Called]
 
 
 @pytest.fixture
@@ -120,46 +118,8 @@ def test_wrong_lines_are_skipped_on_request_and_are_in_the_results(
     assert found[3]["error"] == "text: empty"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("nowhere.csv",), "nowhere.csv: No such file or directory"),
-        (("{file}", "-n", "No Such"), "a namespace is 1-63"),
-        (("{file}", "--deadline", "soon"), "'soon' is no time"),
-        (("{file}", "--deadline", "0m"), "from 1m to 365d"),
-        (("{file}", "--options", "[1]"), "not a JSON object"),
-        (("{file}", "--options", '{"namespce": 1}'), "namespce"),
-        (("{file}", "--options", "[" * 50_000), "not JSON"),
-        (
-            ("{file}", "-n", "law", "--options", '{"namespace": "docs"}'),
-            "namespace: 'docs'; the job's is 'law'",
-        ),
-        (("{file}", "--top-k", "0"), "top_k"),
-        (("{file}", "--format", "jsonl"), "not JSON"),
-        (("{file}", "--weight", "nan"), "weight"),
-        (("{file}", "--on-end", "ftp://example.org"), "the address begins with https://"),
-        (("{file}", "--on-end", "https://example.org/told"), "CHORALE_WEBHOOK_SECRET"),
-        (("{file}", "--on-end", "app.told@app"), "CHORALE_ON_END_QUEUES"),
-        (("{file}", "--on-end", "app.told"), "the address begins with https://"),
-        (("-",), "there is no line"),
-    ],
-)
-def test_wrong_usage_ends_with_2_and_leaves_no_job_behind(
-    alone: Run, store: Jobs, questions: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    called = alone("jobs", "submit", *(one.replace("{file}", str(questions)) for one in arguments))
-    assert (called.returncode, called.stdout) == (2, "")
-    assert said in " ".join(called.stderr.replace("│", " ").split())
-    assert [job.job_id for job in store.active()] == []
-
-
-def test_a_job_is_submitted_from_a_pipe(store: Jobs, tmp_path: Path) -> None:
-    given = command("jobs", "submit", "-", "--json", CHORALE_HOME=str(tmp_path / "home"))
-    del given["stdin"]
-    called = subprocess.run(
-        **given, input='{"text": "bread?"}\n', capture_output=True, timeout=60, check=True
-    )
-    job = json.loads(called.stdout)
+def test_a_job_is_submitted_from_a_pipe(alone: Run, store: Jobs) -> None:
+    job = told(alone("jobs", "submit", "-", "--json", stdin='{"text": "bread?"}\n'))
     assert (job["state"], job["total"], job["name"]) == ("queued", 1, "")
 
 
@@ -173,7 +133,7 @@ def test_an_interrupted_submission_leaves_no_job_behind(store: Jobs, tmp_path: P
         process.stdin.flush()
         until(lambda: any(job.total for job in store.last(1)))
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     (job,) = store.last(10)
     assert (job.state, job.outcome, job.reason) == (
         State.ENDED,

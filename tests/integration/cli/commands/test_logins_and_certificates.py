@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cli.commands.doctor import checks, examine
 from cli.installation import Installation, NotRunning
 from config.settings import Settings
-from tests.support.command_line import Called
+from tests.integration.cli.commands.findings import examined
+from tests.support.command_line import Run
 from tests.support.servers.redis_acl import SecuredRedis, needs_tls
 from tests.support.servers.redis_server import RedisServer, free_port
-
-Run = Callable[..., Called]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +28,7 @@ def refusal(home: Path, url: str) -> NotRunning:
     with pytest.raises(NotRunning) as refused:
         installation.running_redis()
     # The one thing to mend, and every other check that needs Redis says the same.
-    found = {one.name: one for one in examine(installation, checks())}
+    found = examined(installation)
     (finding,) = found["redis answers"].findings
     assert (finding.what, finding.mend) == (refused.value.what, refused.value.mend)
     assert found["redis memory"].skipped == str(refused.value)

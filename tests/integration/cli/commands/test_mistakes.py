@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import Called, as_process, command
+from tests.support.command_line import Run, as_process, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
-
-Run = Callable[..., Called]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +42,7 @@ def test_an_output_that_takes_nothing_is_a_sentence(tmp_path: Path, arguments: s
     assert ended.stderr == "chorale: the output cannot be written: No space left on device\n"
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_closed_pipe_ends_the_output_without_a_message(tmp_path: Path, unbuffered: str) -> None:
     called = command("namespaces", "list", "--json", CHORALE_HOME=str(tmp_path), PYTHONUNBUFFERED=unbuffered)
     reading, writing = os.pipe()
@@ -107,11 +104,8 @@ def test_a_partly_deleted_namespace_can_be_deleted_again(alone: Run, tmp_path: P
 
 
 def test_prune_takes_times_longer_than_the_clock(pipeline: RunningPipeline, chorale: Run) -> None:
-    asked = pipeline.client().retrieve("who pays for repairs?", timeout_s=10).request_id
+    asked = pipeline.client().retrieve("who pays for repairs?", timeout_s=20).request_id
     until(lambda: asked[:8] in chorale("audit", "last", "100").stdout)
     pruned = chorale("audit", "prune", "--older-than", "99999999999999d", "--yes")
     assert (pruned.returncode, pruned.stderr) == (0, "")
     assert pruned.stdout == "0 requests older than 99999999999999d: deleted from the trail\n"
-    wrong = chorale("audit", "prune", "--older-than", "9" * 5_000 + "d", "--yes")
-    assert wrong.returncode == 2
-    assert "is no time" in wrong.stderr

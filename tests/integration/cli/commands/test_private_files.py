@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +12,7 @@ import pytest
 from cli.doctor.file_modes import private
 from cli.installation import Installation
 from config.settings import Settings
-from tests.support.command_line import Called
-
-Run = Callable[..., Called]
+from tests.support.command_line import Run
 
 
 @pytest.fixture

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import Called, in_process
+from tests.support.command_line import Run, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
-
-Run = Callable[..., Called]
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +24,11 @@ def rows_alone(pipeline: RunningPipeline, tmp_path_factory: pytest.TempPathFacto
 def asked(pipeline: RunningPipeline, home: Path, question: str, **options: Any) -> tuple[Run, str]:
     options = {"cache": "bypass", "top_k": 3, "include": ("ids", "explanation"), "timeout_s": 30, **options}
     answer = pipeline.client().retrieve(question, **options)
-    give_up = time.monotonic() + 30
-    while True:
-        with closing(sqlite3.connect(pipeline.home / "audit.db")) as there:
-            if there.execute(
-                "SELECT 1 FROM chorale_request WHERE request_id = ?", (answer.request_id,)
-            ).fetchone():
-                with closing(sqlite3.connect(home / "audit.db")) as copy:
-                    there.backup(copy)
-                break
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+    wanted = "SELECT 1 FROM chorale_request WHERE request_id = ?", (answer.request_id,)
+    with closing(sqlite3.connect(pipeline.home / "audit.db")) as there:
+        until(lambda: there.execute(*wanted).fetchone())
+        with closing(sqlite3.connect(home / "audit.db")) as copy:
+            there.backup(copy)
     gone = {
         "CHORALE_HOME": str(home),
         "CHORALE_EMBEDDER": str(home / "no-model"),

@@ -48,7 +48,7 @@ def running(tmp_path: Path) -> Iterator[RunningPipeline]:
 
 
 def asked(running: RunningPipeline, namespace: str = "default") -> Answer:
-    return running.client().retrieve("who pays?", namespace=namespace, timeout_s=10)
+    return running.client().retrieve("who pays?", namespace=namespace, timeout_s=20)
 
 
 def cached(running: RunningPipeline, namespace: str = "default") -> set[str]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cli.exit_codes import WRONG_USAGE
-from tests.support.command_line import Called
+from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
-
-Run = Callable[..., Called]
 
 
 def test_rules_are_added_one_by_one_shown_as_a_file_and_their_history_is_kept(

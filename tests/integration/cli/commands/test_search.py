@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
-from tests.support.command_line import Called
+from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
-
-Run = Callable[..., Called]
 
 
 def test_the_best_document_comes_first_with_snippet_branches_and_stages(chorale: Run) -> None:
@@ -94,7 +91,7 @@ def test_a_degraded_answer_names_what_is_missing_and_has_exit_code_3(
 ) -> None:
     pipeline.pause("chorale.vector")
     try:
-        found = chorale("search", "flour and water", "--no-cache", "--timeout-s", "1")
+        found = chorale("search", "flour and water", "--no-cache", "--timeout-s", "3")
     finally:
         pipeline.resume("chorale.vector")
     assert found.returncode == 3, found.stdout + found.stderr
@@ -116,18 +113,6 @@ def test_a_failed_and_a_skipped_question_have_their_exit_codes(
     skipped = chorale("search", " ")
     assert skipped.returncode == 5
     assert skipped.stdout.startswith("skipped · no hits")
-
-
-def test_wrong_usage_is_a_sentence_and_exit_code_2(chorale: Run) -> None:
-    for arguments, said in (
-        (("--filter", "year"), "FIELD=VALUE"),
-        (("--top-k", "0"), "top_k: "),
-        (("--namespace", "No!"), "a namespace is 1-63 lower-case letters"),
-    ):
-        found = chorale("search", "bread", *arguments)
-        assert (found.returncode, found.stdout) == (2, ""), found.stderr
-        assert said in found.stderr
-        assert "Traceback" not in found.stderr
 
 
 def test_where_nothing_runs_a_sentence_says_what_to_start(alone: Run) -> None:

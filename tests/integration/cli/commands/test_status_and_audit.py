@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 from chorale_client import Chorale
 
 from monitoring.queues import read_queues
-from tests.support.command_line import Called
+from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
-
-Run = Callable[..., Called]
+from tests.support.waiting import until
 
 
 def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: RunningPipeline) -> None:
@@ -57,9 +54,7 @@ def test_a_queue_nobody_serves_shows_its_length_and_how_long_the_oldest_has_wait
     first = client.send("bread")
     client.send("butter")
     redis = own_redis_server.client()
-    give_up = time.monotonic() + 5
-    while redis.llen("chorale.retrieve") < 2:
-        assert time.monotonic() < give_up
+    until(lambda: redis.llen("chorale.retrieve") == 2)
     # As if the first had come 90 seconds ago.
     seconds, _ = redis.time()
     redis.hset(f"chorale:request:{first}", "accepted_at", (seconds - 90) * 1000)
@@ -77,14 +72,18 @@ def test_audit_lists_the_last_request_and_shows_everything_about_it(
     chorale: Run, pipeline: RunningPipeline
 ) -> None:
     answer = pipeline.client().retrieve(
-        "who pays for repairs", cache="bypass", correlation_id="ours-1", include=("ids", "explanation")
+        "who pays for repairs",
+        cache="bypass",
+        correlation_id="ours-1",
+        include=("ids", "explanation"),
+        timeout_s=20,
     )
-    give_up = time.monotonic() + 30
-    listed: list[dict[str, Any]] = []
-    while answer.request_id not in [line["request_id"] for line in listed]:
-        assert time.monotonic() < give_up
+
+    def lines() -> list[dict[str, Any]]:
         listed = json.loads(chorale("audit", "last", "--json").stdout)["requests"]
-    (line,) = (line for line in listed if line["request_id"] == answer.request_id)
+        return [line for line in listed if line["request_id"] == answer.request_id]
+
+    (line,) = until(lines)
     assert (line["text"], line["status"], line["correlation_id"]) == (
         "who pays for repairs",
         answer.status,

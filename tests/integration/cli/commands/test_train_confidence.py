@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assembly.confidence_file import read_fitted
-from tests.integration.cli.commands.conftest import Run
+from tests.support.command_line import Run
 
 TOPICS = {
     "kitchen": ["bread", "soup", "rice", "cheese", "tea", "cake", "salad", "butter", "honey", "pasta"],

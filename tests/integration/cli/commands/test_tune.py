@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +13,10 @@ from evaluation.branch_lists import Asked, record
 from evaluation.offline_fusion import OfflineFusion
 from evaluation.run import ranked_documents
 from models.errors import StageFailure
+from tests.support.command_line import Called, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
-ROOT = Path(__file__).parents[4]
 PLACES = ["harbour", "market", "library", "station", "bakery", "museum"]
 THINGS = ["lamp", "boat", "clock", "bridge", "garden"]
 TEXTS = {
@@ -53,16 +50,8 @@ def pipeline() -> Iterator[RunningPipeline]:
         yield running
 
 
-def _tune(pipeline: RunningPipeline, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli", "tune", *options],
-        cwd=ROOT,
-        env={**os.environ, **pipeline.environment, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+def _tune(pipeline: RunningPipeline, *options: str) -> Called:
+    return in_process("tune", *options, **pipeline.environment)
 
 
 @pytest.mark.slow

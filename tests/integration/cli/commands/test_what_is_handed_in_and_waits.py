@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,11 @@ import pytest
 from chorale_client import NoRoom
 
 from search.embedded.store import EmbeddedStore
-from tests.support.command_line import Called, command
+from tests.support.command_line import Run, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
-Run = Callable[..., Called]
 QUEUE = "chorale.index"
 OVERTAKEN = "overtaken: a later message has written or deleted it"
 
