@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import zipfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,14 @@ def locked(packages: set[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT / "client", tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a new environment with the wheel and its requirements."""
     folder = tmp_path_factory.mktemp("application")
-    wheel = build(ROOT / "client", folder)
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
     own = f"{wheel} --hash=sha256:{sha256(wheel.read_bytes()).hexdigest()}\n"
@@ -42,6 +47,21 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Nothing that the wheel declares is missing.
     assert "No broken requirements" in run(*pip, "check", cwd=folder)
     return python
+
+
+def test_the_wheel_holds_one_top_level_name_and_every_module_script_and_the_mark_of_its_types(
+    wheel: Path,
+) -> None:
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert {name.partition("/")[0] for name in names} == {"chorale_client"}
+    files = (ROOT / "client" / "chorale_client").rglob("*")
+    sources = {
+        str(file.relative_to(ROOT / "client"))
+        for file in files
+        if file.suffix in (".py", ".lua") or file.name == "py.typed"
+    }
+    assert sources <= names
+    assert "chorale_client/py.typed" in sources
 
 
 def ask(python: Path, code: str, pipeline: RunningPipeline) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 _NOT_PRODUCT = {"tests", "docs", "examples"}
 
-PRODUCT = sorted(
-    file
+_FOLDERS = [
+    folder
     for folder in ROOT.iterdir()
     if folder.is_dir() and folder.name not in _NOT_PRODUCT and not folder.name.startswith((".", "_"))
-    for file in folder.rglob("*.py")
-    if "node_modules" not in file.parts
-)
+]
+
+PRODUCT = sorted(file for folder in _FOLDERS for file in folder.rglob("*.py"))
+SCRIPTS = sorted(file for folder in _FOLDERS for file in folder.rglob("*.lua"))

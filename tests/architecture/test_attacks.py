@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from docs.evidence.attacks import ATTACKS, PAGE, attacks_page
 from tests.architecture.test_guarantees import ROOT, exists
 
@@ -15,9 +13,9 @@ def test_every_attack_names_tests_that_exist() -> None:
     assert [test for _, _, tests in ATTACKS for test in tests if not exists(test)] == []
 
 
-@pytest.mark.parametrize("page", ["docs/security.md", "docs/evidence/tenants.md"])
-def test_a_page_about_security_names_tests_that_exist(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
+def test_the_pages_about_security_name_tests_that_exist() -> None:
+    pages = ("docs/security.md", "docs/evidence/tenants.md")
+    text = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in pages)
     tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name in re.findall(r"`(test_\w+)`", text) if f"def {name}(" not in tests] == []
     assert [path for path in re.findall(r"`(tests/[\w/]+\.py)`", text) if not (ROOT / path).is_file()] == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from docs.evidence import capacity
 
 MEASURED = {
@@ -33,11 +31,6 @@ def test_the_page_has_the_table_that_its_script_computes() -> None:
     assert capacity.PAGE.read_text(encoding="utf-8") == capacity.page(), (
         "run `python -m docs.evidence.capacity`"
     )
-
-
-def test_the_figures_are_those_of_the_command() -> None:
-    measured = json.loads(capacity.MEASURED.read_text(encoding="utf-8"))
-    assert {"runs", "no_op_runs", "redis_at", "audit_rows_per_request"} <= measured.keys()
 
 
 def test_processes_and_cells_follow_from_processor_time() -> None:

@@ -17,21 +17,16 @@ from models.fusion_method import Method
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
-    ("folders", "table", "of"),
-    [
-        (("branches/kinds",), BUILT_IN.branches, BranchKind),
-        (("search/kinds",), BUILT_IN.stores, StoreKind),
-        (("fusion/methods", "fusion/presets"), BUILT_IN.methods, Method),
-    ],
-)
-def test_each_file_of_a_folder_of_kinds_declares_one(
-    folders: tuple[str, ...], table: Mapping[str, object], of: type
-) -> None:
-    paths = [file for folder in folders for file in (ROOT / folder).glob("*.py")]
-    files = {file.stem.replace("_", "-") for file in paths if file.stem != "__init__"}
-    assert {name.replace("_", "-") for name in table} == files
-    assert {type(one) for one in table.values()} == {of}
+def test_each_file_of_a_folder_of_kinds_declares_one() -> None:
+    tables: list[tuple[str, Mapping[str, object], type]] = [
+        ("branches/kinds", BUILT_IN.branches, BranchKind),
+        ("search/kinds", BUILT_IN.stores, StoreKind),
+        ("fusion/*", BUILT_IN.methods, Method),
+    ]
+    for folders, table, kind in tables:
+        files = {file.stem.replace("_", "-") for file in ROOT.glob(f"{folders}/*.py")} - {"--init--"}
+        assert {name.replace("_", "-") for name in table} == files
+        assert {type(one) for one in table.values()} == {kind}
 
 
 def test_a_kind_in_a_file_of_its_own_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,20 +8,31 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import structlog
+import typer
 
-from cli.app import run
+from cli.app import app, run
 
 ROOT = Path(__file__).parents[2]
 Called = subprocess.CompletedProcess[str]
 Run = Callable[..., Called]
 """Calls `chorale` with these arguments, and environment variables as keywords."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def parse(words: Sequence[str]) -> None:
+    """Has `chorale` parse these words without running the command; raises click.UsageError for a wrong one."""
+    command: Any = typer.main.get_command(app)
+    context, left = None, list(words)
+    while isinstance(command, typer.core.TyperGroup):
+        context = command.make_context("chorale", left, parent=context)
+        _, command, left = command.resolve_command(context, [*context._protected_args, *context.args])
+    command.make_context("chorale", left, parent=context)
 
 
 def in_process(*arguments: str, stdin: str = "", **environment: str) -> Called:

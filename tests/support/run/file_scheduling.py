@@ -17,16 +17,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileSch
     return FileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-class FileScheduling(LoadFileScheduling):
+class FileScheduling(LoadFileScheduling):  # type: ignore[misc]
     def remove_node(self, node: WorkerController) -> str | None:
         """Returns the test that crashed, which does not run again."""
-        for tests in self.assigned_work[node].values():
+        assigned: dict[str, dict[str, bool]] = self.assigned_work[node]
+        for tests in assigned.values():
             for test, is_complete in tests.items():
                 if not is_complete:
                     tests[test] = True
                     super().remove_node(node)
                     return test
-        return super().remove_node(node)
+        super().remove_node(node)
+        return None
 
     def _reschedule(self, node: WorkerController) -> None:
         super()._reschedule(node)
