@@ -9,7 +9,7 @@ import pytest
 from chorale_client import make_request
 from chorale_client.keys import MOMENTS
 
-from tests.support.faults.lost_workers import ALL, BM25_GONE, FUSION_GONE, assert_next_is_whole
+from tests.support.faults.lost_workers import ALL, BM25_GONE, FUSION_GONE, assert_next_is_whole, places
 from tests.support.faults.observers import Seen, mentions, order_by, striking, unchanged
 from tests.support.pipelines.failpoints import arm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -24,7 +24,7 @@ def goes_on(pipeline: RunningPipeline, found: Seen, *names: str) -> None:
         assert_next_is_whole(pipeline)
 
 
-@pytest.mark.parametrize("where", BM25_GONE)
+@pytest.mark.parametrize("where", places(BM25_GONE, {"before_start", "before_report"}))
 def test_a_hung_branch_worker_costs_only_what_it_had_not_reported(whole: RunningPipeline, where: str) -> None:
     status, missing, healthy = BM25_GONE[where]
     expected = order_by(whole, healthy)

@@ -104,7 +104,13 @@ def is_complete(pipeline: RunningPipeline, job_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["bulk.before_take", "bulk.after_take", "bulk.before_write", "bulk.after_write"]
+    "place",
+    [
+        pytest.param("bulk.before_take", marks=pytest.mark.slow),
+        "bulk.after_take",
+        pytest.param("bulk.before_write", marks=pytest.mark.slow),
+        "bulk.after_write",
+    ],
 )
 def test_a_worker_that_is_killed_with_a_segment_costs_no_line(whole: RunningPipeline, place: str) -> None:
     before = failpoints.taken(whole.redis).get(place, 0)

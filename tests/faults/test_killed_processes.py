@@ -9,7 +9,7 @@ from chorale_client import make_request
 from chorale_client.keys import MOMENTS
 
 from tests.support.faults.killed_callers import ask_and_be_killed
-from tests.support.faults.lost_workers import ALL, BM25_GONE, FUSION_GONE, KILLED
+from tests.support.faults.lost_workers import ALL, BM25_GONE, FUSION_GONE, KILLED, places
 from tests.support.faults.observers import order_by, seen, seen_of, striking
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
@@ -48,7 +48,7 @@ def test_a_killed_planner_costs_nothing_once_there_is_another(whole: RunningPipe
     assert (found.status, found.documents) == ("complete", expected)
 
 
-@pytest.mark.parametrize("where", BM25_GONE)
+@pytest.mark.parametrize("where", places(BM25_GONE, {"after_start", "while_report"}))
 def test_a_killed_branch_worker_costs_only_what_it_had_not_reported(
     whole: RunningPipeline, where: str
 ) -> None:
@@ -76,7 +76,7 @@ def test_the_next_worker_does_a_part_whose_worker_was_killed_before_opening_it(
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize("where", FUSION_GONE)
+@pytest.mark.parametrize("where", places(FUSION_GONE, {"after_join", "while_finish"}))
 def test_a_killed_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:
     expected = order_by(whole, ALL)
 

@@ -116,9 +116,9 @@ def test_csv_and_forms_are_read_and_a_form_gives_the_name(someone: httpx.Client)
     found = someone.post("/v1/jobs", files={"file": ("questions.csv", table)})
     assert found.status_code == 201, found.text
     assert (found.json()["total"], found.json()["name"]) == (2, "questions.csv")
-    large = b"".join(b'{"text": "question %d"}\r\n' % number for number in range(20_000))
+    large = b"".join(b'{"text": "question %d"}\r\n' % number for number in range(4_000))
     found = someone.post("/v1/jobs", files={"file": ("q.jsonl", large, "application/jsonl")})
-    assert (found.status_code, found.json()["total"]) == (201, 20_000)
+    assert (found.status_code, found.json()["total"]) == (201, 4_000)
     someone.post(f"/v1/jobs/{found.json()['job_id']}/cancel")
 
 
@@ -288,19 +288,17 @@ EVERY_ROUTE_OF_A_JOB: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("method", "route", "given"), EVERY_ROUTE_OF_A_JOB)
-def test_another_tenants_job_and_an_unknown_one_are_the_same_404(
-    quiet: HttpApi, store: Jobs, method: str, route: str, given: dict[str, Any]
-) -> None:
+def test_another_tenants_job_and_an_unknown_one_are_the_same_404(quiet: HttpApi, store: Jobs) -> None:
     theirs = ended(store, submitted(store, new_id(), [lines(1)]))
     with quiet.client("globex") as globex, quiet.client("someone", namespaces=frozenset({"law"})) as narrow:
-        told = {
-            globex.request(method, f"/v1/jobs/{job}{route}", **given).text
-            for job in (theirs, "t.globex.unknown", "unknown", "t.someone.unknown")
-        }
-        told.add(narrow.request(method, f"/v1/jobs/{theirs}{route}", **given).text)
-        assert len(told) == 1
-        assert json.loads(told.pop())["status"] == 404
+        for method, route, given in EVERY_ROUTE_OF_A_JOB:
+            bodies = {
+                globex.request(method, f"/v1/jobs/{job}{route}", **given).text
+                for job in (theirs, "t.globex.unknown", "unknown", "t.someone.unknown")
+            }
+            bodies.add(narrow.request(method, f"/v1/jobs/{theirs}{route}", **given).text)
+            assert len(bodies) == 1, route
+            assert json.loads(bodies.pop())["status"] == 404, route
         assert globex.get("/v1/jobs").json()["jobs"] == narrow.get("/v1/jobs").json()["jobs"] == []
     assert store.get(theirs).state == State.ENDED
 

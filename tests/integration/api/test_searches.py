@@ -233,32 +233,6 @@ def test_no_origin_is_allowed_to_ask_from_a_browser(acme: httpx.Client) -> None:
     assert not [name for name in found.headers if name.startswith("access-control")]
 
 
-def test_without_a_key_or_with_a_wrong_one_nothing_is_answered(api: HttpApi) -> None:
-    right = api.key()
-    wrong = right[:-1] + ("a" if right[-1] != "a" else "b")
-    for given in (None, "Bearer chorale_x_y", "Basic YTpi", f"Bearer {wrong}", right):
-        headers = {"Authorization": given} if given else {}
-        found = httpx.post(f"{api.origin}{SEARCHES}", json=BREAD, headers=headers)
-        problem(found, 401, "unauthenticated")
-        assert found.headers["www-authenticate"] == "Bearer"
-
-
-def test_the_search_of_another_tenant_is_as_unknown_as_one_that_never_was(
-    api: HttpApi, acme: httpx.Client
-) -> None:
-    theirs = acme.post(SEARCHES, json=BREAD).json()["request_id"]
-    with api.client("other") as other:
-        ids = [theirs, theirs.replace("acme", "other"), f"t.other.{uuid.uuid4()}", "x", "t.other.", "%00"]
-        for method in ("GET", "DELETE"):
-            bodies = {
-                other.request(method, f"{SEARCHES}/{one}").content
-                for one in ids
-                if problem(other.request(method, f"{SEARCHES}/{one}"), 404, "not_found")
-            }
-            assert len(bodies) == 1
-    assert acme.get(f"{SEARCHES}/{theirs}").status_code == 200
-
-
 def test_a_key_searches_only_where_it_may_and_what_its_filter_lets_it_see(api: HttpApi) -> None:
     with api.client(namespaces=frozenset({"elsewhere"})) as client:
         problem(client.post(SEARCHES, json=BREAD), 404, "not_found")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+import pytest
 
 from tests.support.pipelines.pipeline import RunningPipeline
 
@@ -27,6 +30,11 @@ FUSION_GONE: Mapping[str, tuple[str, list[tuple[str, str]]]] = {
     "after_finish": ("complete", []),
 }
 """By place: the status and the missing parts; every hit is there, because the sweeper fuses too."""
+
+
+def places(table: Mapping[str, object], first: Container[str]) -> list[Any]:
+    """Returns the places of a table as parameters of a test; those that are not `first` are slow."""
+    return [pytest.param(place, marks=() if place in first else pytest.mark.slow) for place in table]
 
 
 def assert_next_is_whole(pipeline: RunningPipeline, branches: Sequence[str] = ALL) -> None:
