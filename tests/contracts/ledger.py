@@ -13,9 +13,9 @@ from chorale_client.words import QUEUE_FUSION
 
 from ledger.protocol import Action, Chord, Part, PlanOutcome
 from models.envelope import Envelope
-from tests.support.ledger.ledger_interfaces import Ledger
 from tests.support.ledger.ledger_plans import plan_of
-from tests.support.ledger.stepped_ledgers import ANSWER, SteppedLedger
+from tests.support.ledger.single_steps import SingleSteps
+from tests.support.ledger.stepped_ledger import ANSWER, SteppedLedger
 
 CALLBACK = b"message of fuse"
 TAIL = '"v":1,"status":"complete","questions":[]}'
@@ -27,7 +27,7 @@ def a_request(timeout_s: float = 10, **options: Any) -> Request:
 
 
 def plan(
-    ledger: Ledger,
+    ledger: SingleSteps,
     request: Request,
     *branches: str,
     limit_ms: int = 10_000,
@@ -92,7 +92,7 @@ def accept(stepped: SteppedLedger, requests: Iterable[Request]) -> None:
 
 class LedgerContract:
     @pytest.fixture
-    def ledger(self, stepped: SteppedLedger) -> Ledger:
+    def ledger(self, stepped: SteppedLedger) -> SingleSteps:
         return stepped.ledger
 
     @pytest.fixture
@@ -120,7 +120,7 @@ class AcceptingContract(LedgerContract):
             assert accepted.deadline_ms - accepted.accepted_at_ms == ends_after_ms
 
     def test_an_id_of_a_different_request_is_refused_even_after_its_end(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request()
         other = request.model_copy(update={"top_k": 7})
@@ -170,18 +170,18 @@ class AcceptingContract(LedgerContract):
 
 class PlanningContract(LedgerContract):
     def test_the_plan_is_written_and_published_once(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         assert plan(ledger, planned, "bm25", "vector") == "known"
         assert stepped.queue("queue.bm25") == [b"message of bm25"]
         assert stepped.queue("queue.vector") == [b"message of vector"]
 
-    def test_an_ended_request_is_not_planned(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_an_ended_request_is_not_planned(self, stepped: SteppedLedger, ledger: SingleSteps) -> None:
         assert plan(ledger, a_request(), "bm25") == "closed"
         assert stepped.queue("queue.bm25") == []
 
     def test_a_started_part_gets_the_time_left_until_join_at(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         stepped.step(40)
         started = ledger.start(planned.request_id, "bm25")
@@ -189,12 +189,12 @@ class PlanningContract(LedgerContract):
         # join_at is the deadline less the fusion reserve: 10,000 - 160 ms.
         assert (started.left_ms, started.since_accepted_ms) == (9_800, 40)
 
-    def test_an_unexpected_branch_is_turned_away(self, ledger: Ledger, planned: Request) -> None:
+    def test_an_unexpected_branch_is_turned_away(self, ledger: SingleSteps, planned: Request) -> None:
         assert ledger.start(planned.request_id, "hyde") is None
         assert ledger.report(planned.request_id, "hyde", ok("hyde")) == "closed"
 
     def test_nothing_is_started_or_reported_before_the_plan(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request()
         stepped.callers.accept(request)
@@ -215,7 +215,9 @@ class SubmittingContract(LedgerContract):
         )
         return accepted, outcome, list(cached)
 
-    def test_a_request_is_accepted_and_planned_at_once(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_a_request_is_accepted_and_planned_at_once(
+        self, stepped: SteppedLedger, ledger: SingleSteps
+    ) -> None:
         stepped.know(7, None)
         request = a_request()
         accepted, outcome, cached = self.submit(stepped, request)
@@ -225,7 +227,7 @@ class SubmittingContract(LedgerContract):
 
     @pytest.mark.parametrize("generation", [None, 6, 8])
     def test_a_plan_for_another_generation_is_not_written(
-        self, stepped: SteppedLedger, ledger: Ledger, generation: int | None
+        self, stepped: SteppedLedger, ledger: SingleSteps, generation: int | None
     ) -> None:
         stepped.know(generation, None)
         request = a_request()
@@ -235,7 +237,7 @@ class SubmittingContract(LedgerContract):
         assert plan(ledger, request, "bm25") == "planned", "its caller plans it anew"
 
     def test_cached_answers_are_returned_and_the_plan_is_not_written(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         stepped.know(7, b"an answer")
         request = a_request()
@@ -244,7 +246,7 @@ class SubmittingContract(LedgerContract):
         assert stepped.queue("queue.bm25") == []
         assert plan(ledger, request, "bm25") == "planned"
 
-    def test_a_known_request_is_not_planned_again(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_a_known_request_is_not_planned_again(self, stepped: SteppedLedger, ledger: SingleSteps) -> None:
         stepped.know(7, None)
         request = a_request()
         stepped.callers.accept(request)
@@ -267,27 +269,27 @@ class SubmittingContract(LedgerContract):
 
 class ReportingContract(LedgerContract):
     def test_only_the_last_report_pushes_the_callback(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         assert ledger.report(planned.request_id, "bm25", ok("bm25")) == "counted"
         assert stepped.queue(QUEUE_FUSION) == []
         assert ledger.report(planned.request_id, "vector", ok("vector"), callback=CALLBACK) == "joined"
         assert stepped.queue(QUEUE_FUSION) == [CALLBACK]
 
-    def test_the_first_answer_of_a_branch_wins(self, ledger: Ledger, planned: Request) -> None:
+    def test_the_first_answer_of_a_branch_wins(self, ledger: SingleSteps, planned: Request) -> None:
         ledger.report(planned.request_id, "bm25", ok("bm25", "first"))
         assert ledger.report(planned.request_id, "bm25", ok("bm25", "second")) == "duplicate"
         entry = ledger.load(planned.request_id)
         assert entry is not None
         assert json.loads(entry.envelopes["bm25"])["detail"] == "first"
 
-    def test_a_branch_reported_twice_counts_once(self, ledger: Ledger, planned: Request) -> None:
+    def test_a_branch_reported_twice_counts_once(self, ledger: SingleSteps, planned: Request) -> None:
         for _ in range(10):
             ledger.report(planned.request_id, "bm25", ok("bm25"))
         assert ledger.join(planned.request_id) is None, "vector has not answered yet"
 
     def test_an_answer_replaces_a_failure_but_a_failure_never_replaces_an_answer(
-        self, ledger: Ledger, planned: Request
+        self, ledger: SingleSteps, planned: Request
     ) -> None:
         failed = Envelope.failed("bm25", "error")
         assert ledger.report(planned.request_id, "bm25", failed) == "counted"
@@ -297,7 +299,7 @@ class ReportingContract(LedgerContract):
         assert entry is not None
         assert json.loads(entry.envelopes["bm25"])["status"] == "ok"
 
-    def test_a_report_after_the_snapshot_changes_nothing(self, ledger: Ledger, planned: Request) -> None:
+    def test_a_report_after_the_snapshot_changes_nothing(self, ledger: SingleSteps, planned: Request) -> None:
         ledger.report(planned.request_id, "bm25", ok("bm25"))
         snapshot = ledger.join(planned.request_id, force=True)
         assert snapshot is not None
@@ -307,7 +309,7 @@ class ReportingContract(LedgerContract):
         assert again.envelopes.keys() == snapshot.envelopes.keys() == {"bm25"}
 
     def test_a_report_for_an_earlier_request_with_the_same_id_is_turned_away(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         """For example of a worker that hung since before the earlier request was lost."""
         started = ledger.start(planned.request_id, "bm25")
@@ -326,18 +328,20 @@ class ReportingContract(LedgerContract):
 
 
 class JoiningContract(LedgerContract):
-    def test_a_callback_that_comes_too_early_does_nothing(self, ledger: Ledger, planned: Request) -> None:
+    def test_a_callback_that_comes_too_early_does_nothing(
+        self, ledger: SingleSteps, planned: Request
+    ) -> None:
         assert ledger.join(planned.request_id) is None
         assert ledger.report(planned.request_id, "bm25", ok("bm25")) == "counted"
 
-    def test_only_one_fusion_takes_a_request(self, ledger: Ledger, planned: Request) -> None:
+    def test_only_one_fusion_takes_a_request(self, ledger: SingleSteps, planned: Request) -> None:
         ledger.report(planned.request_id, "bm25", ok("bm25"))
         ledger.report(planned.request_id, "vector", ok("vector"))
         assert ledger.join(planned.request_id) is not None
         assert ledger.join(planned.request_id) is None
 
     def test_from_join_at_on_the_fusion_takes_the_reports_that_have_come(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request()
         stepped.callers.accept(request)
@@ -354,14 +358,14 @@ class JoiningContract(LedgerContract):
 
 class EndingContract(LedgerContract):
     def test_the_first_terminal_write_wins(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         assert ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True) is not None
         assert ledger.finish(planned.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False) is None
         assert the_result(stepped, planned)["result"]["status"] == "complete"
 
     def test_the_outbox_entry_has_every_field_for_the_audit(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         ledger.report(planned.request_id, "bm25", ok("bm25"))
         stepped.step(30)
@@ -399,7 +403,7 @@ class EndingContract(LedgerContract):
     def test_a_caller_that_waited_in_vain_reports_the_state_of_the_request(
         self,
         stepped: SteppedLedger,
-        ledger: Ledger,
+        ledger: SingleSteps,
         planned: Request,
         is_joined: bool,
         missing: dict[str, str],
@@ -410,7 +414,7 @@ class EndingContract(LedgerContract):
         assert [{**one, "detail": ""} for one in answer["degraded"]] == [{**missing, "detail": ""}]
 
     def test_took_ms_is_measured_by_the_ledgers_clock(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         stepped.step(123)
         assert ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True) == 123

@@ -12,13 +12,13 @@ from chorale_client.keys import FLIGHT
 from models.envelope import Envelope
 from models.hits import Hit, Ranking
 from tests.contracts.ledger import TAIL, LedgerContract, a_request, failed, plan, the_result
-from tests.support.ledger.ledger_interfaces import Ledger
-from tests.support.ledger.stepped_ledgers import SteppedLedger
+from tests.support.ledger.single_steps import SingleSteps
+from tests.support.ledger.stepped_ledger import SteppedLedger
 
 FOUND = Envelope("bm25", "ok", rankings=(Ranking((Hit("a#0", "a", 1.0),)),), ms=1.5)
 
 
-def end(stepped: SteppedLedger, ledger: Ledger, *, completed: str = "") -> Request:
+def end(stepped: SteppedLedger, ledger: SingleSteps, *, completed: str = "") -> Request:
     """An ended request: one branch found something, one found nothing, one failed."""
     request = a_request()
     assert stepped.callers.accept(request).is_new
@@ -43,7 +43,7 @@ def envelopes(stepped: SteppedLedger) -> list[dict[str, Any]]:
 
 class OutboxContract(LedgerContract):
     def test_a_half_full_outbox_leaves_out_the_candidates_only(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         stepped.bound_outbox(4)
         requests = [end(stepped, ledger) for _ in range(4)]
@@ -56,7 +56,7 @@ class OutboxContract(LedgerContract):
         assert Envelope.from_wire("bm25", json.dumps(brief)).status == "ok"
 
     def test_completed_scores_are_for_the_audit_alone_and_left_out_with_the_candidates(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         stepped.bound_outbox(4)
         scores = '[{"vector":{"a#0":0.25}}]'
@@ -66,7 +66,7 @@ class OutboxContract(LedgerContract):
         assert second == {**first, "request_id": ended[1].request_id}
 
     def test_a_follower_has_the_answer_and_no_scores_of_its_leader(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         leader, follower = a_request(), a_request()
         for request in (leader, follower):
@@ -79,7 +79,7 @@ class OutboxContract(LedgerContract):
         ]
 
     def test_a_full_outbox_refuses_new_requests_and_only_counts_them(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         stepped.bound_outbox(2)
         ended = [end(stepped, ledger) for _ in range(2)]
@@ -97,7 +97,7 @@ class OutboxContract(LedgerContract):
         assert stepped.callers.accept(ended[0]).state == "ended", "an ended request is known"
 
     def test_a_request_accepted_before_the_outbox_was_full_is_audited(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         stepped.bound_outbox(1)
         first, second = a_request(), a_request()
@@ -116,7 +116,7 @@ class OutboxContract(LedgerContract):
         assert (len(stepped.outbox()), stepped.only_counted()) == (2, 3)
 
     def test_a_request_refused_by_a_full_outbox_is_accepted_once_there_is_room(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         stepped.bound_outbox(1)
         end(stepped, ledger)
@@ -127,7 +127,7 @@ class OutboxContract(LedgerContract):
 
     @pytest.mark.parametrize("limit", [0, None])
     def test_an_outbox_far_below_its_limit_keeps_all_candidates(
-        self, stepped: SteppedLedger, ledger: Ledger, limit: int | None
+        self, stepped: SteppedLedger, ledger: SingleSteps, limit: int | None
     ) -> None:
         if limit is not None:
             stepped.bound_outbox(limit)

@@ -24,13 +24,13 @@ from tests.contracts.ledger import (
     plan,
     the_result,
 )
-from tests.support.ledger.ledger_interfaces import Ledger
-from tests.support.ledger.stepped_ledgers import SteppedLedger
+from tests.support.ledger.single_steps import SingleSteps
+from tests.support.ledger.stepped_ledger import SteppedLedger
 
 
 class CancellingContract(LedgerContract):
     def test_a_cancelled_request_has_ended_without_hits(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         ledger.report(planned.request_id, "bm25", ok("bm25"))
         stepped.step(30)
@@ -45,7 +45,7 @@ class CancellingContract(LedgerContract):
         assert stepped.moments() == {}
 
     def test_no_worker_or_sweeper_continues_a_cancelled_request(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         ledger.start(planned.request_id, "bm25")
         stepped.callers.cancel(planned.request_id)
@@ -64,7 +64,7 @@ class CancellingContract(LedgerContract):
         assert [one["status"] for one in questions] == ["cancelled"] * 3
 
     def test_cancelling_an_ended_request_keeps_its_answer(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
         before = stepped.callers.result(planned.request_id)
@@ -76,7 +76,7 @@ class CancellingContract(LedgerContract):
         assert stepped.outbox() == []
 
     def test_followers_of_a_cancelled_leader_are_planned_anew_even_late(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         leader, follower = a_request(), a_request()
         accept(stepped, (leader, follower))
@@ -89,7 +89,7 @@ class CancellingContract(LedgerContract):
         assert plan(ledger, follower, "bm25", flight=FLIGHT + "x") == "planned", "now it leads"
 
     def test_a_cancelled_follower_leaves_its_leader_alone(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         leader, follower = a_request(), a_request()
         accept(stepped, (leader, follower))
@@ -104,7 +104,7 @@ class CancellingContract(LedgerContract):
 
 class DecidingContract(LedgerContract):
     @pytest.fixture
-    def strict(self, stepped: SteppedLedger, ledger: Ledger) -> Request:
+    def strict(self, stepped: SteppedLedger, ledger: SingleSteps) -> Request:
         """A request with three branches that fails without `vector`."""
         request = a_request()
         stepped.callers.accept(request)
@@ -112,7 +112,7 @@ class DecidingContract(LedgerContract):
         return request
 
     def test_the_failure_of_a_decisive_branch_pushes_the_callback_at_once(
-        self, stepped: SteppedLedger, ledger: Ledger, strict: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, strict: Request
     ) -> None:
         assert ledger.report(strict.request_id, "vector", failed("vector"), callback=CALLBACK) == "joined"
         assert stepped.queue(QUEUE_FUSION) == [CALLBACK]
@@ -122,7 +122,7 @@ class DecidingContract(LedgerContract):
         assert snapshot.envelopes.keys() == {"vector"}
 
     def test_the_ledger_waits_for_no_branch_after_a_decisive_failure(
-        self, ledger: Ledger, strict: Request
+        self, ledger: SingleSteps, strict: Request
     ) -> None:
         ledger.start(strict.request_id, "hyde")
         ledger.report(strict.request_id, "vector", failed("vector"))
@@ -132,21 +132,21 @@ class DecidingContract(LedgerContract):
         assert ledger.report(strict.request_id, "vector", ok("vector")) == "closed", "it is decided"
 
     def test_the_failure_of_a_branch_that_is_not_decisive_does_not_end_the_request(
-        self, ledger: Ledger, strict: Request
+        self, ledger: SingleSteps, strict: Request
     ) -> None:
         assert ledger.report(strict.request_id, "bm25", failed("bm25")) == "counted"
         assert ledger.start(strict.request_id, "hyde") is not None
         assert ledger.join(strict.request_id) is None
 
     def test_an_answer_of_a_decisive_branch_does_not_end_the_request(
-        self, ledger: Ledger, strict: Request
+        self, ledger: SingleSteps, strict: Request
     ) -> None:
         assert ledger.report(strict.request_id, "vector", ok("vector")) == "counted"
         assert ledger.report(strict.request_id, "vector", failed("vector")) == "duplicate"
         assert ledger.join(strict.request_id) is None
 
     def test_a_callback_that_was_lost_is_sent_again(
-        self, stepped: SteppedLedger, ledger: Ledger, strict: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, strict: Request
     ) -> None:
         ledger.report(strict.request_id, "vector", failed("vector"))
         stepped.drop(QUEUE_FUSION)
@@ -159,7 +159,7 @@ class DecidingContract(LedgerContract):
 
 class HedgingContract(LedgerContract):
     @pytest.fixture
-    def hedged(self, stepped: SteppedLedger, ledger: Ledger) -> Request:
+    def hedged(self, stepped: SteppedLedger, ledger: SingleSteps) -> Request:
         """A request with two branches: `bm25` has answered, and `vector` was sent a second time."""
         request = a_request()
         stepped.callers.accept(request)
@@ -169,7 +169,9 @@ class HedgingContract(LedgerContract):
         assert actions_within(stepped, 100) == {80: (Action("hedge", request.request_id, "vector"),)}
         return request
 
-    def test_a_part_without_an_answer_is_hedged_once(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_a_part_without_an_answer_is_hedged_once(
+        self, stepped: SteppedLedger, ledger: SingleSteps
+    ) -> None:
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", resend_ms=200, hedge_ms=80)
@@ -179,7 +181,7 @@ class HedgingContract(LedgerContract):
         assert actions_within(stepped, 2_000) == {80: (hedge,), 200: (again,), 700: (again,)}
 
     def test_a_part_that_still_waits_in_its_queue_is_hedged(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request()
         stepped.callers.accept(request)
@@ -187,14 +189,14 @@ class HedgingContract(LedgerContract):
         assert actions_within(stepped, 700) == {80: (Action("hedge", request.request_id, "bm25"),)}
 
     def test_a_hedge_is_not_sent_beyond_the_limit_of_its_branch(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", limit_ms=80, hedge_ms=80)
         assert actions_within(stepped, 100) == {80: (Action("fuse", request.request_id),)}
 
-    def test_the_first_answer_of_either_attempt_wins(self, ledger: Ledger, hedged: Request) -> None:
+    def test_the_first_answer_of_either_attempt_wins(self, ledger: SingleSteps, hedged: Request) -> None:
         assert ledger.start(hedged.request_id, "vector") is not None, "the second attempt begins"
         assert (
             ledger.report(hedged.request_id, "vector", ok("vector", attempt=2), callback=CALLBACK) == "joined"
@@ -204,7 +206,7 @@ class HedgingContract(LedgerContract):
 
     @pytest.mark.parametrize(("first", "second"), [(1, 2), (2, 1)])
     def test_a_failure_counts_only_when_the_other_attempt_failed_too(
-        self, ledger: Ledger, hedged: Request, first: int, second: int
+        self, ledger: SingleSteps, hedged: Request, first: int, second: int
     ) -> None:
         one, other = failed("vector", attempt=first), failed("vector", attempt=second)
         assert ledger.report(hedged.request_id, "vector", one) == "waits"
@@ -213,7 +215,7 @@ class HedgingContract(LedgerContract):
         assert ledger.report(hedged.request_id, "vector", other, callback=CALLBACK) == "joined"
 
     def test_an_answer_wins_over_the_failure_of_the_other_attempt(
-        self, ledger: Ledger, hedged: Request
+        self, ledger: SingleSteps, hedged: Request
     ) -> None:
         assert ledger.report(hedged.request_id, "vector", failed("vector")) == "waits"
         assert (
@@ -222,7 +224,7 @@ class HedgingContract(LedgerContract):
         assert envelope_of(ledger, hedged)["status"] == "ok"
 
     def test_a_failure_is_named_if_the_other_attempt_never_reports(
-        self, stepped: SteppedLedger, ledger: Ledger, hedged: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, hedged: Request
     ) -> None:
         ledger.report(hedged.request_id, "vector", failed("vector", "bad_index"))
         stepped.step(10_000)
@@ -232,7 +234,9 @@ class HedgingContract(LedgerContract):
         ledger.finish(hedged.request_id, by="fusion", tail=OTHER_TAIL, is_complete=False)
         assert json.loads(stepped.outbox()[0][b"envelope:vector"])["reason"] == "bad_index"
 
-    def test_a_failure_before_the_hedge_counts_at_once(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_a_failure_before_the_hedge_counts_at_once(
+        self, stepped: SteppedLedger, ledger: SingleSteps
+    ) -> None:
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", "vector", hedge_ms=80)
@@ -241,7 +245,7 @@ class HedgingContract(LedgerContract):
         assert every(actions_within(stepped, 200)) == []
 
     def test_a_decisive_branch_decides_when_both_attempts_failed(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request()
         stepped.callers.accept(request)
@@ -274,7 +278,7 @@ class RefusingContract(LedgerContract):
         assert (stepped.moments(), stepped.view().entries) == ({}, {})
 
     def test_a_request_accepted_before_the_overload_goes_on(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         stepped.overload(1_500)
         assert stepped.callers.accept(planned).state == "planned"
@@ -282,7 +286,7 @@ class RefusingContract(LedgerContract):
         assert stepped.callers.accept(planned).state == "ended"
 
     def test_a_refused_request_may_be_sent_again_under_its_id(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         stepped.overload(1_500)
         request = a_request()
@@ -305,7 +309,7 @@ class RefusingContract(LedgerContract):
             stepped.callers.accept(request.model_copy(update={"top_k": 7}))
 
 
-def envelope_of(ledger: Ledger, request: Request, branch: str = "vector") -> dict[str, object]:
+def envelope_of(ledger: SingleSteps, request: Request, branch: str = "vector") -> dict[str, object]:
     entry = ledger.load(request.request_id)
     assert entry is not None
     envelope: dict[str, object] = json.loads(entry.envelopes[branch])

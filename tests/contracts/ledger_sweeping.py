@@ -21,12 +21,12 @@ from tests.contracts.ledger import (
     plan,
     the_result,
 )
-from tests.support.ledger.ledger_interfaces import Ledger
-from tests.support.ledger.stepped_ledgers import SteppedLedger
+from tests.support.ledger.single_steps import SingleSteps
+from tests.support.ledger.stepped_ledger import SteppedLedger
 
 
 class SweepingContract(LedgerContract):
-    def test_only_one_sweeper_acts(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_only_one_sweeper_acts(self, stepped: SteppedLedger, ledger: SingleSteps) -> None:
         assert ledger.sweep("first").is_acting
         assert not ledger.sweep("second").is_acting
         stepped.step(80)
@@ -35,7 +35,7 @@ class SweepingContract(LedgerContract):
         assert ledger.sweep("second").is_acting, "the first one's lease is over"
 
     def test_a_part_that_nobody_took_is_resent_at_most_twice(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request()
         stepped.callers.accept(request)
@@ -46,14 +46,14 @@ class SweepingContract(LedgerContract):
         assert actions_within(stepped, 1_800) == {50: again, 550: again}, "and what was started is not"
 
     def test_a_part_that_still_waits_in_its_queue_is_not_sent_again(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", resend_ms=50)
         assert actions_within(stepped, 700) == {}
 
-    def test_the_callback_is_published_at_join_at(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_the_callback_is_published_at_join_at(self, stepped: SteppedLedger, ledger: SingleSteps) -> None:
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", "vector", limit_ms=50)
@@ -62,7 +62,7 @@ class SweepingContract(LedgerContract):
         assert stepped.queue(QUEUE_FUSION) == [CALLBACK]
 
     def test_a_callback_that_still_waits_in_its_queue_is_not_sent_again(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         """However long it waits, the fusion that takes it still has all its attempts."""
         request = a_request()
@@ -75,7 +75,7 @@ class SweepingContract(LedgerContract):
         assert actions_within(stepped, 240) == {0: (Action("fuse", request.request_id),)}
 
     def test_a_dead_fusion_is_called_again_and_then_the_sweeper_ends_the_request(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request(timeout_s=1)
         stepped.callers.accept(request)
@@ -87,7 +87,7 @@ class SweepingContract(LedgerContract):
         assert actions_within(stepped, 940) == {470: (again,), 720: (again,), 940: (end,)}
 
     def test_a_fusion_with_much_time_left_keeps_a_request_for_half_a_second(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         request = a_request(timeout_s=10)
         stepped.callers.accept(request)
@@ -103,7 +103,9 @@ class SweepingContract(LedgerContract):
             1_080: (end,),
         }
 
-    def test_every_request_is_ended_before_its_deadline(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_every_request_is_ended_before_its_deadline(
+        self, stepped: SteppedLedger, ledger: SingleSteps
+    ) -> None:
         request = a_request(timeout_s=0.5)
         accepted = stepped.callers.accept(request)
         plan(ledger, request, "bm25", finish_ms=60, fusion_ms=160)
@@ -116,7 +118,7 @@ class SweepingContract(LedgerContract):
         assert entry.now_ms == accepted.deadline_ms - 60
 
     def test_a_failed_callback_makes_the_sweeper_act_at_once(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         ledger.join(planned.request_id, force=True)
         ledger.hasten(planned.request_id)
@@ -127,7 +129,7 @@ class SweepingContract(LedgerContract):
 
     @pytest.mark.parametrize("state", ["accepted", "following"])
     def test_the_sweeper_ends_a_request_that_was_joined_without_a_plan(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request, state: str
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request, state: str
     ) -> None:
         request = a_request(20)
         stepped.callers.accept(request)
@@ -141,7 +143,7 @@ class SweepingContract(LedgerContract):
         assert ledger.sweep("sweeper").actions == (Action("end", request.request_id),)
 
     def test_the_sweeper_forgets_a_request_whose_entry_was_lost(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+        self, stepped: SteppedLedger, ledger: SingleSteps, planned: Request
     ) -> None:
         stepped.lose(planned.request_id)
         stepped.step(5_000)
@@ -150,7 +152,9 @@ class SweepingContract(LedgerContract):
 
 
 class FollowingContract(LedgerContract):
-    def test_a_flight_has_one_leader_and_ends_with_it(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_a_flight_has_one_leader_and_ends_with_it(
+        self, stepped: SteppedLedger, ledger: SingleSteps
+    ) -> None:
         leader, follower = a_request(), a_request()
         accept(stepped, (leader, follower))
         assert plan(ledger, leader, "bm25", flight=FLIGHT + "x") == "planned"
@@ -162,7 +166,9 @@ class FollowingContract(LedgerContract):
         assert stepped.flights() == {}
         assert [fields[b"by"] for fields in stepped.outbox()] == [b"fusion", b"leader"]
 
-    def test_a_leader_that_ends_later_is_not_followed(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_a_leader_that_ends_later_is_not_followed(
+        self, stepped: SteppedLedger, ledger: SingleSteps
+    ) -> None:
         slow, quick = a_request(10), a_request(9)
         accept(stepped, (slow, quick))
         plan(ledger, slow, "bm25", flight=FLIGHT + "x")
@@ -170,7 +176,7 @@ class FollowingContract(LedgerContract):
         assert stepped.flights() == {FLIGHT + "x": quick.request_id}
 
     def test_a_leader_is_followed_only_if_its_end_is_not_later(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         """A request's end is its deadline less its finish reserve."""
         leader, early, same = a_request(10), a_request(10.04), a_request(10.05)
@@ -180,7 +186,7 @@ class FollowingContract(LedgerContract):
         assert plan(ledger, early, "bm25", finish_ms=60, flight=FLIGHT + "x") == "planned"
 
     def test_a_follower_whose_leader_vanished_is_planned_anew(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         leader, follower = a_request(timeout_s=0.3), a_request()
         accept(stepped, (leader, follower))
@@ -191,7 +197,7 @@ class FollowingContract(LedgerContract):
         assert actions_within(stepped, 200) == {141: (Action("retrieve", follower.request_id),)}
 
     def test_a_follower_of_an_incomplete_answer_is_planned_anew_while_there_is_time(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         leader, early, late = a_request(), a_request(30), a_request(15)
         accept(stepped, (leader, early, late))
@@ -205,7 +211,7 @@ class FollowingContract(LedgerContract):
         assert plan(ledger, early, "bm25", flight=FLIGHT + "x") == "planned", "now it leads"
 
     def test_a_follower_that_is_planned_anew_is_resent_like_a_new_request(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         leader, follower = a_request(), a_request(30)
         accept(stepped, (leader, follower))
@@ -218,7 +224,7 @@ class FollowingContract(LedgerContract):
         assert every(actions_within(stepped, 5_000)) == sent
 
     def test_an_id_that_was_lost_and_used_again_does_not_lead_its_old_flight(
-        self, stepped: SteppedLedger, ledger: Ledger
+        self, stepped: SteppedLedger, ledger: SingleSteps
     ) -> None:
         leader, follower = a_request(9), a_request()
         accept(stepped, (leader, follower))
@@ -230,7 +236,7 @@ class FollowingContract(LedgerContract):
 
     @pytest.mark.parametrize("ids", [("a", "b"), ("b", "a")])
     def test_a_leader_that_ends_at_the_same_moment_ends_its_follower(
-        self, stepped: SteppedLedger, ledger: Ledger, ids: tuple[str, str]
+        self, stepped: SteppedLedger, ledger: SingleSteps, ids: tuple[str, str]
     ) -> None:
         leader, follower = (a_request(1, request_id=request_id) for request_id in ids)
         accept(stepped, (leader, follower))

@@ -42,12 +42,12 @@ from tests.contracts.ledger_policies import (
 )
 from tests.contracts.ledger_sweeping import FollowingContract, SweepingContract
 from tests.support.ledger.single_steps import SingleSteps
-from tests.support.ledger.stepped_ledgers import SteppedRedis
+from tests.support.ledger.stepped_ledger import SteppedLedger
 
 
 @pytest.fixture
-def stepped(redis_client: Redis) -> SteppedRedis:
-    return SteppedRedis(redis_client)
+def stepped(redis_client: Redis) -> SteppedLedger:
+    return SteppedLedger(redis_client)
 
 
 @pytest.fixture

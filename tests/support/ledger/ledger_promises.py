@@ -10,7 +10,7 @@ from chorale_client.protocol_constants import ProtocolConstants
 
 from ledger.protocol import Action
 from tests.support.ledger.ledger_plans import reserves_ms
-from tests.support.ledger.stepped_ledgers import View
+from tests.support.ledger.stepped_ledger import View
 
 NUMBERS = re.compile(
     rb"accepted_at|deadline|answer_ttl|(retrieve|fuse)_sent|left|join_at|(finish|fusion)_reserve|fusing_until"

@@ -40,7 +40,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     marker = item.get_closest_marker("limit_s")
     _exit_after(marker.args[0] if marker else float(item.config.getini("test_limit_s")), item.config)
     try:
-        return (yield)  # type: ignore[return-value]
+        return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
 

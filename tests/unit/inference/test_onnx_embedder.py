@@ -17,7 +17,7 @@ from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 class TestOnnxEmbedder(EmbedderContract):
     @staticmethod
     def load(name: str = MODEL, **settings: Any) -> OnnxEmbedder:
-        return OnnxEmbedder(name, threads=2, **settings)
+        return OnnxEmbedder(name, threads=1, **settings)
 
 
 @pytest.mark.parametrize(

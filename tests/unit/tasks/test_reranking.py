@@ -1,4 +1,4 @@
-"""The end of a request with a missing reranker, or little time; without a broker or Redis."""
+"""The end of a request with a missing reranker, or little time; without a broker."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
+from chorale_client.request_json import request_json
 from chorale_client.words import Reason
 from pydantic_core import from_json
+from redis import Redis
 
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
@@ -20,7 +22,7 @@ from models.documents import PassageText
 from models.plan import Plan, RerankPlan
 from tasks.request.ending import FUSION_WORKER, end_joined
 from tasks.request.reranking import Reranking, passage_text, time_for_it_s, with_reranker_fingerprint
-from tests.support.ledger.stepped_ledgers import SteppedMemory
+from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan
 
@@ -163,24 +165,31 @@ def test_the_time_for_a_rerank_is_its_budget_or_the_time_left_before_the_end(
 
 @pytest.mark.parametrize(("since_s", "reason"), [(0, Reason.NOT_CONFIGURED), (10, Reason.BUDGET)])
 def test_the_time_of_a_rerank_counts_from_the_call_of_join(
-    declare: Declare, tmp_path: Path, since_s: float, reason: Reason
+    declare: Declare, tmp_path: Path, redis_client: Redis, since_s: float, reason: Reason
 ) -> None:
     resources = declare(tmp_path / "no/such/model")
-    resources.ledger = ledger = SteppedMemory().ledger  # type: ignore[assignment]
+    stepped = SteppedLedger(redis_client)
+    resources.ledger = ledger = stepped.ledger
     other = RERANK.model_copy(update={"name": "of_another_version"})
     planned = PLAN.model_copy(update={"rerank": other})
-    ledger.accept(REQUEST)
+    stepped.callers.accept(REQUEST)
     parts = [Part("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)]
     written = planned.model_dump_json().encode()
     ledger.plan(
         REQUEST.request_id,
-        Chord(written, parts, planned.finish_reserve_ms, planned.fusion_reserve_ms),
+        Chord(
+            written,
+            parts,
+            planned.finish_reserve_ms,
+            planned.fusion_reserve_ms,
+            request=request_json(REQUEST).encode(),
+        ),
     )
     ledger.report(REQUEST.request_id, "bm25", answered("bm25", hit("d0")))
     entry = ledger.join(REQUEST.request_id)
     assert entry is not None
     assert end_joined(resources, [entry], by=FUSION_WORKER, joined_s=time.monotonic() - since_s)
-    result = from_json(ledger.result(REQUEST.request_id) or b"")["result"]
+    result = from_json(stepped.callers.result(REQUEST.request_id) or b"")["result"]
     assert [one["reason"] for one in result["degraded"] if one["where"] == "rerank"] == [reason]
 
 
