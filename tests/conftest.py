@@ -9,7 +9,11 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from config.blas_threads import limit_threads
 from tests.support.servers.redis_server import RedisServer, bundled_redis
+
+# Threads of two pytest processes that wait for each other take most of two cores.
+limit_threads()
 
 pytest_plugins = [
     "tests.support.run.reaper",
