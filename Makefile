@@ -64,7 +64,7 @@ check: dev lock-check ## everything that is checked without running: lint, forma
 bench: install ## latency and throughput, beside the same parts without Celery and a plain chord
 	@$(BIN)/chorale bench latency
 
-mutants: dev ## break each main guarantee on purpose and see its test fail
+mutants: dev ## break each main guarantee in one function and see its tests fail
 	@$(BIN)/python -m tests.mutants
 
 soak: dev ## REQUESTS=10000 SEED=1 random questions under attack, a plain chord of the same beside it
