@@ -11,6 +11,9 @@ import redis
 
 from tests.support.servers.redis_server import RedisServer, bundled_redis
 
+# Haystack reads it when it is imported, which is while tests are collected, before any fixture.
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -22,7 +25,6 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in list(os.environ):
             if name.startswith("CHORALE_") and not name.startswith("CHORALE_TEST_"):
                 patch.delenv(name)
-        patch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
         # It traces the tests; a worker that traces its imports takes minutes to start.
         patch.delenv("PYTHONTRACEMALLOC", raising=False)
         if os.environ.get("CHORALE_TEST_BUNDLED_REDIS"):
