@@ -1,4 +1,4 @@
-"""Two running pipelines for the tests that leave them whole: the usual one, and one whose branches fail."""
+"""Pipelines for the tests that leave them whole: one in the test's process, the usual one with workers, and one whose branches fail."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.pipelines.kinds import kinds_with
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
@@ -35,6 +36,14 @@ declare(raises=raises, out_of_memory=out_of_memory, sleeps=sleeps, hangs_once=ha
 """
 
 FAILING = ("raises", "out_of_memory", "sleeps", "hangs_once")
+
+
+@pytest.fixture(scope="package")
+def here() -> Iterator[OneProcess]:
+    """The usual pipeline without workers."""
+    with RedisServer() as server, OneProcess(server) as pipeline:
+        pipeline.index()
+        yield pipeline
 
 
 @pytest.fixture(scope="package")

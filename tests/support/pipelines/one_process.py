@@ -1,0 +1,71 @@
+"""A pipeline whose steps the test's own process takes, one after the other: the product's functions and scripts, without a worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chorale_client import Answer, make_request
+from chorale_client.keys import OUTBOX
+from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
+from pydantic_core import from_json
+
+from audit.database import open_database
+from audit.drainer import Drainer
+from audit.schema import upgrade
+from tasks.request.batch import make_intake
+from tasks.request.retrieve import plan_accepted, submit
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+
+
+class OneProcess(RunningPipeline):
+    """Nothing happens to a request until the test calls `work`; an answer is in the cache when `ask` returns."""
+
+    def __init__(self, server: RedisServer, **given: Any) -> None:
+        super().__init__(server, queues=[], **given)
+
+    def submit(self, text: Any, **options: Any) -> str:
+        """Plans a request, whose parts wait on their queues afterwards; returns its id."""
+        return submit(self.resources, self.app.fanout, make_request(text, **{"timeout_s": 60, **options}))
+
+    def work(self, *queues: str) -> None:
+        """Does what waits on these queues (by default on all of a request's), as one worker of these queues would."""
+        served = queues or self.resources.pipeline.request_queues
+        intake = make_intake(self.app, served)
+        while taken := [(queue, raw) for queue in served if (raw := self.redis.rpop(queue)) is not None]:
+            for queue, raw in taken:
+                message = from_json(raw)
+                if queue == QUEUE_RETRIEVE:
+                    plan_accepted(self.resources, self.app.fanout, message["headers"]["id"])
+                else:
+                    intake.take(message, queue, self._not_ours)
+
+    def fuse(self) -> None:
+        """Does what waits for the fusion."""
+        self.work(QUEUE_FUSION)
+
+    def answer(self, request_id: str) -> Answer:
+        """Returns the answer of a request that has ended."""
+        return self.client().answer(request_id)
+
+    def ask(self, text: Any, **options: Any) -> Answer:
+        """Returns the answer to a request that is planned, searched and fused at once."""
+        request_id = self.submit(text, **options)
+        self.work()
+        return self.answer(request_id)
+
+    def drain(self) -> None:
+        """Writes the rows of all ended requests to the audit database."""
+        url = self.resources.settings.audit_database_url
+        upgrade(url)
+        engine = open_database(url)
+        try:
+            drainer = Drainer(self.redis, engine, keep_texts=True)
+            while self.redis.xlen(OUTBOX):
+                drainer.drain_once(1)
+        finally:
+            engine.dispose()
+
+    @staticmethod
+    def _not_ours(*message: object) -> None:
+        raise AssertionError(f"no message of the product: {message}")
