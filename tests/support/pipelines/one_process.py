@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from chorale_client import Answer, make_request
 from chorale_client.keys import OUTBOX
-from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
+from chorale_client.words import QUEUE_RETRIEVE
 from pydantic_core import from_json
 
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.schema import upgrade
+from ledger.outbox import publish_outbox_limit
+from monitoring.queues import ListedQueues
 from tasks.request.batch import make_intake
 from tasks.request.retrieve import plan_accepted, submit
+from tasks.sweeping.admission import Bounds, Judge
+from tasks.sweeping.listeners import listeners, tell
+from tasks.sweeping.sweeper import Sweeper
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
@@ -23,10 +29,12 @@ class OneProcess(RunningPipeline):
 
     def __init__(self, server: RedisServer, **given: Any) -> None:
         super().__init__(server, queues=[], **given)
+        publish_outbox_limit(self.redis, self.resources.settings.outbox_limit)
+        self._sweeper_here = Sweeper(self.resources, self.app.fanout, interval_s=1)
 
     def submit(self, text: Any, **options: Any) -> str:
         """Plans a request, whose parts wait on their queues afterwards; returns its id."""
-        return submit(self.resources, self.app.fanout, make_request(text, **{"timeout_s": 60, **options}))
+        return submit(self.resources, self.app.fanout, make_request(text, **{"timeout_s": 30, **options}))
 
     def work(self, *queues: str) -> None:
         """Does what waits on these queues (by default on all of a request's), as one worker of these queues would."""
@@ -36,13 +44,16 @@ class OneProcess(RunningPipeline):
             for queue, raw in taken:
                 message = from_json(raw)
                 if queue == QUEUE_RETRIEVE:
-                    plan_accepted(self.resources, self.app.fanout, message["headers"]["id"])
+                    plan_accepted(self.resources, self.app.fanout, message["headers"]["root_id"])
                 else:
                     intake.take(message, queue, self._not_ours)
 
-    def fuse(self) -> None:
-        """Does what waits for the fusion."""
-        self.work(QUEUE_FUSION)
+    def sweep(self) -> None:
+        """Does what is due at once and looks at the queues, as the sweeper would."""
+        self._sweeper_here.sweep_once()
+        bounds = Bounds(self.resources.settings.admission_length, self.resources.settings.admission_age_s)
+        queues = self.resources.pipeline.request_queues
+        self._sweeper_here._watch.look(ListedQueues(self.redis, queues), Judge(bounds, branch_queues=queues))
 
     def answer(self, request_id: str) -> Answer:
         """Returns the answer of a request that has ended."""
@@ -55,12 +66,14 @@ class OneProcess(RunningPipeline):
         return self.answer(request_id)
 
     def drain(self) -> None:
-        """Writes the rows of all ended requests to the audit database."""
+        """Writes the rows of all ended requests to the audit database, and counts them."""
         url = self.resources.settings.audit_database_url
         upgrade(url)
         engine = open_database(url)
         try:
-            drainer = Drainer(self.redis, engine, keep_texts=True)
+            drainer = Drainer(
+                self.redis, engine, keep_texts=True, on_written=partial(tell, listeners(self.resources))
+            )
             while self.redis.xlen(OUTBOX):
                 drainer.drain_once(1)
         finally:
