@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 from uuid import uuid4
 
 from chorale_client import Answer
@@ -23,7 +24,7 @@ def new_text() -> str:
 
 
 def state(here: OneProcess, request_id: str) -> bytes | None:
-    return here.redis.hget(entry_key(request_id), "state")
+    return cast("bytes | None", here.redis.hget(entry_key(request_id), "state"))
 
 
 def kept(here: OneProcess) -> set[bytes]:

@@ -11,6 +11,7 @@ import pytest
 from chorale_client import Answer, make_request
 from structlog.testing import capture_logs
 
+from inference.language_models.chat_model import ChatModel
 from tasks.request.retrieve import submit
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
@@ -113,12 +114,22 @@ def running(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     environment = {"CHORALE_BREAKER_FAILURES": str(FAILURES_THAT_OPEN)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KEY_OF_THE_TESTS", SECRET)
+        opened: list[ChatModel] = []
+        opens = ChatModel.__init__
+
+        def open_model(self: ChatModel, *args: Any, **options: Any) -> None:
+            opens(self, *args, **options)
+            opened.append(self)
+
+        patch.setattr(ChatModel, "__init__", open_model)
         with (
             RedisServer() as redis,
             OneProcess(redis, pipeline_file=file, environment=environment) as started,
         ):
             started.index()
             yield started
+        for model in opened:
+            model.close()
 
 
 @pytest.fixture

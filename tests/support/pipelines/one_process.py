@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from chorale_client import Answer, make_request
 from chorale_client.keys import OUTBOX
@@ -42,7 +42,7 @@ class OneProcess(RunningPipeline):
         intake = make_intake(self.app, served)
         while taken := [(queue, raw) for queue in served if (raw := self.redis.rpop(queue)) is not None]:
             for queue, raw in taken:
-                message = from_json(raw)
+                message: Any = from_json(cast(bytes, raw))
                 if queue == QUEUE_RETRIEVE:
                     plan_accepted(self.resources, self.app.fanout, message["headers"]["root_id"])
                 else:
