@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from chorale_client.keys import OUTBOX
+from chorale_client.words import QUEUE_RETRIEVE
 
 from audit.database import open_database
 from audit.queries import show
 from ledger.outbox import OutboxBound, read_outbox_bound
+from tasks.worker.warming import warm
 from tests.support.ledger.audit_rows import count
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
@@ -21,6 +23,7 @@ LIMIT = 4
 def pipeline() -> Iterator[OneProcess]:
     with RedisServer() as server, OneProcess(server, environment={"CHORALE_OUTBOX_LIMIT": str(LIMIT)}) as one:
         one.index()
+        warm(one.app, [QUEUE_RETRIEVE])
         yield one
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from math import exp
@@ -15,7 +14,7 @@ from chorale_client.words import QUEUE_FUSION
 from pydantic_core import from_json
 
 from inference.reranking.onnx_reranker import OnnxReranker
-from tasks.request.ending import SWEEPER, end_joined
+from tasks.request.ending import SWEEPER
 from tasks.worker.warming import warm
 from tests.support.models.reranker_faults import FAULT, faulty_rerankers
 from tests.support.models.tiny_bert import write_tiny_bert
@@ -305,14 +304,10 @@ def test_a_model_that_is_no_cross_encoder_is_refused_and_the_fused_order_is_kept
 def test_the_sweeper_answers_in_the_fused_order(pipeline: OneProcess, fused: Answer) -> None:
     request_id = pipeline.submit(QUESTION, configuration="reranked", cache="bypass", top_k=5)
     pipeline.work("chorale.bm25")
-    entry = pipeline.resources.ledger.join(request_id, force=True)
-    assert entry is not None
-    end_joined(pipeline.resources, [entry], by=SWEEPER, joined_s=time.monotonic())
-    answer = pipeline.answer(request_id)
+    answer = pipeline.end_late(request_id, by=SWEEPER)
     assert ids(answer) == ids(fused)[:5]
     assert ("rerank", "not_started") in reasons(answer)
     assert [hit.rerank and hit.rerank.stage for hit in answer.hits] == ["coarse_fallback"] * 5
-    pipeline.redis.delete(QUEUE_FUSION)
 
 
 def test_the_outbox_entry_has_the_rerank_scores_and_the_models_mark(pipeline: OneProcess) -> None:

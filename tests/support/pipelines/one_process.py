@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from base64 import b64decode
 from functools import partial
 from typing import Any, cast
 
@@ -13,9 +15,9 @@ from pydantic_core import from_json
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.schema import upgrade
-from ledger.outbox import publish_outbox_limit
 from monitoring.queues import ListedQueues
 from tasks.request.batch import make_intake
+from tasks.request.ending import FUSION_WORKER, Ender, end_joined
 from tasks.request.retrieve import plan_accepted, submit
 from tasks.sweeping.admission import Bounds, Judge
 from tasks.sweeping.listeners import listeners, tell
@@ -29,7 +31,6 @@ class OneProcess(RunningPipeline):
 
     def __init__(self, server: RedisServer, **given: Any) -> None:
         super().__init__(server, queues=[], **given)
-        publish_outbox_limit(self.redis, self.resources.settings.outbox_limit)
         self._sweeper_here = Sweeper(self.resources, self.app.fanout, interval_s=1)
 
     def submit(self, text: Any, **options: Any) -> str:
@@ -44,7 +45,8 @@ class OneProcess(RunningPipeline):
             for queue, raw in taken:
                 message: Any = from_json(cast(bytes, raw))
                 if queue == QUEUE_RETRIEVE:
-                    plan_accepted(self.resources, self.app.fanout, message["headers"]["root_id"])
+                    _, arguments, _ = from_json(b64decode(message["body"]))
+                    plan_accepted(self.resources, self.app.fanout, arguments["request_id"])
                 else:
                     intake.take(message, queue, self._not_ours)
 
@@ -54,6 +56,14 @@ class OneProcess(RunningPipeline):
         bounds = Bounds(self.resources.settings.admission_length, self.resources.settings.admission_age_s)
         queues = self.resources.pipeline.request_queues
         self._sweeper_here._watch.look(ListedQueues(self.redis, queues), Judge(bounds, branch_queues=queues))
+
+    def end_late(self, request_id: str, *, by: Ender = FUSION_WORKER) -> Answer:
+        """Ends a request with what there is, as at its deadline, and empties the queues."""
+        entry = self.resources.ledger.join(request_id, force=True)
+        assert entry is not None
+        end_joined(self.resources, [entry], by=by, joined_s=time.monotonic())
+        self.redis.delete(*self.resources.pipeline.request_queues)
+        return self.answer(request_id)
 
     def answer(self, request_id: str) -> Answer:
         """Returns the answer of a request that has ended."""
