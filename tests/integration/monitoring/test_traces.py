@@ -13,6 +13,7 @@ from chorale_client.keys import METRICS, OUTBOX
 from chorale_client.redis_urls import celery_url
 from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
 
+from tests.support.pipelines.bulk import SERVED
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.collector import Collector, collector
 from tests.support.servers.http_api import HttpApi
@@ -57,9 +58,11 @@ def instrumented(collected: Collector) -> Iterator[RunningPipeline]:
     need("opentelemetry.instrumentation.celery", "`make dev` installs it")
     with (
         RedisServer() as server,
-        RunningPipeline(server, sweeper=True, preload=preload(collected)) as pipeline,
+        RunningPipeline(server, queues=[], sweeper=True, preload=preload(collected)) as pipeline,
     ):
         pipeline.index()
+        pipeline.start("all", queue=SERVED)
+        pipeline.wait_ready()
         yield pipeline
 
 

@@ -1,13 +1,16 @@
-"""Two running pipelines for the tests that leave them whole: the usual one, and one whose branches fail."""
+"""Pipelines for the tests that leave them whole: one in the test's process, the usual one with workers, and one whose branches fail."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from tests.support.pipelines.kinds import kinds_with
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.plain_tracebacks import log_plainly
 from tests.support.servers.redis_server import RedisServer
 
 FAILING_KINDS = """
@@ -35,6 +38,21 @@ declare(raises=raises, out_of_memory=out_of_memory, sleeps=sleeps, hangs_once=ha
 """
 
 FAILING = ("raises", "out_of_memory", "sleeps", "hangs_once")
+
+
+@pytest.fixture(autouse=True)
+def _plain_tracebacks() -> Iterator[None]:
+    log_plainly()
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture(scope="package")
+def here() -> Iterator[OneProcess]:
+    """The usual pipeline without workers."""
+    with RedisServer() as server, OneProcess(server) as pipeline:
+        pipeline.index()
+        yield pipeline
 
 
 @pytest.fixture(scope="package")

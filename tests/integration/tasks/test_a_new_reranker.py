@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ from chorale_client.answer import Answer
 from safetensors.numpy import load_file, save_file
 
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 
 PIPELINE = """
@@ -52,48 +50,30 @@ def pipelines(tmp_path: Path) -> dict[str, Path]:
     return files
 
 
-@pytest.fixture
-def half_way(pipelines: dict[str, Path]) -> Iterator[RunningPipeline]:
-    queues = ["chorale.retrieve", "chorale.bm25"]
-    with (
-        RedisServer() as server,
-        RunningPipeline(server, queues=queues, pipeline_file=pipelines["new"]) as running,
-    ):
-        running.index(CORPUS)
-        fuse_with(running, pipelines["old"])
-        yield running
-
-
-def fuse_with(pipeline: RunningPipeline, file: Path) -> None:
-    if "chorale.fusion" in pipeline.processes:
-        pipeline.kill("chorale.fusion")
-    pipeline.environment["CHORALE_PIPELINE_FILE"] = str(file)
-    pipeline.start("chorale.fusion")
-    pipeline.wait_ready()
-
-
-def ask(pipeline: RunningPipeline, **options: Any) -> Answer:
-    return pipeline.client().retrieve("a tree", timeout_s=3, top_k=9, include=["ids"], **options)
-
-
 def order(answer: Answer) -> list[str]:
     return [hit.document_id for hit in answer.hits]
 
 
 def test_the_old_rerankers_order_is_given_once_with_its_name_and_never_as_the_new_ones(
-    half_way: RunningPipeline, pipelines: dict[str, Path]
+    own_redis_server: RedisServer, pipelines: dict[str, Path]
 ) -> None:
-    old = ask(half_way)
-    assert [(one.where, one.reason) for one in old.degraded] == [("rerank", "model_missing")]
-    assert "reranked by" in old.degraded[0].detail
-    assert {hit.rerank and hit.rerank.stage for hit in old.hits} == {"reranked"}
+    home = {"CHORALE_HOME": str(pipelines["new"].parent)}
+    given: dict[str, Any] = {"top_k": 9, "include": ["ids"]}
+    with (
+        OneProcess(own_redis_server, pipeline_file=pipelines["new"], environment=home) as here,
+        OneProcess(own_redis_server, pipeline_file=pipelines["old"], environment=home) as behind,
+    ):
+        for one in (here, behind):
+            one.resources.reranker("tiny").warm()
+        here.index(CORPUS)
+        request_id = here.submit("a tree", **given)
+        here.work("chorale.bm25")
+        behind.work()
+        old = here.answer(request_id)
+        assert [(one.where, one.reason) for one in old.degraded] == [("rerank", "model_missing")]
+        assert "reranked by" in old.degraded[0].detail
+        assert {hit.rerank and hit.rerank.stage for hit in old.hits} == {"reranked"}
 
-    fuse_with(half_way, pipelines["new"])
-    new = ask(half_way)
-    assert (new.status, new.cached) == ("complete", False)
-    assert order(new) == order(old)[::-1]
-    # What is kept is written after the end was announced.
-    until = time.monotonic() + 10
-    while not (again := ask(half_way)).cached:
-        assert time.monotonic() < until
-    assert order(again) == order(new)
+        new, again = here.ask("a tree", **given), here.ask("a tree", **given)
+        assert (new.status, new.cached, again.cached) == ("complete", False, True)
+        assert order(new) == order(again) == order(old)[::-1]

@@ -102,7 +102,7 @@ def stale_retrieves(busy: RunningPipeline, count: int) -> None:
 
 
 def ask(busy: RunningPipeline, text: str = "ERR-4711", *branches: str, **options: Any) -> Answer:
-    options = {"branches": list(branches or ("bm25", "second")), "timeout_s": 10, **options}
+    options = {"branches": list(branches or ("bm25", "second")), "timeout_s": 20, **options}
     return busy.client().retrieve(text, cache="bypass", **options)
 
 

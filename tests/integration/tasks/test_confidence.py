@@ -1,29 +1,18 @@
-"""The confidence of an answer, and abstention, through a running pipeline."""
+"""The confidence of an answer, and abstention, through a running here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from chorale_client import Chorale
-
-from tests.support.pipelines.pipeline import RunningPipeline
-
-
-@pytest.fixture
-def client(pipeline: RunningPipeline) -> Chorale:
-    return pipeline.client()
-
+from tests.support.pipelines.one_process import OneProcess
 
 ANSWERED, UNANSWERED = "When must a tenant give notice?", "Which planet has the most moons?"
 ASKED: dict[str, Any] = {"namespace": "trust", "timeout_s": 20}
 
 
-def test_a_question_that_nothing_answers_is_abstained_and_keeps_its_hits(
-    pipeline: RunningPipeline, client: Chorale
-) -> None:
-    pipeline.index(namespace="trust")
-    answer = client.retrieve([ANSWERED, UNANSWERED], abstain=0.5, **ASKED)
+def test_a_question_that_nothing_answers_is_abstained_and_keeps_its_hits(here: OneProcess) -> None:
+    here.index(namespace="trust")
+    answer = here.ask([ANSWERED, UNANSWERED], abstain=0.5, **ASKED)
     good, bad = answer.questions
     assert (answer.status, good.abstained, bad.abstained) == ("complete", False, True)
     assert good.confidence is not None
@@ -34,27 +23,25 @@ def test_a_question_that_nothing_answers_is_abstained_and_keeps_its_hits(
     assert answer.warnings == ()
 
     # Without the option the answer says the same, and nothing is abstained.
-    one = client.retrieve(UNANSWERED, **ASKED).questions[0]
+    one = here.ask(UNANSWERED, **ASKED).questions[0]
     assert (one.confidence, one.abstained, one.signals) == (bad.confidence, False, {})
 
 
-def test_without_the_vectors_the_confidence_is_not_known_and_nothing_is_abstained(
-    pipeline: RunningPipeline, client: Chorale
-) -> None:
-    pipeline.index(namespace="trust")
-    answer = client.retrieve(ANSWERED, branches=["bm25"], abstain=0.9, **ASKED)
+def test_without_the_vectors_the_confidence_is_not_known_and_nothing_is_abstained(here: OneProcess) -> None:
+    here.index(namespace="trust")
+    answer = here.ask(ANSWERED, branches=["bm25"], abstain=0.9, **ASKED)
     one = answer.questions[0]
     assert (answer.status, one.confidence, one.abstained) == ("complete", None, False)
     assert [line[:38] for line in answer.warnings] == ["abstain: the confidence is not known: "]
     assert one.hits
 
     # With the vectors alone, the cosine tells it.
-    one = client.retrieve(ANSWERED, branches=["vector"], include=["explanation"], **ASKED).questions[0]
+    one = here.ask(ANSWERED, branches=["vector"], include=["explanation"], **ASKED).questions[0]
     assert one.confidence is not None
     assert list(one.signals) == ["cosine"]
 
 
-def test_an_answer_without_hits_has_no_confidence_at_all(pipeline: RunningPipeline, client: Chorale) -> None:
-    pipeline.index(namespace="trust")
-    nothing = client.retrieve("xyzzy", branches=["bm25"], abstain=0.1, **ASKED).questions[0]
+def test_an_answer_without_hits_has_no_confidence_at_all(here: OneProcess) -> None:
+    here.index(namespace="trust")
+    nothing = here.ask("xyzzy", branches=["bm25"], abstain=0.1, **ASKED).questions[0]
     assert (nothing.status, nothing.hits, nothing.confidence, nothing.abstained) == ("complete", (), 0, True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from assembly.kinds import BUILT_IN
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.one_process import OneProcess
 
 
 @pytest.mark.parametrize("method", BUILT_IN.methods)
 def test_an_answer_by_a_method_that_the_request_names_explains_its_scores(
-    pipeline: RunningPipeline, method: str
+    here: OneProcess, method: str
 ) -> None:
-    answer = pipeline.client().retrieve(
+    answer = here.ask(
         "three months notice of a tenant",
         fusion=method,
         cache="bypass",

@@ -6,50 +6,45 @@ from collections.abc import Iterator
 
 import pytest
 from chorale_client.keys import OUTBOX
+from chorale_client.words import QUEUE_RETRIEVE
 
 from audit.database import open_database
 from audit.queries import show
 from ledger.outbox import OutboxBound, read_outbox_bound
+from tasks.worker.warming import warm
 from tests.support.ledger.audit_rows import count
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
-from tests.support.waiting import until
 
 LIMIT = 4
 
 
 @pytest.fixture
-def pipeline() -> Iterator[RunningPipeline]:
-    """A pipeline without a drainer."""
-    with (
-        RedisServer() as server,
-        RunningPipeline(server, environment={"CHORALE_OUTBOX_LIMIT": str(LIMIT)}) as running,
-    ):
-        running.index()
-        yield running
+def pipeline() -> Iterator[OneProcess]:
+    with RedisServer() as server, OneProcess(server, environment={"CHORALE_OUTBOX_LIMIT": str(LIMIT)}) as one:
+        one.index()
+        warm(one.app, [QUEUE_RETRIEVE])
+        yield one
 
 
-def test_a_full_outbox_takes_no_more_and_recovers_when_it_is_drained(pipeline: RunningPipeline) -> None:
-    client = pipeline.client()
-
+def test_a_full_outbox_takes_no_more_and_recovers_when_it_is_drained(pipeline: OneProcess) -> None:
     def ask(question: str) -> tuple[str, str]:
-        answer = client.retrieve(question, timeout_s=10)
+        answer = pipeline.ask(question)
         return answer.request_id, answer.status
 
     ids, statuses = zip(*(ask(f"ERR-4711 {number}") for number in range(LIMIT)), strict=True)
     assert statuses == ("complete",) * LIMIT
 
     for _ in range(3):
-        refused = client.retrieve("ERR-4711", timeout_s=10)
+        refused = pipeline.client().retrieve("ERR-4711", timeout_s=30)
         assert (refused.status, refused.retry_after_s, refused.hits) == ("refused", 5.0, ())
     assert pipeline.redis.xlen(OUTBOX) == LIMIT
     assert read_outbox_bound(pipeline.redis) == OutboxBound(LIMIT, refused=3)
 
-    pipeline.start("drainer")
-    until(lambda: pipeline.redis.xlen(OUTBOX) == 0)
+    pipeline.drain()
     last, status = ask("ERR-4711")
     assert status == "complete"
-    until(lambda: pipeline.redis.xlen(OUTBOX) == 0)
+    pipeline.drain()
 
     engine = open_database(pipeline.resources.settings.audit_database_url)
     try:

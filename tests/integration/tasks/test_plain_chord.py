@@ -15,14 +15,20 @@ from tests.support.servers.redis_server import RedisServer
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[RunningPipeline]:
-    with RedisServer() as server, RunningPipeline(server, environment={"CHORALE_LEAN": "false"}) as running:
+    """A worker of the vector branch, and one of everything else."""
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=["chorale.vector"], environment={"CHORALE_LEAN": "false"}) as running,
+    ):
         running.index()
+        running.start("others", queue="chorale.retrieve,chorale.bm25,chorale.hyde,chorale.fusion")
+        running.wait_ready()
         yield running
 
 
 def test_a_plain_chord_answers_with_all_branches(plain: RunningPipeline) -> None:
     assert not plain.app.fanout.is_lean
-    answer = plain.client().retrieve("ERR-4711", cache="bypass", timeout_s=10)
+    answer = plain.client().retrieve("ERR-4711", cache="bypass", timeout_s=20)
     assert (answer.status, answer.hits[0].document_id) == ("complete", "error")
     assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
 
@@ -30,9 +36,9 @@ def test_a_plain_chord_answers_with_all_branches(plain: RunningPipeline) -> None
 def test_a_plain_chord_leaves_no_subscription_and_no_key_behind(plain: RunningPipeline) -> None:
     channels = set(plain.redis.pubsub_channels())
     for _ in range(10):
-        request = make_request("ERR-4711", cache="bypass", timeout_s=10)
+        request = make_request("ERR-4711", cache="bypass", timeout_s=20)
         submit(plain.resources, plain.app.fanout, request)
-        assert AsyncResult(request.request_id, app=plain.app).get(timeout=10)["status"] == "complete"
+        assert AsyncResult(request.request_id, app=plain.app).get(timeout=20)["status"] == "complete"
         left = plain.redis.keys(f"*{request.request_id}*")
         assert left == [f"celery-task-meta-{request.request_id}".encode()]
     assert {name for name in plain.redis.pubsub_channels() if b"celery-task-meta" in name} <= channels

@@ -1,17 +1,19 @@
-"""Workers whose rerankers cannot be loaded, each in another way: they start, and the fused order stands with the reason."""
+"""Rerankers that cannot be loaded, each in another way: the worker starts all the same, and the fused order stands with the reason."""
 
 from __future__ import annotations
 
 import json
-import socket
-import time
+import threading
 from collections.abc import Iterator
 
 import pytest
-from chorale_client.answer import Answer
+from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
 
+from inference.reranking.pair_reranker import PairReranker
+from models.errors import NotConfigured
+from tasks.worker.warming import warm
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 
 STORE_AND_BRANCH = """
@@ -34,7 +36,6 @@ method = "rrf"
 reranker = "{name}"
 """
 QUESTION = "a tree"
-WORKERS = ("chorale.retrieve", "chorale.bm25", "chorale.fusion")
 
 
 @pytest.fixture(scope="module")
@@ -54,36 +55,29 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def pipeline(models: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+def pipeline(models: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    """A worker that has started although the hub never answers."""
     folder = tmp_path_factory.mktemp("pipeline")
     file = folder / "pipeline.toml"
     file.write_text(
         STORE_AND_BRANCH + "".join(RERANKER.format(name=name, model=at) for name, at in models.items())
     )
+    is_over = threading.Event()
+
+    def fetch(_: PairReranker) -> None:
+        is_over.wait()
+        raise NotConfigured("the test is over")
+
     with (
         RedisServer() as server,
-        socket.create_server(("127.0.0.1", 0)) as silent,
-        RunningPipeline(server, queues=[], pipeline_file=file) as running,
+        pytest.MonkeyPatch.context() as patch,
+        OneProcess(server, pipeline_file=file) as here,
     ):
-        running.environment |= {
-            "HF_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}",
-            "HF_HOME": str(folder),
-        }
-        running.index({f"doc{place}": ("text", f"a tree {place}") for place in range(3)})
-        for name in WORKERS:
-            running.start(name)
-        # The fusion works and says that it is not whole.
-        running.wait_ready(["chorale.retrieve", "chorale.bm25"])
-        until = time.monotonic() + 60
-        while ask(running, "plain").status != "complete":
-            assert time.monotonic() < until, "nobody fuses"
-        yield running
-
-
-def ask(pipeline: RunningPipeline, configuration: str) -> Answer:
-    return pipeline.client().retrieve(
-        QUESTION, configuration=configuration, timeout_s=2, include=["ids"], cache="refresh"
-    )
+        patch.setattr(PairReranker, "fetch", fetch)
+        here.index({f"doc{place}": ("text", f"a tree {place}") for place in range(3)})
+        assert not warm(here.app, [QUEUE_RETRIEVE, QUEUE_FUSION]), "not all models are there"
+        yield here
+        is_over.set()
 
 
 @pytest.mark.parametrize(
@@ -97,16 +91,10 @@ def ask(pipeline: RunningPipeline, configuration: str) -> Answer:
     ],
 )
 def test_the_fused_order_stands_and_the_answer_says_why(
-    pipeline: RunningPipeline, name: str, reason: str, detail: str
+    pipeline: OneProcess, name: str, reason: str, detail: str
 ) -> None:
-    plain, answer = ask(pipeline, "plain"), ask(pipeline, name)
+    plain, answer = (pipeline.ask(QUESTION, configuration=one, include=["ids"]) for one in ("plain", name))
     assert plain.status == "complete"
     assert [(one.where, one.reason) for one in answer.degraded] == [("rerank", reason)]
     assert detail in answer.degraded[0].detail
     assert [hit.document_id for hit in answer.hits] == [hit.document_id for hit in plain.hits]
-    # Planned at once, whatever the hub does.
-    assert answer.took_ms < 1_000
-
-
-def test_no_worker_ended(pipeline: RunningPipeline) -> None:
-    assert {name: pipeline.processes[name].poll() for name in WORKERS} == dict.fromkeys(WORKERS)

@@ -1,4 +1,4 @@
-"""A running pipeline whose fusion worker reranks with a tiny cross-encoder, also where that is slow, hung or broken."""
+"""The fusion reranks with a tiny cross-encoder, also where that is slow, hung or broken."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 from chorale_client.answer import Answer, StageLine
+from chorale_client.words import QUEUE_FUSION
 from pydantic_core import from_json
 
 from inference.reranking.onnx_reranker import OnnxReranker
-from tests.support.models.reranker_faults import FAULT, PRELOAD
+from tasks.request.ending import SWEEPER
+from tasks.worker.warming import warm
+from tests.support.models.reranker_faults import FAULT, faulty_rerankers
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 
 # How many hits are reranked follows from the measured time of each.
@@ -62,7 +65,6 @@ CORPUS = {
     )
     for place in range(60)
 }
-TIMEOUT_S = 3.0
 
 
 @pytest.fixture(scope="module")
@@ -74,35 +76,33 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def pipeline(models: dict[str, Path]) -> Iterator[RunningPipeline]:
+def pipeline(models: dict[str, Path]) -> Iterator[OneProcess]:
     file = models["tiny"].parent / "pipeline.toml"
     file.write_text(PIPELINE.format(**models))
-    queues = ["chorale.retrieve", "chorale.bm25", "chorale.fusion"]
     with (
         RedisServer() as server,
-        RunningPipeline(server, queues=queues, pipeline_file=file, preload=PRELOAD) as running,
+        OneProcess(server, pipeline_file=file) as here,
+        faulty_rerankers(here.redis),
     ):
-        running.index(CORPUS)
-        yield running
+        here.index(CORPUS)
+        warm(here.app, [QUEUE_FUSION])
+        yield here
 
 
 @pytest.fixture(autouse=True)
-def healthy(pipeline: RunningPipeline) -> Iterator[None]:
+def healthy(pipeline: OneProcess) -> Iterator[None]:
     yield
     pipeline.redis.delete(FAULT)
 
 
-def ask(pipeline: RunningPipeline, **options: Any) -> Answer:
+def ask(pipeline: OneProcess, **options: Any) -> Answer:
     asked = {
         "configuration": "reranked",
-        "timeout_s": TIMEOUT_S,
         "cache": "bypass",
         "top_k": 60,
         "include": ["ids", "texts", "metadata", "explanation"],
     }
-    answer = pipeline.client().retrieve(QUESTION, **{**asked, **options})
-    assert answer.took_ms < TIMEOUT_S * 1000
-    return answer
+    return pipeline.ask(QUESTION, **{**asked, **options})
 
 
 def rerank_line(answer: Answer) -> StageLine:
@@ -119,11 +119,11 @@ def ids(answer: Answer) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def fused(pipeline: RunningPipeline) -> Answer:
+def fused(pipeline: OneProcess) -> Answer:
     return ask(pipeline, rerank="off")
 
 
-def recovered(pipeline: RunningPipeline, **options: Any) -> Answer:
+def recovered(pipeline: OneProcess, **options: Any) -> Answer:
     """The first answer with all fifty reranked; it may take some requests to learn that the model is fast again."""
     for _ in range(40):
         answer = ask(pipeline, **options)
@@ -133,7 +133,7 @@ def recovered(pipeline: RunningPipeline, **options: Any) -> Answer:
 
 
 def test_fifty_hits_are_ordered_by_the_blend_and_the_other_ten_stay_below(
-    pipeline: RunningPipeline, models: dict[str, Path], fused: Answer
+    pipeline: OneProcess, models: dict[str, Path], fused: Answer
 ) -> None:
     answer = recovered(pipeline)
 
@@ -164,17 +164,15 @@ def test_fifty_hits_are_ordered_by_the_blend_and_the_other_ten_stay_below(
     assert (line.status, line.n_in, line.n_out, line.detail) == ("ok", 50, 50, None)
 
 
-def test_without_texts_in_the_answer_it_reranks_all_the_same(pipeline: RunningPipeline) -> None:
+def test_without_texts_in_the_answer_it_reranks_all_the_same(pipeline: OneProcess) -> None:
     whole, bare = recovered(pipeline), ask(pipeline, include=["ids"], top_k=5)
     assert ids(bare) == ids(whole)[:5]
     assert {hit.text for hit in bare.hits} == {None}
 
 
-def test_several_questions_share_the_time(pipeline: RunningPipeline) -> None:
+def test_several_questions_share_the_time(pipeline: OneProcess) -> None:
     recovered(pipeline)
-    answer = pipeline.client().retrieve(
-        ["a tree", "a date"], configuration="reranked", timeout_s=TIMEOUT_S, cache="bypass", top_k=3
-    )
+    answer = pipeline.ask(["a tree", "a date"], configuration="reranked", cache="bypass", top_k=3)
     # Both are in more than fifty documents.
     assert (rerank_line(answer).n_in, rerank_line(answer).n_out) == (100, 100)
     assert [{hit.rerank and hit.rerank.stage for hit in one.hits} for one in answer.questions] == [
@@ -192,28 +190,26 @@ def test_rerank_off_keeps_the_fused_order_and_says_that_the_caller_asked_for_it(
 
 
 def test_rerank_on_without_a_declared_reranker_is_refused_and_names_the_configurations_that_have_one(
-    pipeline: RunningPipeline,
+    pipeline: OneProcess,
 ) -> None:
     answer = ask(pipeline, configuration="plain", rerank="on")
     assert (answer.status, reasons(answer)) == ("failed", [("plan", "not_configured")])
     assert "'plain' declares no reranker; there are: reranked, refused" in answer.degraded[0].detail
 
 
-def test_a_configuration_without_a_reranker_has_no_rerank_stage(pipeline: RunningPipeline) -> None:
+def test_a_configuration_without_a_reranker_has_no_rerank_stage(pipeline: OneProcess) -> None:
     answer = ask(pipeline, configuration="plain")
     assert "rerank" not in {line.stage for line in answer.stages}
     assert answer.status == "complete"
 
 
 def test_a_reranked_answer_is_kept_and_a_fused_one_of_the_same_question_is_another(
-    pipeline: RunningPipeline,
+    pipeline: OneProcess,
 ) -> None:
     recovered(pipeline)
     options = {"cache": "use", "top_k": 7}
-    first = ask(pipeline, **options)
-    # What is kept is written after the end was announced.
-    second = next(answer for _ in range(100) if (answer := ask(pipeline, **options)).cached)
-    assert not first.cached
+    first, second = ask(pipeline, **options), ask(pipeline, **options)
+    assert (first.cached, second.cached) == (False, True)
     assert ids(first) == ids(second)
     # `on` asks for what happens anyway; `off` for something else.
     assert ask(pipeline, **options, rerank="on").cached
@@ -222,7 +218,7 @@ def test_a_reranked_answer_is_kept_and_a_fused_one_of_the_same_question_is_anoth
 
 @pytest.mark.slow
 def test_a_reranker_slowed_ten_times_ranks_a_few_hits_and_fifty_again_once_it_recovers(
-    pipeline: RunningPipeline,
+    pipeline: OneProcess,
 ) -> None:
     recovered(pipeline)
     pipeline.redis.set(FAULT, "slow:0.1")
@@ -245,7 +241,7 @@ def test_a_reranker_slowed_ten_times_ranks_a_few_hits_and_fifty_again_once_it_re
 
 @pytest.mark.slow
 def test_a_page_reranked_in_part_for_lack_of_time_is_not_cached_and_a_whole_one_is(
-    pipeline: RunningPipeline,
+    pipeline: OneProcess,
 ) -> None:
     recovered(pipeline)
     pipeline.redis.set(FAULT, "slow:0.1")
@@ -271,7 +267,7 @@ def test_a_page_reranked_in_part_for_lack_of_time_is_not_cached_and_a_whole_one_
 
 @pytest.mark.parametrize(("fault", "reason"), [("raise", "error"), ("nan", "invalid_answer")])
 def test_a_reranker_that_fails_costs_the_reranked_order_alone(
-    pipeline: RunningPipeline, fused: Answer, fault: str, reason: str
+    pipeline: OneProcess, fused: Answer, fault: str, reason: str
 ) -> None:
     pipeline.redis.set(FAULT, fault)
     answer = ask(pipeline, cache="use")
@@ -284,7 +280,7 @@ def test_a_reranker_that_fails_costs_the_reranked_order_alone(
 
 
 def test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wait_for_it(
-    pipeline: RunningPipeline, fused: Answer
+    pipeline: OneProcess, fused: Answer
 ) -> None:
     pipeline.redis.set(FAULT, "hang:2.5")
     first = ask(pipeline)
@@ -296,7 +292,7 @@ def test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wa
 
 
 def test_a_model_that_is_no_cross_encoder_is_refused_and_the_fused_order_is_kept(
-    pipeline: RunningPipeline, fused: Answer
+    pipeline: OneProcess, fused: Answer
 ) -> None:
     answer = ask(pipeline, configuration="refused")
     assert answer.status == "degraded"
@@ -305,19 +301,16 @@ def test_a_model_that_is_no_cross_encoder_is_refused_and_the_fused_order_is_kept
     assert ids(answer) == ids(fused)
 
 
-def test_the_sweeper_answers_in_the_fused_order(pipeline: RunningPipeline, fused: Answer) -> None:
-    pipeline.pause("chorale.fusion")
-    try:
-        answer = ask(pipeline, top_k=5)
-    finally:
-        pipeline.resume("chorale.fusion")
+def test_the_sweeper_answers_in_the_fused_order(pipeline: OneProcess, fused: Answer) -> None:
+    request_id = pipeline.submit(QUESTION, configuration="reranked", cache="bypass", top_k=5)
+    pipeline.work("chorale.bm25")
+    answer = pipeline.end_late(request_id, by=SWEEPER)
     assert ids(answer) == ids(fused)[:5]
     assert ("rerank", "not_started") in reasons(answer)
     assert [hit.rerank and hit.rerank.stage for hit in answer.hits] == ["coarse_fallback"] * 5
-    recovered(pipeline)
 
 
-def test_the_outbox_entry_has_the_rerank_scores_and_the_models_mark(pipeline: RunningPipeline) -> None:
+def test_the_outbox_entry_has_the_rerank_scores_and_the_models_mark(pipeline: OneProcess) -> None:
     recovered(pipeline)
     answer = ask(pipeline, top_k=2)
     kept: Any = pipeline.redis.xrange("chorale:outbox")
@@ -331,7 +324,7 @@ def test_the_outbox_entry_has_the_rerank_scores_and_the_models_mark(pipeline: Ru
 
 
 def test_a_threshold_of_the_reranker_removes_what_is_below_and_what_was_not_reached(
-    pipeline: RunningPipeline,
+    pipeline: OneProcess,
 ) -> None:
     scores = {
         hit.document_id: hit.rerank.score
@@ -346,7 +339,7 @@ def test_a_threshold_of_the_reranker_removes_what_is_below_and_what_was_not_reac
     assert answer.questions[0].removed == {"min_rerank_score": 60 - len(answer.hits)}
 
 
-def test_the_page_is_chosen_after_reranking_and_its_texts_are_there(pipeline: RunningPipeline) -> None:
+def test_the_page_is_chosen_after_reranking_and_its_texts_are_there(pipeline: OneProcess) -> None:
     reranked = recovered(pipeline)
     page = recovered(pipeline, diversity=0.2, offset=45, top_k=15, context_tokens=100)
     assert page.status == "complete"

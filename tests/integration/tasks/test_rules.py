@@ -1,4 +1,4 @@
-"""The rules of a namespace, through a running pipeline: what comes first, what never comes, and which words mean the same."""
+"""The rules of a namespace, applied to answers: what comes first, what never comes, and which words mean the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from chorale_client import Chorale
 from chorale_client.answer import Answer
 from sqlalchemy import Engine
 
@@ -16,31 +15,26 @@ from models.rules import read_rules
 from rules.copying import copy_rules
 from rules.store import RuleStore
 from tests.support.faults.observers import audited
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.waiting import until
 
 ASKED: dict[str, Any] = {"timeout_s": 20, "include": ["ids", "metadata", "snippets", "explanation"]}
 
 
 @pytest.fixture(scope="module")
-def engine(pipeline: RunningPipeline) -> Iterator[Engine]:
-    url = pipeline.resources.settings.audit_database_url
+def engine(here: OneProcess) -> Iterator[Engine]:
+    url = here.resources.settings.audit_database_url
     upgrade(url)
     engine = open_database(url)
     yield engine
     engine.dispose()
 
 
-@pytest.fixture
-def client(pipeline: RunningPipeline) -> Chorale:
-    return pipeline.client()
-
-
-def give(pipeline: RunningPipeline, engine: Engine, namespace: str, rules: dict[str, Any]) -> int:
+def give(here: OneProcess, engine: Engine, namespace: str, rules: dict[str, Any]) -> int:
     """Writes rules and copies them to Redis; returns their version."""
     store = RuleStore(engine)
     version = store.change(namespace, lambda _: read_rules(rules), by="a test").version
-    copy_rules(pipeline.redis, store, namespace)
+    copy_rules(here.redis, store, namespace)
     return version
 
 
@@ -48,11 +42,11 @@ def ids(answer: Answer) -> list[str]:
     return [hit.document_id for hit in answer.hits]
 
 
-def changed(client: Chorale, question: str, before: Answer, **asked: Any) -> Answer:
+def changed(here: OneProcess, question: str, before: Answer, **asked: Any) -> Answer:
     """The first answer with other documents, or in another order, than `before`."""
 
     def other() -> Answer | None:
-        answer = client.retrieve(question, **asked)
+        answer = here.ask(question, **asked)
         return answer if ids(answer) != ids(before) else None
 
     found = until(other)
@@ -60,18 +54,16 @@ def changed(client: Chorale, question: str, before: Answer, **asked: Any) -> Ans
     return found
 
 
-def test_pinned_documents_come_first_and_blocked_ones_never_while_workers_run(
-    pipeline: RunningPipeline, client: Chorale, engine: Engine
-) -> None:
-    pipeline.index(namespace="ruled")
+def test_pinned_documents_come_first_and_blocked_ones_never(here: OneProcess, engine: Engine) -> None:
+    here.index(namespace="ruled")
     asked = {**ASKED, "namespace": "ruled", "top_k": 3}
     question = "how is bread baked?"
-    before = client.retrieve(question, **asked)
+    before = here.ask(question, **asked)
     assert (before.hits[0].document_id, before.questions[0].rules) == ("bread", ())
 
     pin = {"bakers": {"contains": ["baking bread"], "documents": ["deposit", "nobody", "error"]}}
-    give(pipeline, engine, "ruled", {"pin": pin, "block": {"old": {"documents": ["notice", "repairs"]}}})
-    answer = changed(client, question, before, **asked)
+    give(here, engine, "ruled", {"pin": pin, "block": {"old": {"documents": ["notice", "repairs"]}}})
+    answer = changed(here, question, before, **asked)
     assert (answer.status, ids(answer)) == ("complete", ["deposit", "error", "bread"])
     assert [hit.pinned for hit in answer.hits] == ["bakers", "bakers", None]
     assert [hit.rank for hit in answer.hits] == [1, 2, 3]
@@ -81,81 +73,71 @@ def test_pinned_documents_come_first_and_blocked_ones_never_while_workers_run(
     assert not answer.cached
 
     # The next page goes on where this one ends; a whole page of blocked documents is filled from the others.
-    assert ids(client.retrieve(question, offset=1, **asked)) == ["error", "bread"]
-    assert "notice" not in ids(client.retrieve("when must a tenant give notice?", **{**asked, "top_k": 5}))
+    assert ids(here.ask(question, offset=1, **asked)) == ["error", "bread"]
+    assert "notice" not in ids(here.ask("when must a tenant give notice?", **{**asked, "top_k": 5}))
 
     # The same rules as before bring back the same answers.
-    give(pipeline, engine, "ruled", {})
-    assert ids(changed(client, question, answer, **asked)) == ids(before)
+    give(here, engine, "ruled", {})
+    assert ids(changed(here, question, answer, **asked)) == ids(before)
 
 
 def test_a_pin_breaks_no_filter_and_no_exclusion_but_stands_above_thresholds_and_groups(
-    pipeline: RunningPipeline, client: Chorale, engine: Engine
+    here: OneProcess, engine: Engine
 ) -> None:
-    pipeline.index({"ours": ("Bread", "Our bread is baked from rye.")}, namespace="walls", customer="acme")
+    here.index({"ours": ("Bread", "Our bread is baked from rye.")}, namespace="walls", customer="acme")
     theirs = {"theirs": ("Cake", "Their cake is sweet."), "their bread": ("Bread", "Their bread is white.")}
-    pipeline.index(theirs, namespace="walls", customer="other")
+    here.index(theirs, namespace="walls", customer="other")
     pin = {"all": {"contains": ["bread"], "documents": ["theirs", "their bread", "ours"]}}
-    give(pipeline, engine, "walls", {"pin": pin})
+    give(here, engine, "walls", {"pin": pin})
     asked = {**ASKED, "namespace": "walls"}
-    assert ids(client.retrieve("bread", **asked)) == ["theirs", "their bread", "ours"]
+    assert ids(here.ask("bread", **asked)) == ["theirs", "their bread", "ours"]
 
-    answer = client.retrieve("bread", filters={"customer": "acme"}, **asked)
+    answer = here.ask("bread", filters={"customer": "acme"}, **asked)
     assert (answer.status, ids(answer)) == ("complete", ["ours"])
     among = {"document_id": ["theirs", "ours"], "customer": {"all": ["other"]}}
-    assert ids(client.retrieve("bread", filters=among, **asked)) == ["theirs"]
-    assert ids(client.retrieve("bread", exclude_ids=["theirs"], **asked)) == ["their bread", "ours"]
+    assert ids(here.ask("bread", filters=among, **asked)) == ["theirs"]
+    assert ids(here.ask("bread", exclude_ids=["theirs"], **asked)) == ["their bread", "ours"]
 
-    answer = client.retrieve("bread", thresholds={"min_fused_score": 1}, **asked)
+    answer = here.ask("bread", thresholds={"min_fused_score": 1}, **asked)
     assert ids(answer) == ["theirs", "their bread", "ours"]
-    answer = client.retrieve("bread", group_by="customer", diversity=0.5, **asked)
+    answer = here.ask("bread", group_by="customer", diversity=0.5, **asked)
     assert ids(answer) == ["theirs", "their bread", "ours"]
     assert all(hit.pinned == "all" for hit in answer.hits)
 
 
-def test_synonyms_widen_bm25_alone_and_the_answer_names_them(
-    pipeline: RunningPipeline, client: Chorale, engine: Engine
-) -> None:
-    pipeline.index(namespace="words")
+def test_synonyms_widen_bm25_alone_and_the_answer_names_them(here: OneProcess, engine: Engine) -> None:
+    here.index(namespace="words")
     two = {"words": ["lodger", "tenant"]}
     one = {"words": ["boss"], "means": ["landlord"]}
-    give(pipeline, engine, "words", {"synonyms": {"people": two, "owners": one}})
+    give(here, engine, "words", {"synonyms": {"people": two, "owners": one}})
     asked = {**ASKED, "namespace": "words", "branches": ["bm25"]}
-    answer = client.retrieve("Lodgers", **asked)
+    answer = here.ask("Lodgers", **asked)
     assert (answer.status, ids(answer)) == ("complete", ["notice"])
     page = answer.questions[0]
     assert (page.rules, page.also_searched) == (("people",), ("tenant",))
     assert answer.hits[0].snippet is not None
     assert answer.hits[0].snippet.highlights, "the synonym is highlighted"
-    assert ids(client.retrieve("boss", **asked)) == ["repairs"]
+    assert ids(here.ask("boss", **asked)) == ["repairs"]
     # One way only, and for BM25 alone.
-    assert client.retrieve("landlord", **asked).questions[0].also_searched == ()
+    assert here.ask("landlord", **asked).questions[0].also_searched == ()
     dense = {**asked, "branches": ["vector"]}
-    with_rule, without = (
-        client.retrieve("lodger", **{**dense, "namespace": name}) for name in ("words", "default")
-    )
+    with_rule, without = (here.ask("lodger", **{**dense, "namespace": name}) for name in ("words", "default"))
     assert [hit.score for hit in with_rule.hits] == [hit.score for hit in without.hits]
 
 
-def test_an_answer_is_cached_under_the_rules_that_made_it(
-    pipeline: RunningPipeline, client: Chorale, engine: Engine
-) -> None:
-    pipeline.index(namespace="kept")
+def test_an_answer_is_cached_under_the_rules_that_made_it(here: OneProcess, engine: Engine) -> None:
+    here.index(namespace="kept")
     asked = {**ASKED, "namespace": "kept"}
     pin = {"one": {"questions": ["Is bread good?"], "documents": ["error"]}}
-    first = client.retrieve("is bread good", **asked)
-    give(pipeline, engine, "kept", {"pin": pin})
-    pinned = changed(client, "is bread good", first, **asked)
-
-    def cached() -> Answer | None:
-        answer = client.retrieve("is bread good", **asked)
-        return answer if answer.cached else None
-
-    again = until(cached)
-    assert again is not None
+    first = here.ask("is bread good", **asked)
+    give(here, engine, "kept", {"pin": pin})
+    pinned = changed(here, "is bread good", first, **asked)
+    again = here.ask("is bread good", **asked)
+    assert again.cached
     assert (ids(again), again.hits[0].pinned) == (ids(pinned), "one")
     # The audit trail keeps what the rules did to the question, and the version of the rules.
-    row = audited(pipeline, pinned.request_id)
+    here.drain()
+    row = audited(here, pinned.request_id)
     assert row.plan is not None
     assert (row.plan["rules_version"], row.plan["rules"]["0"]["pinned"]) == (1, {"error": "one"})
     assert row.questions[0].hits[0].explanation["pinned"] == "one"

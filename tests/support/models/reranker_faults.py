@@ -1,28 +1,28 @@
 """A cross-encoder whose fault a test sets through Redis: slow, hung, raising, NaN.
 
-A process that ran `PRELOAD` first obeys `FAULT`: `slow:0.1` seconds a pair, `hang:2` seconds a run, `raise`, `nan`.
+Within `faulty_rerankers` it obeys `FAULT`: `slow:0.1` seconds a pair, `hang:2` seconds a run, `raise`, `nan`.
 """
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
+import pytest
 import redis
 
-from inference.reranking import onnx_reranker
 from inference.reranking.onnx_reranker import OnnxReranker
 from inference.reranking.pair_reranker import Logits
 
 FAULT = "test:reranker"
-PRELOAD = "from tests.support.models import reranker_faults; reranker_faults.install()\n"
 
 
-def install() -> None:
-    """Wraps the model that the reranker `onnx` of this process loads."""
-    client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
+@contextmanager
+def faulty_rerankers(client: redis.Redis) -> Iterator[None]:
+    """Wraps the model that a reranker `onnx` of this process loads."""
     load = OnnxReranker._load
 
     def loaded(self: OnnxReranker) -> Logits:
@@ -42,4 +42,6 @@ def install() -> None:
 
         return faulty
 
-    onnx_reranker.OnnxReranker._load = loaded  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OnnxReranker, "_load", loaded)
+        yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from typing import Any
 
 import pytest
@@ -150,10 +150,8 @@ def test_without_the_packages_there_are_no_traces_and_a_word_about_it(
 
 
 def test_no_module_imports_opentelemetry_when_it_is_imported() -> None:
+    at_import = re.compile(r"^(import|from) +opentelemetry", re.MULTILINE)
     found = [
-        str(file.relative_to(ROOT))
-        for file in PRODUCT
-        for node in ast.parse(file.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.Import | ast.ImportFrom) and "opentelemetry" in ast.unparse(node)
+        str(file.relative_to(ROOT)) for file in PRODUCT if at_import.search(file.read_text(encoding="utf-8"))
     ]
     assert found == []

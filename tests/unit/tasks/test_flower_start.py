@@ -34,7 +34,8 @@ def test_a_login_without_a_user_or_a_password_does_not_count(login: str) -> None
     assert "user:password" in missing_login("0.0.0.0", "", [*LOGIN, login], "")
 
 
-@pytest.mark.parametrize("login", [None, pytest.param("", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("login", [None, ""])
 def test_flower_without_a_login_does_not_open_its_port(tmp_path: Path, login: str | None) -> None:
     given = {"CHORALE_HOME": str(tmp_path), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
     given |= {} if login is None else {"FLOWER_BASIC_AUTH": login}
