@@ -63,8 +63,8 @@ def test_a_request_that_nobody_plans_is_planned_by_the_sweeper(
     redis_client: redis.Redis, sweeping: threading.Event
 ) -> None:
     request_id = CallersLedger(redis_client).accept(make_request("bread", timeout_s=60)).request_id
-    for branch in BRANCHES:
-        until(lambda branch=branch: ids(redis_client, f"chorale.{branch}") == [part_id(request_id, branch)])
+    parts = [[part_id(request_id, branch)] for branch in BRANCHES]
+    until(lambda: [ids(redis_client, f"chorale.{branch}") for branch in BRANCHES] == parts)
     # A worker has its time first.
     assert redis_client.llen(QUEUE_RETRIEVE) == 2
     assert redis_client.hget(entry_key(request_id), "state") == b"planned"

@@ -94,7 +94,7 @@ def _outcome(accepted: Accepted) -> str:
 
 @_step
 def accept(
-    script: Script, of: str = IT, *, timeout_s: float = 10, within_s: float | None = None, **changed: Any
+    script: Script, /, of: str = IT, *, timeout_s: float = 10, within_s: float | None = None, **changed: Any
 ) -> str:
     """`new`, `refused`, `conflict`, or the state of a known request.  `changed` are other fields of the request."""
     known = script.requests.setdefault(of, a_request(timeout_s, request_id=of))
@@ -106,7 +106,7 @@ def accept(
 
 
 @_step
-def submit(script: Script, *branches: str, of: str = IT, **changed: Any) -> object:
+def submit(script: Script, /, *branches: str, of: str = IT, **changed: Any) -> object:
     """Accepts and plans in one step, with a plan for generation 7.  The outcome of both, and the cached answers."""
     request = script.requests.setdefault(of, a_request(request_id=of)).model_copy(update=changed)
     given = (script.callers, request, chord(*branches), 7, ["other", ANSWER])
@@ -115,7 +115,7 @@ def submit(script: Script, *branches: str, of: str = IT, **changed: Any) -> obje
 
 
 @_step
-def plan(script: Script, *branches: str, of: str = IT, flight: str | None = None, **options: Any) -> str:
+def plan(script: Script, /, *branches: str, of: str = IT, flight: str | None = None, **options: Any) -> str:
     """The options are those of `chord`."""
     return script.ledger.plan(of, chord(*branches, flight=flight and FLIGHT + flight, **options))
 
