@@ -150,6 +150,14 @@ def test_a_failed_callback_makes_the_sweeper_act_at_once(planned: Script) -> Non
     assert planned.stepped.moments() == {}
 
 
+def test_a_request_that_was_joined_before_its_plan_is_ended_after_the_lease_of_a_sweeper(
+    script: Script, protocol: ProtocolConstants
+) -> None:
+    """The sweeper that joined it may have died."""
+    lease_ms = protocol.sweeper_lease_ms
+    script >> accept() >> join(force=True) << set() >> sweep(lease_ms) << {lease_ms: ["end"]}
+
+
 def test_the_sweeper_ends_a_request_that_was_joined_before_its_plan(script: Script) -> None:
     script >> accept() >> join(force=True) << set() >> hasten() >> sweep() << ["end"]
 
