@@ -28,7 +28,7 @@ from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE
 from kombu import Queue
 from redis import Redis
 
-from tests.contracts.ledger import TAIL, ok, plan
+from tests.support.ledger.requests import TAIL, ok, plan
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer

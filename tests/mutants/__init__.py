@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.mutants.breaking import Mutant
 
-_SCRIPTS = "tests/integration/ledger/test_scripts.py"
+_LEDGER = "tests/integration/ledger"
 _ASKED_BEFORE = "tests/integration/tasks/test_asked_before.py"
 _TOGETHER = "tests/integration/tasks/test_searched_together.py"
 _JOBS = "tests/integration/jobs/test_store.py"
@@ -19,7 +19,7 @@ MUTANTS = (
         "ledger/scripts/sweep.lua",
         "look_at",
         "  redis.call('ZADD', KEYS[1], now + SWEEPER_LEASE_MS, id)",
-        (f"{_SCRIPTS}::TestSweeping::test_every_request_is_ended_before_its_deadline",),
+        (f"{_LEDGER}/test_sweeping.py::test_every_request_is_ended_before_its_deadline",),
     ),
     Mutant(
         "Time",
@@ -27,7 +27,7 @@ MUTANTS = (
         "client/chorale_client/scripts/prelude.lua",
         "finish_reserve",
         "  return 0",
-        (f"{_SCRIPTS}::TestAccepting::test_the_shortest_request_is_ended_before_its_deadline",),
+        (f"{_LEDGER}/test_accepting.py::test_the_shortest_request_is_ended_before_its_deadline",),
     ),
     Mutant(
         "One end",
@@ -38,7 +38,7 @@ MUTANTS = (
   entry.head, entry.accepted_at = entry.head or '"v":1', entry.accepted_at or now
   entry.fingerprint, entry.request, entry.answer_ttl = entry.fingerprint or '', entry.request or '', entry.answer_ttl or 1000
   return write_end(id, entry, by, tail, now, false, completed), entry""",
-        (f"{_SCRIPTS}::TestEnding::test_the_first_terminal_write_wins",),
+        (f"{_LEDGER}/test_ending.py::test_the_first_terminal_write_wins",),
     ),
     Mutant(
         "Partial answers",
@@ -50,9 +50,9 @@ redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope, 
 return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
 """,
         (
-            f"{_SCRIPTS}::TestReporting::test_a_branch_reported_twice_counts_once",
-            f"{_SCRIPTS}::TestReporting::test_the_first_answer_of_a_branch_wins",
-            f"{_SCRIPTS}::TestReporting::test_a_report_after_the_snapshot_changes_nothing",
+            f"{_LEDGER}/test_reporting.py::test_a_branch_reported_twice_counts_once",
+            f"{_LEDGER}/test_reporting.py::test_the_first_answer_of_a_branch_wins",
+            f"{_LEDGER}/test_reporting.py::test_a_report_after_the_snapshot_changes_nothing",
         ),
     ),
     Mutant(
@@ -73,8 +73,8 @@ return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
         "look_at_parts",
         "  return tonumber(e.join_at)",
         (
-            f"{_SCRIPTS}::TestSweeping::test_a_part_that_nobody_took_is_resent_at_most_twice",
-            f"{_SCRIPTS}::TestHedging::test_a_part_without_an_answer_is_hedged_once",
+            f"{_LEDGER}/test_sweeping.py::test_a_part_that_nobody_took_is_resent_at_most_twice",
+            f"{_LEDGER}/test_hedging.py::test_a_part_without_an_answer_is_hedged_once",
         ),
     ),
     Mutant(
@@ -176,7 +176,7 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
   local result = '{"status":"SUCCESS","fingerprint":"' .. entry.fingerprint .. '","result":{' .. entry.head .. ',' .. tail .. '}'
   redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
   return result""",
-        (f"{_SCRIPTS}::TestEnding::test_the_outbox_entry_has_every_field_for_the_audit",),
+        (f"{_LEDGER}/test_ending.py::test_the_outbox_entry_has_every_field_for_the_audit",),
     ),
     Mutant(
         "Audit",

@@ -17,7 +17,7 @@ from redis import Redis
 
 from audit.outbox import parse
 from audit.rows import Rows, rows_of
-from tests.contracts.ledger import TAIL, plan
+from tests.support.ledger.requests import TAIL, plan
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 

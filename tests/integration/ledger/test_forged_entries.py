@@ -23,7 +23,7 @@ from redis import Redis
 
 from ledger.protocol import Action, Chord, End, Part
 from ledger.signing import Signer
-from tests.contracts.ledger import TAIL, a_request, failed, ok, plan
+from tests.support.ledger.requests import TAIL, a_request, failed, ok, plan
 from tests.support.ledger.single_steps import SingleSteps
 
 Fields = dict[Any, Any]

@@ -15,7 +15,7 @@ from ledger.breakers import Breakers
 from ledger.outcomes import Outcome
 from ledger.protocol import End
 from tasks.celery_surface.result_backend import part_id
-from tests.contracts.ledger import CALLBACK, TAIL, a_request, failed, ok, plan
+from tests.support.ledger.requests import CALLBACK, TAIL, a_request, failed, ok, plan
 from tests.support.ledger.single_steps import SingleSteps
 
 LIMIT_MS = 50_000

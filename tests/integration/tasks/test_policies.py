@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from celery.result import AsyncResult
@@ -32,35 +33,31 @@ def wait_until_started(failing: RunningPipeline, request_id: str, branch: str) -
 
 def test_a_cancelled_request_is_over_for_whoever_waits_and_for_the_audit(failing: RunningPipeline) -> None:
     client = failing.client()
-    request = make_request("ERR-4711", branches=["bm25", "sleeps"], cache="bypass", timeout_s=30)
+    options: Any = {"branches": ["bm25", "sleeps"], "cache": "bypass", "timeout_s": 30}
+    request, next_request = (make_request("ERR-4711", **options) for _ in range(2))
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(client.ask, request)
         wait_until_started(failing, request.request_id, "sleeps")
-        assert client.cancel(request.request_id).status == "cancelled"
-        assert waiting.result(timeout=10).status == "cancelled"
+        failing.pause("chorale.sleeps")
+        try:
+            submit(failing.resources, failing.app.fanout, next_request)
+            assert client.cancel(next_request.request_id).status == "cancelled"
+            assert client.cancel(request.request_id).status == "cancelled"
+        finally:
+            failing.resume("chorale.sleeps")
+        assert waiting.result(timeout=30).status == "cancelled"
     assert AsyncResult(request.request_id, app=failing.app).get(timeout=1)["status"] == "cancelled"
     row = audited(failing, request.request_id)
     assert (row.status, row.ended_by) == ("cancelled", "client")
-    # What still ran finds nobody, and changes nothing.
-    assert client.retrieve("ERR-4711", branches=["sleeps"], cache="bypass", timeout_s=10).status == "complete"
+
+    # The queue is worked through in order.  What had begun changes nothing, and what had not is never begun.
+    after = client.retrieve("ERR-4711", branches=["sleeps"], cache="bypass", timeout_s=30)
+    assert after.status == "complete"
+    begun = [failing.redis.exists(f"begun:{one}") for one in (after.request_id, request.request_id)]
+    assert (begun, failing.redis.exists(f"begun:{next_request.request_id}")) == ([1, 1], 0)
     assert client.answer(request.request_id).status == "cancelled"
     assert failing.redis.exists(entry_key(request.request_id)) == 0
     assert failing.redis.zscore(MOMENTS, request.request_id) is None
-
-
-def test_what_has_not_begun_of_a_cancelled_request_is_not_begun(failing: RunningPipeline) -> None:
-    client = failing.client()
-    failing.pause("chorale.sleeps")
-    try:
-        request = make_request("ERR-4711", branches=["bm25", "sleeps"], cache="bypass", timeout_s=30)
-        submit(failing.resources, failing.app.fanout, request)
-        client.cancel(request.request_id)
-    finally:
-        failing.resume("chorale.sleeps")
-    # The queue is worked through in order.
-    after = client.retrieve("ERR-4711", branches=["sleeps"], cache="bypass", timeout_s=10)
-    assert failing.redis.exists(f"begun:{after.request_id}") == 1
-    assert failing.redis.exists(f"begun:{request.request_id}") == 0
 
 
 def test_the_failure_of_a_required_branch_ends_the_request_and_cancels_the_rest(

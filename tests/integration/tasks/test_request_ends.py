@@ -6,6 +6,7 @@ import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -39,7 +40,6 @@ class Installation:
 
     def __init__(self, home: Path, redis_url: str, **settings: Any) -> None:
         given = Settings(home=home, **{"on_end_queues": ("shop", "reports"), **settings})
-        upgrade(given.audit_database_url)
         self.resources = Resources(given, load_pipeline(None), redis_url)
         self.redis = self.resources.redis
         self.app = make_app(self.resources)
@@ -69,6 +69,18 @@ class Installation:
         self.app.close()
         self.engine.dispose()
         self.redis.connection_pool.disconnect()
+
+
+@pytest.fixture(scope="module")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("empty") / "audit.db"
+    upgrade(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture(autouse=True)
+def _database(tmp_path: Path, empty_database: Path) -> None:
+    copyfile(empty_database, tmp_path / "audit.db")
 
 
 @pytest.fixture

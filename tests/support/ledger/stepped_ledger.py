@@ -1,7 +1,6 @@
 """The ledger in Redis with a clock that only the test moves: times are exact, and nothing sleeps.
 
-The scripts run unchanged.  The text before their prelude answers `TIME` with the stepped time, and notes when keys expire
-instead of letting the server's clock expire them.
+The scripts run unchanged after a prelude whose `now_ms` is the test's.
 """
 
 from __future__ import annotations
@@ -26,31 +25,36 @@ BEGIN_MS = 1_790_000_000_000
 NOW, EXPIRIES = "stepped:now", "stepped:expiries"
 ANSWER = CACHE + "an answer"
 
-STEPPED_CLOCK = (
-    f"local NOW, EXPIRIES = '{NOW}', '{EXPIRIES}'\n"
-    + """
-local server = redis
-local function expire_in(key, ms)
-  server.call('ZADD', EXPIRIES, server.call('GET', NOW) + ms, key)
+THE_SERVERS_CLOCK = """local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
+"""
+THE_TESTS_CLOCK = f"""
+local NOW, EXPIRIES, server = '{NOW}', '{EXPIRIES}', redis
+local function now_ms() return tonumber(server.call('GET', NOW)) end
+"""
+# The server's clock would expire a key, so that its expiry is noted instead.
+NOTED_EXPIRIES = """
+local function expire_in(key, ms) server.call('ZADD', EXPIRIES, now_ms() + ms, key) end
 local redis = { call = function(command, key, ...)
-  if command == 'TIME' then
-    local now = tonumber(server.call('GET', NOW))
-    return { string.format('%d', math.floor(now / 1000)), string.format('%d', now % 1000 * 1000) }
-  elseif command == 'PEXPIRE' then
-    return expire_in(key, ...)
-  elseif command == 'DEL' then
-    server.call('ZREM', EXPIRIES, key)
-  elseif command == 'SET' then
-    local value, px, ms = ...
-    assert(px == 'PX')
-    expire_in(key, ms)
-    return server.call('SET', key, value)
-  end
-  return server.call(command, key, ...)
+  if command == 'PEXPIRE' then return expire_in(key, ...) end
+  if command == 'DEL' then server.call('ZREM', EXPIRIES, key) end
+  if command ~= 'SET' then return server.call(command, key, ...) end
+  local value, px, ms = ...
+  assert(px == 'PX')
+  expire_in(key, ms)
+  return server.call('SET', key, value)
 end }
 """
-)
+
+
+def stepped_prelude(constants: ProtocolConstants = PROTOCOL) -> str:
+    """Returns the product's prelude with another `now_ms`, and with expiries by that clock."""
+    text = prelude(constants)
+    assert text.count(THE_SERVERS_CLOCK) == 1, "the prelude reads its clock in another way"
+    names, functions = text.split(THE_SERVERS_CLOCK)
+    return names + THE_TESTS_CLOCK + NOTED_EXPIRIES + functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class SteppedLedger:
 
     def __init__(self, client: Redis, constants: ProtocolConstants = PROTOCOL) -> None:
         self.client = client
-        text = STEPPED_CLOCK + prelude(constants)
+        text = stepped_prelude(constants)
         self.ledger = SingleSteps(client, prelude=text)
         self.callers = CallersLedger(client, prelude=text)
         client.set(NOW, BEGIN_MS)

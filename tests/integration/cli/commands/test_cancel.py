@@ -8,8 +8,8 @@ from chorale_client import make_request
 from chorale_client.ledger import CallersLedger
 from redis import Redis
 
-from tests.contracts.ledger import TAIL
 from tests.support.command_line import Run
+from tests.support.ledger.requests import TAIL
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 

@@ -1,0 +1,107 @@
+"""A request is accepted once, and planned by the sweeper if nobody else plans it."""
+
+from __future__ import annotations
+
+import pytest
+from chorale_client.protocol_constants import ProtocolConstants
+
+from tests.support.ledger.requests import a_request
+from tests.support.ledger.script import (
+    Script,
+    accept,
+    finish,
+    know,
+    overload,
+    plan,
+    queue,
+    start,
+    submit,
+    sweep,
+    wait,
+)
+from tests.support.ledger.stepped_ledger import SteppedLedger
+
+
+def test_an_id_is_accepted_once(stepped: SteppedLedger) -> None:
+    request = a_request()
+    first = stepped.callers.accept(request)
+    assert (first.is_new, first.deadline_ms - first.accepted_at_ms) == (True, 10_000)
+    stepped.step(7)
+    again = stepped.callers.accept(request)
+    assert (again.is_new, again.state) == (False, "accepted")
+    assert (again.accepted_at_ms, again.deadline_ms) == (first.accepted_at_ms, first.deadline_ms)
+
+
+@pytest.mark.parametrize(("left_s", "ends_after_ms"), [(7.5, 7_500), (0.01, 50), (-3, 50)])
+def test_a_late_callers_request_ends_within_the_time_it_has_left(
+    script: Script, left_s: float, ends_after_ms: int
+) -> None:
+    script >> accept(within_s=left_s) << "new"
+    assert script.entry().deadline_ms - script.entry().accepted_at_ms == ends_after_ms
+
+
+def test_an_id_of_a_different_request_is_refused_even_after_its_end(script: Script) -> None:
+    script >> accept() << "new" >> accept(top_k=7) << "conflict"
+    script >> finish() >> accept(top_k=7) << "conflict" >> accept() << "ended"
+
+
+def test_a_request_id_can_be_used_again_after_the_ttl_of_its_answer(planned: Script) -> None:
+    planned >> finish() >> wait(600_000) >> accept() << "ended" >> wait(1) >> accept() << "new"
+
+
+def test_the_sweeper_resends_an_unplanned_request_twice_and_then_plans_it(
+    script: Script, protocol: ProtocolConstants
+) -> None:
+    """The second plan is for a sweeper that died after the first."""
+    every_ms = protocol.plan_every_ms
+    (
+        script
+        >> accept(timeout_s=3)
+        >> sweep(2_900)
+        << {
+            every_ms: ["retrieve"],
+            (1 + 1) * every_ms: ["retrieve"],
+            (1 + 1 + 2) * every_ms: ["plan"],
+            (1 + 1 + 2 + 3) * every_ms: ["plan"],
+        }
+    )
+
+
+def test_the_shortest_request_is_ended_before_its_deadline(script: Script) -> None:
+    # A fifth of the 50 ms is kept for the terminal write.
+    script >> accept(timeout_s=0.05) >> sweep(45) << {40: ["end"]}
+
+
+def test_moments_are_whole_milliseconds(script: Script) -> None:
+    # A fifth of 203 ms is 40.6; 40 are kept.
+    script >> accept(timeout_s=0.203) >> wait(162) >> sweep() >> wait(1) >> sweep() << ["end"]
+    assert all(moment.is_integer() for moment in script.stepped.moments().values())
+
+
+# Accepted and planned in one step
+
+
+def test_a_request_is_accepted_and_planned_at_once(script: Script) -> None:
+    script >> know(7) >> submit("bm25") << ("new", "planned", []) >> queue("bm25") << 1
+    script >> start("bm25") << 10_000 - 160
+
+
+@pytest.mark.parametrize("generation", [None, 6, 8])
+def test_a_plan_for_another_generation_is_not_written(script: Script, generation: int | None) -> None:
+    script >> know(generation) >> submit("bm25") << ("new", None, []) >> queue("bm25") << 0
+    script >> plan("bm25") << "planned"
+
+
+def test_cached_answers_are_returned_and_the_plan_is_not_written(script: Script) -> None:
+    script >> know(7, b"an answer") >> submit("bm25") << ("new", None, [b"an answer"]) >> queue("bm25") << 0
+    script >> plan("bm25") << "planned"
+
+
+def test_a_known_request_is_not_planned_again(script: Script) -> None:
+    script >> know(7) >> accept() >> submit("bm25") << ("accepted", None, []) >> queue("bm25") << 0
+    script >> accept(top_k=7) << "conflict"
+
+
+def test_a_refused_request_is_not_planned_until_it_is_sent_again(script: Script) -> None:
+    script >> know(7) >> overload() >> submit("bm25") << ("refused", None, []) >> queue("bm25") << 0
+    script >> overload(None) >> submit("bm25") << ("new", "planned", [])

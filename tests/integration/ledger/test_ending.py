@@ -1,0 +1,182 @@
+"""The first terminal write wins: answer, outbox entry and announcement are one step."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from typing import cast
+
+import pytest
+from chorale_client import Request
+from chorale_client.keys import OUTBOX, SWEEPER, entry_key, result_key
+from chorale_client.ledger import CallersLedger
+from chorale_client.protocol_constants import PROTOCOL
+from redis import Redis
+from redis.exceptions import OutOfMemoryError
+
+from tests.support.ledger.requests import TAIL, a_request, ok, plan
+from tests.support.ledger.script import (
+    Script,
+    accept,
+    answer,
+    ends_by,
+    finish,
+    join,
+    lose_entry,
+    report,
+    wait,
+)
+from tests.support.ledger.single_steps import SingleSteps
+
+
+def test_the_first_terminal_write_wins(planned: Script) -> None:
+    planned >> wait(123) >> finish("complete") << 123 >> finish("degraded", by="sweeper") << None
+    planned >> answer() << "complete" >> ends_by() << [("it", "fusion")]
+
+
+def test_took_ms_is_measured_by_the_ledgers_clock(planned: Script) -> None:
+    planned >> wait(123) >> finish() << 123
+    assert (planned.result() or {})["result"]["took_ms"] == 123
+
+
+def test_the_outbox_entry_has_every_field_for_the_audit(planned: Script) -> None:
+    planned >> report("bm25") >> wait(30) >> finish()
+    (fields,) = planned.stepped.outbox()
+    assert fields == {
+        b"id": b"it",
+        b"accepted_at": b"%d" % planned.begin_ms,
+        b"ended_at": b"%d" % (planned.begin_ms + 30),
+        b"by": b"fusion",
+        b"request": planned.requests["it"].model_dump_json().encode(),
+        b"plan": b'{"v":1,"branches":[{"name":"bm25","queue":"queue.bm25"},{"name":"vector","queue":"queue.vector"}]}',
+        b"answer": json.dumps((planned.result() or {})["result"], separators=(",", ":")).encode(),
+        b"envelope:bm25": ok("bm25").to_wire(),
+    }
+
+
+def test_a_caller_that_waited_in_vain_ends_a_request_whose_entry_was_lost(script: Script) -> None:
+    script >> accept(correlation_id='quoted "id"') >> lose_entry()
+    request = script.requests["it"].model_copy(update={"correlation_id": 'quoted "id"'})
+    for _ in range(2):
+        result = script.callers.finish_failed(request, script.begin_ms)
+        ended = json.loads(result)["result"]
+        assert (ended["status"], ended["correlation_id"]) == ("failed", 'quoted "id"')
+        assert script.callers.result("it") == result
+        assert len(script.stepped.outbox()) == 1
+
+
+@pytest.mark.parametrize(("is_joined", "reason"), [(False, "not_started"), (True, "timeout")])
+def test_a_caller_that_waited_in_vain_reports_the_state_of_the_request(
+    planned: Script, is_joined: bool, reason: str
+) -> None:
+    if is_joined:
+        planned >> join(force=True)
+    ended = json.loads(planned.callers.finish_failed(planned.requests["it"], planned.begin_ms))["result"]
+    assert [(one["where"], one["reason"]) for one in ended["degraded"]] == [("fuse", reason)]
+
+
+# By the server's own clock
+
+
+@pytest.fixture
+def callers(redis_client: Redis) -> CallersLedger:
+    return CallersLedger(redis_client)
+
+
+@pytest.fixture
+def ledger(redis_client: Redis) -> SingleSteps:
+    return SingleSteps(redis_client)
+
+
+@pytest.fixture
+def in_flight(ledger: SingleSteps, callers: CallersLedger) -> Request:
+    """A request with two branches, `bm25` and `vector`."""
+    request = a_request()
+    callers.accept(request)
+    assert plan(ledger, request, "bm25", "vector") == "planned"
+    return request
+
+
+def test_the_end_and_its_outbox_entry_are_one(
+    redis_client: Redis, ledger: SingleSteps, in_flight: Request
+) -> None:
+    """A reader that sees the answer also finds the entry for the audit."""
+    ledger.report(in_flight.request_id, "bm25", ok("bm25"))
+    with redis_client.monitor() as monitor:
+        ledger.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
+        redis_client.echo("the end")
+        commands = []
+        for seen in monitor.listen():
+            if "the end" in seen["command"]:
+                break
+            commands.append((seen["client_type"], seen["command"].split()[0]))
+    inside = [command for kind, command in commands if kind == "lua"]
+    assert {"DEL", "SET", "PUBLISH", "XADD"} <= set(inside)
+    assert inside.index("DEL") < inside.index("SET"), "deletions first: a full Redis can still end requests"
+    ((_, fields),) = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(OUTBOX))
+    assert (fields[b"id"], fields[b"by"]) == (in_flight.request_id.encode(), b"fusion")
+    assert b"envelope:bm25" in fields
+    assert json.loads(fields[b"answer"])["status"] == "complete"
+
+
+def test_an_end_leaves_only_answer_and_outbox(
+    redis_client: Redis, ledger: SingleSteps, in_flight: Request
+) -> None:
+    ledger.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
+    redis_client.delete("queue.bm25", "queue.vector")
+    assert set(redis_client.keys("*")) == {OUTBOX.encode(), result_key(in_flight.request_id).encode()}
+
+
+def test_a_full_redis_can_still_end_requests(
+    redis_client: Redis, ledger: SingleSteps, in_flight: Request
+) -> None:
+    ledger.load(in_flight.request_id)
+    # The server knows the script itself.
+    ledger.finish("unknown", by="fusion", tail=TAIL, is_complete=True)
+    redis_client.config_set("maxmemory", "100kb")
+    try:
+        with pytest.raises(OutOfMemoryError):
+            redis_client.set("anything", "else")
+        assert ledger.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True) is not None
+    finally:
+        redis_client.config_set("maxmemory", "0")
+
+
+def test_a_waiting_caller_receives_the_result(
+    redis_client: Redis, ledger: SingleSteps, callers: CallersLedger, in_flight: Request
+) -> None:
+    with redis_client.pubsub(ignore_subscribe_messages=True) as channel:
+        channel.subscribe(result_key(in_flight.request_id))
+        end = {"by": "fusion", "tail": TAIL, "is_complete": True}
+        late = threading.Timer(0.1, ledger.finish, [in_flight.request_id], end)
+        late.start()
+        result = callers.wait(channel, in_flight.request_id, 20)
+        late.join()
+    assert result == redis_client.get(result_key(in_flight.request_id))
+
+
+def test_date_done_is_the_moment_of_the_end(
+    redis_client: Redis, ledger: SingleSteps, callers: CallersLedger, in_flight: Request
+) -> None:
+    before, _ = redis_client.time()
+    ledger.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
+    after, _ = redis_client.time()
+    done = datetime.fromisoformat(json.loads(callers.result(in_flight.request_id) or b"")["date_done"])
+    assert before <= done.timestamp() < after + 1
+    assert done.tzinfo == UTC
+
+
+def test_entries_flights_answers_and_leases_expire_by_themselves(
+    redis_client: Redis, ledger: SingleSteps, callers: CallersLedger
+) -> None:
+    request = a_request()
+    callers.accept(request)
+    plan(ledger, request, "bm25", flight="chorale:flight:x")
+    ledger.sweep("the only sweeper")
+    # The deadline and an hour.
+    assert 3_600_000 < redis_client.pttl(entry_key(request.request_id)) <= 3_610_000
+    assert 0 < redis_client.pttl("chorale:flight:x") <= 10_000
+    assert redis_client.pttl(SWEEPER) <= PROTOCOL.sweeper_lease_ms
+    ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
+    assert 0 < redis_client.pttl(result_key(request.request_id)) <= 600_000

@@ -1,0 +1,61 @@
+"""Requests, plans and envelopes for steps of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from chorale_client import Request, make_request
+
+from ledger.protocol import Chord, Part
+from models.envelope import Envelope
+from tests.support.ledger.ledger_plans import plan_of
+from tests.support.ledger.single_steps import SingleSteps
+
+CALLBACK = b"message of fuse"
+TAIL = '"v":1,"status":"complete","questions":[]}'
+OTHER_TAIL = '"v":1,"status":"degraded","questions":[]}'
+
+
+def a_request(timeout_s: float = 10, **options: Any) -> Request:
+    return make_request("bread", timeout_s=timeout_s, **options)
+
+
+def chord(
+    *branches: str,
+    limit_ms: int = 10_000,
+    resend_ms: int = 5_000,
+    finish_ms: int = 60,
+    fusion_ms: int = 160,
+    flight: str | None = None,
+    hedge_ms: int | None = None,
+    lease_ms: int = 0,
+    decisive: Collection[str] = (),
+) -> Chord:
+    parts = [
+        Part(
+            name,
+            f"queue.{name}",
+            limit_ms,
+            resend_ms,
+            f"message of {name}".encode(),
+            hedge_ms,
+            name in decisive,
+            lease_ms,
+        )
+        for name in branches
+    ]
+    return Chord(plan_of(parts), parts, finish_ms, fusion_ms, flight)
+
+
+def plan(ledger: SingleSteps, request: Request, *branches: str, **options: Any) -> str:
+    """Plans the request; the options are those of `chord`."""
+    return ledger.plan(request.request_id, chord(*branches, **options))
+
+
+def ok(branch: str, detail: str = "", *, attempt: int = 1) -> Envelope:
+    return Envelope(branch, "ok", detail=detail, attempt=attempt)
+
+
+def failed(branch: str, reason: str = "error", *, attempt: int = 1) -> Envelope:
+    return Envelope.failed(branch, reason, attempt=attempt)
