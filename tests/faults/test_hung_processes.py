@@ -25,7 +25,7 @@ def goes_on(pipeline: RunningPipeline, found: Seen, *names: str) -> None:
         assert_next_is_whole(pipeline)
 
 
-@pytest.mark.parametrize("where", places(BM25_GONE, {"before_start", "before_report"}))
+@pytest.mark.parametrize("where", places(BM25_GONE, {"before_report"}))
 def test_a_hung_branch_worker_costs_only_what_it_had_not_reported(whole: RunningPipeline, where: str) -> None:
     status, missing, healthy = BM25_GONE[where]
     expected = order_by(whole, healthy)
@@ -56,7 +56,10 @@ def test_a_hung_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -
     goes_on(whole, found, "chorale.fusion")
 
 
-@pytest.mark.parametrize("where", ["before_plan", "while_plan", "after_plan"])
+@pytest.mark.parametrize(
+    "where",
+    ["before_plan", *(pytest.param(one, marks=pytest.mark.slow) for one in ("while_plan", "after_plan"))],
+)
 def test_a_planner_that_hangs_for_good_costs_nothing(whole: RunningPipeline, where: str) -> None:
     """Before the plan the sweeper plans in its place."""
     expected = order_by(whole, ALL)

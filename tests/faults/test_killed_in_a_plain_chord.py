@@ -63,7 +63,7 @@ def test_the_sweeper_publishes_a_chord_whose_planner_was_killed_before_publishin
     assert whole.processes["chorale.retrieve"].wait(30) == KILLED
     found = asked.result(60)
     assert (found.status, found.documents, found.branches) == ("complete", expected, set(BOTH))
-    assert found.answer.took_ms < 10_000, "nobody waits for the one that is gone"
+    assert found.answer.took_ms < 15_000, "nobody waits for the one that is gone"
 
 
 @pytest.mark.parametrize("where", ["while_report", "after_report"])
@@ -78,7 +78,7 @@ def test_the_sweeper_sends_a_callback_whose_sender_was_killed_after_the_last_rep
     assert whole.processes["chorale.bm25"].wait(30) == KILLED
     found = asked.result(60)
     assert (found.status, found.documents) == ("complete", expected)
-    assert found.answer.took_ms < 10_000, "nobody waits for the one that is gone"
+    assert found.answer.took_ms < 15_000, "nobody waits for the one that is gone"
 
 
 def test_a_killed_branch_worker_costs_only_its_branch(whole: RunningPipeline) -> None:
@@ -118,7 +118,7 @@ def test_another_fusion_follows_one_that_was_killed_after_taking_the_request(who
     whole.revive()
     whole.kill("another")
     assert (found.status, found.documents) == ("complete", expected)
-    assert found.answer.took_ms < 10_000, "nobody waits for the one that is gone"
+    assert found.answer.took_ms < 15_000, "nobody waits for the one that is gone"
 
 
 def test_another_sweeper_sends_a_callback_whose_sweeper_was_killed_before_sending(
@@ -136,7 +136,7 @@ def test_another_sweeper_sends_a_callback_whose_sweeper_was_killed_before_sendin
     assert whole.processes["chorale.bm25"].wait(30) == whole.processes[killed].wait(30) == KILLED
     found = seen_of(whole, request)
     assert (found.status, found.documents) == ("complete", expected)
-    assert found.answer.took_ms < 10_000, "nobody waits for the one that is gone"
+    assert found.answer.took_ms < 15_000, "nobody waits for the one that is gone"
 
 
 @pytest.mark.parametrize(

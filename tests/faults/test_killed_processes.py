@@ -36,7 +36,10 @@ def test_anybody_can_fetch_the_whole_answer_of_a_killed_caller(
     assert (found.status, found.documents) == ("complete", expected)
 
 
-@pytest.mark.parametrize("where", ["before_plan", "while_plan", "after_plan"])
+@pytest.mark.parametrize(
+    "where",
+    ["before_plan", *(pytest.param(one, marks=pytest.mark.slow) for one in ("while_plan", "after_plan"))],
+)
 def test_a_killed_planner_costs_nothing_once_there_is_another(whole: RunningPipeline, where: str) -> None:
     expected = order_by(whole, ALL)
 
@@ -102,7 +105,7 @@ def test_another_fusion_follows_one_that_was_killed_after_taking_the_request(who
     found = striking(whole, "fusion.after_join", "kill", timeout_s=20).result(60)
 
     assert (found.status, found.documents) == ("complete", expected)
-    assert found.answer.took_ms < 10_000, "nobody waits for the one that is gone"
+    assert found.answer.took_ms < 15_000, "nobody waits for the one that is gone"
     whole.kill("another")
 
 
