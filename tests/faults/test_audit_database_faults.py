@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from chorale_client.keys import OUTBOX
 from cli.doctor.audit_trail import schema
 from cli.installation import Installation
 from cli.installation_status import read_status
+from tests.support.faults.moments import end_without_fusion
 from tests.support.faults.observers import audited, in_outbox
 from tests.support.faults.waiting import is_whole
 from tests.support.pipelines.failpoints import PROCESS
@@ -175,7 +177,10 @@ def test_a_sweeper_that_starts_while_the_database_is_locked_still_ends_requests(
         running.start("sweeper")
         running.wait_ready(["sweeper"])
         running.kill("chorale.fusion")
-        answer = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=5)
+        with ThreadPoolExecutor(1) as executor:
+            asked = executor.submit(running.client().retrieve, "ERR-4711", cache="bypass", timeout_s=20)
+            end_without_fusion(running)
+            answer = asked.result(60)
         assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
         assert [(one.where, one.reason) for one in answer.degraded] == [("fuse", "not_started")]
     assert audited(running, answer.request_id).status == "degraded"

@@ -14,6 +14,7 @@ import pytest
 from chorale_client import Answer
 from chorale_client.keys import SWEEPER
 
+from tests.support.faults.moments import end_without_fusion
 from tests.support.faults.observers import asking, audited, seen
 from tests.support.faults.waiting import is_whole, one_branch_is_missing
 from tests.support.pipelines.failpoints import PROCESS
@@ -235,7 +236,9 @@ def test_a_sweeper_that_died_before_the_clock_was_set_back_stops_no_other_sweepe
     whole.pause("chorale.fusion")
     whole.redis.set(SWEEPER, "dead", px=600_000)
 
-    answer = whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=5)
+    asked = asking(whole, timeout_s=20)
+    end_without_fusion(whole)
 
-    assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
-    assert [(one.where, one.reason) for one in answer.degraded] == [("fuse", "not_started")]
+    found = asked.result(60)
+    assert (found.status, found.documents[0]) == ("degraded", "error")
+    assert found.missing == [("fuse", "not_started")]
