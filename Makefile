@@ -13,7 +13,7 @@ SBOM ?= dist/chorale.cdx.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo wheels test test-all test-failed check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
+.PHONY: help install demo wheels test test-all check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -51,10 +51,6 @@ test-all: export CHORALE_TEST_EXAMPLES ?= 200
 test-all: dev supply-chain ## every test: also the soak, the mutants, the Celery scripts, whole collections
 	$(call tests,)
 
-test-failed: export CHORALE_TEST_EXAMPLES ?= 200
-test-failed: dev ## the tests that failed in the last run, one after another
-	@$(PYTEST) --last-failed --last-failed-no-failures=none
-
 check: dev lock-check ## everything that is checked without running: lint, format, types, floors, locks
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -64,7 +60,7 @@ check: dev lock-check ## everything that is checked without running: lint, forma
 bench: install ## latency and throughput, beside the same parts without Celery and a plain chord
 	@$(BIN)/chorale bench latency
 
-mutants: dev ## break each main guarantee on purpose and see its test fail
+mutants: dev ## break each main guarantee in one function and see its tests fail
 	@$(BIN)/python -m tests.mutants
 
 soak: dev ## REQUESTS=10000 SEED=1 random questions under attack, a plain chord of the same beside it

@@ -9,7 +9,13 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from config.blas_threads import limit_threads
 from tests.support.servers.redis_server import RedisServer, bundled_redis
+
+# Haystack reads it when it is imported, which is while tests are collected, before any fixture.
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
+# Threads of two pytest processes that wait for each other take most of two cores.
+limit_threads()
 
 pytest_plugins = [
     "tests.support.run.reaper",
@@ -28,7 +34,6 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in list(os.environ):
             if name.startswith("CHORALE_") and not name.startswith("CHORALE_TEST_"):
                 patch.delenv(name)
-        patch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
         # It traces the tests; a worker that traces its imports takes minutes to start.
         patch.delenv("PYTHONTRACEMALLOC", raising=False)
         if os.environ.get("CHORALE_TEST_BUNDLED_REDIS"):

@@ -1,4 +1,4 @@
-"""One running pipeline for all tests from outside; its workers send the task events that Flower watches."""
+"""One running pipeline for all tests from outside."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ import pytest
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer, free_port
 
+SETTINGS = {
+    # Flower watches the task events of the workers.
+    "CHORALE_TASK_EVENTS": "1",
+    "CHORALE_REMOTE_CONTROL": "1",
+    # Applications are told of the ends of their requests.
+    "CHORALE_ON_END_QUEUES": "shop,reports",
+    # A branch that a test pauses is asked again by the next test.
+    "CHORALE_BREAKER_FAILURES": "0",
+}
+
 
 @pytest.fixture(scope="package")
 def pipeline() -> Iterator[RunningPipeline]:
     """Its Redis answers on a socket (`server.url`) and, as for other machines, on TCP (`server.tcp_url`)."""
     with (
         RedisServer(port=free_port()) as server,
-        RunningPipeline(
-            server, sweeper=True, environment={"CHORALE_TASK_EVENTS": "1", "CHORALE_REMOTE_CONTROL": "1"}
-        ) as running,
+        RunningPipeline(server, sweeper=True, environment=SETTINGS) as running,
     ):
         running.start("chorale.bulk")
         running.index(namespace="default")

@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 
 from audit.database import open_database
 from models.audit_tables import RequestRow
+from tests.acceptance.conftest import SETTINGS
 from tests.support.code_blocks import code_blocks
 from tests.support.pipelines.celery_application import CeleryApplication
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -24,7 +25,7 @@ from tests.support.waiting import until
 
 QUEUES = ("chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion")
 QUESTION = "Who pays for repairs?"
-REQUEST = {"questions": [QUESTION], "timeout_s": 10}
+REQUEST = {"questions": [QUESTION], "timeout_s": 30}
 
 
 class Both:
@@ -39,7 +40,7 @@ class Both:
         self.user = user
         """The addresses of broker and Redis."""
 
-    def asked(self, call: str, *, timeout_s: float = 30) -> dict[str, Any]:
+    def asked(self, call: str, *, timeout_s: float = 60) -> dict[str, Any]:
         """Returns what `get` returns for the call, which is an expression."""
         answer: dict[str, Any] = self.run(f"found = ({call}).get(timeout={timeout_s})")
         return answer
@@ -76,21 +77,20 @@ def ask(options: str = "", **fields: Any) -> str:
 
 @pytest.fixture(scope="module", params=["redis", "rabbitmq"])
 def both(request: pytest.FixtureRequest) -> Iterator[Both]:
-    settings = {"CHORALE_ON_END_QUEUES": "shop,reports", "CHORALE_BREAKER_FAILURES": "0"}
     with ExitStack() as opened:
-        if request.param == "rabbitmq":
-            broker = need("rabbitmq", "an application that asks through it is not tested")
-            settings["CHORALE_BROKER_URL"] = broker
-            opened.enter_context(own_queues(broker, (*QUEUES, "shop", "reports")))
-        server = opened.enter_context(RedisServer(port=free_port()))
-        redis_url = server.tcp_url
         if request.param == "redis":
-            broker = redis_url
-        pipeline = opened.enter_context(
-            RunningPipeline(server, queues=[",".join(QUEUES)], sweeper=True, environment=settings)
-        )
-        pipeline.index()
-        user = {"BROKER_URL": broker, "REDIS_URL": redis_url}
+            pipeline: RunningPipeline = request.getfixturevalue("pipeline")
+            broker = pipeline.server.tcp_url
+        else:
+            broker = need("rabbitmq", "an application that asks through it is not tested")
+            opened.enter_context(own_queues(broker, (*QUEUES, "shop", "reports")))
+            server = opened.enter_context(RedisServer(port=free_port()))
+            settings = {**SETTINGS, "CHORALE_BROKER_URL": broker}
+            pipeline = opened.enter_context(
+                RunningPipeline(server, queues=[",".join(QUEUES)], sweeper=True, environment=settings)
+            )
+            pipeline.index()
+        user = {"BROKER_URL": broker, "REDIS_URL": pipeline.server.tcp_url}
         application = opened.enter_context(CeleryApplication(user))
         application.run("from application import *; from celery import chain, chord")
         yield Both(pipeline, application, user)
@@ -99,8 +99,8 @@ def both(request: pytest.FixtureRequest) -> Iterator[Both]:
 CALLS = {
     "a string": f"args=[{QUESTION!r}]",
     "a list of questions": f"args=[[{QUESTION!r}]]",
-    "a request": f"args=[{{'questions': [{QUESTION!r}], 'timeout_s': 10}}]",
-    "a request by keyword": f"kwargs={{'request': {{'questions': [{QUESTION!r}], 'timeout_s': 10}}}}",
+    "a request": f"args=[{{'questions': [{QUESTION!r}], 'timeout_s': 30}}]",
+    "a request by keyword": f"kwargs={{'request': {{'questions': [{QUESTION!r}], 'timeout_s': 30}}}}",
 }
 
 

@@ -1,49 +1,56 @@
-"""Every promise names a test that exists, its mutant fits the code, and its page is current."""
+"""docs/evidence/guarantees.md names tests that exist, and each of its promises has a mutant."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.mutants import ALL, SECTIONS
-from tests.mutants.matrix import PAGE, matrix_page
-from tests.mutants.mutant import Mutant
+from tests.mutants import MUTANTS
+from tests.mutants.breaking import Mutant, broken
 
 ROOT = Path(__file__).parents[2]
-PROMISES = [one for promises in SECTIONS.values() for one in promises]
-
-
-def test_no_promise_was_lost() -> None:
-    assert len(PROMISES) >= 176
-
-
-def test_no_promise_is_listed_twice() -> None:
-    assert len({one.promise for one in PROMISES}) == len(PROMISES)
-
-
-def test_every_promise_names_a_test_that_exists() -> None:
-    named = [
-        (one.promise, test) for one in PROMISES for test in (one.test, getattr(one, "shown_by", "")) if test
-    ]
-    assert [(promise, test) for promise, test in named if not exists(test)] == []
+PAGE = (ROOT / "docs/evidence/guarantees.md").read_text(encoding="utf-8")
+PROMISES = re.findall(r"^- \*\*(.+)\.\*\*", PAGE, re.MULTILINE)
 
 
 def exists(test: str) -> bool:
-    """Returns whether the test of a node id (`tests/a.py::TestB::test_c[d]`) is in its file or in an inherited suite."""
-    file, *_, name = test.partition("[")[0].split("::")
-    path = ROOT / file
-    if not path.is_file():
-        return False
-    places = [path, *(ROOT / "tests" / "contracts").glob("*.py")]
-    return any(re.search(rf"def {name}\(", place.read_text(encoding="utf-8")) for place in places)
+    """Whether the test `place::name` is there; its place is a file or a folder, and a class may inherit it from a contract."""
+    place, *_, name = test.partition("[")[0].split("::")
+    path = ROOT / place
+    files = [path] if path.is_file() else list(path.rglob("*.py"))
+    inherited = (ROOT / "tests/contracts").rglob("*.py") if files else ()
+    return any(f"def {name}(" in file.read_text(encoding="utf-8") for file in (*files, *inherited))
 
 
-@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.promise)
-def test_the_line_that_a_mutant_changes_is_there_once(mutant: Mutant) -> None:
-    assert (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.line) == 1
+def wrong_names(page: str) -> Iterator[str]:
+    """The files, folders and tests of a page that do not exist; a test belongs to the place that was named last."""
+    place = ""
+    for name in re.findall(r"`(tests/[\w/.]+|test_\w+)`", page):
+        if name.startswith("tests/"):
+            place = name
+            if not (ROOT / place).exists():
+                yield place
+        elif not exists(f"{place}::{name}"):
+            yield f"{place}::{name}"
 
 
-def test_the_page_of_all_promises_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == matrix_page(), "run `python -m tests.mutants.matrix`"
+def test_the_page_names_files_and_tests_that_exist() -> None:
+    assert list(wrong_names(PAGE)) == []
+
+
+def test_every_promise_names_a_test() -> None:
+    promises = re.split(r"^- (?=\*\*)", PAGE.partition("\n\n`make soak`")[0], flags=re.MULTILINE)[1:]
+    assert [promise for promise in promises if "`tests/" not in promise] == []
+
+
+def test_every_promise_of_the_page_has_a_mutant_and_every_mutant_a_promise() -> None:
+    assert {mutant.promise for mutant in MUTANTS} == set(PROMISES)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.promise}: {mutant.fault}")
+def test_a_mutant_breaks_a_function_that_exists_and_names_tests_that_exist(mutant: Mutant) -> None:
+    assert broken(mutant) != (ROOT / mutant.file).read_text(encoding="utf-8")
+    assert [test for test in mutant.tests if not exists(test)] == []

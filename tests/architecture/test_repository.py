@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
-from enum import EnumMeta, StrEnum
+from enum import StrEnum
 from pathlib import Path
 
 import chorale_client.words
@@ -28,7 +28,9 @@ GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf
 WIRE = (ROOT / "docs" / "reference" / "wire.md").read_text(encoding="utf-8")
 TASKS = [value for name, value in vars(chorale_client.words).items() if name.startswith("TASK_")]
 ENUMS = [
-    kind for kind in vars(chorale_client.words).values() if isinstance(kind, EnumMeta) and kind is not StrEnum
+    kind
+    for kind in vars(chorale_client.words).values()
+    if isinstance(kind, type) and issubclass(kind, StrEnum) and kind is not StrEnum
 ]
 
 

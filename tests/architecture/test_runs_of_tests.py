@@ -85,7 +85,7 @@ def test_a_killed_run_leaves_no_process_and_no_folder(folder: Path, tmp_path: Pa
     (folder / "test_hangs.py").write_text(SLEEPER + "def test(): SLEEPER.wait()")
     output = tmp_path / "output"
     killed = run(folder, output)
-    until(lambda: "beside /" in output.read_text())
+    until(lambda: "beside /" in output.read_text(), 100)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     (pid,) = sleepers(output)

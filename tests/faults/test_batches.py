@@ -182,6 +182,7 @@ def test_a_replica_killed_within_a_batch_costs_no_request_its_branch(pipeline: R
 
 
 @pytest.mark.slow
+@pytest.mark.limit_s(360)
 @pytest.mark.usefixtures("short_lease")
 def test_of_two_thousand_requests_none_loses_its_branch_to_killed_replicas(pipeline: RunningPipeline) -> None:
     found = replicas_are_killed(pipeline, 2_000, kills=10)

@@ -1,54 +1,30 @@
-"""Every main guarantee broken by one line: its named test notices."""
+"""Every main guarantee broken in one function: its tests notice."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from tests.mutants import ALL
-from tests.mutants.mutant import Mutant, run
-from tests.support.servers.services import missing
-
-ROOT = Path(__file__).parents[2]
-SHARE = int(os.environ.get("CHORALE_TEST_MUTANTS", "1"))
-"""With 4, every fourth mutant runs, and after the next commit the one after it."""
-
-
-def turn() -> int:
-    counted = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return int(counted.stdout or 0) % SHARE
-
-
-CHOSEN = ALL[turn() :: SHARE]
+from tests.mutants import MUTANTS
+from tests.mutants.breaking import Mutant, Outcome, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(400)]
 
 
 @pytest.fixture(scope="module")
-def said(request: pytest.FixtureRequest) -> Iterator[dict[Mutant, Future[tuple[bool, str]]]]:
-    """What comes of each mutant that is asked for; two run at once."""
-    asked: list[Any] = [
-        item.callspec.params["mutant"]
-        for item in request.session.items
-        if isinstance(item, pytest.Function)
-        and item.originalname == "test_a_broken_guarantee_turns_its_test_red"
-    ]
-    pool = ThreadPoolExecutor(2)
-    yield {mutant: pool.submit(run, mutant) for mutant in asked}
-    pool.shutdown(cancel_futures=True)
+def outcomes(request: pytest.FixtureRequest) -> Iterator[dict[Mutant, Future[Outcome]]]:
+    """The outcomes of the mutants that pytest has selected; two run at once."""
+    selected: list[Any] = [item for item in request.session.items if item.path == request.path]
+    with running(tuple(item.callspec.params["mutant"] for item in selected)) as futures:
+        yield futures
 
 
-@pytest.mark.parametrize("mutant", CHOSEN, ids=lambda mutant: mutant.promise)
-def test_a_broken_guarantee_turns_its_test_red(
-    mutant: Mutant, said: dict[Mutant, Future[tuple[bool, str]]]
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.promise}: {mutant.fault}")
+def test_a_broken_guarantee_turns_its_tests_red(
+    mutant: Mutant, outcomes: dict[Mutant, Future[Outcome]]
 ) -> None:
-    noticed, how = said[mutant].result()
-    if not noticed and "skipped" in how and "passed" not in how:
-        missing(f"the test of this mutant was skipped: {how}")
-    assert noticed, how
+    is_noticed, why = outcomes[mutant].result()
+    assert is_noticed, why

@@ -1,60 +1,216 @@
-"""Every promise that Chorale makes, with its test.  Most promises also have a mutant: one changed line that breaks the
-promise on purpose, to see the test fail (`make mutants`).  A promise whose mutant passes is guarded by nothing.
+"""Twenty faults, each in one function, that break what docs/evidence/guarantees.md promises (`make mutants`).
 
-`python -m tests.mutants.matrix` writes the promises to docs/evidence/guarantees-matrix.md.
+Every promise of the page has at least one.  A test that passes all the same guards nothing.
 """
 
-from tests.mutants import (
-    of_adapters,
-    of_batches,
-    of_cached_answers,
-    of_celery,
-    of_clients,
-    of_deploys,
-    of_endings,
-    of_flower,
-    of_forged_entries,
-    of_http,
-    of_http_jobs,
-    of_input,
-    of_jobs_through_the_client,
-    of_language_models,
-    of_missing_branches,
-    of_observability,
-    of_overload,
-    of_policies,
-    of_private_texts,
-    of_reranking,
-    of_stored_jobs,
-    of_stores,
-    of_tenants,
-)
-from tests.mutants.mutant import Mutant
+from __future__ import annotations
 
-SECTIONS = {
-    "A request always ends": of_endings.PROMISES,
-    "A fault costs the missing branch and nothing else": of_missing_branches.PROMISES,
-    "Messages that a worker takes together": of_batches.PROMISES,
-    "Entries that a caller's Redis login has written": of_forged_entries.PROMISES,
-    "Policies": of_policies.PROMISES,
-    "Breakers and overload": of_overload.PROMISES,
-    "Cached answers": of_cached_answers.PROMISES,
-    "Language models and variants": of_language_models.PROMISES,
-    "Stores and other sources": of_stores.PROMISES,
-    "Reranking": of_reranking.PROMISES,
-    "Flower": of_flower.PROMISES,
-    "Traces, metrics and logs": of_observability.PROMISES,
-    "Bulk jobs": of_stored_jobs.PROMISES,
-    "Bulk jobs from applications": of_jobs_through_the_client.PROMISES,
-    "Celery applications": of_celery.PROMISES,
-    "Adapters for other frameworks": of_adapters.PROMISES,
-    "Searches over HTTP": of_http.PROMISES,
-    "Jobs and documents over HTTP": of_http_jobs.PROMISES,
-    "Keys and tenants": of_tenants.PROMISES,
-    "Clients": of_clients.PROMISES,
-    "Texts of strangers, and private files": of_private_texts.PROMISES,
-    "Deploys": of_deploys.PROMISES,
-    "Input": of_input.PROMISES,
-}
-ALL = tuple(one for promises in SECTIONS.values() for one in promises if isinstance(one, Mutant))
-"""Every mutant."""
+from tests.mutants.breaking import Mutant
+
+_SCRIPTS = "tests/integration/ledger/test_scripts.py"
+_ASKED_BEFORE = "tests/integration/tasks/test_asked_before.py"
+_TOGETHER = "tests/integration/tasks/test_searched_together.py"
+_JOBS = "tests/integration/jobs/test_store.py"
+
+MUTANTS = (
+    Mutant(
+        "Time",
+        "the sweeper ends no request that is due",
+        "ledger/scripts/sweep.lua",
+        "look_at",
+        "  redis.call('ZADD', KEYS[1], now + SWEEPER_LEASE_MS, id)",
+        (f"{_SCRIPTS}::TestSweeping::test_every_request_is_ended_before_its_deadline",),
+    ),
+    Mutant(
+        "Time",
+        "no time is kept for the terminal write",
+        "client/chorale_client/scripts/prelude.lua",
+        "finish_reserve",
+        "  return 0",
+        (f"{_SCRIPTS}::TestAccepting::test_the_shortest_request_is_ended_before_its_deadline",),
+    ),
+    Mutant(
+        "One end",
+        "a second terminal write replaces the first",
+        "client/chorale_client/scripts/prelude.lua",
+        "end_request",
+        """  local entry = as_table(redis.call('HGETALL', ENTRY .. id))
+  entry.head, entry.accepted_at = entry.head or '"v":1', entry.accepted_at or now
+  entry.fingerprint, entry.request, entry.answer_ttl = entry.fingerprint or '', entry.request or '', entry.answer_ttl or 1000
+  return write_end(id, entry, by, tail, now, false, completed), entry""",
+        (f"{_SCRIPTS}::TestEnding::test_the_first_terminal_write_wins",),
+    ),
+    Mutant(
+        "Partial answers",
+        "each delivery of a branch counts as another branch",
+        "ledger/scripts/report.lua",
+        "",
+        """local id, b, status, envelope = unpack(ARGV)
+redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope, 'mac:' .. b, ARGV[8])
+return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
+""",
+        (
+            f"{_SCRIPTS}::TestReporting::test_a_branch_reported_twice_counts_once",
+            f"{_SCRIPTS}::TestReporting::test_the_first_answer_of_a_branch_wins",
+            f"{_SCRIPTS}::TestReporting::test_a_report_after_the_snapshot_changes_nothing",
+        ),
+    ),
+    Mutant(
+        "Partial answers",
+        "the answer does not name the branches that are missing",
+        "fusion/answered.py",
+        "missing_branches",
+        "return ()",
+        (
+            "tests/unit/fusion/test_answer.py::test_a_branch_that_failed_degrades_the_answer_with_its_reason",
+            "tests/unit/fusion/test_answer.py::test_a_branch_without_an_envelope_has_the_reason_that_the_caller_knows",
+        ),
+    ),
+    Mutant(
+        "Messages",
+        "no lost message is sent again, and no part is hedged",
+        "ledger/scripts/sweep.lua",
+        "look_at_parts",
+        "  return tonumber(e.join_at)",
+        (
+            f"{_SCRIPTS}::TestSweeping::test_a_part_that_nobody_took_is_resent_at_most_twice",
+            f"{_SCRIPTS}::TestHedging::test_a_part_without_an_answer_is_hedged_once",
+        ),
+    ),
+    Mutant(
+        "Messages",
+        "a message that raises fails every message that a worker took with it",
+        "tasks/request/search.py",
+        "answer_together",
+        """whole = parts[0] if len(parts) == 1 else _merged(parts)
+try:
+    return _searched(resources, parts, whole, begun_s)
+except Exception as error:
+    return [_failed(part, whole, Reason.ERROR, str(error), begun_s) for part in parts]""",
+        (f"{_TOGETHER}::test_a_part_that_raises_fails_alone",),
+    ),
+    Mutant(
+        "Company",
+        "questions with different filters and depths are searched as one",
+        "tasks/request/search_together.py",
+        "_likeness",
+        "return part.branch.name",
+        (f"{_TOGETHER}::test_parts_that_differ_are_searched_apart",),
+    ),
+    Mutant(
+        "Load",
+        "no failure opens a breaker",
+        "ledger/scripts/outcomes.lua",
+        "",
+        "return {}\n",
+        (
+            "tests/integration/tasks/test_breaker_states.py::test_failures_in_a_row_open_the_breaker_which_keeps_the_last_reason",
+        ),
+    ),
+    Mutant(
+        "Load",
+        "no queue is ever too long, so no request is refused",
+        "tasks/sweeping/admission.py",
+        "_bound_passed",
+        'return ""',
+        (
+            "tests/unit/tasks/test_admission.py::test_new_requests_are_refused_if_planning_or_fusion_is_over_its_bound",
+        ),
+    ),
+    Mutant(
+        "Cache",
+        "equal questions share an answer across namespaces",
+        "cache/answer_key.py",
+        "answer_key",
+        """document = json.dumps([dict(question), dict(options), dict(plan)], sort_keys=True)
+return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
+        (f"{_ASKED_BEFORE}::test_a_cached_answer_is_never_given_in_another_namespace",),
+    ),
+    Mutant(
+        "Documents",
+        "stores show a batch under generations of their own",
+        "search/several_stores/store.py",
+        "ClusteredStore._level",
+        "return self.table.raise_generation(namespace, least)",
+        (
+            "tests/integration/search/several_stores/test_store.py::test_every_store_shows_a_batch_under_one_generation",
+        ),
+    ),
+    Mutant(
+        "Documents",
+        "nobody writes again what a killed writer has not written",
+        "search/several_stores/store.py",
+        "ClusteredStore.settle",
+        "return {}",
+        (
+            "tests/integration/search/several_stores/test_killed_writer.py::test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing",
+        ),
+    ),
+    Mutant(
+        "Models",
+        "a slow reranker scores as many candidates as a fast one",
+        "inference/reranking/pair_speed.py",
+        "PairSpeed.affordable",
+        "return len(lengths)",
+        (
+            "tests/unit/inference/test_reranker_speed.py::test_a_model_slowed_ten_times_scores_a_few_pairs_and_all_fifty_when_it_recovers",
+        ),
+    ),
+    Mutant(
+        "Deploys",
+        "workers refuse the next wire version",
+        "client/chorale_client/reading.py",
+        "_tolerantly",
+        """return ReadRequest(Request.model_validate(fields))""",
+        (
+            "tests/wire/test_stored_messages.py::test_a_request_of_the_next_version_is_read_without_its_new_fields",
+        ),
+    ),
+    Mutant(
+        "Audit",
+        "an end leaves no entry for the audit",
+        "client/chorale_client/scripts/prelude.lua",
+        "write_end",
+        """  redis.call('DEL', ENTRY .. id)
+  redis.call('ZREM', MOMENTS, id)
+  local result = '{"status":"SUCCESS","fingerprint":"' .. entry.fingerprint .. '","result":{' .. entry.head .. ',' .. tail .. '}'
+  redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
+  return result""",
+        (f"{_SCRIPTS}::TestEnding::test_the_outbox_entry_has_every_field_for_the_audit",),
+    ),
+    Mutant(
+        "Audit",
+        "ends leave the outbox before they are in the database",
+        "audit/drainer.py",
+        "Drainer._store",
+        """self._redis.xdel(OUTBOX, *batch)
+return self._write(batch), {}""",
+        (
+            "tests/integration/audit/test_drainer_faults.py::test_requests_wait_in_the_outbox_while_the_disk_is_full",
+        ),
+    ),
+    Mutant(
+        "Jobs",
+        "a worker that lost its lines to another writes their results all the same",
+        "jobs/segment_work.py",
+        "_attempt",
+        "return (segments.c.job_id == job_id) & (segments.c.number == number)",
+        (f"{_JOBS}::test_a_worker_that_lost_its_lease_can_neither_renew_nor_write",),
+    ),
+    Mutant(
+        "Tenants",
+        "what a key asks for replaces the key's own filter",
+        "access/grant.py",
+        "joined_filters",
+        "return {**forced, **asked}",
+        ("tests/unit/access/test_grant.py::test_a_condition_of_the_key_is_never_dropped",),
+    ),
+    Mutant(
+        "Logins",
+        "every role has every right",
+        "deploy/redis_acl.py",
+        "Grant.rules",
+        'return "~* +@all"',
+        ("tests/unit/config/test_redis_acl.py::test_only_the_administrator_has_every_command",),
+    ),
+)

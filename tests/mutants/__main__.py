@@ -1,28 +1,24 @@
-"""`python -m tests.mutants [WORD...]`: runs the mutants whose promise or file contains one of the words; without words, all."""
+"""`python -m tests.mutants [WORD...]`: runs the mutants with one of the words in them; without words, all."""
 
 from __future__ import annotations
 
-import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
-from tests.mutants import ALL
-from tests.mutants.mutant import run
+from tests.mutants import MUTANTS
+from tests.mutants.breaking import running
 
 
 def main(words: list[str]) -> int:
-    chosen = [
-        mutant
-        for mutant in ALL
-        if not words or any(word in f"{mutant.promise} {mutant.file}" for word in words)
-    ]
-    survivors = 0
-    with ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 2) // 2)) as pool:
-        for mutant, (noticed, how) in zip(chosen, pool.map(run, chosen), strict=True):
-            survivors += not noticed
-            print(f"{'red  ' if noticed else 'GREEN'}  {mutant.promise:60} {how}", flush=True)
-    print(f"{len(chosen) - survivors} of {len(chosen)} mutants turned their test red")
-    return 1 if survivors or not chosen else 0
+    chosen = tuple(one for one in MUTANTS if not words or any(word in repr(one) for word in words))
+    missed = 0
+    with running(chosen) as outcomes:
+        for mutant, outcome in outcomes.items():
+            is_noticed, why = outcome.result()
+            missed += not is_noticed
+            state = "noticed" if is_noticed else f"MISSED: {why}"
+            print(f"{mutant.promise:16} {mutant.fault:90} {state}", flush=True)
+    print(f"the tests noticed {len(chosen) - missed} of {len(chosen)} mutants")
+    return 1 if missed or not chosen else 0
 
 
 if __name__ == "__main__":

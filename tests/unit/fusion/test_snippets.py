@@ -229,7 +229,7 @@ FULL = "what happens when redis is full?"
 
 
 def test_our_own_documents_say_in_one_snippet_what_happens_when_redis_is_full() -> None:
-    promises = (ROOT / "docs/evidence/guarantees-matrix.md").read_text(encoding="utf-8")
+    promises = (ROOT / "docs/evidence/guarantees.md").read_text(encoding="utf-8")
     shown = snippet(promises, FULL, 440).text
     assert "A full Redis ends the requests that it holds, with what it has, and refuses new ones" in shown
     losses = (ROOT / "docs/reference/ledger.md").read_text(encoding="utf-8")
