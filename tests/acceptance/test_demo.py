@@ -108,7 +108,6 @@ def assert_gone(processes: list[psutil.Process]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.serial
 @pytest.mark.limit_s(900)  # it embeds the whole corpus
 def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
     terminal: Terminal, folder: Path

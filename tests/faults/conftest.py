@@ -43,7 +43,7 @@ def faulty(faulty_pipeline: RunningPipeline) -> Iterator[RunningPipeline]:
     """Yields the pipeline; checks afterwards that every process lives and the next request is complete."""
     yield faulty_pipeline
     assert [name for name, process in faulty_pipeline.processes.items() if process.poll() is not None] == []
-    answer = faulty_pipeline.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=10)
+    answer = faulty_pipeline.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=20)
     assert answer.status == "complete"
     assert faulty_pipeline.redis.zcard(MOMENTS) == 0, "a request is left in flight"
 

@@ -169,10 +169,10 @@ def test_a_message_without_a_valid_request_ends_under_the_id_that_it_has(
 def test_a_wrong_request_with_the_id_of_a_right_one_does_not_end_the_right_one(
     faulty: RunningPipeline,
 ) -> None:
-    good = faulty.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=10)
+    good = faulty.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=20)
     wrong = {"request_id": good.request_id, "questions": ["bread"], "timeout_s": -1}
     faulty.app.send_task(TASK_RETRIEVE, kwargs={"request": wrong}, queue=QUEUE_RETRIEVE)
-    faulty.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=10)
+    faulty.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=20)
     assert faulty.client().answer(good.request_id) == good
 
 

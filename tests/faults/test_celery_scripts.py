@@ -67,7 +67,7 @@ def test_every_script_has_an_expected_output() -> None:
 
 @pytest.mark.parametrize("name", SEEN)
 def test_a_script_prints_its_expected_output(printed: dict[str, Future[str]], name: str) -> None:
-    saw = re.findall(r"^ *saw: +(.*)$", printed[name].result(), re.MULTILINE)
+    saw = re.findall(r"^ *saw: +(.*)$", printed[name].result(60), re.MULTILINE)
 
     assert len(saw) == len(SEEN[name]), saw
     for line, expected in zip(saw, SEEN[name], strict=True):

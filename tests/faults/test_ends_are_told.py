@@ -60,7 +60,7 @@ def test_every_end_is_told_with_one_task_id_although_the_sweepers_are_killed(
             running.start(sweeper)
         time.sleep(0.01)
 
-    until(lambda: {request_id for _, request_id in told(running)} == ended, 30)
+    until(lambda: {request_id for _, request_id in told(running)} == ended, 60)
 
     assert len({task_id for task_id, _ in told(running)}) == REQUESTS
     until(lambda: running.redis.xlen(OUTBOX) == running.redis.xlen(TO_TELL) == 0)

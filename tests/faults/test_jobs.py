@@ -109,7 +109,7 @@ def is_complete(pipeline: RunningPipeline, job_id: str) -> None:
         pytest.param("bulk.before_take", marks=pytest.mark.slow),
         "bulk.after_take",
         pytest.param("bulk.before_write", marks=pytest.mark.slow),
-        "bulk.after_write",
+        pytest.param("bulk.after_write", marks=pytest.mark.slow),
     ],
 )
 def test_a_worker_that_is_killed_with_a_segment_costs_no_line(whole: RunningPipeline, place: str) -> None:
@@ -146,6 +146,7 @@ def test_a_worker_that_was_taken_for_dead_writes_nothing_twice(whole: RunningPip
     is_complete(whole, job_id)
 
 
+@pytest.mark.slow
 def test_a_feeder_that_was_taken_for_dead_harms_nothing(whole: RunningPipeline) -> None:
     failpoints.arm(whole.redis, "feeder.after_send", "sleep")
 
@@ -179,6 +180,7 @@ def test_a_job_goes_on_when_redis_was_killed_and_came_back(whole: RunningPipelin
     is_complete(whole, job_id)
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_when_redis_forgot_its_messages(whole: RunningPipeline) -> None:
     slowed(whole, 0.1)
     job_id = submit(whole, some(80), segment=8)
@@ -222,6 +224,7 @@ def test_a_line_that_kills_its_worker_costs_itself_alone(whole: RunningPipeline)
     assert {tuple(documents(one)) for one in found.values()} == {("bread",)}
 
 
+@pytest.mark.slow
 def test_a_paused_job_sends_nothing_until_it_is_resumed(whole: RunningPipeline) -> None:
     slowed(whole, 0.1)
     jobs, job_id = whole.resources.jobs, submit(whole, some(80), segment=8)
@@ -253,6 +256,7 @@ def cancelled(pipeline: RunningPipeline, job_id: str) -> None:
     pipeline.resources.jobs.cancel(job_id)
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_keeps_what_was_answered(whole: RunningPipeline) -> None:
     slowed(whole, 0.1)
     job_id = submit(whole, some(80), segment=8)

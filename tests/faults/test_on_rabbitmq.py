@@ -98,14 +98,14 @@ def test_a_part_that_would_fail_or_hang_a_plain_chord_costs_only_its_branch(
     healthy = order_by(faulty, ["bm25"])
     is_reported = case in REPORTED.values()
 
-    found = seen(faulty, branches=["bm25", case.kind], timeout_s=20 if is_reported else 1.5)
+    found = seen(faulty, branches=["bm25", case.kind], timeout_s=20 if is_reported else 3)
 
     costs_only_its_branch(found, case, healthy)
     assert not is_reported or found.answer.took_ms < AT_ONCE_MS
 
 
 def test_a_branch_that_answers_at_its_second_attempt_costs_nothing(faulty: RunningPipeline) -> None:
-    found = seen(faulty, branches=["bm25", "retries_once"], timeout_s=10)
+    found = seen(faulty, branches=["bm25", "retries_once"], timeout_s=20)
 
     assert (found.status, found.missing) == ("complete", [])
     assert found.branches == {"bm25", "retries_once"}
@@ -116,7 +116,7 @@ def test_a_branch_whose_messages_the_broker_drops_is_named(
 ) -> None:
     """A TTL on the queue drops messages like this: nobody is told of an expired message."""
     healthy = order_by(faulty, ["bm25"])
-    request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=1.5, cache="bypass")
+    request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=3, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, request)
     dropped = 0
     while faulty.redis.exists(entry_key(request.request_id)):
@@ -134,10 +134,10 @@ def test_a_branch_whose_messages_expire_in_the_queue_is_named(
 ) -> None:
     """RabbitMQ treats Celery's `expires` as a TTL, and tells nobody which message it dropped."""
     healthy = order_by(faulty, ["bm25"])
-    asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=2)
+    asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=4)
     until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
     until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
-    found = asked.result(30)
+    found = asked.result(60)
 
     costs_only_its_branch(found, Case("perishable", "not_started", "no worker took it"), healthy)
 
@@ -155,7 +155,7 @@ def test_a_branch_whose_message_expired_in_the_queue_is_asked_again(
     until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
     until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
     faulty.redis.lpush(f"{LET_GO}{busy.request_id}:1", 1)
-    found = asked.result(30)
+    found = asked.result(60)
     faulty.kill(HELD_QUEUE)
 
     assert (found.status, found.missing) == ("complete", [])

@@ -11,6 +11,7 @@ from chorale_client.request import Request
 
 from tasks.request.retrieve import submit
 from tests.support.faults.lost_workers import KILLED, assert_next_is_whole
+from tests.support.faults.moments import end_without_fusion
 from tests.support.faults.observers import Seen, order_by, seen, seen_of, striking, unchanged
 from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -89,32 +90,28 @@ def test_another_sweeper_sends_a_request_whose_sweeper_is_gone_before_sending(
 
     assert name in SWEEPERS
     assert (found.status, found.documents) == ("complete", expected)
-    assert found.answer.took_ms < 5_000, "another takes over within moments"
+    assert found.answer.took_ms < 15_000, "another takes over long before the deadline"
     if fault == "hang":
         goes_on(whole, found, name)
 
 
 @pytest.mark.slow
-@pytest.mark.serial
 @GONE
 @pytest.mark.parametrize(
     ("where", "missing"),
-    [
-        # The request ends after the deadline, when there is no time left to fetch texts.
-        ("before_finish", [("fetch", "budget"), ("fuse", "timeout")]),
-        ("while_finish", [("fuse", "not_started")]),
-    ],
+    [("before_finish", [("fuse", "timeout")]), ("while_finish", [("fuse", "not_started")])],
 )
 def test_another_sweeper_ends_a_request_whose_sweeper_is_gone_while_ending_it(
     whole: RunningPipeline, fault: str, where: str, missing: list[tuple[str, str]]
 ) -> None:
     expected = order_by(whole, ONE)
-    request, place = asked(timeout_s=1), f"sweeper.{where}"
+    request, place = asked(timeout_s=20), f"sweeper.{where}"
     before = taken(whole.redis).get(place, 0)
     arm(whole.redis, place, fault, request_id=request.request_id)
     whole.pause("chorale.fusion")
 
     submit(whole.resources, whole.app.fanout, request)
+    end_without_fusion(whole)
     name = wait_taken(whole.redis, place, before=before)
     found = seen_of(whole, request)
 
@@ -130,20 +127,20 @@ def test_another_sweeper_ends_a_request_whose_sweeper_is_gone_while_ending_it(
 def test_the_next_drainer_audits_once_what_a_killed_drainer_had_read(
     whole: RunningPipeline, where: str
 ) -> None:
-    reading = striking(whole, f"drainer.{where}", "kill", "drainer", branches=ONE, timeout_s=5)
-    assert whole.processes["drainer"].wait(5) == KILLED
+    reading = striking(whole, f"drainer.{where}", "kill", "drainer", branches=ONE, timeout_s=20)
+    assert whole.processes["drainer"].wait(30) == KILLED
     assert whole.redis.xlen(OUTBOX) > 0
     whole.revive()
 
-    assert reading.result(30).status == "complete"
+    assert reading.result(60).status == "complete"
 
 
 def test_entries_that_a_hung_drainer_had_written_are_audited_once(whole: RunningPipeline) -> None:
-    reading = striking(whole, "drainer.after_commit", "hang", "drainer", branches=ONE, timeout_s=5)
+    reading = striking(whole, "drainer.after_commit", "hang", "drainer", branches=ONE, timeout_s=20)
     assert whole.redis.xlen(OUTBOX) > 0
     whole.start("drainer of another machine")
 
-    found = reading.result(30)
+    found = reading.result(60)
     assert found.status == "complete"
     with unchanged(whole, found):
         whole.resume("drainer")
@@ -155,12 +152,12 @@ def test_entries_that_a_hung_drainer_had_not_written_are_audited_once_when_it_re
     whole: RunningPipeline,
 ) -> None:
     """SQLite is locked while the drainer hangs; requests still end."""
-    reading = striking(whole, "drainer.before_commit", "hang", "drainer", branches=ONE, timeout_s=5)
+    reading = striking(whole, "drainer.before_commit", "hang", "drainer", branches=ONE, timeout_s=20)
     assert_next_is_whole(whole, ONE)
     assert not reading.done()
     whole.resume("drainer")
 
-    assert reading.result(30).status == "complete"
+    assert reading.result(60).status == "complete"
 
 
 def assert_drains(pipeline: RunningPipeline) -> None:

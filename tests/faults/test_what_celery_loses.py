@@ -36,7 +36,7 @@ def test_a_part_that_celery_loses_costs_its_branch_and_no_time(faulty: RunningPi
     healthy = order_by(faulty, ["bm25"])
     subscribed = channels(faulty.redis)
 
-    found = seen(faulty, branches=["bm25", case.kind], timeout_s=1.5)
+    found = seen(faulty, branches=["bm25", case.kind], timeout_s=3)
 
     costs_only_its_branch(found, case, healthy)
     assert mentions(faulty.redis, found.request.request_id) == [
@@ -46,7 +46,7 @@ def test_a_part_that_celery_loses_costs_its_branch_and_no_time(faulty: RunningPi
 
 
 def test_a_branch_that_answers_at_its_second_attempt_costs_nothing(faulty: RunningPipeline) -> None:
-    found = seen(faulty, branches=["bm25", "retries_once"], timeout_s=10)
+    found = seen(faulty, branches=["bm25", "retries_once"], timeout_s=20)
 
     assert (found.status, found.missing) == ("complete", [])
     assert found.branches == {"bm25", "retries_once"}
@@ -56,7 +56,7 @@ def test_a_branch_that_was_revoked_before_it_began_is_named_as_cancelled(faulty:
     healthy = order_by(faulty, ["bm25"])
     request = make_request("ERR-4711", branches=["bm25", "fickle"], timeout_s=20, cache="bypass")
     told = faulty.app.control.revoke(
-        part_id(request.request_id, "fickle"), reply=True, timeout=2, limit=1, destination=worker_of(QUEUE)
+        part_id(request.request_id, "fickle"), reply=True, timeout=20, limit=1, destination=worker_of(QUEUE)
     )
     assert told, "no worker heard of it"
 
@@ -72,13 +72,14 @@ def worker_of(queue: str) -> list[str]:
     return [f"{queue}@{socket.gethostname()}"]
 
 
+@pytest.mark.slow
 def test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time(faulty: RunningPipeline) -> None:
     """A broker may lose the message, or a worker may die between taking and beginning it."""
     request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=60, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, request)
     for _ in range(2):
-        assert faulty.redis.brpop([UNSERVED], timeout=10), "it was not sent again"
-    assert faulty.redis.blmove(UNSERVED, QUEUE, 10), "it was not sent again"
+        assert faulty.redis.brpop([UNSERVED], timeout=30), "it was not sent again"
+    assert faulty.redis.blmove(UNSERVED, QUEUE, 30), "it was not sent again"
     found = seen_of(faulty, request)
 
     assert (found.status, found.missing) == ("complete", [])
@@ -87,10 +88,10 @@ def test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time(faulty: Ru
 
 def test_the_waiting_caller_ends_a_request_whose_entry_is_gone(faulty: RunningPipeline) -> None:
     """The entry was evicted, expired or flushed, and nothing else knows the request."""
-    asked = asking(faulty, branches=["bm25", "ignores"], timeout_s=1)
+    asked = asking(faulty, branches=["bm25", "ignores"], timeout_s=3)
     faulty.redis.delete(*until(lambda: list(faulty.redis.scan_iter(f"{ENTRY}*"))))
 
-    found = asked.result(timeout=10)
+    found = asked.result(60)
 
     assert found.status == "failed"
     assert found.missing == [("plan", "not_started")]
@@ -126,7 +127,7 @@ def test_a_part_whose_process_is_lost_is_named_at_once(faulty: RunningPipeline, 
     found = seen(faulty, branches=["bm25", case.kind], timeout_s=20)
 
     costs_only_its_branch(found, case, healthy)
-    assert found.answer.took_ms < 10_000
+    assert found.answer.took_ms < 15_000
 
 
 @pytest.mark.slow

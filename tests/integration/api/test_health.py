@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import httpx
 import pytest
 
 from api import health
-from config.settings import Settings
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
-from tests.support.servers.redis_server import RedisServer
 
 BRANCHES = ["chorale.bm25", "chorale.vector", "chorale.hyde"]
 
@@ -45,21 +41,17 @@ def test_without_a_branch_it_is_ready_and_the_queue_is_named(
         api_pipeline.wait_ready(["chorale.hyde"])
 
 
-def test_without_workers_it_is_not_ready(tmp_path: Path) -> None:
-    with RedisServer() as redis, HttpApi(Settings(home=tmp_path, redis_url=redis.url)) as api:
-        found = httpx.get(f"{api.origin}/readyz")
-        assert (found.status_code, found.json()["is_ready"]) == (503, False)
-        assert missing(found) == {
-            "chorale.retrieve": True,
-            **dict.fromkeys(BRANCHES, True),
-            "chorale.fusion": True,
-            "chorale.index": False,
-            "chorale.bulk": False,
-            "sweeper": False,
-        }
-        redis.stop()
-        assert missing(httpx.get(f"{api.origin}/readyz"))["redis"]
-        assert httpx.get(f"{api.origin}/healthz").status_code == 200
+def test_without_workers_it_is_not_ready(idle_api: HttpApi) -> None:
+    found = httpx.get(f"{idle_api.origin}/readyz")
+    assert (found.status_code, found.json()["is_ready"]) == (503, False)
+    assert missing(found) == {
+        "chorale.retrieve": True,
+        **dict.fromkeys(BRANCHES, True),
+        "chorale.fusion": True,
+        "chorale.index": False,
+        "chorale.bulk": False,
+        "sweeper": False,
+    }
 
 
 def test_metrics_are_for_admins(api: HttpApi) -> None:

@@ -14,13 +14,11 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from config.settings import Settings
 from jobs.job import Outcome, State
 from jobs.store import Jobs
 from tests.support.jobs import answered, ended, lines, result, submitted, taken
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 JSONL = {"Content-Type": "application/jsonl"}
@@ -37,27 +35,17 @@ def bulk(api_pipeline: RunningPipeline) -> Iterator[RunningPipeline]:
     api_pipeline.kill("chorale.bulk")
 
 
-@pytest.fixture(scope="module")
-def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpApi]:
-    """An API without workers and sweepers: only the test answers and ends jobs."""
-    with (
-        RedisServer() as redis,
-        HttpApi(Settings(home=tmp_path_factory.mktemp("home"), redis_url=redis.url)) as api,
-    ):
-        yield api
-
-
 @pytest.fixture
-def store(quiet: HttpApi) -> Iterator[Jobs]:
-    opened = Jobs(quiet.settings.audit_database_url)
+def store(idle_api: HttpApi) -> Iterator[Jobs]:
+    opened = Jobs(idle_api.settings.audit_database_url)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def someone(quiet: HttpApi) -> Iterator[httpx.Client]:
+def someone(idle_api: HttpApi) -> Iterator[httpx.Client]:
     """A client of the tenant `someone`, whose jobs nobody answers."""
-    with quiet.client("someone") as client:
+    with idle_api.client("someone") as client:
         yield client
 
 
@@ -220,8 +208,8 @@ def test_the_same_idempotency_key_makes_one_job(someone: httpx.Client) -> None:
     assert (again.status_code, again.json()["job_id"]) == (200, first["job_id"])
 
 
-def test_jobs_are_listed_newest_first_page_by_page(quiet: HttpApi) -> None:
-    with quiet.client("lists") as client:
+def test_jobs_are_listed_newest_first_page_by_page(idle_api: HttpApi) -> None:
+    with idle_api.client("lists") as client:
         ids: list[str] = []
         for _ in range(5):
             ids.insert(0, submit(client)["job_id"])
@@ -288,9 +276,12 @@ EVERY_ROUTE_OF_A_JOB: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 
 
-def test_another_tenants_job_and_an_unknown_one_are_the_same_404(quiet: HttpApi, store: Jobs) -> None:
+def test_another_tenants_job_and_an_unknown_one_are_the_same_404(idle_api: HttpApi, store: Jobs) -> None:
     theirs = ended(store, submitted(store, new_id(), [lines(1)]))
-    with quiet.client("globex") as globex, quiet.client("someone", namespaces=frozenset({"law"})) as narrow:
+    with (
+        idle_api.client("globex") as globex,
+        idle_api.client("someone", namespaces=frozenset({"law"})) as narrow,
+    ):
         for method, route, given in EVERY_ROUTE_OF_A_JOB:
             bodies = {
                 globex.request(method, f"/v1/jobs/{job}{route}", **given).text
@@ -303,7 +294,7 @@ def test_another_tenants_job_and_an_unknown_one_are_the_same_404(quiet: HttpApi,
     assert store.get(theirs).state == State.ENDED
 
 
-def test_a_grant_binds_every_line(quiet: HttpApi, store: Jobs) -> None:
+def test_a_grant_binds_every_line(idle_api: HttpApi, store: Jobs) -> None:
     rights = {"namespaces": frozenset({"default"}), "filters": {"year": 2020}, "max_top_k": 3, "weight": 2.0}
     given = [
         {"text": "plain"},
@@ -312,7 +303,7 @@ def test_a_grant_binds_every_line(quiet: HttpApi, store: Jobs) -> None:
         {"questions": ["one", "two"]},
     ]
     body = b"\n".join(json.dumps(line).encode() for line in given)
-    with quiet.client("bound", scopes=frozenset({"jobs:write"}), **rights) as client:
+    with idle_api.client("bound", scopes=frozenset({"jobs:write"}), **rights) as client:
         assert (
             client.post("/v1/jobs", content=body, headers=JSONL, params={"namespace": "law"}).status_code
             == 404
@@ -330,11 +321,11 @@ def test_a_grant_binds_every_line(quiet: HttpApi, store: Jobs) -> None:
     assert all("2020" in json.dumps(fields["filters"]) for fields in asked)
 
 
-def test_reading_needs_search_read_and_writing_jobs_write(quiet: HttpApi) -> None:
-    with quiet.client("r", scopes=frozenset({"search:read"})) as client:
+def test_reading_needs_search_read_and_writing_jobs_write(idle_api: HttpApi) -> None:
+    with idle_api.client("r", scopes=frozenset({"search:read"})) as client:
         assert client.get("/v1/jobs").status_code == 200
         assert client.post("/v1/jobs", content=BREAD, headers=JSONL).status_code == 403
-    with quiet.client("r", scopes=frozenset({"search:run"})) as client:
+    with idle_api.client("r", scopes=frozenset({"search:run"})) as client:
         assert client.get("/v1/jobs").status_code == 403
 
 

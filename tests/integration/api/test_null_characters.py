@@ -26,6 +26,10 @@ FORM = (
 def client(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx.Client]:
+    if request.param == "sqlite":
+        with request.getfixturevalue("idle_api").client("acme") as client:
+            yield client
+        return
     home = tmp_path_factory.mktemp("home")
     with (
         RedisServer() as redis,

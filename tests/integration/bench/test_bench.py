@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.command_line import command
 
-pytestmark = [pytest.mark.slow, pytest.mark.serial]
+pytestmark = pytest.mark.slow
 
 Bench = Callable[..., dict[str, Any]]
 

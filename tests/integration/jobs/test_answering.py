@@ -212,7 +212,9 @@ def test_a_job_of_refused_lines_alone_ends(pipeline: RunningPipeline) -> None:
     assert found[1]["status"] == "refused"
 
 
-@pytest.mark.parametrize(("times", "status"), [(1, "complete"), (3, "complete"), (4, "failed")])
+@pytest.mark.parametrize(
+    ("times", "status"), [pytest.param(1, "complete", marks=pytest.mark.slow), (3, "complete"), (4, "failed")]
+)
 def test_a_line_is_answered_again_three_times_while_its_store_is_away(
     flaky: RunningPipeline, times: int, status: str
 ) -> None:

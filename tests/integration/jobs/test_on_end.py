@@ -71,7 +71,7 @@ class Installation:
             self._wait_for_threads()
             return not self.untold()
 
-        until(all_told, 10)
+        until(all_told)
 
     def close(self) -> None:
         self._wait_for_threads()
@@ -121,7 +121,7 @@ def test_the_signature_is_that_of_standard_webhooks() -> None:
     assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-@pytest.mark.parametrize("status", [500, 302, 404])
+@pytest.mark.parametrize("status", [500, *(pytest.param(one, marks=pytest.mark.slow) for one in (302, 404))])
 def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installation, status: int) -> None:
     with Hook(status, status) as hook:
         here.ends("job", {"url": hook.url})
@@ -135,16 +135,15 @@ def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installat
 def test_a_receiver_that_is_away_or_slow_holds_nobody_up(
     here: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_end, "ANSWERS_WITHIN_S", 0.5)
+    monkeypatch.setattr(on_end, "ANSWERS_WITHIN_S", 3)
     with Hook(*[0] * 50) as slow, Hook() as hook:
         here.ends("away", {"url": "http://127.0.0.1:9/"})
         here.ends("slow", {"url": slow.url})
         here.ends("job", {"url": hook.url})
-        begun_s = time.monotonic()
         here.untold()
-        assert time.monotonic() - begun_s < 0.3
-        until(lambda: here.untold() == ["away", "slow"], 5)
-        until(lambda: here.untold() and len(slow.got) > 1, 5)
+        assert any(one.is_going_on for one in here.on_end._known.values()), "it waited for the slow one"
+        until(lambda: here.untold() == ["away", "slow"])
+        until(lambda: here.untold() and len(slow.got) > 1)
         here.store.prune(before_ms=10**15)
         assert here.untold() == [], "nobody is told of a job that is deleted"
 
@@ -184,7 +183,7 @@ def received(broker_url: str) -> dict[str, Any]:
         got.append(given)
 
     with start_worker(app, pool="solo", perform_ping_check=False, shutdown_timeout=10):
-        until(lambda: got, 10)
+        until(lambda: got)
     first, *again = got
     assert [given for given in again if given != first] == []
     return first

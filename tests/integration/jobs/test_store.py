@@ -275,6 +275,7 @@ def test_jobs_are_listed_newest_first_and_active_ones_oldest_first(store: Jobs) 
     assert [job.job_id for job in store.active()] == ["first", "third"]
 
 
+@pytest.mark.slow
 def test_workers_that_write_at_once_lose_no_count(store: Jobs) -> None:
     job = submitted(store, "job", [lines(2, first=1 + 2 * number) for number in range(20)])
     with ThreadPoolExecutor(4) as workers:
@@ -291,7 +292,7 @@ def tolerant(store: Jobs, job_id: str) -> int:
     return count
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_whatever_happens_the_counts_are_those_of_the_result_lines(store: Jobs, seed: int) -> None:
     chance = random.Random(seed)
     job = submitted(store, "job", [lines(4, first=1 + 4 * n, refused=[7]) for n in range(5)])

@@ -28,7 +28,7 @@ from models.audit_tables import RequestRow
 from tests.support.pipelines.failpoints import arm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
 
-ROOM_MS = 1_000
+ROOM_MS = 10_000
 """How much later than its deadline a request may end on a busy machine, by the Redis clock."""
 
 
@@ -165,7 +165,7 @@ def read_later(pipeline: RunningPipeline, request: Request, answer: Answer, watc
     assert not client.exists(ENTRY + request_id), "an ended request is still in flight"
     assert client.zscore(MOMENTS, request_id) is None
     assert client.pttl(result_key(request_id)) > 0, "the answer never expires"
-    until = time.monotonic() + 1
+    until = time.monotonic() + 20
     while any(request_id in channel for channel in channels(client)):
         assert time.monotonic() < until, "a subscription was left behind"
     assert request_id.encode() not in [client.get(key) for key in client.scan_iter(FLIGHT + "*")]

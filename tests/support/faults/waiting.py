@@ -17,5 +17,5 @@ def one_branch_is_missing(pipeline: RunningPipeline, request_id: str) -> None:
 
 def is_whole(pipeline: RunningPipeline, **options: Any) -> bool:
     """Returns whether every branch answers a request, as in a healthy pipeline."""
-    asked = {"cache": "bypass", "timeout_s": 5, **options}
+    asked = {"cache": "bypass", "timeout_s": 20, **options}
     return pipeline.client().retrieve("bread", **asked).status == "complete"

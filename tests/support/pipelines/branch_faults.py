@@ -153,10 +153,6 @@ def _is_fickle(task: Any, request_id: str, branch: str, **_: Any) -> Report:
     """Answers every delivery, even if nobody waits for it: `bread` first, then `repairs`."""
     _begun(task, request_id, branch)
     count = task.app.resources.redis.incr(DELIVERIES + request_id)
-    if branch == "fails_first" and count == 1:
-        raise RuntimeError("not yet")
-    if branch == "fails_then" and count > 1:
-        raise RuntimeError("not any more")
     return Report(envelope_of(branch, "bread" if count == 1 else "repairs"))
 
 
@@ -210,8 +206,6 @@ TASKS: Mapping[str, Task] = {
     "perishable": _is_fickle,
     "held": _is_held,
     "fickle": _is_fickle,
-    "fails_first": _is_fickle,
-    "fails_then": _is_fickle,
     "of_next_year": _answers_otherwise,
     "of_another_shape": _answers_otherwise,
     "no_json": _answers_otherwise,

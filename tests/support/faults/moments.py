@@ -1,0 +1,38 @@
+"""Brings forward a moment that a request waits for, so that no test waits for a deadline, and time is left for what follows."""
+
+from __future__ import annotations
+
+from chorale_client.keys import ENTRY, MOMENTS
+
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.waiting import until
+
+
+def join_without_one_branch(pipeline: RunningPipeline) -> None:
+    """Once all branches but one have reported, the one request in flight waits for that branch no longer."""
+    request_id = _in_flight(pipeline)
+    until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"1")
+    _now(pipeline, request_id, "join_at", _now_ms(pipeline))
+
+
+def end_without_fusion(pipeline: RunningPipeline) -> None:
+    """Once all branches have reported, the sweeper ends the one request in flight, with the rest of its time for that."""
+    request_id = _in_flight(pipeline)
+    until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"0")
+    deadline = int(pipeline.redis.hget(ENTRY + request_id, "deadline") or 0)
+    _now(pipeline, request_id, "finish_reserve", deadline - _now_ms(pipeline))
+
+
+def _in_flight(pipeline: RunningPipeline) -> str:
+    [request_id] = until(lambda: pipeline.redis.zrange(MOMENTS, 0, -1))
+    return str(request_id.decode())
+
+
+def _now_ms(pipeline: RunningPipeline) -> int:
+    seconds, micros = pipeline.redis.time()
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _now(pipeline: RunningPipeline, request_id: str, field: str, value: int) -> None:
+    pipeline.redis.hset(ENTRY + request_id, field, str(value))
+    pipeline.redis.zadd(MOMENTS, {request_id: 0})
