@@ -13,7 +13,7 @@ SBOM ?= dist/chorale.cdx.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo wheels test test-all check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
+.PHONY: help install demo wheels test test-all test-failed check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -50,6 +50,10 @@ test: dev ## the tests that take minutes; those of a server that is not there ar
 test-all: export CHORALE_TEST_EXAMPLES ?= 200
 test-all: dev supply-chain ## every test: also the soak, the mutants, the Celery scripts, whole collections
 	$(call tests,)
+
+test-failed: export CHORALE_TEST_EXAMPLES ?= 200
+test-failed: dev ## the tests that failed in the last run, one after another
+	@$(PYTEST) --last-failed --last-failed-no-failures=none
 
 check: dev lock-check ## everything that is checked without running: lint, format, types, floors, locks
 	@$(BIN)/ruff check .
