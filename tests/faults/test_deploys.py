@@ -234,7 +234,7 @@ def up(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Redis]]:
     ) as process:
         try:
             url = until(lambda: find_redis_url(home))
-            with Redis.from_url(url) as client:
+            with Redis.from_url(url or "") as client:
                 yield process, client
         finally:
             process.send_signal(signal.SIGINT)

@@ -10,7 +10,7 @@ from chorale_client import make_request
 from chorale_client.keys import ENTRY, MOMENTS
 
 from tests.support.faults.lost_workers import ALL, BM25_GONE, FUSION_GONE, assert_next_is_whole, places
-from tests.support.faults.moments import end_without_fusion, join_without_one_branch
+from tests.support.faults.moments import end_without_fusion, in_flight, join_without_one_branch
 from tests.support.faults.observers import Seen, mentions, order_by, striking, unchanged
 from tests.support.pipelines.failpoints import arm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -74,9 +74,9 @@ def test_a_planner_that_goes_on_in_time_costs_nothing(whole: RunningPipeline) ->
     expected = order_by(whole, ALL)
 
     asked = striking(whole, "planner.before_plan", "hang", "chorale.retrieve", timeout_s=20)
-    [request_id] = whole.redis.zrange(MOMENTS, 0, -1)
+    request_id = in_flight(whole)
     # The sweeper sends another message meanwhile, and that is planned no second time.
-    until(lambda: whole.redis.hexists(ENTRY + request_id.decode(), "retrieve_sent"))
+    until(lambda: whole.redis.hexists(ENTRY + request_id, "retrieve_sent"))
     whole.resume("chorale.retrieve")
 
     found = asked.result(60)

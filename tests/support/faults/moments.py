@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from chorale_client.keys import ENTRY, MOMENTS
 
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -10,20 +12,22 @@ from tests.support.waiting import until
 
 def join_without_one_branch(pipeline: RunningPipeline) -> None:
     """Once all branches but one have reported, the one request in flight waits for that branch no longer."""
-    request_id = _in_flight(pipeline)
+    request_id = in_flight(pipeline)
     until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"1")
     _now(pipeline, request_id, "join_at", _now_ms(pipeline))
 
 
 def end_without_fusion(pipeline: RunningPipeline) -> None:
     """Once all branches have reported, the sweeper ends the one request in flight, with the rest of its time for that."""
-    request_id = _in_flight(pipeline)
+    request_id = in_flight(pipeline)
     until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"0")
     deadline = int(pipeline.redis.hget(ENTRY + request_id, "deadline") or 0)
     _now(pipeline, request_id, "finish_reserve", deadline - _now_ms(pipeline))
 
 
-def _in_flight(pipeline: RunningPipeline) -> str:
+def in_flight(pipeline: RunningPipeline) -> str:
+    """Waits for the one request in flight, and returns its id."""
+    request_id: Any
     [request_id] = until(lambda: pipeline.redis.zrange(MOMENTS, 0, -1))
     return str(request_id.decode())
 
