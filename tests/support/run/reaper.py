@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -31,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # Developers want the tmp_path of failed tests after the run.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
         folder = os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="chorale-run-")
+        Path(folder).chmod(0o1777)  # as /tmp: tests also run programs as another user
         config.stash[_REAPER] = subprocess.Popen(
             [sys.executable, __file__, str(os.getpid()), folder],
             stdin=subprocess.DEVNULL,
