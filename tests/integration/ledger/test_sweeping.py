@@ -130,6 +130,23 @@ def test_every_request_is_ended_before_its_deadline(script: Script) -> None:
     script >> sweep(500 - 60) << {340: ["fuse"], 440: ["end"]} >> join(force=True) << set()
 
 
+def test_an_end_that_a_sweeper_does_not_write_is_due_again_after_its_lease(
+    planned: Script, protocol: ProtocolConstants
+) -> None:
+    """The sweeper may have died."""
+    lease_ms, end_ms = protocol.sweeper_lease_ms, 10_000 - 60
+    (
+        planned
+        >> wait(end_ms)
+        >> sweep(2 * lease_ms)
+        << {
+            end_ms: ["end"],
+            end_ms + lease_ms: ["end"],
+            end_ms + 2 * lease_ms: ["end"],
+        }
+    )
+
+
 @pytest.mark.parametrize(("timeout_ms", "fifth_ms"), [(50, 10), (299, 59)])
 def test_a_fifth_of_a_short_time_limit_is_kept_for_the_end_of_a_request_without_a_plan(
     script: Script, timeout_ms: int, fifth_ms: int
