@@ -64,7 +64,7 @@ def test_a_missing_reranker_model_keeps_the_fused_order_and_names_the_reason(
 def test_a_reranker_that_this_pipeline_does_not_declare_is_not_configured(
     declare: Declare, tmp_path: Path
 ) -> None:
-    other = RERANK.model_copy(update={"name": "of_another_version"})
+    other = RERANK.model_copy(update={"name": "of_another_version", "budget_ms": 30_000})
     reranking = Reranking(declare(tmp_path), REQUEST, PLAN, other, FUSED)
     ended = reranking.ended(reranking.wanted(0.4), TEXTS, limit_s=0.4)
     assert ended.why is not None
@@ -163,33 +163,34 @@ def test_the_time_for_a_rerank_is_its_budget_or_the_time_left_before_the_end(
     assert given_s == pytest.approx(expected_s)
 
 
-@pytest.mark.parametrize(("since_s", "reason"), [(0, Reason.NOT_CONFIGURED), (10, Reason.BUDGET)])
+@pytest.mark.parametrize(("since_s", "reason"), [(0, Reason.NOT_CONFIGURED), (100, Reason.BUDGET)])
 def test_the_time_of_a_rerank_counts_from_the_call_of_join(
     declare: Declare, tmp_path: Path, redis_client: Redis, since_s: float, reason: Reason
 ) -> None:
     resources = declare(tmp_path / "no/such/model")
+    request = REQUEST.model_copy(update={"timeout_s": 60.0})
     stepped = SteppedLedger(redis_client)
     resources.ledger = ledger = stepped.ledger
-    other = RERANK.model_copy(update={"name": "of_another_version"})
+    other = RERANK.model_copy(update={"name": "of_another_version", "budget_ms": 30_000})
     planned = PLAN.model_copy(update={"rerank": other})
-    stepped.callers.accept(REQUEST)
+    stepped.callers.accept(request)
     parts = [Part("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)]
     written = planned.model_dump_json().encode()
     ledger.plan(
-        REQUEST.request_id,
+        request.request_id,
         Chord(
             written,
             parts,
             planned.finish_reserve_ms,
             planned.fusion_reserve_ms,
-            request=request_json(REQUEST).encode(),
+            request=request_json(request).encode(),
         ),
     )
-    ledger.report(REQUEST.request_id, "bm25", answered("bm25", hit("d0")))
-    entry = ledger.join(REQUEST.request_id)
+    ledger.report(request.request_id, "bm25", answered("bm25", hit("d0")))
+    entry = ledger.join(request.request_id)
     assert entry is not None
     assert end_joined(resources, [entry], by=FUSION_WORKER, joined_s=time.monotonic() - since_s)
-    result = from_json(stepped.callers.result(REQUEST.request_id) or b"")["result"]
+    result = from_json(stepped.callers.result(request.request_id) or b"")["result"]
     assert [one["reason"] for one in result["degraded"] if one["where"] == "rerank"] == [reason]
 
 
