@@ -192,7 +192,7 @@ def test_a_request_does_not_wait_for_a_model_that_loads_beyond_the_deadline(whol
     (whole.home / "slow").touch()
     start_again(whole, "chorale.vector")
 
-    found = seen(whole, QUESTION, timeout_s=4)
+    found = seen(whole, QUESTION, timeout_s=1)
 
     assert found.status == "degraded"
     assert found.missing == [("search.vector", "not_started")]

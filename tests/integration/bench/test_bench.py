@@ -63,6 +63,7 @@ def test_the_client_and_http_answer_the_same_questions(bench: Bench) -> None:
     assert runs[1]["cpu_ms"]["http"] > 0
 
 
+@pytest.mark.limit_s(360)
 def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Bench) -> None:
     found = bench("latency", "--questions 3 --documents 100 --in-flight 1 --in-flight 16")
     assert found["v"] == 1
