@@ -33,7 +33,7 @@ wheels: dev ## the wheels of the service and of its client, in dist/
 # Tests in PROCESSES processes, then those that measure time, alone, from the files that have such tests: collecting all
 # files takes long.  Bytecode halves what collecting the tests and starting the processes of tests takes, so it is written
 # even where the environment forbids it.
-# A process that a test ends is replaced.
+# A test that takes too long ends its pytest process, and another one takes its place (tests/support/run).
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 XDIST = --dist loadfile --no-loadscope-reorder --max-worker-restart 100
 SERIAL = $(shell grep -rl --include='*.py' 'mark\.serial' $(foreach test,$(or $(TESTS),tests),$(firstword $(subst ::, ,$(test)))))

@@ -21,14 +21,17 @@ class FileScheduling(LoadFileScheduling):  # type: ignore[misc]
     def remove_node(self, node: WorkerController) -> str | None:
         """Returns the test that crashed, which does not run again."""
         assigned: dict[str, dict[str, bool]] = self.assigned_work[node]
-        for tests in assigned.values():
-            for test, is_complete in tests.items():
-                if not is_complete:
-                    tests[test] = True
-                    super().remove_node(node)
-                    return test
+        left = (
+            (tests, test)
+            for tests in assigned.values()
+            for test, is_complete in tests.items()
+            if not is_complete
+        )
+        tests, crashed = next(left, ({}, None))
+        if crashed is not None:
+            tests[crashed] = True
         super().remove_node(node)
-        return None
+        return crashed
 
     def _reschedule(self, node: WorkerController) -> None:
         super()._reschedule(node)
