@@ -13,7 +13,7 @@ SBOM ?= dist/chorale.cdx.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo wheels test test-all test-failed check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
+.PHONY: help install demo wheels test test-all check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -30,30 +30,18 @@ wheels: dev ## the wheels of the service and of its client, in dist/
 	  rm -rf $$folder/build $$folder/*.egg-info; \
 	done; ls dist/*.whl
 
-# Tests in PROCESSES processes, then those that measure time, alone, from the files that have such tests: collecting all
-# files takes long.  Bytecode halves what collecting the tests and starting the processes of tests takes, so it is written
+# Bytecode halves what collecting the tests and starting the processes of tests takes, so it is written
 # even where the environment forbids it.
 # A test that takes too long ends its pytest process, and another one takes its place (tests/support/run).
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
-XDIST = --dist loadfile --no-loadscope-reorder --max-worker-restart 100
-SERIAL = $(shell grep -rl --include='*.py' 'mark\.serial' $(foreach test,$(or $(TESTS),tests),$(firstword $(subst ::, ,$(test)))))
-define tests
-	@code=0; \
-	$(PYTEST) -m "$(1)not serial" --numprocesses $(PROCESSES) $(XDIST) $(TESTS) || code=$$?; \
-	$(if $(SERIAL),$(PYTEST) -m "$(1)serial" --numprocesses 1 $(XDIST) $(if $(TESTS),$(TESTS),$(SERIAL)) || code=$$?;) \
-	exit $$code
-endef
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 100
+TESTS ?= $(filter-out tests/acceptance/ tests/faults/ tests/mutants/ tests/soak/ tests/support/,$(wildcard tests/*/))
 
-test: dev ## the tests that take minutes; those of a server that is not there are skipped, with the reason
-	$(call tests,not slow and )
+test: dev ## the tests of everyday; those of a server that is not there are skipped, with the reason
+	@$(PYTEST) -m "not slow" $(TESTS)
 
 test-all: export CHORALE_TEST_EXAMPLES ?= 200
-test-all: dev supply-chain ## every test: also the soak, the mutants, the Celery scripts, whole collections
-	$(call tests,)
-
-test-failed: export CHORALE_TEST_EXAMPLES ?= 200
-test-failed: dev ## the tests that failed in the last run, one after another
-	@$(PYTEST) --last-failed --last-failed-no-failures=none
+test-all: dev supply-chain ## every test: also whole installations, kills and hangs, the soak, the mutants, whole collections
+	@$(PYTEST) $(if $(filter-out file,$(origin TESTS)),$(TESTS))
 
 check: dev lock-check ## everything that is checked without running: lint, format, types, floors, locks
 	@$(BIN)/ruff check .

@@ -333,16 +333,16 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "An attacker takes over one service of Compose or of the chart, and reads its secrets",
         "each service has only the secrets that it needs",
         (
-            "tests/architecture/test_compose.py::test_a_service_gets_the_secrets_that_it_needs_and_no_others",
-            "tests/architecture/test_kubernetes.py::test_a_pod_gets_the_secrets_that_it_needs_and_no_others",
+            "tests/acceptance/deploy/test_compose.py::test_a_service_gets_the_secrets_that_it_needs_and_no_others",
+            "tests/acceptance/deploy/test_kubernetes.py::test_a_pod_gets_the_secrets_that_it_needs_and_no_others",
         ),
     ),
     (
         "An image or a package is replaced by other content under the same version",
         "images have exact versions, to which digests can be added; packages have hashes",
         (
-            "tests/architecture/test_compose.py::test_the_image_is_built_from_an_exact_version_that_can_be_pinned",
-            "tests/architecture/test_kubernetes.py::test_an_image_can_be_pinned_by_its_digest",
+            "tests/acceptance/deploy/test_compose.py::test_the_image_is_built_from_an_exact_version_that_can_be_pinned",
+            "tests/acceptance/deploy/test_kubernetes.py::test_an_image_can_be_pinned_by_its_digest",
             "tests/architecture/test_repository.py::test_every_package_of_a_lock_has_a_hash_and_no_lock_an_address",
         ),
     ),

@@ -25,7 +25,7 @@ def pipeline() -> Iterator[RunningPipeline]:
     """Its Redis answers on a socket (`server.url`) and, as for other machines, on TCP (`server.tcp_url`)."""
     with (
         RedisServer(port=free_port()) as server,
-        RunningPipeline(server, sweeper=True, environment=SETTINGS) as running,
+        RunningPipeline(server, alone=["chorale.hyde"], sweeper=True, environment=SETTINGS) as running,
     ):
         running.start("chorale.bulk")
         running.index(namespace="default")

@@ -107,7 +107,6 @@ def assert_gone(processes: list[psutil.Process]) -> None:
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
-@pytest.mark.slow
 @pytest.mark.limit_s(900)  # it embeds the whole corpus
 def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
     terminal: Terminal, folder: Path
@@ -147,7 +146,6 @@ def test_a_killed_demo_leaves_no_process(terminal: Terminal) -> None:
     assert_gone(children)
 
 
-@pytest.mark.slow
 def test_a_demo_whose_terminal_is_closed_leaves_no_process_and_no_file(
     terminal: Terminal, folder: Path
 ) -> None:
@@ -158,7 +156,6 @@ def test_a_demo_whose_terminal_is_closed_leaves_no_process_and_no_file(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_demo_that_is_interrupted_leaves_no_process_and_no_file(terminal: Terminal, folder: Path) -> None:
     children = terminal.children()
     terminal.type("\x03")

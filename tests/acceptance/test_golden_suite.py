@@ -13,7 +13,6 @@ from evaluation.golden_file import read_golden
 from tests.support.command_line import command
 
 
-@pytest.mark.slow
 @pytest.mark.limit_s(900)  # it embeds the demo's corpus
 def test_an_expected_document_is_among_the_first_five_and_what_nothing_answers_is_abstained(
     tmp_path: Path,

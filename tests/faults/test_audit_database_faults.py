@@ -127,9 +127,7 @@ FAULTS: dict[str, Callable[[RunningPipeline], AbstractContextManager[None]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "fault", ["locked", "gone", *(pytest.param(one, marks=pytest.mark.slow) for one in ("read-only", "full"))]
-)
+@pytest.mark.parametrize("fault", ["locked", "gone", *(pytest.param(one) for one in ("read-only", "full"))])
 def test_a_database_that_cannot_be_written_costs_no_answer_and_no_row(
     running: RunningPipeline, fault: str
 ) -> None:
@@ -167,7 +165,6 @@ def test_the_doctor_says_that_the_database_is_gone(running: RunningPipeline) -> 
     assert list(schema(around)) == []
 
 
-@pytest.mark.slow
 def test_a_sweeper_that_starts_while_the_database_is_locked_still_ends_requests(
     running: RunningPipeline,
 ) -> None:

@@ -128,7 +128,6 @@ def test_a_part_that_exits_fails_alone(pipeline: RunningPipeline) -> None:
     assert pipeline.processes[BM25].poll() is None
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("short_lease")
 def test_a_part_that_kills_its_worker_costs_no_other_part(pipeline: RunningPipeline) -> None:
     stop = threading.Event()
@@ -181,7 +180,6 @@ def test_a_replica_killed_within_a_batch_costs_no_request_its_branch(pipeline: R
     assert [one.status for one in found] == ["complete"] * 120
 
 
-@pytest.mark.slow
 @pytest.mark.limit_s(360)
 @pytest.mark.usefixtures("short_lease")
 def test_of_two_thousand_requests_none_loses_its_branch_to_killed_replicas(pipeline: RunningPipeline) -> None:
@@ -225,7 +223,6 @@ def test_celery_s_signals_tell_of_each_message(pipeline: RunningPipeline) -> Non
     assert told(pipeline, "test:postrun") >= {f"{task_id} SUCCESS" for task_id in tasks}
 
 
-@pytest.mark.slow
 def test_a_busy_worker_sends_the_heartbeats_that_flower_expects(pipeline: RunningPipeline) -> None:
     beats: list[dict[str, Any]] = []
     with pipeline.app.connection() as connection:

@@ -14,8 +14,6 @@ import pytest
 
 from tests.support.servers.redis_server import RedisServer, free_port, redis_executable
 
-pytestmark = pytest.mark.slow
-
 FOLDER = Path(__file__).parents[2] / "docs" / "evidence" / "celery"
 AT_ONCE = 6
 """Scripts that run at the same time; they wait most of the time."""

@@ -23,8 +23,6 @@ from tests.support.servers.redis_server import RedisServer, bundled_redis
 from tests.support.servers.services import need
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
-
 HOUR_S = 3_600
 APART_S = {
     "chorale.retrieve": HOUR_S,

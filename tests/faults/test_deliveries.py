@@ -74,7 +74,7 @@ def is_whole_with(found: Seen, branch: str, documents: dict[str, int]) -> None:
     assert sorted(row.branch for row in found.audit.branches) == sorted(["bm25", branch])
 
 
-@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 9])
+@pytest.mark.parametrize("times", [pytest.param(1), 9])
 def test_a_part_delivered_again_with_different_content_counts_once(
     faulty: RunningPipeline, times: int
 ) -> None:
@@ -107,7 +107,6 @@ def test_a_part_that_comes_after_the_end_changes_nothing(faulty: RunningPipeline
     assert deliveries(faulty, request) == 11
 
 
-@pytest.mark.slow
 def test_a_callback_delivered_ten_times_after_the_end_changes_nothing(faulty: RunningPipeline) -> None:
     found = seen(faulty, branches=["bm25", "fickle"], timeout_s=20, include=["ids", "explanation"])
 

@@ -58,7 +58,11 @@ def pipeline() -> Iterator[RunningPipeline]:
     with (
         RedisServer(appendonly=True) as server,
         RunningPipeline(
-            server, sweeper=True, preload=HELD, environment={"CHORALE_SOFT_SHUTDOWN_S": "1"}
+            server,
+            queues=[f"chorale.{name}" for name in ("retrieve", "bm25", "vector", "hyde", "fusion", "index")],
+            sweeper=True,
+            preload=HELD,
+            environment={"CHORALE_SOFT_SHUTDOWN_S": "1"},
         ) as running,
     ):
         running.index()
@@ -129,7 +133,7 @@ def test_a_worker_told_to_stop_finishes_the_part_that_runs(
     "stop",
     [
         pytest.param([signal.SIGTERM], id="its time is over"),
-        pytest.param([signal.SIGTERM, signal.SIGTERM], id="told twice", marks=pytest.mark.slow),
+        pytest.param([signal.SIGTERM, signal.SIGTERM], id="told twice"),
         pytest.param([signal.SIGQUIT], id="told to quit"),
     ],
 )
@@ -189,7 +193,6 @@ def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit
     assert pipeline.redis.llen(QUEUE_INDEX) == pipeline.redis.hlen("unacked") == 0
 
 
-@pytest.mark.slow
 def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complete(
     pipeline: RunningPipeline,
 ) -> None:
@@ -241,7 +244,6 @@ def up(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Redis]]:
             process.wait(60)
 
 
-@pytest.mark.slow
 def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_path: Path) -> None:
     documents = [
         {"id": f"note-{number}", "title": f"Note {number}", "text": f"The number {number} is a number. " * 10}

@@ -40,7 +40,6 @@ def test_a_hung_branch_worker_costs_only_what_it_had_not_reported(whole: Running
     goes_on(whole, found, "chorale.bm25")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", FUSION_GONE)
 def test_a_hung_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:
     status, missing = FUSION_GONE[where]
@@ -58,7 +57,7 @@ def test_a_hung_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -
 
 @pytest.mark.parametrize(
     "where",
-    ["before_plan", *(pytest.param(one, marks=pytest.mark.slow) for one in ("while_plan", "after_plan"))],
+    ["before_plan", *(pytest.param(one) for one in ("while_plan", "after_plan"))],
 )
 def test_a_planner_that_hangs_for_good_costs_nothing(whole: RunningPipeline, where: str) -> None:
     """Before the plan the sweeper plans in its place."""

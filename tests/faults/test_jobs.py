@@ -106,10 +106,10 @@ def is_complete(pipeline: RunningPipeline, job_id: str) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        pytest.param("bulk.before_take", marks=pytest.mark.slow),
+        pytest.param("bulk.before_take"),
         "bulk.after_take",
-        pytest.param("bulk.before_write", marks=pytest.mark.slow),
-        pytest.param("bulk.after_write", marks=pytest.mark.slow),
+        pytest.param("bulk.before_write"),
+        pytest.param("bulk.after_write"),
     ],
 )
 def test_a_worker_that_is_killed_with_a_segment_costs_no_line(whole: RunningPipeline, place: str) -> None:
@@ -122,7 +122,6 @@ def test_a_worker_that_is_killed_with_a_segment_costs_no_line(whole: RunningPipe
     is_complete(whole, job_id)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["feeder.after_send", "feeder.before_end", "feeder.after_end"])
 def test_another_feeder_goes_on_when_one_is_killed(whole: RunningPipeline, place: str) -> None:
     before = failpoints.taken(whole.redis).get(place, 0)
@@ -134,7 +133,6 @@ def test_another_feeder_goes_on_when_one_is_killed(whole: RunningPipeline, place
     is_complete(whole, job_id)
 
 
-@pytest.mark.slow
 def test_a_worker_that_was_taken_for_dead_writes_nothing_twice(whole: RunningPipeline) -> None:
     """It sleeps for twice its lease before it renews it, and the other worker answers its segment."""
     failpoints.arm(whole.redis, "bulk.after_take", "sleep")
@@ -146,7 +144,6 @@ def test_a_worker_that_was_taken_for_dead_writes_nothing_twice(whole: RunningPip
     is_complete(whole, job_id)
 
 
-@pytest.mark.slow
 def test_a_feeder_that_was_taken_for_dead_harms_nothing(whole: RunningPipeline) -> None:
     failpoints.arm(whole.redis, "feeder.after_send", "sleep")
 
@@ -180,7 +177,6 @@ def test_a_job_goes_on_when_redis_was_killed_and_came_back(whole: RunningPipelin
     is_complete(whole, job_id)
 
 
-@pytest.mark.slow
 def test_a_job_goes_on_when_redis_forgot_its_messages(whole: RunningPipeline) -> None:
     slowed(whole, 0.1)
     job_id = submit(whole, some(80), segment=8)
@@ -195,7 +191,6 @@ def test_a_job_goes_on_when_redis_forgot_its_messages(whole: RunningPipeline) ->
     is_complete(whole, job_id)
 
 
-@pytest.mark.slow
 def test_a_job_goes_on_when_its_database_was_locked(whole: RunningPipeline) -> None:
     slowed(whole, 0.1)
     job_id = submit(whole, some(80), segment=8)
@@ -209,7 +204,6 @@ def test_a_job_goes_on_when_its_database_was_locked(whole: RunningPipeline) -> N
     is_complete(whole, job_id)
 
 
-@pytest.mark.slow
 def test_a_line_that_kills_its_worker_costs_itself_alone(whole: RunningPipeline) -> None:
     given = some(12)
     given[5] = line(6, "poison", cache="bypass")
@@ -224,7 +218,6 @@ def test_a_line_that_kills_its_worker_costs_itself_alone(whole: RunningPipeline)
     assert {tuple(documents(one)) for one in found.values()} == {("bread",)}
 
 
-@pytest.mark.slow
 def test_a_paused_job_sends_nothing_until_it_is_resumed(whole: RunningPipeline) -> None:
     slowed(whole, 0.1)
     jobs, job_id = whole.resources.jobs, submit(whole, some(80), segment=8)
@@ -256,7 +249,6 @@ def cancelled(pipeline: RunningPipeline, job_id: str) -> None:
     pipeline.resources.jobs.cancel(job_id)
 
 
-@pytest.mark.slow
 def test_a_cancelled_job_keeps_what_was_answered(whole: RunningPipeline) -> None:
     slowed(whole, 0.1)
     job_id = submit(whole, some(80), segment=8)
@@ -267,7 +259,6 @@ def test_a_cancelled_job_keeps_what_was_answered(whole: RunningPipeline) -> None
     ended_early(whole, job_id, Outcome.CANCELLED)
 
 
-@pytest.mark.slow
 def test_a_job_is_cancelled_although_its_workers_died(whole: RunningPipeline) -> None:
     slowed(whole, 0.1)
     job_id = submit(whole, some(80), segment=8)
@@ -280,7 +271,6 @@ def test_a_job_is_cancelled_although_its_workers_died(whole: RunningPipeline) ->
     ended_early(whole, job_id, Outcome.CANCELLED)
 
 
-@pytest.mark.slow
 def test_a_job_whose_deadline_comes_keeps_what_was_answered(whole: RunningPipeline) -> None:
     """Two workers answer at most 24 of the 30 segments in that time, and on a busy machine at least one."""
     slowed(whole, 0.5)
@@ -309,7 +299,6 @@ def strikes(pipeline: RunningPipeline, chance: random.Random) -> list[Callable[[
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.limit_s(300)
 def test_a_job_of_5000_lines_that_is_struck_at_random_ends_whole(whole: RunningPipeline) -> None:
     chance = random.Random(13)

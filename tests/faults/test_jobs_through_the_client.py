@@ -73,7 +73,6 @@ def answer(running: RunningPipeline, job_id: str) -> None:
     running.wait_ready()
 
 
-@pytest.mark.slow
 def test_every_line_comes_once_and_every_result_goes_once_although_sweepers_and_redis_die(
     running: RunningPipeline,
 ) -> None:

@@ -16,8 +16,6 @@ from tests.support.pipelines.failpoints import PRELOAD, arm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
-pytestmark = pytest.mark.slow
-
 BOTH = ["bm25", "vector"]
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"]
 STAND_BY = "sweeper that stands by"

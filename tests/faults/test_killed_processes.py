@@ -16,7 +16,6 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("caller", "place"),
     [
@@ -38,7 +37,7 @@ def test_anybody_can_fetch_the_whole_answer_of_a_killed_caller(
 
 @pytest.mark.parametrize(
     "where",
-    ["before_plan", *(pytest.param(one, marks=pytest.mark.slow) for one in ("while_plan", "after_plan"))],
+    ["before_plan", *(pytest.param(one) for one in ("while_plan", "after_plan"))],
 )
 def test_a_killed_planner_costs_nothing_once_there_is_another(whole: RunningPipeline, where: str) -> None:
     expected = order_by(whole, ALL)
@@ -123,7 +122,6 @@ def test_a_fusion_that_is_killed_after_the_end_costs_only_the_cache_entry(whole:
     assert first.documents == again.documents == kept.documents
 
 
-@pytest.mark.slow
 def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: RunningPipeline) -> None:
     expected = order_by(whole, ALL)
 

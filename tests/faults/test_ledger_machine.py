@@ -360,7 +360,6 @@ def run(machine: type[LedgerMachine], redis_client: Redis) -> None:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.limit_s(max(120, EXAMPLES))
 def test_the_promises_hold_through_random_steps(redis_client: Redis) -> None:
     run(LedgerMachine, redis_client)

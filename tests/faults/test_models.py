@@ -136,8 +136,8 @@ def start_again(pipeline: RunningPipeline, name: str) -> None:
     "damage",
     [
         half_the_weights,
-        pytest.param(no_folder, marks=pytest.mark.slow),
-        pytest.param(no_tokenizer, marks=pytest.mark.slow),
+        pytest.param(no_folder),
+        pytest.param(no_tokenizer),
     ],
 )
 def test_a_worker_that_starts_without_its_model_says_so_and_loads_the_model_once_it_is_there(
@@ -164,7 +164,6 @@ def test_a_worker_that_starts_without_its_model_says_so_and_loads_the_model_once
         mend(model(whole))
 
 
-@pytest.mark.slow
 def test_a_planner_without_the_model_plans_requests(whole: RunningPipeline) -> None:
     """The model's fingerprint is part of the cache key: without it no answer is cached."""
     expected = order_by(whole, ["bm25", "vector"], QUESTION)
@@ -186,7 +185,6 @@ def test_a_planner_without_the_model_plans_requests(whole: RunningPipeline) -> N
     until(lambda: whole.client().retrieve(QUESTION, timeout_s=20).cached)
 
 
-@pytest.mark.slow
 def test_a_request_does_not_wait_for_a_model_that_loads_beyond_the_deadline(whole: RunningPipeline) -> None:
     expected = order_by(whole, ["bm25"], QUESTION)
     (whole.home / "slow").touch()

@@ -127,7 +127,6 @@ def test_a_caller_whose_connection_was_cut_between_two_requests_notices_nothing(
         assert client.retrieve("ERR-4711", cache="bypass", timeout_s=60).status == "complete"
 
 
-@pytest.mark.slow
 def test_a_caller_whose_connection_falls_silent_gets_an_error_within_its_time_limit(
     whole: RunningPipeline, line: TcpProxy, new_client: NewClient
 ) -> None:
@@ -148,7 +147,7 @@ def test_a_caller_whose_connection_falls_silent_gets_an_error_within_its_time_li
     assert whole.client().answer(request_id).status == "complete"
 
 
-@pytest.mark.parametrize("timeout_s", [0.05, pytest.param(0.5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("timeout_s", [0.05, pytest.param(0.5)])
 def test_a_caller_whose_server_never_answers_gets_an_error_within_its_time_limit(
     whole: RunningPipeline, line: TcpProxy, new_client: NewClient, timeout_s: float
 ) -> None:
@@ -168,7 +167,6 @@ def test_a_broker_that_never_answers_holds_no_caller(
     assert answer.status == "complete"
 
 
-@pytest.mark.slow
 def test_a_slow_network_makes_answers_later_and_no_worse(whole: RunningPipeline, network: TcpProxy) -> None:
     expected = order_by(whole, ALL)
     network.delay_s = 0.03
@@ -180,7 +178,6 @@ def test_a_slow_network_makes_answers_later_and_no_worse(whole: RunningPipeline,
     assert found.answer.took_ms >= 60, "a plan alone takes a trip in each direction"
 
 
-@pytest.mark.slow
 def test_a_caller_that_takes_long_to_connect_still_gets_what_was_found(
     whole: RunningPipeline, line: TcpProxy, new_client: NewClient
 ) -> None:
@@ -225,7 +222,6 @@ def test_workers_whose_connections_are_silent_beyond_the_deadline_cost_only_that
     assert audited(whole, found.request_id).status == "failed"
 
 
-@pytest.mark.slow
 def test_workers_whose_connections_are_refused_for_a_while_reconnect(
     whole: RunningPipeline, network: TcpProxy
 ) -> None:

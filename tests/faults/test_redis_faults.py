@@ -76,7 +76,6 @@ def test_a_redis_killed_and_restarted_during_a_request_loses_nothing(whole: Runn
     assert found.branches == set(ALL)
 
 
-@pytest.mark.slow
 def test_a_branch_that_finished_while_redis_was_away_reports_when_redis_is_back(
     whole: RunningPipeline,
 ) -> None:
@@ -97,7 +96,6 @@ def test_a_branch_that_finished_while_redis_was_away_reports_when_redis_is_back(
     assert found.documents == expected
 
 
-@pytest.mark.slow
 def test_a_redis_paused_for_a_second_costs_only_that_second(whole: RunningPipeline) -> None:
     expected = order_by(whole, ALL)
     whole.pause("chorale.vector")
@@ -189,7 +187,6 @@ def test_the_waiting_caller_ends_its_request_after_redis_was_emptied(whole: Runn
     assert not whole.redis.exists(ENTRY + "emptied")
 
 
-@pytest.mark.slow
 def test_answers_are_cached_again_after_redis_was_emptied(whole: RunningPipeline) -> None:
     whole.server.kill()
     whole.server.forget()

@@ -8,7 +8,6 @@ from tests.soak.questions import Question, wrong
 from tests.soak.soak import soak
 
 
-@pytest.mark.slow
 @pytest.mark.limit_s(600)
 def test_a_thousand_requests_under_attack_each_end_once_and_correctly() -> None:
     found = soak(1_000, seed=1)

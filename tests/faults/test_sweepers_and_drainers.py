@@ -95,7 +95,6 @@ def test_another_sweeper_sends_a_request_whose_sweeper_is_gone_before_sending(
         goes_on(whole, found, name)
 
 
-@pytest.mark.slow
 @GONE
 @pytest.mark.parametrize(
     ("where", "missing"),

@@ -30,7 +30,6 @@ def test_a_part_that_celery_reports_as_failed_is_named_at_once(faulty: RunningPi
     assert found.answer.took_ms < AT_ONCE_MS
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", UNREPORTED.values(), ids=UNREPORTED)
 def test_a_part_that_celery_loses_costs_its_branch_and_no_time(faulty: RunningPipeline, case: Case) -> None:
     healthy = order_by(faulty, ["bm25"])
@@ -72,7 +71,6 @@ def worker_of(queue: str) -> list[str]:
     return [f"{queue}@{socket.gethostname()}"]
 
 
-@pytest.mark.slow
 def test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time(faulty: RunningPipeline) -> None:
     """A broker may lose the message, or a worker may die between taking and beginning it."""
     request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=60, cache="bypass")
@@ -112,7 +110,6 @@ def forked(faulty_pipeline: RunningPipeline) -> Iterator[None]:
         worker.wait(20)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
@@ -130,7 +127,6 @@ def test_a_part_whose_process_is_lost_is_named_at_once(faulty: RunningPipeline, 
     assert found.answer.took_ms < 15_000
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("forked")
 def test_a_branch_that_is_revoked_while_it_runs_is_named_as_cancelled(faulty: RunningPipeline) -> None:
     healthy = order_by(faulty, ["bm25"])

@@ -173,6 +173,7 @@ def chorale(seed: int, requests: int) -> Iterator[ChoraleCrew]:
         pipeline = stack.enter_context(
             RunningPipeline(
                 server,
+                queues=[f"chorale.{name}" for name in ("retrieve", *questions.BRANCHES, "fusion", "index")],
                 sweeper=True,
                 pipeline_file=file,
                 # This process gets the kind as a value; its tables of kinds do not change.

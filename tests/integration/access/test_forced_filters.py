@@ -107,7 +107,7 @@ def answers(corpus: Corpus, namespace: str, filters: dict[str, Any]) -> list[Any
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(number=st.integers(0, len(FORCED) - 1), asked=FILTERS)
 def test_whatever_is_asked_nothing_of_other_documents_comes_through(
     corpus: Corpus, number: int, asked: dict[str, Any]

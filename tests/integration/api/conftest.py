@@ -14,7 +14,10 @@ from tests.support.servers.redis_server import RedisServer
 
 @pytest.fixture(scope="package")
 def api_pipeline() -> Iterator[RunningPipeline]:
-    with RedisServer() as server, RunningPipeline(server, sweeper=True) as pipeline:
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, alone=["chorale.hyde"], sweeper=True) as pipeline,
+    ):
         pipeline.index()
         yield pipeline
 

@@ -48,6 +48,7 @@ def running(drainer: Drainer) -> Iterator[None]:
         assert not thread.is_alive(), "run returns soon after stop"
 
 
+@pytest.mark.slow
 def test_a_drainer_killed_between_commit_and_delete_writes_the_request_once(
     redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, audit_url: str
 ) -> None:
@@ -60,6 +61,7 @@ def test_a_drainer_killed_between_commit_and_delete_writes_the_request_once(
     assert (written(engine), count(engine), redis_client.xlen(OUTBOX)) == ({"a", "b", "c"}, 3, 0)
 
 
+@pytest.mark.slow
 def test_a_drainer_killed_at_any_point_writes_each_request_once(
     redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, audit_url: str
 ) -> None:

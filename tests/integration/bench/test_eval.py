@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pipeline() -> Iterator[RunningPipeline]:
-    with RedisServer() as server, RunningPipeline(server) as running:
+    with RedisServer() as server, RunningPipeline(server, alone=["chorale.vector"]) as running:
         yield running
 
 

@@ -76,6 +76,7 @@ def test_a_child_that_exits_is_restarted_and_later_each_time() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_delay_doubles_to_a_limit_and_begins_anew_after_a_healthy_run() -> None:
     assert [Patience().delay_s(n) for n in (1, 2, 3, 7, 10_000)] == [0.5, 1, 2, 30, 30]
 
@@ -235,6 +236,7 @@ def supervised(tmp_path: Path) -> Iterator[Supervised]:
         process.stdout.close()
 
 
+@pytest.mark.slow
 def test_sigkill_of_the_supervisor_leaves_nothing_running(supervised: Supervised) -> None:
     process, pids = supervised("plain")
     process.kill()

@@ -225,6 +225,7 @@ def test_a_line_is_answered_again_three_times_while_its_store_is_away(
     assert ("unavailable" in (found[1]["error"] or "")) == (status == "failed")
 
 
+@pytest.mark.slow
 def test_lines_of_a_failing_search_are_answered_one_by_one(flaky: RunningPipeline) -> None:
     found = answered(flaky, [line(1, "bread"), line(2, "poison"), line(3, "deposit")])
 

@@ -132,6 +132,7 @@ def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installat
     assert len({headers["webhook-id"] for _, headers, _ in hook.got}) == 1
 
 
+@pytest.mark.slow
 def test_a_receiver_that_is_away_or_slow_holds_nobody_up(
     here: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ def received(broker_url: str) -> dict[str, Any]:
     return first
 
 
+@pytest.mark.slow
 def test_a_task_of_another_application_is_told(here: Installation, redis_server: RedisServer) -> None:
     here.ends("job", {"task": "reports.job_ended", "queue": QUEUE})
     here.tell()

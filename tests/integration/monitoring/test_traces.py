@@ -21,6 +21,8 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALLERS = f"00-{TRACE}-{CALLER}-01"
 BREAD = {"questions": ["bread"], "timeout_s": 20}
@@ -143,7 +145,6 @@ def stops_with(endpoint: str) -> None:
         assert pipeline.processes["sweeper"].wait(60) == 0
 
 
-@pytest.mark.slow
 def test_a_sweeper_that_stops_sends_its_last_spans() -> None:
     need("opentelemetry.sdk", "`make tracing` installs it")
     with collector() as found:
@@ -151,7 +152,6 @@ def test_a_sweeper_that_stops_sends_its_last_spans() -> None:
         assert "retrieval default" in of_trace(found, TRACE)
 
 
-@pytest.mark.slow
 def test_a_collector_that_never_answers_keeps_neither_the_audit_trail_nor_the_stop_waiting() -> None:
     need("opentelemetry.sdk", "`make tracing` installs it")
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -19,6 +19,8 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 HESITANT_KIND = """
 import time
 from branches.kinds import bm25
@@ -114,7 +116,6 @@ def reasons(answer: Answer) -> list[tuple[str, str]]:
     return [(one.where, one.reason) for one in answer.degraded]
 
 
-@pytest.mark.slow
 def test_a_branch_with_an_overlong_queue_is_left_out_until_the_queue_is_short(busy: RunningPipeline) -> None:
     # The worker drops them in a few seconds, and the sweeper looks twice, four times a second.
     stale_parts(busy, 100_000)
@@ -160,7 +161,6 @@ def test_a_queue_without_a_worker_does_not_count_as_overloaded(busy: RunningPipe
     assert ask(busy).status == "complete"
 
 
-@pytest.mark.slow
 def test_a_worker_that_was_away_for_an_hour_delays_no_new_request(busy: RunningPipeline) -> None:
     """Forty requests a second for an hour: their messages are still there, and nobody waits for them."""
     busy.kill(SECOND)
@@ -199,7 +199,6 @@ def test_a_hedged_part_that_hangs_is_searched_by_another_worker_and_the_answer_i
     assert answer.took_ms < 5_000
 
 
-@pytest.mark.slow
 def test_a_branch_without_known_durations_is_hedged_after_half_of_its_limit(hanging: RunningPipeline) -> None:
     hanging.redis.delete("chorale:durations:hesitant", "chorale:durations:bm25")
     # What was known is known for a second more.
@@ -209,7 +208,6 @@ def test_a_branch_without_known_durations_is_hedged_after_half_of_its_limit(hang
     assert answer.took_ms >= 2_000
 
 
-@pytest.mark.slow
 def test_without_a_hedge_a_part_that_hangs_is_searched_by_another_worker_when_its_lease_is_over(
     hanging: RunningPipeline,
 ) -> None:

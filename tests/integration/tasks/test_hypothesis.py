@@ -25,6 +25,8 @@ from tests.support.servers.chat_server import ChatServer, after, says
 from tests.support.servers.redis_server import RedisServer
 from tests.unit.fusion.builders import branch
 
+pytestmark = pytest.mark.slow
+
 EACH_S = 0.05
 """What a document takes to embed."""
 PIPELINE = """
@@ -166,7 +168,6 @@ def test_longer_documents_than_the_last_ones_are_seen_at_once(
     assert len(hyde.resources.embedder.embedded) == 2  # type: ignore[attr-defined]
 
 
-@pytest.mark.slow
 def test_after_a_machine_that_stood_still_documents_are_embedded_again(
     tmp_path: Path, redis_server: RedisServer, server: ChatServer
 ) -> None:

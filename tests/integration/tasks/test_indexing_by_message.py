@@ -34,4 +34,4 @@ def test_documents_sent_by_task_name_are_found_although_wrong_messages_came_befo
 
     assert [hit.document_id for hit in answer.hits] == ["wiki/tea"]
     assert answer.hits[0].metadata == {"kind": "wiki"}
-    assert pipeline.processes["chorale.index"].poll() is None
+    assert pipeline.processes["worker"].poll() is None

@@ -352,6 +352,7 @@ def test_hyde_does_not_repeat_the_vector_branch_for_a_question_without_documents
     assert {name for hit in answer.hits for name in hit.found_by} == {"vector"}
 
 
+@pytest.mark.slow
 def test_a_configuration_may_set_a_longer_timeout_for_its_model(
     server: ChatServer, client: OneProcess
 ) -> None:

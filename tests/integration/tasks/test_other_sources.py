@@ -16,6 +16,8 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.search_server import SearchServer, says, sends
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 QUEUES = ["chorale.retrieve", "chorale.sources", "chorale.fusion"]
 PIPELINE = """
 [stores.wiki]

@@ -12,6 +12,8 @@ from tasks.request.retrieve import submit
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[RunningPipeline]:
@@ -53,7 +55,6 @@ def test_a_part_that_is_lost_is_sent_again_by_the_plain_way_too(plain: RunningPi
     assert plain.client().answer(request.request_id, wait_s=61).status == "complete"
 
 
-@pytest.mark.slow
 def test_a_plain_chord_without_a_branch_worker_ends_in_time(plain: RunningPipeline) -> None:
     plain.kill("chorale.vector")
     answer = plain.client().retrieve("ERR-4711", cache="bypass", timeout_s=3)

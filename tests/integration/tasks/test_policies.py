@@ -18,6 +18,8 @@ from tests.support.ledger.audit_rows import envelope_of
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 def audited(failing: RunningPipeline, request_id: str) -> RequestRow:
     engine = open_database(failing.resources.settings.audit_database_url)
@@ -88,7 +90,6 @@ def test_a_branch_that_is_not_required_decides_nothing(failing: RunningPipeline)
     assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
 
 
-@pytest.mark.slow
 def test_a_hedged_branch_is_answered_by_its_second_attempt(failing: RunningPipeline) -> None:
     """The first takes longer than the branch's limit of 3 s; the second is sent after half of it."""
     answer = failing.client().retrieve(

@@ -22,9 +22,6 @@ from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 
-# How many hits are reranked follows from the measured time of each.
-pytestmark = pytest.mark.serial
-
 PIPELINE = """
 default_configuration = "plain"
 
@@ -39,8 +36,14 @@ store = "local"
 [rerankers.tiny]
 model = "{tiny}"
 max_pieces = 32
-budget_ms = 500
+budget_ms = 10_000 # all hits, also on a busy machine: how many there are follows from the measured time of each
 weight = 0.95 # random weights give all pairs much the same score
+
+[rerankers.hurried]
+model = "{tiny}"
+max_pieces = 32
+budget_ms = 500
+weight = 0.95
 
 [rerankers.refused]
 model = "{embedder}"
@@ -51,6 +54,10 @@ method = "rrf"
 [configurations.reranked]
 method = "rrf"
 reranker = "tiny"
+
+[configurations.hurried]
+method = "rrf"
+reranker = "hurried"
 
 [configurations.refused]
 method = "rrf"
@@ -125,11 +132,11 @@ def fused(pipeline: OneProcess) -> Answer:
 
 def recovered(pipeline: OneProcess, **options: Any) -> Answer:
     """The first answer with all fifty reranked; it may take some requests to learn that the model is fast again."""
-    for _ in range(40):
+    for _ in range(100):
         answer = ask(pipeline, **options)
         if rerank_line(answer).n_out == 50:
             return answer
-    raise AssertionError(f"after 40 requests still {rerank_line(answer)}")
+    raise AssertionError(f"after 100 requests still {rerank_line(answer)}")
 
 
 def test_fifty_hits_are_ordered_by_the_blend_and_the_other_ten_stay_below(
@@ -194,7 +201,7 @@ def test_rerank_on_without_a_declared_reranker_is_refused_and_names_the_configur
 ) -> None:
     answer = ask(pipeline, configuration="plain", rerank="on")
     assert (answer.status, reasons(answer)) == ("failed", [("plan", "not_configured")])
-    assert "'plain' declares no reranker; there are: reranked, refused" in answer.degraded[0].detail
+    assert "'plain' declares no reranker; there are: reranked, hurried, refused" in answer.degraded[0].detail
 
 
 def test_a_configuration_without_a_reranker_has_no_rerank_stage(pipeline: OneProcess) -> None:
@@ -220,9 +227,9 @@ def test_a_reranked_answer_is_kept_and_a_fused_one_of_the_same_question_is_anoth
 def test_a_reranker_slowed_ten_times_ranks_a_few_hits_and_fifty_again_once_it_recovers(
     pipeline: OneProcess,
 ) -> None:
-    recovered(pipeline)
+    recovered(pipeline, configuration="hurried")
     pipeline.redis.set(FAULT, "slow:0.1")
-    answers = [ask(pipeline) for _ in range(12)][6:]
+    answers = [ask(pipeline, configuration="hurried") for _ in range(12)][6:]
     # Four fifths of half a second at .1 s a pair: four, and never none.
     counts = [rerank_line(answer).n_out or 0 for answer in answers]
     assert all(1 <= count <= 5 for count in counts), counts
@@ -236,18 +243,19 @@ def test_a_reranker_slowed_ten_times_ranks_a_few_hits_and_fifty_again_once_it_re
     assert stages == ["reranked"] * few + ["coarse_only"] * (60 - few)
 
     pipeline.redis.delete(FAULT)
-    assert recovered(pipeline).status == "complete"
+    assert recovered(pipeline, configuration="hurried").status == "complete"
 
 
 @pytest.mark.slow
 def test_a_page_reranked_in_part_for_lack_of_time_is_not_cached_and_a_whole_one_is(
     pipeline: OneProcess,
 ) -> None:
-    recovered(pipeline)
+    hurried = {"configuration": "hurried"}
+    recovered(pipeline, **hurried)
     pipeline.redis.set(FAULT, "slow:0.1")
 
     def slowed(top_k: int) -> Answer:
-        found = (ask(pipeline, cache="use", top_k=top_k) for _ in range(30))
+        found = (ask(pipeline, cache="use", top_k=top_k, **hurried) for _ in range(30))
         return next(one for one in found if one.cached or rerank_line(one).detail == "adaptive")
 
     # Four fifths of half a second at .1 s a pair: four, and never none.
@@ -258,9 +266,9 @@ def test_a_page_reranked_in_part_for_lack_of_time_is_not_cached_and_a_whole_one_
     assert not slowed(20).cached
 
     pipeline.redis.delete(FAULT)
-    recovered(pipeline)
+    recovered(pipeline, **hurried)
     # Beyond the depth of fifty none is ever reranked.
-    deep = next(one for _ in range(100) if (one := ask(pipeline, cache="use", top_k=59)).cached)
+    deep = next(one for _ in range(100) if (one := ask(pipeline, cache="use", top_k=59, **hurried)).cached)
     stages = [hit.rerank and hit.rerank.stage for hit in deep.hits]
     assert stages == ["reranked"] * 50 + ["coarse_only"] * 9
 
@@ -283,12 +291,10 @@ def test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wa
     pipeline: OneProcess, fused: Answer
 ) -> None:
     pipeline.redis.set(FAULT, "hang:2.5")
-    first = ask(pipeline)
-    second = ask(pipeline)
+    first, second = (ask(pipeline, configuration="hurried") for _ in range(2))
     pipeline.redis.delete(FAULT)
     assert [reasons(first), reasons(second)] == [[("rerank", "timeout")], [("rerank", "not_started")]]
     assert ids(first) == ids(second) == ids(fused)
-    recovered(pipeline)
 
 
 def test_a_model_that_is_no_cross_encoder_is_refused_and_the_fused_order_is_kept(

@@ -18,6 +18,8 @@ from tests.support.pipelines.pipeline import RunningPipeline, logging_to
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
 
+pytestmark = pytest.mark.slow
+
 ASKED: dict[str, Any] = {"namespace": "nowhere", "branches": ["bm25"], "timeout_s": 20}
 SECRET = "payroll"
 

@@ -125,7 +125,7 @@ def test_each_line_of_a_worker_that_is_told_to_stop_before_it_is_ready_is_one_ob
     assert "broker unreachable" in events
 
 
-@pytest.mark.serial
+@pytest.mark.slow
 def test_a_worker_whose_login_rabbitmq_refuses_says_so_once_and_waits(
     tmp_path: Path, own_redis_server: RedisServer
 ) -> None:
@@ -141,7 +141,5 @@ def test_a_worker_whose_login_rabbitmq_refuses_says_so_once_and_waits(
             assert "ACCESS_REFUSED" in said.read_text()
             assert "Traceback" not in said.read_text()
             assert "opensesame" not in said.read_text()
-            told_at_s = time.monotonic()
             process.terminate()
             assert process.wait(20) == 0
-            assert time.monotonic() - told_at_s < 4

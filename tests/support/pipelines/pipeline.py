@@ -1,4 +1,4 @@
-"""A complete pipeline for tests: its own Redis, its own folder, one real worker process for each queue."""
+"""A complete pipeline for tests: its own Redis, its own folder, real worker processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +20,7 @@ from assembly.kinds import BUILT_IN
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
+from inference.protocol import Embedder
 from models.documents import Document, Manifest, Passage
 from models.extensions import Kinds
 from tasks.registration import make_app
@@ -28,7 +29,9 @@ from tests.support.servers.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[3]
 READY_LIMIT_S = 120.0
+WORKER = "worker"
 FORK_SERVER = ForkServer(ROOT)
+EMBEDDERS: dict[tuple[str, ...], Embedder] = {}
 PYTHONPATH = os.pathsep.join([str(ROOT / "client"), str(ROOT)])
 """PYTHONPATH of a process, with the client of this tree, which may differ from the installed one."""
 
@@ -51,7 +54,11 @@ def logging_to(file: Path) -> str:
 
 
 class RunningPipeline:
-    """Starts and ends the processes; `queues` says which (all but `bulk` when None), `sweeper` adds `chorale sweeper`.
+    """Starts and ends the processes.
+
+    `queues` names a worker for each, which may be several queues with commas.  Without it a process named `worker` serves
+    all queues but `bulk` and those in `alone`, which have a worker of their own: a test can kill and pause that one.
+    `sweeper` adds `chorale sweeper`.
 
     `preload` is code that every process runs first, to register what a test adds.  The processes are forks of one
     that has imported the product already; with `forked=False` each is an interpreter of its own.
@@ -62,6 +69,7 @@ class RunningPipeline:
         server: RedisServer,
         *,
         queues: Sequence[str] | None = None,
+        alone: Collection[str] = (),
         sweeper: bool = False,
         pipeline_file: Path | None = None,
         environment: Mapping[str, str] | None = None,
@@ -88,7 +96,10 @@ class RunningPipeline:
         self.app = make_app(self.resources)
         self.redis = self.resources.redis
         everyday = (*self.resources.pipeline.request_queues, QUEUE_INDEX)
-        self._queues = list(everyday if queues is None else queues)
+        together = ",".join(queue for queue in everyday if queue not in alone)
+        self._served: dict[str, str | None] = dict.fromkeys(alone if queues is None else queues)
+        if queues is None:
+            self._served[WORKER] = together
         self._sweeper = sweeper
         self.preload = preload
         self.processes: dict[str, Process] = {}
@@ -96,8 +107,8 @@ class RunningPipeline:
 
     def __enter__(self) -> Self:
         try:
-            for queue in self._queues:
-                self.start(queue)
+            for name, queue in self._served.items():
+                self.start(name, queue=queue)
             if self._sweeper:
                 self.start("sweeper")
             self.wait_ready()
@@ -187,7 +198,7 @@ class RunningPipeline:
         self, texts: Mapping[str, tuple[str, str]] = CORPUS, *, namespace: str = "default", **metadata: Any
     ) -> int:
         """Indexes documents of one passage each with the real embedder; returns the generation."""
-        embedder, store = self.resources.embedder, self.resources.writing_store
+        embedder, store = embedder_of(self.resources), self.resources.writing_store
         store.create(namespace, manifest_of(embedder))
         vectors = embedder.embed_passages([f"{title}\n{text}" for title, text in texts.values()])
         documents = [
@@ -205,6 +216,15 @@ class RunningPipeline:
         generation = store.upsert(namespace, documents)
         self.resources.generations.publish(namespace, generation)
         return generation
+
+
+def embedder_of(resources: Resources) -> Embedder:
+    """The model of these settings, which this process loads once for all pipelines."""
+    settings = resources.settings
+    model = (settings.embedder, settings.embedder_backend, settings.embedder_document_precision)
+    if model not in EMBEDDERS:
+        EMBEDDERS[model] = resources.indexing_embedder
+    return EMBEDDERS[model]
 
 
 def manifest_of(embedder: Any) -> Manifest:

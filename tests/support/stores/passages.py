@@ -30,5 +30,6 @@ def standard_library_passages(count: int) -> tuple[str, ...]:
                 text = whole if len(found) % 20 == 0 else whole.split("\n\n")[0]
                 if len(text.split()) >= 8:
                     found[text] = None
-    assert len(found) >= count, f"only {len(found)} docstrings"
-    return tuple(found)[:count]
+                if len(found) == count:
+                    return tuple(found)
+    raise AssertionError(f"only {len(found)} docstrings")

@@ -31,15 +31,15 @@ def logits(reranker: Any) -> list[float]:
     return list(scores.logits)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("max_pieces", [None, 16])
 @pytest.mark.parametrize(
-    ("model_type", "architecture"),
+    ("model_type", "architecture", "max_pieces"),
     [
-        ("bert", "BertForSequenceClassification"),
-        ("roberta", "RobertaForSequenceClassification"),
-        ("xlm-roberta", "XLMRobertaForSequenceClassification"),
-        ("camembert", "CamembertForSequenceClassification"),
+        ("bert", "BertForSequenceClassification", 16),
+        ("roberta", "RobertaForSequenceClassification", None),
+        ("xlm-roberta", "XLMRobertaForSequenceClassification", 16),
+        ("camembert", "CamembertForSequenceClassification", None),
     ],
 )
 def test_both_backends_give_the_scores_of_cross_encoder_itself(
@@ -95,6 +95,7 @@ def test_an_incomplete_cross_encoder_is_refused_and_the_message_says_why(
         OnnxReranker(str(tmp_path), threads=1).warm()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_pytorch_also_refuses_missing_weights(tmp_path: Path) -> None:
     need("torch", "`make torch` installs it")

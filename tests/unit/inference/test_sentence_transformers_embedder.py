@@ -22,6 +22,7 @@ def load(name: str = MODEL, **settings: Any) -> SentenceTransformersEmbedder:
     return SentenceTransformersEmbedder(name, threads=2, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 class TestSentenceTransformersEmbedder(EmbedderContract):
     load = staticmethod(load)
@@ -44,9 +45,11 @@ class TestSentenceTransformersEmbedder(EmbedderContract):
         assert load(max_pieces=10).fingerprint == OnnxEmbedder(MODEL, threads=1, max_pieces=10).fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
-@pytest.mark.parametrize("model_type", ["bert", "xlm-roberta", "camembert"])
+@pytest.mark.parametrize(
+    ("model_type", "pooling"), [("bert", "mean"), ("xlm-roberta", "cls"), ("camembert", "max")]
+)
 def test_other_shapes_agree_too(tmp_path: Path, model_type: str, pooling: str) -> None:
     need("sentence_transformers", "`make torch` installs it")
     write_tiny_bert(tmp_path, model_type=model_type, pooling=pooling)

@@ -15,7 +15,10 @@ from tests.support.servers.redis_server import RedisServer
 
 @pytest.fixture(scope="package")
 def pipeline() -> Iterator[RunningPipeline]:
-    with RedisServer(appendonly=True) as server, RunningPipeline(server, sweeper=True) as running:
+    with (
+        RedisServer(appendonly=True) as server,
+        RunningPipeline(server, alone=["chorale.vector"], sweeper=True) as running,
+    ):
         running.start(QUEUE_BULK)
         running.wait_ready()
         running.index()

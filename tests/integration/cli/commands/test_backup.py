@@ -208,7 +208,7 @@ def test_a_restore_waits_for_nobody_who_uses_the_folder(
     back_up(home, tmp_path / "backup", force=False)
     called = chorale("restore", str(tmp_path / "backup"), "--force")
     assert called.returncode == 1
-    assert "8 processes work here" in called.stderr
+    assert "4 processes work here" in called.stderr
     assert "stop them first" in called.stderr
     with store_of(home).exclusive("law"), pytest.raises(WriterBusy, match="is being written"):
         put_back(home, tmp_path / "backup", force=True)

@@ -20,6 +20,8 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 SLOWLY = """
 import time
 import tasks.indexing.namespace_writer
@@ -131,7 +133,6 @@ def test_workers_of_another_broker_are_not_waited_for(
         )
 
 
-@pytest.mark.slow
 def test_a_heartbeat_names_the_messages_that_its_worker_has_taken(pipeline: RunningPipeline) -> None:
     def in_hand() -> set[str]:
         return {task for worker in read_heartbeats(pipeline.redis) for task in worker.tasks}
@@ -143,7 +144,6 @@ def test_a_heartbeat_names_the_messages_that_its_worker_has_taken(pipeline: Runn
     until(lambda: not in_hand())
 
 
-@pytest.mark.slow
 def test_the_command_repeats_the_reason_of_workers_that_refuse_documents(
     chorale: Run, tmp_path: Path
 ) -> None:
@@ -156,7 +156,6 @@ def test_the_command_repeats_the_reason_of_workers_that_refuse_documents(
     assert "language is 'it', asked for 'en'" in refused.stderr
 
 
-@pytest.mark.slow
 def test_an_interrupted_command_leaves_its_messages_with_the_workers(
     pipeline: RunningPipeline, tmp_path: Path
 ) -> None:

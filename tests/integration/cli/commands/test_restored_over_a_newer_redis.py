@@ -24,6 +24,8 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 BM25_ALONE = """
 [stores.local]
 kind = "embedded"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -86,6 +88,7 @@ def test_a_filter_that_no_document_meets_gives_no_hits_and_says_so(chorale: Run)
     assert "· found without filters.colour ·" in " ".join(found.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_degraded_answer_names_what_is_missing_and_has_exit_code_3(
     chorale: Run, pipeline: RunningPipeline
 ) -> None:

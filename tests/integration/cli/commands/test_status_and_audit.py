@@ -19,9 +19,9 @@ def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: R
     assert (found.returncode, found.stderr) == (0, "")
     status: dict[str, Any] = json.loads(found.stdout)
     workers = {worker["name"]: worker for worker in status["workers"]}
-    assert workers.keys() == {*pipeline.resources.pipeline.queues, "sweeper"}
+    assert workers.keys() == {"worker", "chorale.vector", "chorale.bulk", "sweeper"}
     assert all(worker["is_ready"] for worker in workers.values())
-    assert workers["chorale.bm25"]["pid"] == pipeline.processes["chorale.bm25"].pid
+    assert workers["chorale.vector"]["pid"] == pipeline.processes["chorale.vector"].pid
     assert [queue["queue"] for queue in status["queues"]] == list(pipeline.resources.pipeline.queues)
     assert (status["v"], status["chords"], status["requests_in_flight"]) == (1, "lean", 0)
     (default,) = (one for one in status["namespaces"] if one["name"] == "default")

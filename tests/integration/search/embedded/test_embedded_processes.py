@@ -19,6 +19,8 @@ from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.integration.search.embedded.embedded_writer import POINTS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 SLOW = {"before anything", "in the first transaction", "after the words"}
 
@@ -90,7 +92,6 @@ def test_a_writer_killed_anywhere_leaves_a_whole_batch_or_none(folder: Path, poi
     fresh.close()
 
 
-@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_by_killing_a_busy_writer(folder: Path) -> None:
     random = Random(20)
     store = EmbeddedStore(folder)

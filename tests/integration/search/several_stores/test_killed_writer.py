@@ -7,6 +7,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from search.embedded.store import EmbeddedStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
@@ -35,6 +37,7 @@ def write_and_die(url: str, folder: Path, place: int) -> None:
     store.upsert(NS, [a_document(f"d{number}", revision=str(place + 2)) for number in range(5)])
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(
     url: str, tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-import pytest
 from chorale_client.adapters.llama_index import ChoraleRetriever
 from chorale_client.coverage import Coverage
 from llama_index.core.llms import MockLLM
@@ -17,7 +16,6 @@ from tests.contracts.adapter import QUESTION, AdapterContract, Found, patient
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 
 
-@pytest.mark.slow
 class TestLlamaIndex(AdapterContract):
     def ask(self, url: str, question: str, **options: Any) -> Found:
         told: list[Coverage] = []

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from assembly.pipeline import load_pipeline
-from tests.architecture.chart import CHART, ROOT, VERSION, containers, of_kind
+from tests.acceptance.deploy.chart import CHART, ROOT, VERSION, containers, of_kind
 
 PAGE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from config.settings import Settings
-from tests.architecture.chart import (
+from tests.acceptance.deploy.chart import (
     CHART,
     EVERYTHING,
     OTHERS,

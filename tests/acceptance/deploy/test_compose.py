@@ -17,7 +17,7 @@ from config.settings import Settings
 from deploy.redis_acl import ROLES
 from tests.support.command_line import parse
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

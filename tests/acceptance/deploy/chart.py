@@ -16,7 +16,7 @@ import yaml
 from assembly.pipeline import load_pipeline
 from tests.support.servers.services import missing
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "helm"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 OTHERS = {"chorale-sweeper", "chorale-flower", "chorale-http", "chorale-queue-figures"}

@@ -8,7 +8,17 @@ import re
 import pytest
 import yaml
 
-from tests.architecture.chart import CHART, EVERYTHING, QUEUES, ROOT, VERSION, containers, helm, of_kind, pods
+from tests.acceptance.deploy.chart import (
+    CHART,
+    EVERYTHING,
+    QUEUES,
+    ROOT,
+    VERSION,
+    containers,
+    helm,
+    of_kind,
+    pods,
+)
 
 
 def test_without_keda_the_number_of_workers_is_fixed_and_no_service_counts_messages() -> None:

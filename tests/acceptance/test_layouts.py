@@ -10,7 +10,7 @@ import pytest
 from chorale_client import Chorale
 
 from config.local_redis import find_redis_url
-from tests.integration.cli.test_up import said_until
+from tests.acceptance.test_up import said_until
 from tests.support.command_line import command
 
 SERVED = ["chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]

@@ -16,7 +16,6 @@ from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, p
 from tests.support.pipelines.pipeline import RunningPipeline
 
 
-@pytest.mark.slow
 class TestHaystack(AdapterContract):
     def ask(self, url: str, question: str, **options: Any) -> Found:
         return found(ChoraleRetriever(url).run(question, options=options))

@@ -60,7 +60,6 @@ def test_a_search_over_stdio_finds_documents_and_names_the_failed_branch(pipelin
     assert found.structured_content["coverage"]["branches"] == {"bm25": "ok", "raises": "error"}
 
 
-@pytest.mark.slow
 def test_over_http_on_this_machine_without_keys(pipeline: RunningPipeline) -> None:
     address = Address("127.0.0.1", free_port())
     command = [*PROGRAM, "--http", str(address), "--without-keys"]

@@ -43,6 +43,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeli
             server,
             pipeline_file=file,
             kinds=kinds_with("raises", "hangs"),
+            alone=["chorale.hangs"],
             sweeper=True,
             preload=PRELOAD,
             # Otherwise the branches that fail would soon not be asked any more.

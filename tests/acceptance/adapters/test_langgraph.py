@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-import pytest
 from chorale_client.adapters.langgraph import RetrievalState, retrieval_node
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
@@ -14,7 +13,6 @@ from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, p
 from tests.support.pipelines.pipeline import RunningPipeline
 
 
-@pytest.mark.slow
 class TestLangGraph(AdapterContract):
     def ask(self, url: str, question: str, **options: Any) -> Found:
         return found(graph(url).invoke({"question": question, "retrieval_options": options}))
