@@ -20,7 +20,7 @@ limit_threads()
 pytest_plugins = [
     "tests.support.run.reaper",
     "tests.support.run.time_limit",
-    "tests.support.run.file_scheduling",
+    "tests.support.run.folder_scheduling",
 ]
 
 

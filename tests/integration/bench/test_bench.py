@@ -41,14 +41,12 @@ def test_a_job_and_its_rivals_answer_the_same_questions(bench: Bench) -> None:
     assert shown["hung"] == 0
 
 
-def test_growth_has_a_row_for_every_combination_with_the_processor_time_of_each_role(bench: Bench) -> None:
-    sizes = "--passages 1000 --passages 1500 --processes 1 --processes 2"
-    runs = bench("growth", f"{sizes} --in-flight 1 --in-flight 4 --questions 4")["runs"]
+def test_growth_has_a_row_for_each_number_in_flight_with_the_processor_time_of_each_role(
+    bench: Bench,
+) -> None:
+    runs = bench("growth", "--passages 1000 --processes 1 --in-flight 1 --in-flight 4 --questions 4")["runs"]
     assert [(run["passages"], run["processes"], run["in_flight"]) for run in runs] == [
-        (passages, processes, in_flight)
-        for passages in (1_000, 1_500)
-        for processes in (1, 2)
-        for in_flight in (1, 4)
+        (1_000, 1, in_flight) for in_flight in (1, 4)
     ]
     for run in runs:
         assert (run["p50_ms"] > 0, run["hung"]) == (True, 0)
@@ -65,12 +63,10 @@ def test_the_client_and_http_answer_the_same_questions(bench: Bench) -> None:
 
 @pytest.mark.limit_s(360)
 def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Bench) -> None:
-    found = bench("latency", "--questions 3 --documents 100 --in-flight 1 --in-flight 16")
+    found = bench("latency", "--questions 3 --documents 100 --in-flight 2")
     assert found["v"] == 1
     names = ["chord", "in_process", "plain_chord", "cache"]
-    assert [(run["name"], run["in_flight"]) for run in found["runs"]] == [
-        (name, in_flight) for in_flight in (1, 16) for name in names
-    ]
+    assert [(run["name"], run["in_flight"]) for run in found["runs"]] == [(name, 2) for name in names]
     for run in (*found["runs"], *found["no_op_runs"]):
         assert 0 < run["p50_ms"] <= run["p95_ms"] <= run["p99_ms"]
         assert run["requests_per_s"] > 0

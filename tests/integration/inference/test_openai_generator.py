@@ -253,6 +253,7 @@ def test_a_key_with_characters_invalid_in_a_header_is_not_shown(server: ChatServ
         assert SECRET not in failure(chat).detail
 
 
+@pytest.mark.slow
 def test_an_address_without_a_server_is_unavailable() -> None:
     with opened("http://127.0.0.1:9/v1") as chat:
         assert type(failure(chat)) is StoreUnavailable
@@ -307,6 +308,7 @@ def test_all_documents_are_asked_for_at_the_same_time(server: ChatServer, chat: 
     assert found == [("with all others",) * 16]
 
 
+@pytest.mark.slow
 def test_the_number_of_prompts_in_flight_is_limited(server: ChatServer, chat: ChatModel) -> None:
     lock, full = threading.Lock(), threading.Event()
     out = most = 0

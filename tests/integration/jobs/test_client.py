@@ -243,6 +243,7 @@ def test_a_submission_that_breaks_off_ends_its_job(jobs: ClientJobs, store: Jobs
     assert "the disk is gone" in job.reason
 
 
+@pytest.mark.slow
 def test_a_long_submission_keeps_few_messages_in_redis(
     jobs: ClientJobs, store: Jobs, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +361,7 @@ def test_commands_that_a_dead_sweeper_has_taken_are_sent_again(
     assert [one["line"] for one in handle.results()] == list(range(1, 501))
 
 
+@pytest.mark.slow
 def test_every_command_may_be_done_twice(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,6 +387,7 @@ def test_every_command_may_be_done_twice(
     ]
 
 
+@pytest.mark.slow
 def test_a_submission_waits_for_a_locked_database(
     jobs: ClientJobs, start: Callable[..., Resources], monkeypatch: pytest.MonkeyPatch
 ) -> None:

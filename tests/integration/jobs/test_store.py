@@ -332,6 +332,7 @@ def steps(store: Jobs, job_id: str, chance: random.Random, now_ms: int) -> None:
         store.write(segment, results, left=left, again_at_ms=now_ms if left else None)
 
 
+@pytest.mark.slow
 def test_a_locked_database_is_named_and_nothing_is_half_done(store: Jobs, jobs_url: str) -> None:
     if not jobs_url.startswith("sqlite"):
         pytest.skip("PostgreSQL locks rows")

@@ -113,6 +113,7 @@ class TestAskingTooEarly:
 
 
 class TestManyCallers:
+    @pytest.mark.slow
     def test_150_threads_that_stay_alive_can_all_ask(self, redis_server: RedisServer) -> None:
         """Each thread keeps its connection; a pool of redis-py has 100 by default."""
         client = Chorale(redis_server.url, socket_timeout_s=30)

@@ -108,6 +108,7 @@ def test_a_known_id_is_not_planned_twice_and_a_conflict_raises(
         ask(resources, "another question", request_id="mine")
 
 
+@pytest.mark.slow
 def test_120_threads_plan_at_once(resources: Resources, redis_client: redis.Redis) -> None:
     """As many connections as threads: redis-py's own limit is 100."""
     fanout, begin = make_app(resources).fanout, threading.Barrier(THREADS)

@@ -68,6 +68,7 @@ def test_a_configuration_that_follows_the_better_branch_is_better_beyond_chance(
     assert tuned.gain.is_better
 
 
+@pytest.mark.slow
 def test_what_holds_for_no_other_question_is_not_distinguishable(pipeline: Pipeline) -> None:
     """Which branch is right is chance: the climb finds something on all questions, and it does not hold."""
     rng = random.Random(4)

@@ -253,6 +253,7 @@ def test_groups_of_another_threshold_are_forgotten(url: str) -> None:
     assert beside.assign("c", words(0, 200)) == "a"
 
 
+@pytest.mark.slow
 def test_a_batch_asks_the_database_as_often_as_one_document_does(kept: Kept) -> None:
     asked: list[str] = []
 

@@ -51,6 +51,7 @@ def test_while_redis_is_away_a_worker_is_not_ready_and_does_not_count_as_dead(
     assert complaint("ready", "bm25") == "Redis does not answer"
 
 
+@pytest.mark.slow
 def test_a_hung_redis_makes_a_worker_neither_dead_nor_ready(redis_server: RedisServer) -> None:
     redis_server.pause()
     try:

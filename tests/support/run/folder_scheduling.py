@@ -1,4 +1,6 @@
-"""A pytest plugin: pytest-xdist's `--dist loadfile` that continues after a crash.
+"""A pytest plugin: pytest-xdist's `--dist loadfile`, with whole folders, that continues after a crash.
+
+The files of a folder share its pipeline, which each process would start for itself.
 
 pytest-xdist 3.8 runs the test that crashed again, in each process until none is left, and gives a new process work that it
 never begins: a process needs two tests, since it runs one only when it knows the next.
@@ -13,11 +15,14 @@ from xdist.workermanage import WorkerController
 
 
 @pytest.hookimpl
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling | None:
-    return FileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderScheduling | None:
+    return FolderScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-class FileScheduling(LoadFileScheduling):  # type: ignore[misc]
+class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
+    def _split_scope(self, nodeid: str) -> str:
+        return str(super()._split_scope(nodeid)).rpartition("/")[0]
+
     def remove_node(self, node: WorkerController) -> str | None:
         """Returns the test that crashed, which does not run again."""
         assigned: dict[str, dict[str, bool]] = self.assigned_work[node]
