@@ -104,10 +104,16 @@ def app_with_keys(server: MCPServer, address: Address, settings: Settings, redis
     return app
 
 
-def server_of(app: Starlette, address: Address) -> uvicorn.Server:
-    """Its `run` serves until SIGTERM or SIGINT."""
+def server_of(app: Starlette, address: Address, settings: Settings) -> uvicorn.Server:
+    """Its `run` serves until SIGTERM or SIGINT, and then ends open calls after `soft_shutdown_s`."""
     return uvicorn.Server(
         uvicorn.Config(
-            app, host=address.host, port=address.port, log_config=None, access_log=False, server_header=False
+            app,
+            host=address.host,
+            port=address.port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=round(settings.soft_shutdown_s),
         )
     )

@@ -73,4 +73,4 @@ def mcp(
         app = make_server().streamable_http_app(stateless_http=True, host=address.host)
     else:
         app = app_with_keys(make_server(allow=within_the_key), address, given, installation.redis_url)
-    server_of(app, address).run()
+    server_of(app, address, given).run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -73,6 +74,24 @@ def test_over_http_on_this_machine_without_keys(pipeline: RunningPipeline) -> No
             process.wait(20)
 
 
+def test_the_server_stops_although_a_call_is_open(pipeline: RunningPipeline) -> None:
+    address = Address("127.0.0.1", free_port())
+    command = [*PROGRAM, "--http", str(address), "--without-keys"]
+    settings = {**environment(pipeline), "CHORALE_SOFT_SHUTDOWN_S": "1"}
+    with subprocess.Popen(command, cwd=ROOT, env=settings) as process:
+        try:
+            until(lambda: process.poll() is not None or listens(address))
+            with socket.create_connection((address.host, address.port)) as caller:
+                caller.sendall(
+                    b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                    b"Accept: application/json, text/event-stream\r\nContent-Length: 100\r\n\r\n{"
+                )
+                process.terminate()
+                assert process.wait(20) == -signal.SIGTERM
+        finally:
+            process.kill()
+
+
 def listens(address: Address) -> bool:
     try:
         socket.create_connection((address.host, address.port)).close()
@@ -89,7 +108,7 @@ def keyed(pipeline: RunningPipeline) -> Iterator[tuple[str, KeyStore]]:
     made = mcp_server(
         pipeline.server.url, options=HEALTHY, namespaces=["default", "books"], allow=within_the_key
     )
-    server = server_of(app_with_keys(made, address, settings, pipeline.server.url), address)
+    server = server_of(app_with_keys(made, address, settings, pipeline.server.url), address, settings)
     keys = KeyStore(settings.audit_database_url)
     serving = Thread(target=server.run)
     serving.start()
