@@ -10,15 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 from access.grant import Grant
-from api.caller import caller
+from api.caller import Caller, KeyFirst
 from api.cursors import cursor_after, read_cursor
 from api.problems import not_found
 from api.services import Own
 from audit import queries
 
-router = APIRouter(prefix="/v1/audit", tags=["audit"])
+router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=KeyFirst)
 
-Auditor = Annotated[Grant, Depends(caller("audit:read"))]
+Auditor = Annotated[Grant, Depends(Caller("audit:read"))]
 
 
 class AuditLine(BaseModel):

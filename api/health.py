@@ -15,14 +15,14 @@ from redis.exceptions import RedisError
 
 from access.grant import Grant
 from access.key_store import KeysUnavailable
-from api.caller import caller
+from api.caller import Caller, KeyFirst
 from api.services import Own, Services
 from config.pipeline_reader import declared_queues
 from models.errors import WrongDeclaration
 from monitoring.exporter import CONTENT_TYPE, render
 from monitoring.heartbeats import read_heartbeats
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=KeyFirst)
 
 LOOKED_AT_FOR_S = 2.0
 """How long a result is reused: probes need no key, and each look asks every server."""
@@ -63,7 +63,7 @@ async def check_readiness(request: Request, response: Response, own: Own) -> Rea
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-def read_metrics(grant: Annotated[Grant, Depends(caller("admin"))], own: Own) -> Response:
+def read_metrics(grant: Annotated[Grant, Depends(Caller("admin"))], own: Own) -> Response:
     """The metrics of the installation, as Prometheus reads them.  Needs a key of the operator: `admin` for every namespace."""
     grant.require_operators()
     return Response(render(own.blocking_redis), media_type=CONTENT_TYPE)

@@ -23,7 +23,7 @@ from pydantic_core import to_json
 
 from access.grant import Grant
 from access.shown import line_shown_outside
-from api.caller import caller
+from api.caller import Caller, KeyFirst
 from api.cursors import cursor_after, read_cursor
 from api.idempotency import IdempotencyKey, id_for
 from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
@@ -37,7 +37,7 @@ from jobs.result_formats import writer_of
 from jobs.store import within
 from jobs.submitting import described, new_job
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=KeyFirst)
 
 PAGE_BYTES = 1_000_000
 """A page of results as JSON ends after the line that exceeds this size."""
@@ -59,8 +59,8 @@ def _as_iso(text: object) -> datetime:
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_as_iso)]
-Writer = Annotated[Grant, Depends(caller("jobs:write"))]
-Reader = Annotated[Grant, Depends(caller("search:read", "jobs:write"))]
+Writer = Annotated[Grant, Depends(Caller("jobs:write"))]
+Reader = Annotated[Grant, Depends(Caller("search:read", "jobs:write"))]
 
 
 _LINES_AS_BYTES = {"schema": {"type": "string", "format": "binary"}}

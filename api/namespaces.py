@@ -12,19 +12,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from access.grant import Grant
 from access.shown import indexed_shown_outside
-from api.caller import caller
+from api.caller import Caller, KeyFirst
 from api.problems import not_found
 from api.services import Own, Services
 
-router = APIRouter(prefix="/v1/namespaces", tags=["namespaces"])
+router = APIRouter(prefix="/v1/namespaces", tags=["namespaces"], route_class=KeyFirst)
 
 LARGEST_MESSAGE = 32 * 1024 * 1024
 """Bytes of documents in one call."""
 MOST_IDS = 200
 
-Reader = Annotated[Grant, Depends(caller("search:run", "search:read", "documents:write"))]
-Writer = Annotated[Grant, Depends(caller("documents:write"))]
-Admin = Annotated[Grant, Depends(caller("admin"))]
+Reader = Annotated[Grant, Depends(Caller("search:run", "search:read", "documents:write"))]
+Writer = Annotated[Grant, Depends(Caller("documents:write"))]
+Admin = Annotated[Grant, Depends(Caller("admin"))]
 Name = Annotated[str, Path(max_length=256)]
 
 

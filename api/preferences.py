@@ -8,11 +8,6 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 LONGEST_WAIT_S = 60
-LONGEST_LINE = 1_000
-"""Characters; a longer line is ignored, since to search it for preferences takes the square of its length."""
-_PREFERENCE = re.compile(
-    r'([\w!#$%&\'*+.^`|~-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s,;"]*))?\s*(?:;[^,]*)?(?:,|$)'
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +22,19 @@ async def preferences(request: Request) -> Preferences:
     """The caller's preferences.  As the RFC says, one that is unknown or cannot be read is ignored."""
     given: dict[str, str] = {}
     for line in request.headers.getlist("prefer"):
-        for name, value in _PREFERENCE.findall(line) if len(line) <= LONGEST_LINE else ():
-            given.setdefault(name.lower(), value.strip('"'))
+        for preference in _without_quotes(line).split(","):
+            name, _, value = preference.partition(";")[0].partition("=")
+            given.setdefault(name.strip().lower(), value.strip())
     applied = ["respond-async"] if "respond-async" in given else []
     wait_s: float | None = 0.0 if applied else None
     if re.fullmatch(r"\d{1,6}", given.get("wait", ""), re.ASCII):
         wait_s = min(LONGEST_WAIT_S, int(given["wait"]))
         applied.append(f"wait={wait_s:g}")
     return Preferences(wait_s, ", ".join(applied) or None)
+
+
+def _without_quotes(line: str) -> str:
+    """The line in which quoted texts have neither quotes nor separators."""
+    texts = re.sub(r"\\.", "", line).split('"')
+    texts[1::2] = [text.translate({ord(","): None, ord(";"): None}) for text in texts[1::2]]
+    return "".join(texts)

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from access.grant import Grant
-from api.caller import caller
+from api.caller import Caller, KeyFirst
 from api.namespaces import Name, get_namespace
 from api.problems import Problem
 from api.services import Own
@@ -21,13 +21,13 @@ from models.rules import Rules
 from rules.copying import copy_rules
 from rules.store import RuleStore, Version
 
-router = APIRouter(prefix="/v1/namespaces/{namespace}/rules", tags=["rules"])
+router = APIRouter(prefix="/v1/namespaces/{namespace}/rules", tags=["rules"], route_class=KeyFirst)
 
 LARGEST_BODY = 4 * MAX_RULES_BYTES
 """Bytes: a body may have spaces and fields with their defaults."""
 MOST_CHANGES = 100
 
-Writer = Annotated[Grant, Depends(caller("documents:write"))]
+Writer = Annotated[Grant, Depends(Caller("documents:write"))]
 
 
 class RuleSet(BaseModel):

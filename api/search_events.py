@@ -16,12 +16,13 @@ from fastapi import APIRouter, Header, Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
+from api.caller import KeyFirst
 from api.closing import Closing
 from api.searches import PATH, Reader, wire_answer
 from api.services import Own
 
 log = logging.getLogger(__name__)
-router = APIRouter(prefix=PATH, tags=["searches"])
+router = APIRouter(prefix=PATH, tags=["searches"], route_class=KeyFirst)
 
 RECONNECT_MS = 1_000
 KEEP_ALIVE_S = 15.0

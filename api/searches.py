@@ -23,7 +23,7 @@ from starlette.requests import Request as HttpRequest
 
 from access.grant import Grant
 from access.shown import shown_outside
-from api.caller import caller
+from api.caller import Caller, KeyFirst
 from api.disconnects import unless_gone
 from api.idempotency import IdempotencyKey, id_for
 from api.preferences import LONGEST_WAIT_S, Preferences, preferences
@@ -31,10 +31,10 @@ from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, resp
 from api.services import Own, Services
 
 PATH = "/v1/searches"
-router = APIRouter(prefix=PATH, tags=["searches"])
+router = APIRouter(prefix=PATH, tags=["searches"], route_class=KeyFirst)
 
-Reader = Annotated[Grant, Depends(caller("search:run", "search:read"))]
-Runner = Annotated[Grant, Depends(caller("search:run"))]
+Reader = Annotated[Grant, Depends(Caller("search:run", "search:read"))]
+Runner = Annotated[Grant, Depends(Caller("search:run"))]
 
 
 class SearchRequest(Request):

@@ -53,7 +53,28 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("tests/faults/test_soak.py::test_a_thousand_requests_under_attack_each_end_once_and_correctly",),
     ),
     (
-        "Random input: calls of the HTTP API (10,000 by `make test-all`), options, lines of a job, messages, entries, answers of branches, files",
+        "A caller without a key, or with the wrong one, sends the largest bodies that the HTTP API takes",
+        "key, scope, size and content type are checked from the headers, before the body is read",
+        (
+            "tests/integration/api/test_before_the_body.py::test_without_a_valid_key_no_body_is_read",
+            "tests/integration/api/test_before_the_body.py::test_without_the_scope_no_body_is_read",
+            "tests/integration/api/test_before_the_body.py::test_a_body_that_is_not_said_to_be_json_is_not_read",
+        ),
+    ),
+    (
+        "A caller with a key sends millions of empty lists, each of which becomes an object",
+        "at most 1,000,000 lists and objects in a body, which is parsed outside the event loop",
+        (
+            "tests/integration/api/test_before_the_body.py::test_a_body_of_brackets_is_refused_before_they_become_objects",
+        ),
+    ),
+    (
+        "One `Prefer` header keeps the process busy for seconds",
+        "it is read in the time of its length",
+        ("tests/unit/api/test_preferences.py::test_a_line_of_a_megabyte_is_read_in_its_length",),
+    ),
+    (
+        "Random input: calls of the HTTP API (3,000 by `make test-all`), options, lines of a job, messages, entries, answers of branches, files",
         "an error that has a name, or a request that ends",
         (
             "tests/integration/api/test_tenants.py::test_fuzzed_calls_show_nothing_of_another_tenant",
