@@ -45,6 +45,7 @@ CHUNK_BYTES = 64_000
 RESULT_TYPES = {
     "jsonl": "application/jsonl",
     "csv": "text/csv; charset=utf-8",
+    "csv-raw": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
     "trec": "text/plain; charset=utf-8",
 }
@@ -244,7 +245,7 @@ def read_results(
     after: Annotated[int, Query(ge=0, le=2**31, description="The number of the last line that is known")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LINES, description="At most so many lines")] = MAX_LINES,
     format_: Annotated[
-        Literal["json", "jsonl", "csv", "parquet", "trec"],
+        Literal["json", "jsonl", "csv", "csv-raw", "parquet", "trec"],
         Query(
             alias="format", description="`json` is a page of about 1 MB; the others are streams of all lines"
         ),

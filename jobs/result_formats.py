@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -31,6 +32,7 @@ CSV_COLUMNS = (
     "error",
 )
 
+FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 ROW_GROUP_LINES = 4_096
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 """A row group of Parquet ends when it has so many lines or bytes."""
@@ -51,32 +53,37 @@ def writer_of(form: str) -> Writer:
     return FORMATS[form]
 
 
+def _without_formula(value: Any) -> Any:
+    """The value, with an apostrophe before a text that a spreadsheet would compute (OWASP, CSV injection)."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_BEGINS) else value
+
+
 def as_jsonl(lines: Iterable[ResultLine]) -> Iterator[bytes]:
     """The result lines as they are, each as one line of JSON."""
     for line in lines:
         yield to_json(line) + b"\n"
 
 
-def as_csv(lines: Iterable[ResultLine]) -> Iterator[bytes]:
+def as_csv(lines: Iterable[ResultLine], *, cell: Callable[[Any], Any] = _without_formula) -> Iterator[bytes]:
     """One row a hit, with a header; an answer without hits has one row with empty fields of a hit.
 
-    `question` counts the questions of a line, from 1; `status` is the question's.
+    `question` counts the questions of a line, from 1; `status` is the question's.  `cell` changes each value.
     """
     written = _Written()
-    rows = csv.writer(written, lineterminator="\n")
+    # As RFC 4180 says; with "\n" alone Python 3.11 leaves a carriage return in a text unquoted.
+    rows = csv.writer(written, lineterminator="\r\n")
     rows.writerow(CSV_COLUMNS)
     for line in lines:
         for number, answer in enumerate(_answers(line), start=1):
             head = (line["line"], line["id"], number, answer["status"])
             for hit in answer["hits"] or [{}]:
-                rows.writerow(
-                    (
-                        *head,
-                        *(hit.get(name) for name in ("rank", "document_id", "score", "title")),
-                        _snippet(hit),
-                        line.get("error"),
-                    )
+                row = (
+                    *head,
+                    *(hit.get(name) for name in ("rank", "document_id", "score", "title")),
+                    _snippet(hit),
+                    line.get("error"),
                 )
+                rows.writerow([cell(value) for value in row])
         yield written.taken()
     yield written.taken()
 
@@ -130,6 +137,7 @@ def as_parquet(lines: Iterable[ResultLine]) -> Iterator[bytes]:
 FORMATS: dict[str, Writer] = {
     "jsonl": as_jsonl,
     "csv": as_csv,
+    "csv-raw": partial(as_csv, cell=lambda value: value),
     "parquet": as_parquet,
     "trec": as_trec,
 }

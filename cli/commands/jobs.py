@@ -271,7 +271,7 @@ def results(
         int, typer.Option(min=0, metavar="LINE", help="Begin after the line with this number.")
     ] = 0,
     format_: Annotated[
-        Literal["jsonl", "csv", "parquet", "trec"] | None,
+        Literal["jsonl", "csv", "csv-raw", "parquet", "trec"] | None,
         typer.Option("--format", help="By default by the name of --output, or `jsonl`."),
     ] = None,
     output: Annotated[

@@ -53,6 +53,18 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("tests/faults/test_soak.py::test_a_thousand_requests_under_attack_each_end_once_and_correctly",),
     ),
     (
+        "A document's title is a formula, which a spreadsheet computes when somebody opens a job's results",
+        "an apostrophe before it; `csv-raw` is the opt-out",
+        (
+            "tests/unit/jobs/test_result_formats.py::test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv_and_unchanged_in_csv_raw",
+        ),
+    ),
+    (
+        "A golden file of a few hundred bytes stands for billions of values (YAML aliases)",
+        "aliases are refused",
+        ("tests/unit/evaluation/test_golden_file.py::test_a_wrong_entry_is_named_with_its_line_and_field",),
+    ),
+    (
         "A caller without a key, or with the wrong one, sends the largest bodies that the HTTP API takes",
         "key, scope, size and content type are checked from the headers, before the body is read",
         (

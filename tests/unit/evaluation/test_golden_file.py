@@ -70,6 +70,8 @@ ENTRY = "- question: one\n  expected: a\n"
         (f"{ENTRY}- question: !!python/name:os.system x", "line 3: not YAML"),
         (f"{ENTRY}- question: 2024-99-99\n", "golden.yaml: not YAML"),
         ("- " * 2_000, "golden.yaml: not YAML"),
+        ("- &a [x, x]\n- &b [*a, *a]\n", "line 2: not YAML: aliases (`*name`) are not allowed"),
+        ("- &a\n  question: *a", "line 2: not YAML: aliases (`*name`) are not allowed"),
         ("\x00", "golden.yaml: not YAML"),
     ],
 )

@@ -85,6 +85,21 @@ def test_csv_has_a_row_for_each_hit_and_one_for_an_answer_without_hits() -> None
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv_and_unchanged_in_csv_raw(text: str) -> None:
+    hit = {"rank": 1, "document_id": text, "score": -0.5, "title": text, "snippet": {"text": text}}
+    line = {"line": 1, "id": text, "status": "complete", "hits": [hit], "error": text}
+
+    def cells(form: str) -> list[str]:
+        _, row = csv.reader(io.StringIO(written(form, [line]).decode(), newline=""))
+        return row
+
+    ours = ["1", "complete", "1"]
+    safe = f"'{text}"
+    assert cells("csv") == ["1", safe, *ours, safe, "-0.5", safe, safe, safe]
+    assert cells("csv-raw") == ["1", text, *ours, text, "-0.5", text, text, text]
+
+
 def test_trec_has_a_row_for_each_hit_in_six_words() -> None:
     assert written("trec").decode().splitlines() == [
         f"q1 Q0 shop/green%20tea.md 1 {1 / 61!r} chorale",
@@ -143,7 +158,8 @@ def test_a_job_without_results_gives_a_valid_file(form: str) -> None:
     if form == "parquet":
         assert pq.read_table(io.BytesIO(empty)).num_rows == 0
     else:
-        assert empty == (",".join(CSV_COLUMNS).encode() + b"\n" if form == "csv" else b"")
+        header = ",".join(CSV_COLUMNS).encode() + b"\r\n"
+        assert empty == (header if form.startswith("csv") else b"")
 
 
 def test_a_row_group_of_parquet_ends_at_a_number_of_lines_or_of_bytes(
@@ -199,7 +215,9 @@ def test_results_are_written_while_the_job_runs(form: str) -> None:
 
 
 def test_the_error_for_an_unknown_format_lists_the_formats() -> None:
-    with pytest.raises(UnknownFormat, match=r"^format: 'xlsx'; there are: jsonl, csv, parquet, trec$"):
+    with pytest.raises(
+        UnknownFormat, match=r"^format: 'xlsx'; there are: jsonl, csv, csv-raw, parquet, trec$"
+    ):
         writer_of("xlsx")
 
 
