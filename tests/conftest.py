@@ -21,6 +21,7 @@ pytest_plugins = [
     "tests.support.run.reaper",
     "tests.support.run.time_limit",
     "tests.support.run.folder_scheduling",
+    "tests.support.run.passed_before",
 ]
 
 
@@ -36,6 +37,8 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
                 patch.delenv(name)
         # It traces the tests; a worker that traces its imports takes minutes to start.
         patch.delenv("PYTHONTRACEMALLOC", raising=False)
+        # A test that starts pytest means all tests that it names.
+        patch.delenv("CHORALE_TEST_PASSED", raising=False)
         if os.environ.get("CHORALE_TEST_BUNDLED_REDIS"):
             folder = tmp_path_factory.mktemp("bundled")
             (folder / "redis-server").symlink_to(bundled_redis())

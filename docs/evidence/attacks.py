@@ -86,7 +86,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("tests/unit/api/test_preferences.py::test_a_line_of_a_megabyte_is_read_in_its_length",),
     ),
     (
-        "Random input: calls of the HTTP API (3,000 by `make test-all`), options, lines of a job, messages, entries, answers of branches, files",
+        "Random input: calls of the HTTP API (1,000 by `make test-all`), options, lines of a job, messages, entries, answers of branches, files",
         "an error that has a name, or a request that ends",
         (
             "tests/integration/api/test_tenants.py::test_fuzzed_calls_show_nothing_of_another_tenant",

@@ -300,16 +300,16 @@ def strikes(pipeline: RunningPipeline, chance: random.Random) -> list[Callable[[
 
 
 @pytest.mark.limit_s(300)
-def test_a_job_of_5000_lines_that_is_struck_at_random_ends_whole(whole: RunningPipeline) -> None:
+def test_a_job_of_2000_lines_that_is_struck_at_random_ends_whole(whole: RunningPipeline) -> None:
     chance = random.Random(13)
     slowed(whole, 0.05)
-    job_id = submit(whole, some(5_000))
+    job_id = submit(whole, some(2_000))
 
     with reviving(whole):
         for strike in chance.sample(strikes(whole, chance) * 2, 8):
             done = whole.resources.jobs.get(job_id).done
             strike()
-            wait_done(whole, job_id, min(5_000, done + chance.randrange(100, 500)))
+            wait_done(whole, job_id, min(2_000, done + chance.randrange(50, 200)))
         wait_ended(whole, job_id, limit_s=200)
 
     is_complete(whole, job_id)

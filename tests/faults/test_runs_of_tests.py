@@ -51,11 +51,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, output: Path) -> subprocess.Popen[bytes]:
+def run(folder: Path, output: Path, **variables: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "pytest", "-p", "no:faulthandler", "-n1", "--dist=loadfile", "-s"]
     with output.open("wb") as file:
         return subprocess.Popen(
-            command, cwd=folder, stdout=file, stderr=file, env={**os.environ, "PYTHONPATH": str(ROOT)}
+            command,
+            cwd=folder,
+            stdout=file,
+            stderr=file,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
         )
 
 
@@ -92,3 +96,15 @@ def test_a_killed_run_leaves_no_process_and_no_folder(folder: Path, tmp_path: Pa
     (temporary,) = re.findall(r"beside (/.*)", output.read_text())
     until(lambda: not is_alive(pid))
     until(lambda: not Path(temporary).exists())
+
+
+def test_a_second_run_does_what_failed_was_skipped_or_is_new(folder: Path, tmp_path: Path) -> None:
+    tests = "import os, pytest\ndef test_passes(): ...\ndef test_fails(): assert 'SECOND' in os.environ\n"
+    tests += "def test_skips():\n    if 'SECOND' not in os.environ: pytest.skip()\n"
+    (folder / "test_some.py").write_text(tests)
+    output, passed = tmp_path / "output", {"CHORALE_TEST_PASSED": str(tmp_path / "passed")}
+    assert run(folder, output, **passed).wait() == pytest.ExitCode.TESTS_FAILED
+    assert "1 failed, 1 passed, 1 skipped" in output.read_text()
+    (folder / "test_new.py").write_text("def test_new(): ...")
+    assert run(folder, output, SECOND="1", **passed).wait() == pytest.ExitCode.OK
+    assert "3 passed" in output.read_text()

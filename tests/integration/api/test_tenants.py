@@ -287,9 +287,9 @@ def test_fuzzed_calls_show_nothing_of_another_tenant(zenith: Estate, attackers: 
 
 
 @pytest.mark.slow
-def test_three_thousand_fuzzed_calls_show_nothing_of_another_tenant(
+def test_a_thousand_fuzzed_calls_show_nothing_of_another_tenant(
     zenith: Estate, attackers: list[httpx.Client]
 ) -> None:
     before = zenith.state()
-    assert set(attack(zenith, attackers, calls=3_000, seed=3_000)) <= EXPECTED
+    assert set(attack(zenith, attackers, calls=1_000, seed=1_000)) <= EXPECTED
     assert zenith.state() == before

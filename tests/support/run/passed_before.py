@@ -1,0 +1,31 @@
+"""A pytest plugin: a second run, which has the servers that the first had not, does only what the first did not.
+
+The file that CHORALE_TEST_PASSED names gets the tests that passed; tests that stand there already are not selected.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+_FILE = os.environ.get("CHORALE_TEST_PASSED")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _FILE and Path(_FILE).exists():
+        before = set(Path(_FILE).read_text(encoding="utf-8").splitlines())
+        passed = [item for item in items if item.nodeid in before]
+        items[:] = [item for item in items if item.nodeid not in before]
+        config.hook.pytest_deselected(items=passed)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _FILE and not hasattr(session.config, "workerinput"):
+        stats = session.config.pluginmanager.getplugin("terminalreporter").stats
+        passed = {report.nodeid for report in stats.get("passed", ())}
+        failed = {report.nodeid for name in ("failed", "error") for report in stats.get(name, ())}
+        with Path(_FILE).open("a", encoding="utf-8") as file:
+            file.writelines(f"{nodeid}\n" for nodeid in sorted(passed - failed))
