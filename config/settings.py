@@ -186,6 +186,8 @@ class Settings(BaseModel):
     webhook_secret: str | None = Field(None, min_length=16, repr=False)
     """Signs webhooks that tell of the end of bulk jobs: any text, or `whsec_` and the base64 of the key. Not set: jobs with
     a webhook are refused."""
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts that webhooks may call although they are not on the internet, such as `127.0.0.1,reports.internal`; also by `http://`."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
     """Seconds in which a worker that must stop may finish its current task; after that the task goes back to its queue.
     Must be less than the ten seconds after which `chorale up` and Docker kill a process."""
@@ -264,6 +266,13 @@ class Settings(BaseModel):
         if any(str(one).startswith("chorale.") for one in names):
             raise ValueError("a queue of the pipeline; only queues of other applications are allowed")
         return names
+
+    @field_validator("webhook_hosts", mode="before")
+    @classmethod
+    def _hosts(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return [one.strip().lower() for one in value.split(",") if one.strip()]
+        return value
 
     @field_validator("signing_key")
     @classmethod

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
 
 from config.settings import Settings
 from models.errors import WrongDeclaration
+
+NAT64 = ip_network("64:ff9b::/96")
+"""Addresses that a gateway turns into the IPv4 address of their last four bytes (RFC 6052)."""
 
 
 def check_on_end(on_end: Mapping[str, str] | None, settings: Settings) -> None:
@@ -14,8 +19,41 @@ def check_on_end(on_end: Mapping[str, str] | None, settings: Settings) -> None:
         return
     if "url" in on_end and not settings.webhook_secret:
         raise WrongDeclaration("on_end: no webhook is sent without a secret; set CHORALE_WEBHOOK_SECRET")
+    if "url" in on_end:
+        _check_url(on_end["url"], settings)
     if "queue" in on_end:
         check_queue(on_end["queue"], settings)
+
+
+def _check_url(url: str, settings: Settings) -> None:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host in settings.webhook_hosts:
+        return
+    if parts.scheme != "https":
+        raise WrongDeclaration(
+            "on_end: the address begins with https://, unless CHORALE_WEBHOOK_HOSTS has its host"
+        )
+    try:
+        is_allowed = is_public(host)
+    except ValueError:  # a name; its addresses are checked before each call
+        is_allowed = host != "localhost"
+    if not is_allowed:
+        raise WrongDeclaration(f"on_end: {host} is no public address, and not in CHORALE_WEBHOOK_HOSTS")
+
+
+def is_public(address: str) -> bool:
+    """Whether this is an address of the internet: not of this machine, a private network or a link, and none that stands for
+    such an IPv4 address.  Raises ValueError for a name."""
+    found = ip_address(address.partition("%")[0])
+    if isinstance(found, IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour or (found.teredo and found.teredo[1])
+        if found in NAT64:
+            inner = IPv4Address(found.packed[-4:])
+        if inner and not is_public(str(inner)):
+            return False
+        found = found.ipv4_mapped or found
+    return found.is_global and not found.is_multicast
 
 
 def check_queue(queue: str, settings: Settings, *, named_by: str = "on_end") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -101,12 +100,3 @@ def _check_url(url: str) -> None:
         raise ValueError("the address begins with https://")
     if parts.username is not None or parts.fragment:
         raise ValueError("the address has no login and no fragment")
-    if parts.scheme == "http" and not _is_loopback(host):
-        raise ValueError("only an address of this machine may begin with http://; others begin with https://")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

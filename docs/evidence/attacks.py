@@ -53,6 +53,15 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("tests/faults/test_soak.py::test_a_thousand_requests_under_attack_each_end_once_and_correctly",),
     ),
     (
+        "A job names a webhook on the sweeper's machine or in its network, or a name that means such an address a moment later",
+        "all addresses of the name are public, and the call goes to the one that was checked; a setting names exceptions",
+        (
+            "tests/integration/jobs/test_on_end.py::test_a_job_may_name_only_receivers_that_the_installation_allows",
+            "tests/integration/jobs/test_on_end.py::test_no_webhook_calls_a_name_of_which_one_address_is_not_public",
+            "tests/integration/jobs/test_on_end.py::test_the_call_goes_to_the_address_that_was_checked",
+        ),
+    ),
+    (
         "A document's title is a formula, which a spreadsheet computes when somebody opens a job's results",
         "an apostrophe before it; `csv-raw` is the opt-out",
         (

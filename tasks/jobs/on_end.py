@@ -1,22 +1,14 @@
 """Tells the end of a job to the receiver that its submitter named, at least once: by a Celery task or a webhook.
 
-Whatever fails is tried again with growing pauses until the job is deleted.  Webhooks are signed as Standard Webhooks
-(https://www.standardwebhooks.com) says.
+Whatever fails is tried again with growing pauses until the job is deleted.
 """
 
 from __future__ import annotations
 
-import hmac
-import socket
 import threading
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass
-from hashlib import sha256
-from http.client import HTTPConnection, HTTPSConnection
-from urllib.parse import urlsplit
 
 from celery import Celery
 from pydantic_core import to_json
@@ -25,20 +17,14 @@ from structlog import get_logger
 from assembly.resources import Resources
 from config.told_of_ends import check_on_end
 from jobs.job import Job
-from models.errors import ServiceError
+from tasks.jobs.webhook import post
 from tasks.telling.user_tasks import pause_s, send
 
 log = get_logger("chorale.jobs")
 
-ANSWERS_WITHIN_S = 10.0
-"""Time of a webhook, from the connection to the answer's status."""
 LONGEST_PAUSE_S = 3_600.0
 AT_ONCE = 8
 """Maximum number of threads that tell."""
-
-
-class NotTold(ServiceError):
-    """The receiver did not answer with 2xx."""
 
 
 @dataclass(slots=True)
@@ -75,7 +61,7 @@ class OnEnd:
             on_end, settings = job.on_end or {}, self._resources.settings
             check_on_end(on_end, settings)
             if "url" in on_end:
-                post(job, on_end["url"], settings.webhook_secret or "")
+                post(_message_id(job), to_json(job.to_wire()), on_end["url"], settings)
             else:
                 send_task(self._app, job, on_end["task"], on_end["queue"])
             self._resources.jobs.note_told(job.job_id, ended_at_ms=job.ended_at_ms)
@@ -91,53 +77,6 @@ def send_task(app: Celery, job: Job, task: str, queue: str) -> None:
     """Send the Celery task; raises if the broker does not have it in a queue of this name."""
     kwargs = {"job_id": job.job_id, "state": job.state, "outcome": job.outcome, "counts": job.counts}
     send(app, task, queue, kwargs=kwargs, task_id=_message_id(job), ignore_result=True)
-
-
-def post(job: Job, url: str, secret: str) -> None:
-    """POST the job as JSON, signed.  Raises NotTold, OSError, HTTPException; redirections are not followed."""
-    parts = urlsplit(url)
-    body = to_json(job.to_wire())
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "chorale",
-        **signed(_message_id(job), body, secret),
-    }
-    host = parts.hostname or ""
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    with closing(kind(host, parts.port, timeout=ANSWERS_WITHIN_S)) as connection:
-        connection.connect()
-        # The timeout of the socket starts anew with each byte.
-        limit = threading.Timer(ANSWERS_WITHIN_S, _shut, (connection.sock,))
-        limit.daemon = True
-        limit.start()
-        try:
-            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request("POST", path, body, headers)
-            status = connection.getresponse().status
-        finally:
-            limit.cancel()
-    if not 200 <= status < 300:
-        raise NotTold(f"{host} answers {status}")
-
-
-def signed(message_id: str, body: bytes, secret: str, *, now_s: float | None = None) -> dict[str, str]:
-    """The headers: `v1,` and the base64 of HMAC-SHA256 over `<id>.<seconds since 1970>.<body>`.
-
-    The key is the secret's bytes, or with `whsec_` before it, what its base64 stands for.
-    """
-    at = str(int(time.time() if now_s is None else now_s))
-    key = b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
-    digest = hmac.new(key, b".".join([message_id.encode(), at.encode(), body]), sha256).digest()
-    return {
-        "webhook-id": message_id,
-        "webhook-timestamp": at,
-        "webhook-signature": f"v1,{b64encode(digest).decode()}",
-    }
-
-
-def _shut(sock: socket.socket) -> None:
-    with suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
 
 
 def _message_id(job: Job) -> str:

@@ -30,7 +30,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningPipeline]:
     monkeypatch.setattr(job_commands, "AGAIN_S", 0.5)
     monkeypatch.setattr(job_commands, "LOOK_S", 0.2)
     monkeypatch.setattr(lines_read, "MESSAGE_BYTES", 5_000)
-    environment = {"CHORALE_WEBHOOK_SECRET": SECRET}
+    environment = {"CHORALE_WEBHOOK_SECRET": SECRET, "CHORALE_WEBHOOK_HOSTS": "127.0.0.1"}
     with (
         RedisServer() as server,
         RunningPipeline(server, queues=[], environment=environment, preload=HASTE) as pipeline,

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -25,8 +26,9 @@ from config.settings import Settings
 from config.told_of_ends import check_on_end
 from jobs.job import Outcome, State
 from models.errors import WrongDeclaration
-from tasks.jobs import on_end
-from tasks.jobs.on_end import OnEnd, signed
+from tasks.jobs import on_end, webhook
+from tasks.jobs.on_end import OnEnd
+from tasks.jobs.webhook import NotTold, checked_address, signed
 from tasks.registration import make_app
 from tasks.telling import user_tasks
 from tests.support.jobs import answered, ended, lines, result, submitted
@@ -44,7 +46,9 @@ class Installation:
     """A store of jobs, and the part of a feeder that tells."""
 
     def __init__(self, home: Path, redis_url: str, **settings: Any) -> None:
-        given = Settings(home=home, webhook_secret=SECRET, on_end_queues=(QUEUE,), **settings)
+        given = Settings(
+            home=home, webhook_secret=SECRET, webhook_hosts="127.0.0.1", on_end_queues=(QUEUE,), **settings
+        )
         self.resources = Resources(given, load_pipeline(None), redis_url)
         upgrade(given.audit_database_url)
         self.store = self.resources.jobs
@@ -136,7 +140,7 @@ def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installat
 def test_a_receiver_that_is_away_or_slow_holds_nobody_up(
     here: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_end, "ANSWERS_WITHIN_S", 3)
+    monkeypatch.setattr(webhook, "ANSWERS_WITHIN_S", 3)
     with Hook(*[0] * 50) as slow, Hook() as hook:
         here.ends("away", {"url": "http://127.0.0.1:9/"})
         here.ends("slow", {"url": slow.url})
@@ -220,11 +224,17 @@ def test_a_task_comes_through_rabbitmq_once_its_queue_is_there(
 
 # Who may be named
 
+WITH_SECRET = {"webhook_secret": SECRET}
+
 
 @pytest.mark.parametrize(
     ("named", "settings", "why"),
     [
         ({"url": "https://example.org"}, {}, "CHORALE_WEBHOOK_SECRET"),
+        ({"url": "http://example.org"}, WITH_SECRET, "begins with https://, unless CHORALE_WEBHOOK_HOSTS"),
+        ({"url": "https://localhost/"}, WITH_SECRET, "localhost is no public address"),
+        ({"url": "https://10.0.0.1/"}, WITH_SECRET, "10.0.0.1 is no public address"),
+        ({"url": "https://[::1]:8443/"}, WITH_SECRET, "::1 is no public address"),
         (
             {"task": "t", "queue": "b"},
             {"on_end_queues": "a, c"},
@@ -242,3 +252,49 @@ def test_a_job_may_name_only_receivers_that_the_installation_allows(
 def test_queues_of_the_pipeline_are_not_for_others() -> None:
     with pytest.raises(ValueError, match="a queue of the pipeline"):
         Settings(on_end_queues="app,chorale.index")
+
+
+def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 443)) for address in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "127.8.9.1", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
+        *("100.64.0.1", "224.0.0.1", "255.255.255.255", "::", "::1", "fc00::1", "fe80::1", "fe80::1%eth0"),
+        *("ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"),
+    ],
+)
+def test_no_webhook_calls_a_name_of_which_one_address_is_not_public(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    resolving(monkeypatch, "93.184.215.14", address)
+    with pytest.raises(NotTold, match="no public address, and not in CHORALE_WEBHOOK_HOSTS"):
+        checked_address("rebinds.example", 443, Settings())
+    named = Settings(webhook_hosts="other.example, rebinds.example")
+    assert checked_address("rebinds.example", 443, named) == "93.184.215.14"
+
+
+@pytest.mark.parametrize(
+    "address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "::ffff:93.184.215.14"]
+)
+def test_public_addresses_may_be_called(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    resolving(monkeypatch, address)
+    assert checked_address("example.org", 443, Settings()) == address
+
+
+def test_the_call_goes_to_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name means another machine as soon as it was looked up."""
+    called: list[Any] = []
+
+    def connect(where: Any, timeout: float) -> socket.socket:
+        called.append(where)
+        raise ConnectionRefusedError
+
+    resolving(monkeypatch, "93.184.215.14")
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(ConnectionRefusedError):
+        webhook.post("job.1", b"{}", "https://rebinds.example/", Settings(webhook_secret=SECRET))
+    assert called == [("93.184.215.14", 443)]
