@@ -34,14 +34,16 @@ wheels: dev ## the wheels of the service and of its client, in dist/
 # even where the environment forbids it.
 # A test that takes too long ends its pytest process, and another one takes its place (tests/support/run).
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 100
-TESTS ?= $(filter-out tests/acceptance/ tests/faults/ tests/mutants/ tests/soak/ tests/support/,$(wildcard tests/*/))
+# A process takes the next folder when it is done with one: the longest ones come first.
+LONGEST = tests/faults tests/integration/tasks tests/integration/cli tests/integration/api
+EVERYDAY = $(filter-out tests/faults,$(LONGEST)) tests/architecture tests/integration tests/unit tests/wire
 
 test: dev ## the tests of everyday; those of a server that is not there are skipped, with the reason
-	@$(PYTEST) -m "not slow" $(TESTS)
+	@$(PYTEST) -m "not slow" $(or $(TESTS),$(EVERYDAY))
 
 test-all: export CHORALE_TEST_EXAMPLES ?= 200
 test-all: dev supply-chain ## every test: also whole installations, kills and hangs, the soak, the mutants, whole collections
-	@$(PYTEST) $(if $(filter-out file,$(origin TESTS)),$(TESTS))
+	@$(PYTEST) $(or $(TESTS),$(LONGEST) tests)
 
 check: dev lock-check ## everything that is checked without running: lint, format, types, floors, locks
 	@$(BIN)/ruff check .

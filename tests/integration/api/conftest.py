@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -38,6 +39,12 @@ def acme(api: HttpApi) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="package")
 def idle_api() -> Iterator[HttpApi]:
     """An API whose requests nobody answers: no worker runs."""
+    with serving_without_workers() as api:
+        yield api
+
+
+@contextmanager
+def serving_without_workers() -> Iterator[HttpApi]:
     with (
         RedisServer() as server,
         RunningPipeline(server, queues=[]) as pipeline,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from chorale_client import jobs
 from chorale_client.keys import MOMENTS
 
 from api import health, searches
+from tests.integration.api.conftest import serving_without_workers
 from tests.integration.api.test_searches import BREAD, LONG, SEARCHES, problem
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
@@ -18,6 +20,13 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 WAITING = 100
+
+
+@pytest.fixture(scope="module")
+def idle_api() -> Iterator[HttpApi]:
+    """Its own, since calls that nobody answers keep its threads for seconds."""
+    with serving_without_workers() as api:
+        yield api
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.command_line import command
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.limit_s(360)]
 
 Bench = Callable[..., dict[str, Any]]
 
@@ -61,7 +61,6 @@ def test_the_client_and_http_answer_the_same_questions(bench: Bench) -> None:
     assert runs[1]["cpu_ms"]["http"] > 0
 
 
-@pytest.mark.limit_s(360)
 def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Bench) -> None:
     found = bench("latency", "--questions 3 --documents 100 --in-flight 2")
     assert found["v"] == 1

@@ -57,7 +57,10 @@ def here() -> Iterator[OneProcess]:
 
 @pytest.fixture(scope="package")
 def pipeline() -> Iterator[RunningPipeline]:
-    with RedisServer() as server, RunningPipeline(server, sweeper=True) as running:
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, alone=["chorale.fusion"], sweeper=True) as running,
+    ):
         running.index()
         yield running
 
