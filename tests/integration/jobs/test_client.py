@@ -208,7 +208,7 @@ def test_a_question_that_is_no_json_is_a_wrong_line(jobs: ClientJobs, store: Job
         (["tea"], {"name": "a\0b"}, "name: the character U+0000 is not allowed"),
         (["tea"], {"options": {"topk": 3}}, "topk: no field of the defaults"),
         (["tea"], {"on_end": {"mail": "a@b"}}, 'either {"task": name'),
-        (["tea"], {"on_end": {"url": "http://example.org/"}}, "https://"),
+        (["tea"], {"on_end": {"url": "ftp://example.org/"}}, "https://"),
         (["tea"], {"on_end": {"url": "https://example.org/"}}, "set CHORALE_WEBHOOK_SECRET"),
         (
             ["tea"],

@@ -252,7 +252,8 @@ def test_results_are_written_in_the_format_of_the_file_s_name(
         "chorale",
     ]
     assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 3
-    assert alone("jobs", "results", "job", "--format", "csv").stdout == (tmp_path / "answers.csv").read_text()
+    written = (tmp_path / "answers.csv").read_bytes().decode()
+    assert alone("jobs", "results", "job", "--format", "csv").stdout == written
     refused = alone("jobs", "results", "job", "--format", "parquet")
     assert (refused.returncode, "--output" in refused.stderr) == (2, True)
 
