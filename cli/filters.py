@@ -23,8 +23,8 @@ SYNTAX = """\
 FIELD=VALUE, FIELD=A,B (any of them), FIELD!=VALUE, FIELD>=VALUE (also > <= <), FIELD~PART (part of a text),
 FIELD=* (has it), FIELD!=* (has it not); a value in double quotes is taken as it stands"""
 
-_FILTER = re.compile(r"\s*([^\s<>=!~][^<>=!~]*?)\s*(>=|<=|!=|>|<|~|=)\s*(.*?)\s*", re.DOTALL)
-_VALUE = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",]*))\s*(,|$)')
+_FILTER = re.compile(r"([^<>=!~]+)(>=|<=|!=|>|<|~|=)(.*)", re.DOTALL)
+_VALUE = re.compile(r'(?:\s*"((?:[^"\\]|\\.)*)"\s*|([^",]*))(,|$)')
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
 
@@ -61,9 +61,9 @@ def parse_filters(given: Iterable[str]) -> dict[str, Any]:
 def _parse(text: str) -> tuple[str, str, Any]:
     """Field, operator of the request (empty for equality) and operand."""
     found = _FILTER.fullmatch(text)
-    if found is None:
+    field, sign, value = [part.strip() for part in found.groups()] if found else ("", "", "")
+    if not field:
         raise WrongFilter(f"filter {text!r} is none of: {SYNTAX}")
-    field, sign, value = found.groups()
     operator = OPERATORS[sign]
     if value == "*" and operator in ("", "not"):
         return field, "exists", not operator

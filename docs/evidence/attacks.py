@@ -90,9 +90,12 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "One `Prefer` header keeps the process busy for seconds",
+        "One `Prefer` header, or another text that a regular expression reads, keeps the process busy for seconds",
         "it is read in the time of its length",
-        ("tests/unit/api/test_preferences.py::test_a_line_of_a_megabyte_is_read_in_its_length",),
+        (
+            "tests/unit/api/test_preferences.py::test_a_line_of_a_megabyte_is_read_in_its_length",
+            "tests/architecture/test_expressions.py::test_an_expression_reads_a_long_text_in_little_time",
+        ),
     ),
     (
         "Random input: calls of the HTTP API (1,000 by `make test-all`), options, lines of a job, messages, entries, answers of branches, files",

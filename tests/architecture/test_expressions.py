@@ -1,0 +1,85 @@
+"""No regular expression of the product keeps a process busy: each is tried on long texts that almost match it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from collections.abc import Iterator
+from re import _parser as parser
+
+import pytest
+
+from tests.architecture.product import PRODUCT, ROOT
+
+pytestmark = pytest.mark.slow
+
+LENGTH = 600
+LIMIT_S = 0.25
+"""Of processor time.  An expression that takes the square of the length needs some hundredths of a second."""
+MOST_LETTERS = 10
+FUNCTIONS = {"compile", "match", "search", "fullmatch", "sub", "subn", "findall", "finditer", "split"}
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Each constant expression with the place where it stands."""
+    for file in PRODUCT:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re"), attr=name),
+                    args=[ast.Constant(value=str(pattern)), *_],
+                ) if name in FUNCTIONS:
+                    yield f"{file.relative_to(ROOT)}: {pattern}", pattern
+
+
+EXPRESSIONS = dict(expressions())
+
+
+def characters(pattern: str) -> list[str]:
+    """Characters that the expression names, and one of each class."""
+    named: set[str] = set()
+
+    def walk(parsed: object) -> None:
+        if isinstance(parsed, int) and not isinstance(parsed, bool) and 0 < parsed < 0x10FFFF:
+            named.add(chr(parsed))
+        elif isinstance(parsed, (list, tuple, parser.SubPattern)):
+            for part in parsed:
+                walk(part)
+
+    walk(parser.parse(pattern))
+    usual = ["a", "0", " ", '"', "\\"]
+    return list(dict.fromkeys([*usual, *sorted(one for one in named if one.isprintable())]))[:MOST_LETTERS]
+
+
+def almost_matching(pattern: str) -> Iterator[str]:
+    letters = characters(pattern)
+    for first in letters:
+        yield first * LENGTH + "\0"
+        for second in letters:
+            yield (first + second) * (LENGTH // 2) + "\0"
+            yield first * (LENGTH // 2) + second * (LENGTH // 2) + "\0"
+
+
+def reads_quickly(pattern: str) -> None:
+    expression = re.compile(pattern)
+    for text in almost_matching(pattern):
+        begun_s = time.process_time()
+        expression.search(text)
+        assert time.process_time() - begun_s < LIMIT_S, text[:40]
+
+
+def test_the_expressions_are_known() -> None:
+    assert len(EXPRESSIONS) > 40
+
+
+@pytest.mark.parametrize("place", EXPRESSIONS)
+def test_an_expression_reads_a_long_text_in_little_time(place: str) -> None:
+    reads_quickly(EXPRESSIONS[place])
+
+
+def test_an_expression_that_takes_the_cube_of_the_length_is_noticed() -> None:
+    """The one that once read `Prefer`."""
+    cubic = r'([\w!#]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s,;"]*))?\s*(?:;[^,]*)?(?:,|$)'
+    with pytest.raises(AssertionError):
+        reads_quickly(cubic)
