@@ -32,7 +32,7 @@ for media_type in ("application/jsonl", "application/x-ndjson", "application/x-j
 
 
 def described() -> Any:
-    """The API without its key, which each call has."""
+    """The description of the API, without its security scheme: every call here sends a key."""
     document = json.loads(FILE.read_text("utf-8"))
     for path in document["paths"].values():
         for operation in path.values():
@@ -101,10 +101,29 @@ def calls(count: int) -> hypothesis.settings:
     )
 
 
-@pytest.mark.limit_s(300)
-@described().parametrize()  # type: ignore[untyped-decorator]
-@calls(100)
-def test_the_api_keeps_to_its_description_in_three_thousand_calls(
-    case: Any, ask: Callable[[Any], None]
-) -> None:
-    ask(case)
+def asking(label: str) -> Callable[..., None]:
+    """The test of one operation, such as `POST /v1/searches`."""
+
+    @pytest.mark.limit_s(300)
+    @described().include(name=label).parametrize()  # type: ignore[untyped-decorator]
+    @calls(100)
+    def test(case: Any, ask: Callable[[Any], None]) -> None:
+        ask(case)
+
+    found: Callable[..., None] = test
+    return found
+
+
+OPERATIONS = [result.ok().label for result in described().get_all_operations()]
+for label in OPERATIONS:
+    # Schemathesis gives the tests of all operations one node id, and pytest-xdist runs one test of each id.
+    globals()[f"test_the_api_keeps_to_its_description_of {label}"] = asking(label)
+
+
+def test_every_operation_has_a_test() -> None:
+    document = json.loads(FILE.read_text("utf-8"))
+    described_operations = {
+        f"{method.upper()} {path}" for path, operations in document["paths"].items() for method in operations
+    }
+    assert set(OPERATIONS) == described_operations
+    assert len(OPERATIONS) > 20
