@@ -6,27 +6,31 @@ import socket
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from api.app import create_app
 from config.logging import set_up_logging
 from config.settings import Settings, load_settings
 
 
+def uvicorn_config(app: ASGIApp, settings: Settings, *, host: str, port: int) -> uvicorn.Config:
+    """A server that is told to stop ends its open calls after `soft_shutdown_s`."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=round(settings.soft_shutdown_s),
+    )
+
+
 class Server(uvicorn.Server):
     """Tells the application when it begins to stop, so that the calls that wait are answered."""
 
     def __init__(self, app: FastAPI, settings: Settings, *, host: str, port: int) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                host=host,
-                port=port,
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=round(settings.soft_shutdown_s),
-            )
-        )
+        super().__init__(uvicorn_config(app, settings, host=host, port=port))
         self._closing = app.state.closing
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -23,6 +23,7 @@ from access.grant import Grant, OutOfScope
 from access.key_store import KeyStore
 from api.limits import RateLimitHeaders, count
 from api.problems import Problem, problem_of, response_of
+from api.serving import uvicorn_config
 from audit.schema import upgrade
 from cli.local.ports import Address
 from config.settings import Settings
@@ -105,15 +106,5 @@ def app_with_keys(server: MCPServer, address: Address, settings: Settings, redis
 
 
 def server_of(app: Starlette, address: Address, settings: Settings) -> uvicorn.Server:
-    """Its `run` serves until SIGTERM or SIGINT, and then ends open calls after `soft_shutdown_s`."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=address.host,
-            port=address.port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=round(settings.soft_shutdown_s),
-        )
-    )
+    """Its `run` serves until SIGTERM or SIGINT."""
+    return uvicorn.Server(uvicorn_config(app, settings, host=address.host, port=address.port))

@@ -187,7 +187,8 @@ class Settings(BaseModel):
     """Signs webhooks that tell of the end of bulk jobs: any text, or `whsec_` and the base64 of the key. Not set: jobs with
     a webhook are refused."""
     webhook_hosts: tuple[str, ...] = ()
-    """Hosts that webhooks may call although they are not on the internet, such as `127.0.0.1,reports.internal`; also by `http://`."""
+    """Hosts that webhooks may call although their addresses are not public, such as `127.0.0.1,reports.internal`. They may be
+    called by `http://` too."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
     """Seconds in which a worker that must stop may finish its current task; after that the task goes back to its queue.
     Must be less than the ten seconds after which `chorale up` and Docker kill a process."""
@@ -259,20 +260,22 @@ class Settings(BaseModel):
     def _upper(cls, value: Any) -> Any:
         return value.upper() if isinstance(value, str) else value
 
-    @field_validator("on_end_queues", mode="before")
+    @field_validator("on_end_queues", "webhook_hosts", mode="before")
     @classmethod
-    def _queues_of_others(cls, value: Any) -> Any:
-        names = [one.strip() for one in value.split(",") if one.strip()] if isinstance(value, str) else value
-        if any(str(one).startswith("chorale.") for one in names):
-            raise ValueError("a queue of the pipeline; only queues of other applications are allowed")
-        return names
+    def _names(cls, value: Any) -> Any:
+        return [one.strip() for one in value.split(",") if one.strip()] if isinstance(value, str) else value
 
-    @field_validator("webhook_hosts", mode="before")
+    @field_validator("on_end_queues")
     @classmethod
-    def _hosts(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return [one.strip().lower() for one in value.split(",") if one.strip()]
+    def _queues_of_others(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(queue.startswith("chorale.") for queue in value):
+            raise ValueError("a queue of the pipeline; only queues of other applications are allowed")
         return value
+
+    @field_validator("webhook_hosts")
+    @classmethod
+    def _lower(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(host.lower() for host in value)
 
     @field_validator("signing_key")
     @classmethod

@@ -17,9 +17,9 @@ def check_on_end(on_end: Mapping[str, str] | None, settings: Settings) -> None:
     """Raises WrongDeclaration if this installation does not tell whom `on_end` names."""
     if on_end is None:
         return
-    if "url" in on_end and not settings.webhook_secret:
-        raise WrongDeclaration("on_end: no webhook is sent without a secret; set CHORALE_WEBHOOK_SECRET")
     if "url" in on_end:
+        if not settings.webhook_secret:
+            raise WrongDeclaration("on_end: no webhook is sent without a secret; set CHORALE_WEBHOOK_SECRET")
         _check_url(on_end["url"], settings)
     if "queue" in on_end:
         check_queue(on_end["queue"], settings)
@@ -43,8 +43,8 @@ def _check_url(url: str, settings: Settings) -> None:
 
 
 def is_public(address: str) -> bool:
-    """Whether this is an address of the internet: not of this machine, a private network or a link, and none that stands for
-    such an IPv4 address.  Raises ValueError for a name."""
+    """Whether an address belongs to the internet.  Addresses of this machine, of private networks and of links do not, nor do
+    IPv6 addresses that stand for such an IPv4 address.  Raises ValueError for a name."""
     found = ip_address(address.partition("%")[0])
     if isinstance(found, IPv6Address):
         inner = found.ipv4_mapped or found.sixtofour or (found.teredo and found.teredo[1])
