@@ -127,7 +127,7 @@ FAULTS: dict[str, Callable[[RunningPipeline], AbstractContextManager[None]]] = {
 }
 
 
-@pytest.mark.parametrize("fault", ["locked", "gone", *(pytest.param(one) for one in ("read-only", "full"))])
+@pytest.mark.parametrize("fault", ["locked", "gone", "read-only", "full"])
 def test_a_database_that_cannot_be_written_costs_no_answer_and_no_row(
     running: RunningPipeline, fault: str
 ) -> None:

@@ -74,7 +74,7 @@ def is_whole_with(found: Seen, branch: str, documents: dict[str, int]) -> None:
     assert sorted(row.branch for row in found.audit.branches) == sorted(["bm25", branch])
 
 
-@pytest.mark.parametrize("times", [pytest.param(1), 9])
+@pytest.mark.parametrize("times", [1, 9])
 def test_a_part_delivered_again_with_different_content_counts_once(
     faulty: RunningPipeline, times: int
 ) -> None:

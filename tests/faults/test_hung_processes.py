@@ -57,7 +57,7 @@ def test_a_hung_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -
 
 @pytest.mark.parametrize(
     "where",
-    ["before_plan", *(pytest.param(one) for one in ("while_plan", "after_plan"))],
+    ["before_plan", "while_plan", "after_plan"],
 )
 def test_a_planner_that_hangs_for_good_costs_nothing(whole: RunningPipeline, where: str) -> None:
     """Before the plan the sweeper plans in its place."""

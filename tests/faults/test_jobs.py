@@ -106,10 +106,10 @@ def is_complete(pipeline: RunningPipeline, job_id: str) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        pytest.param("bulk.before_take"),
+        "bulk.before_take",
         "bulk.after_take",
-        pytest.param("bulk.before_write"),
-        pytest.param("bulk.after_write"),
+        "bulk.before_write",
+        "bulk.after_write",
     ],
 )
 def test_a_worker_that_is_killed_with_a_segment_costs_no_line(whole: RunningPipeline, place: str) -> None:

@@ -37,7 +37,7 @@ def test_anybody_can_fetch_the_whole_answer_of_a_killed_caller(
 
 @pytest.mark.parametrize(
     "where",
-    ["before_plan", *(pytest.param(one) for one in ("while_plan", "after_plan"))],
+    ["before_plan", "while_plan", "after_plan"],
 )
 def test_a_killed_planner_costs_nothing_once_there_is_another(whole: RunningPipeline, where: str) -> None:
     expected = order_by(whole, ALL)

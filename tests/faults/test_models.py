@@ -136,8 +136,8 @@ def start_again(pipeline: RunningPipeline, name: str) -> None:
     "damage",
     [
         half_the_weights,
-        pytest.param(no_folder),
-        pytest.param(no_tokenizer),
+        no_folder,
+        no_tokenizer,
     ],
 )
 def test_a_worker_that_starts_without_its_model_says_so_and_loads_the_model_once_it_is_there(

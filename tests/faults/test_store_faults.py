@@ -122,7 +122,7 @@ def test_a_lexical_index_deleted_under_workers_that_have_it_open_costs_nothing(
     assert found.documents == order_by(whole, ALL) == expected
 
 
-@pytest.mark.parametrize("damage", [cut_short, pytest.param(overwrite)])
+@pytest.mark.parametrize("damage", [cut_short, overwrite])
 def test_a_lexical_index_damaged_under_the_workers_costs_the_branches_that_read_it(
     whole: RunningPipeline, damage: Callable[[Path], None]
 ) -> None:
@@ -175,7 +175,7 @@ def test_a_corpus_that_was_replaced_by_junk_is_named_by_every_branch(whole: Runn
     assert "chorale index --rebuild" in found.answer.degraded[0].detail
 
 
-@pytest.mark.parametrize("damage", [cut_short, pytest.param(overwrite)])
+@pytest.mark.parametrize("damage", [cut_short, overwrite])
 def test_a_corpus_damaged_in_place_gives_no_wrong_hits(
     whole: RunningPipeline, damage: Callable[[Path], None]
 ) -> None:

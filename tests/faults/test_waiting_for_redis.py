@@ -25,7 +25,7 @@ runpy.run_module("cli", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_ends_before_its_next_attempt_to_reach_redis(tmp_path: Path, number: signal.Signals) -> None:
     environment = {
         "PYTHONPATH": PYTHONPATH,
