@@ -30,15 +30,15 @@ wheels: dev ## the wheels of the service and of its client, in dist/
 	  rm -rf $$folder/build $$folder/*.egg-info; \
 	done; ls dist/*.whl
 
-# Bytecode halves what collecting the tests and starting the processes of tests takes, so it is written
-# even where the environment forbids it.
-# A test that takes too long ends its pytest process, and another one takes its place (tests/support/run).
+# Bytecode halves the time that collecting the tests and starting their processes take.  It is therefore written even where the
+# environment forbids it.  A test that takes too long ends its pytest process, and another process takes its place
+# (tests/support/run).
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 100
-# A process takes the next folder when it is done with one: the longest ones come first.
+# A pytest process takes one folder after another.  The longest folders come first, so that no process waits for the other.
 LONGEST = tests/faults tests/integration/tasks tests/integration/cli tests/integration/api
 EVERYDAY = $(filter-out tests/faults,$(LONGEST)) tests/architecture tests/integration tests/unit tests/wire
 
-test: dev ## the tests of everyday; those of a server that is not there are skipped, with the reason
+test: dev ## the everyday tests; a test whose server is missing is skipped, with the reason
 	@$(PYTEST) -m "not slow" $(or $(TESTS),$(EVERYDAY))
 
 test-all: export CHORALE_TEST_EXAMPLES ?= 200

@@ -34,7 +34,7 @@ async def preferences(request: Request) -> Preferences:
 
 
 def _without_quotes(line: str) -> str:
-    """The line in which quoted texts have neither quotes nor separators."""
+    """The line without quotation marks.  Commas and semicolons within quoted texts are removed too."""
     texts = re.sub(r"\\.", "", line).split('"')
     texts[1::2] = [text.translate({ord(","): None, ord(";"): None}) for text in texts[1::2]]
     return "".join(texts)

@@ -68,7 +68,7 @@ def _json_entries(file: Path) -> Iterator[tuple[Any, Lines]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses aliases: a few hundred bytes of nested ones stand for billions of values."""
+    """Refuses aliases, because nested aliases of a few hundred bytes stand for billions of values."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

@@ -1,8 +1,8 @@
 """A POST to the receiver that a job's submitter named, signed as Standard Webhooks (https://www.standardwebhooks.com) says.
 
-A submitter who may name any address would make this machine call its own services and those of its network.  All addresses of
-the receiver's name are therefore public ones, and the call goes to an address that was checked: the name could be another
-address's a moment later.
+A submitter who may name any address would make this machine call its own services and those of its network.  Therefore every
+address of the receiver's name must be public.  The call goes to an address that was checked, because the name may resolve to
+another address a moment later.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def post(message_id: str, body: bytes, url: str, settings: Settings) -> None:
 
 
 def checked_address(host: str, port: int, settings: Settings) -> str:
-    """An address of this host.  Raises NotTold if one of its addresses is not public and no setting names the host."""
+    """An address of this host.  Raises NotTold if any of its addresses is not public, unless CHORALE_WEBHOOK_HOSTS names the host."""
     addresses = [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     if host not in settings.webhook_hosts:
         for address in addresses:

@@ -17,7 +17,7 @@ from tests.support.command_line import in_process
 def test_an_expected_document_is_among_the_first_five_and_what_nothing_answers_is_abstained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Among a tenth of Python's documentation; `chorale golden` itself takes minutes to embed all of it."""
+    """The corpus is a tenth of Python's documentation.  `chorale golden` embeds all of it, which takes minutes."""
     expected = {id_ for question in read_golden(QUESTIONS) for id_ in question.expected}
     documents = list(python_docs())
     tenth = [

@@ -1,4 +1,4 @@
-"""No regular expression of the product keeps a process busy: each is tried on long texts that almost match it."""
+"""Regular expressions of the product keep no process busy.  Each expression searches long texts that almost match it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.slow
 
 LENGTH = 600
 LIMIT_S = 0.25
-"""Of processor time.  An expression that takes the square of the length needs some hundredths of a second."""
+"""Seconds of processor time for one text.  A quadratic expression needs hundredths of a second, a cubic one more than this limit."""
 MOST_LETTERS = 10
 FUNCTIONS = {"compile", "match", "search", "fullmatch", "sub", "subn", "findall", "finditer", "split"}
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    """Each constant expression with the place where it stands."""
+    """Each constant expression, with its file before it as a name."""
     for file in PRODUCT:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             match node:
@@ -37,7 +37,7 @@ EXPRESSIONS = dict(expressions())
 
 
 def characters(pattern: str) -> list[str]:
-    """Characters that the expression names, and one of each class."""
+    """A letter, a digit, a space, a quote, a backslash, and characters that the expression names."""
     named: set[str] = set()
 
     def walk(parsed: object) -> None:
@@ -79,7 +79,7 @@ def test_an_expression_reads_a_long_text_in_little_time(place: str) -> None:
 
 
 def test_an_expression_that_takes_the_cube_of_the_length_is_noticed() -> None:
-    """The one that once read `Prefer`."""
+    """This expression once read `Prefer`."""
     cubic = r'([\w!#]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s,;"]*))?\s*(?:;[^,]*)?(?:,|$)'
     with pytest.raises(AssertionError):
         reads_quickly(cubic)

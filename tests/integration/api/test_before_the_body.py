@@ -1,4 +1,4 @@
-"""A call is refused by its headers: nothing of its body is read, and nothing of it has to arrive."""
+"""The API refuses a call by its headers, before any of the body has arrived."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JSON_ROUTES = [route for route in ROUTES if route != ("POST", "/v1/jobs")]
 
 
 def status_of_headers(api: HttpApi, route: Route, *headers: str) -> int:
-    """The status of a call of which only the headers have come."""
+    """Sends only the headers of a call, and returns the status of the response."""
     method, path = route
     where = httpx.URL(api.origin)
     head = "\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", "Transfer-Encoding: chunked", *headers])

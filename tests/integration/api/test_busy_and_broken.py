@@ -24,7 +24,7 @@ WAITING = 100
 
 @pytest.fixture(scope="module")
 def idle_api() -> Iterator[HttpApi]:
-    """Its own, since calls that nobody answers keep its threads for seconds."""
+    """An API for this file alone, because calls that no worker answers occupy its threads for seconds."""
     with serving_without_workers() as api:
         yield api
 

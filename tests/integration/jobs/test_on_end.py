@@ -286,7 +286,7 @@ def test_public_addresses_may_be_called(monkeypatch: pytest.MonkeyPatch, address
 
 
 def test_the_call_goes_to_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name means another machine as soon as it was looked up."""
+    """The name may resolve to another machine right after the lookup."""
     called: list[Any] = []
 
     def connect(where: Any, timeout: float) -> socket.socket:

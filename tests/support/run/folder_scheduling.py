@@ -1,6 +1,6 @@
-"""A pytest plugin: pytest-xdist's `--dist loadfile`, with whole folders, that continues after a crash.
+"""A pytest plugin: pytest-xdist's `--dist loadfile` gives a process whole folders, and continues after a crash.
 
-The files of a folder share its pipeline, which each process would start for itself.
+The files of a folder share one pipeline.  If two processes had files of the folder, each would start that pipeline.
 
 pytest-xdist 3.8 runs the test that crashed again, in each process until none is left, and gives a new process work that it
 never begins: a process needs two tests, since it runs one only when it knows the next.

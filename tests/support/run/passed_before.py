@@ -1,6 +1,7 @@
-"""A pytest plugin: a second run, which has the servers that the first had not, does only what the first did not.
+"""A pytest plugin: a run skips the tests that passed in an earlier run.
 
-The file that CHORALE_TEST_PASSED names gets the tests that passed; tests that stand there already are not selected.
+CHORALE_TEST_PASSED names a file.  Each run adds the tests that passed to it, and deselects the tests that it lists already.
+CI runs the tests without servers first, and then with servers.
 """
 
 from __future__ import annotations
