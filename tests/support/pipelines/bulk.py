@@ -6,10 +6,8 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
-
-from redis.exceptions import RedisError
 
 from audit.schema import upgrade
 from jobs.job import SEGMENT_LINES, Job, Line, NewJob, State
@@ -102,8 +100,7 @@ def reviving(pipeline: RunningPipeline) -> Iterator[None]:
 
     def watch() -> None:
         while not done.wait(0.1):
-            with suppress(RedisError):  # while it restarts
-                pipeline.revive()
+            pipeline.restart_ended()
 
     thread = threading.Thread(target=watch)
     thread.start()

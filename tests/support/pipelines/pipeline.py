@@ -163,12 +163,16 @@ class RunningPipeline:
 
     def revive(self) -> None:
         """Resumes paused processes, restarts ended ones, and waits until all are ready."""
-        for name, process in list(self.processes.items()):
+        for process in self.processes.values():
             process.send_signal(signal.SIGCONT)
+        self.restart_ended()
+        self.wait_ready()
+
+    def restart_ended(self) -> None:
+        for name, process in list(self.processes.items()):
             if process.poll() is not None:
                 self.redis_forget(name)
                 self.start(name, queue=self._queue_of.get(name))
-        self.wait_ready()
 
     def kill(self, name: str) -> None:
         process = self.processes.pop(name)
