@@ -98,10 +98,16 @@ def running(mutants: tuple[Mutant, ...]) -> Iterator[dict[Mutant, Future[Outcome
             shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".venv", ".git", ".*_cache"))
             trees.put(tree)
 
+        # Here, since `ast` in several threads raises SystemError in Python 3.11.
+        changed = {mutant: _broken_or_why(mutant) for mutant in mutants}
+
         def run(mutant: Mutant) -> Outcome:
+            text = changed[mutant]
+            if isinstance(text, NoSuchFunction):
+                return Outcome(False, str(text))
             tree = trees.get()
             try:
-                return _run_in(tree, mutant)
+                return _run_in(tree, mutant, text)
             finally:
                 trees.put(tree)
 
@@ -112,12 +118,15 @@ def running(mutants: tuple[Mutant, ...]) -> Iterator[dict[Mutant, Future[Outcome
                 pool.shutdown(cancel_futures=True)
 
 
-def _run_in(tree: Path, mutant: Mutant) -> Outcome:
-    file, report = tree / mutant.file, tree / "report.xml"
+def _broken_or_why(mutant: Mutant) -> str | NoSuchFunction:
     try:
-        changed = broken(mutant, tree)
+        return broken(mutant)
     except NoSuchFunction as error:
-        return Outcome(False, str(error))
+        return error
+
+
+def _run_in(tree: Path, mutant: Mutant, changed: str) -> Outcome:
+    file, report = tree / mutant.file, tree / "report.xml"
     text = file.read_text(encoding="utf-8")
     report.unlink(missing_ok=True)
     file.write_text(changed, encoding="utf-8")
