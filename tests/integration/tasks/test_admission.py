@@ -36,16 +36,13 @@ class Busy(OneProcess):
 
     def fill(self, queue: str) -> None:
         """With messages of requests that have ended, which a worker takes one after the other."""
-        task = "chorale.search.bm25" if queue == SECOND else "chorale.retrieve"
-        template = Template(self.app, task, queue)
+        is_part = queue == SECOND
+        template = Template(self.app, "chorale.search.bm25" if is_part else "chorale.retrieve", queue)
         for _ in range(2 * BOUND):
             ended = str(uuid.uuid4())
-            kwargs = {"request_id": ended, "branch": "second"}
-            own_id = part_id(ended, "second") if queue == SECOND else ended
-            message = template.render(
-                own_id, kwargs if queue == SECOND else {"request_id": ended}, root_id=ended, group_id=ended
-            )
-            self.redis.lpush(queue, message)
+            kwargs = {"request_id": ended, **({"branch": "second"} if is_part else {})}
+            own_id = part_id(ended, "second") if is_part else ended
+            self.redis.lpush(queue, template.render(own_id, kwargs, root_id=ended, group_id=ended))
 
     def overload(self, queue: str) -> None:
         self.fill(queue)

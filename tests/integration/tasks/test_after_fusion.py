@@ -11,7 +11,6 @@ from typing import Any
 from chorale_client.answer import Answer
 from chorale_client.request_options import ThresholdOptions
 
-from fusion.autocut import hits_before_jump
 from ingest.raw_documents import RawDocument
 from models.documents import Document, Passage
 from tasks.indexing.indexing_run import SourceDocuments
@@ -59,37 +58,6 @@ def test_groups_leave_room_for_the_next_candidates(here: OneProcess) -> None:
     assert (len(answer.hits), answer.questions[0].removed) == (2, {"group_by": 4})
     answer = here.ask("bread", group_by="shops", include=["ids"], **options)
     assert (len(answer.hits), answer.warnings) == (3, ("group_by: no hit has the field 'shops'",))
-
-
-def test_hits_that_repeat_a_better_hit_give_way_to_others(here: OneProcess) -> None:
-    text = "Bread is baked from flour, water, salt and a little patience."
-    same = {f"same{place}": ("Bread", f"{text}{' ' * place}{'!' * place}") for place in range(3)}
-    price = {"price": ("Prices", "The price of bread rose by a tenth in May.")}
-    here.index(same | price, namespace="bakery")
-    plain, diverse, unchanged = (
-        here.ask("what is bread baked from?", namespace="bakery", top_k=2, **options)
-        for options in ({}, {"diversity": 0.7}, {"diversity": 0})
-    )
-    assert {document[:4] for document in ids(plain)} == {"same"}
-    assert (diverse.status, diverse.questions[0].ordered_by) == ("complete", "mmr")
-    assert (ids(diverse), counts(diverse, "diversify")) == ([ids(plain)[0], "price"], [(4, 4)])
-    # 0 is the order by score.
-    assert (ids(unchanged), unchanged.questions[0].ordered_by) == (ids(plain), "score")
-
-
-def test_hits_are_cut_after_a_jump_in_their_scores(here: OneProcess) -> None:
-    texts = {f"flat{place}": ("Flats", f"Flat {place} is let by the year.") for place in range(3)}
-    texts |= {f"rates{place}": ("Rates", f"Table {place} of the rates of interest") for place in range(5)}
-    here.index(texts, namespace="cuts")
-    options: dict[str, Any] = {"namespace": "cuts", "top_k": 8, "branches": ["bm25", "vector"]}
-    everything = here.ask("which flat is let by the year?", **options)
-    answer = here.ask("which flat is let by the year?", autocut=1, **options)
-    all_hits = len(everything.hits)
-    kept = hits_before_jump([hit.score for hit in everything.hits], 1)
-    assert 0 < kept < all_hits
-    assert (answer.status, ids(answer)) == ("complete", ids(everything)[:kept])
-    assert answer.questions[0].removed == {"autocut": all_hits - kept}
-    assert counts(answer, "autocut") == [(all_hits, kept)]
 
 
 def test_edited_copies_are_folded_and_named_and_the_page_is_full(here: OneProcess) -> None:
@@ -157,36 +125,6 @@ def _index_two_books(here: OneProcess) -> None:
         )
         documents.append(Document(name, "tests", name.title(), passages, content_hash=name, revision=name))
     here.resources.generations.publish("books", store.upsert("books", documents))
-
-
-def test_the_passages_of_the_hits_are_packed_for_a_language_model(here: OneProcess) -> None:
-    _index_two_books(here)
-    count = here.resources.embedder.count_pieces
-
-    def asked(tokens: int) -> Answer:
-        options: dict[str, Any] = {"namespace": "books", "fuse_by": "passage", "include": ["ids"]}
-        return here.ask("how is bread baked?", context_tokens=tokens, **options)
-
-    answer = asked(500)
-    context = answer.questions[0].context
-    assert context is not None
-    assert context.tokens == count(context.text) <= 500
-    ranks = {hit.passage_id: hit.rank for hit in answer.hits}
-    for citation in context.citations:
-        assert sorted(ranks[id_] for id_ in citation.passage_ids) == list(citation.ranks)
-    # The passages of a book follow one another: each book is one block, in its order.
-    book = next(citation for citation in context.citations if citation.document_id == "bread")
-    assert list(book.passage_ids) == ["bread#0", "bread#1", "bread#2"]
-    assert f"[{book.number}] Bread\nBread is baked of flour.\nThe bread rests" in context.text
-    assert counts(answer, "context") == [(5, 5)]
-
-    assert asked(500).questions[0].context == context
-    short = asked(20)
-    small = short.questions[0].context
-    assert small is not None
-    assert not short.cached
-    assert 0 < small.tokens <= 20
-    assert small.left_out == 5 - sum(len(citation.passage_ids) for citation in small.citations)
 
 
 def test_a_context_has_what_stands_around_the_hits(here: OneProcess) -> None:

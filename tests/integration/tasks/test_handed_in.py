@@ -311,13 +311,6 @@ def test_messages_without_a_stamp_are_processed_in_the_order_in_which_they_arriv
     app.send_task("chorale.delete", kwargs={"namespace": "docs", "ids": ["tea"]}, queue=QUEUE)
     work(app)
     assert shown(app) == set()
-
-
-def test_messages_processed_in_order_leave_no_ordering_keys_in_redis(app: Celery, client: Chorale) -> None:
-    client.upsert("docs", [TEA])
-    work(app)
-    client.delete("docs", ["tea"])
-    work(app)
     assert not app.resources.redis.exists(NOT_DONE + "docs", WRITTEN + "docs")
 
 

@@ -76,6 +76,10 @@ class Installation:
         self.redis.connection_pool.disconnect()
 
 
+Install = Callable[..., Installation]
+"""Makes an installation with these settings, which tries again at once."""
+
+
 @pytest.fixture(scope="module")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("empty") / "audit.db"
@@ -90,8 +94,7 @@ def installed(
     tmp_path: Path,
     empty_database: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Callable[..., Installation]]:
-    """Makes an installation with these settings, which tries again at once."""
+) -> Iterator[Install]:
     monkeypatch.setattr(user_tasks, "FIRST_PAUSE_S", 0.01)
     copyfile(empty_database, tmp_path / "audit.db")
     with ExitStack() as stack:
@@ -105,7 +108,7 @@ def installed(
 
 
 @pytest.fixture
-def here(installed: Callable[..., Installation]) -> Installation:
+def here(installed: Install) -> Installation:
     return installed()
 
 
@@ -203,7 +206,7 @@ def test_two_drainers_pass_an_end_on_once(here: Installation) -> None:
 
 
 def test_while_the_broker_is_away_ends_wait_and_are_told_later(
-    here: Installation, installed: Callable[..., Installation]
+    here: Installation, installed: Install
 ) -> None:
     away = installed(broker_url=NO_BROKER)
     request = away.ended(on_end=TOLD)
@@ -216,7 +219,7 @@ def test_while_the_broker_is_away_ends_wait_and_are_told_later(
 
 
 def test_a_queue_that_is_not_there_yet_keeps_no_other_task_waiting(
-    installed: Callable[..., Installation],
+    installed: Install,
 ) -> None:
     url = need("rabbitmq", "tasks that are told through it are not tested")
     with own_queues(url, ["shop", "reports"]) as connection:
@@ -268,9 +271,7 @@ def test_a_queue_that_the_installation_does_not_allow_gets_nothing(
     assert (here.redis.xlen(TO_TELL), here.sent("elsewhere")) == (0, [])
 
 
-def test_a_task_is_not_sent_for_ever(
-    installed: Callable[..., Installation], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_is_not_sent_for_ever(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ends, "TRIED_FOR_S", -1.0)
     away = installed(broker_url=NO_BROKER)
     away.ended(on_end=TOLD)
