@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from chorale_client.answer import Answer, StageLine
 from chorale_client.words import QUEUE_FUSION
-from pydantic_core import from_json
 
 from inference.reranking.onnx_reranker import OnnxReranker
 from tasks.request.ending import SWEEPER
@@ -222,15 +221,3 @@ def test_the_sweeper_answers_in_the_fused_order(pipeline: OneProcess, fused: Ans
     assert ids(answer) == ids(fused)[:5]
     assert ("rerank", "not_started") in reasons(answer)
     assert stages_of(answer) == ["coarse_fallback"] * 5
-
-
-def test_the_outbox_entry_has_the_rerank_scores_and_the_models_mark(pipeline: OneProcess) -> None:
-    recovered(pipeline)
-    answer = ask(pipeline, top_k=2)
-    entries: Any = pipeline.redis.xrange("chorale:outbox")
-    (entry,) = [fields for _, fields in entries if answer.request_id.encode() in fields[b"request"]]
-    assert from_json(entry[b"plan"])["models"].keys() >= {"embedder", "reranker"}
-    hits = from_json(entry[b"answer"])["questions"][0]["hits"]
-    assert [hit["rerank"]["score"] for hit in hits] == [
-        hit.rerank and hit.rerank.score for hit in answer.hits
-    ]

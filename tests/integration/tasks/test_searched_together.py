@@ -25,7 +25,6 @@ from tasks.request.planning import resolve
 from tasks.request.search_together import answer_parts
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
-from tests.unit.fusion.builders import hit
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = "together"
@@ -143,21 +142,6 @@ def test_a_part_that_raises_fails_alone(here: OneProcess, searches: list[list[st
     assert [envelope.status for envelope in envelopes] == ["ok", "failed", "ok"]
     assert (envelopes[1].reason, envelopes[1].detail) == ("error", "RuntimeError: the disk is on fire")
     assert searches == [["bread", "poison", "repairs"], ["bread"], ["poison"], ["repairs"]]
-
-
-def test_a_second_search_that_fails_degrades_only_the_part_that_it_was_for(
-    here: OneProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def search(part: Part) -> list[Ranking]:
-        if not part.request.filters:
-            raise StoreUnavailable("nobody answers")
-        return [Ranking((hit("a"),)) if text == "bread" else Ranking() for text in part.texts]
-
-    kind = here.resources.pipeline.kinds.branches["bm25"]
-    with_kind(here, monkeypatch, replace(kind, search=search))
-    bread, rice = ask(here, "bread", "rice", filters={"year": 2024}, relax=["filters.year"])
-    assert (bread.status, bread.degraded) == ("ok", ())
-    assert (rice.status, [line.reason for line in rice.degraded]) == ("empty", ["unavailable"])
 
 
 def test_a_store_that_is_away_is_asked_once_for_all(here: OneProcess, searches: list[list[str]]) -> None:
