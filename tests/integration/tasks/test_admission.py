@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from chorale_client.keys import SWEEPER
 from chorale_client.message_template import Template
 from chorale_client.words import QUEUE_RETRIEVE
 
@@ -27,6 +28,7 @@ class Busy(OneProcess):
 
     def begin(self) -> None:
         self.index()
+        self.redis.set(SWEEPER, "sweeper")  # it acts
         self.watch = QueueWatch(self.resources, "sweeper", lambda: True)
         self.queues = ListedQueues(self.redis, self.resources.pipeline.request_queues)
         self.judge = Judge(Bounds(BOUND, 0), branch_queues=["chorale.bm25", SECOND])

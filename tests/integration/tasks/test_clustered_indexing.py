@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import in_process
+from tests.support.command_line import command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.stores.two_engines import shared_engines, texts_and_vectors
@@ -27,9 +28,10 @@ def shown(running: RunningPipeline) -> list[list[str]]:
 
 
 def verified(running: RunningPipeline, *arguments: str) -> tuple[int, Any]:
-    called = in_process("verify", "-n", "wiki", *arguments, "--json", **running.environment)
-    assert called.stdout, called.stderr
-    return called.returncode, json.loads(called.stdout)
+    called = command("verify", "-n", "wiki", *arguments, "--json", **running.environment)
+    done = subprocess.run(**called, capture_output=True, timeout=60)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_an_answer_by_a_method_that_the_request_names_explains_its_scores(
 
 
 def test_with_scores_every_branch_scores_every_hit_and_the_hits_score_follows(here: OneProcess) -> None:
-    answer = here.ask("ERR-4711", configuration="scores", cache="bypass", include=["ids", "explanation"])
+    answer = here.ask("ERR-4711", configuration="scores", cache="bypass", include=["metadata", "explanation"])
     assert answer.status == "complete"
     assert [line.status for line in answer.stages if line.stage == "score"] == ["ok"]
     assert len(answer.hits) > 1

@@ -8,7 +8,7 @@ from chorale_client import Answer
 from chorale_client.keys import MOMENTS, entry_key
 
 from models.audit_tables import RequestRow
-from tests.integration.tasks.declared import ids, reasons
+from tests.integration.tasks.declared import ids
 from tests.support.faults.observers import audited
 from tests.support.ledger.audit_rows import envelope_of
 from tests.support.pipelines.one_process import OneProcess
@@ -44,8 +44,11 @@ def test_the_failure_of_a_required_branch_ends_the_request_and_cancels_the_rest(
     failing.work("chorale.raises", "chorale.fusion")
     answer = failing.answer(request_id)
     assert (answer.status, answer.hits) == ("failed", ())
-    assert reasons(answer) == [("search.raises", "error"), ("search.slow", "cancelled")]
-    assert answer.degraded[1].detail == "'raises' had failed, which decides the request"
+    details = {line.where: (line.reason, line.detail) for line in answer.degraded}
+    assert details == {
+        "search.raises": ("error", "RuntimeError: the disk is on fire"),
+        "search.slow": ("cancelled", "'raises' had failed, which decides the request"),
+    }
     row = row_of(failing, answer)
     assert {line.branch: line.reason for line in row.branches} == {"raises": "error", "slow": "cancelled"}
 

@@ -83,7 +83,7 @@ def rerank_line(answer: Answer) -> StageLine:
 
 def stages_of(answer: Answer) -> list[str | None]:
     """What the reranking did to each hit."""
-    return [hit.rerank and hit.rerank.stage for hit in answer.hits]
+    return [hit.rerank.stage if hit.rerank else None for hit in answer.hits]
 
 
 @pytest.fixture(scope="module")

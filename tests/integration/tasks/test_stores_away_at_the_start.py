@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chorale_client import Answer
@@ -22,7 +23,7 @@ TEXTS_AWAY, VECTORS_AWAY = ("search.bm25", "unavailable"), ("search.vector", "un
 
 
 def ask(running: RunningPipeline, *branches: str, timeout_s: float = 20) -> Answer:
-    options = {"include": ["texts"], "cache": "bypass", "branches": list(branches) or None}
+    options: Any = {"include": ["texts"], "cache": "bypass", "branches": list(branches) or None}
     return running.client().retrieve("Who pays for repairs?", timeout_s=timeout_s, **options)
 
 

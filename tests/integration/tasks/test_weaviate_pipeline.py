@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from models.weaviate_endpoint import WeaviateEndpoint
 from tests.integration.tasks.declared import branch
-from tests.support.command_line import in_process
+from tests.support.command_line import command
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
 from tests.support.servers.redis_server import RedisServer
@@ -36,11 +37,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
             here.resources.writing_store.close()
 
 
-def printed(cluster: OneProcess, *arguments: str) -> Any:
-    """What the command prints as JSON."""
-    called = in_process(*arguments, "--json", **cluster.environment)
+def chorale(cluster: OneProcess, *arguments: str) -> str:
+    """What the command prints."""
+    called = subprocess.run(**command(*arguments, **cluster.environment), capture_output=True, timeout=60)
     assert called.stdout, called.stderr
-    return json.loads(called.stdout)
+    return str(called.stdout)
+
+
+def printed(cluster: OneProcess, *arguments: str) -> Any:
+    return json.loads(chorale(cluster, *arguments, "--json"))
 
 
 def activity_of(cluster: OneProcess) -> dict[str, str]:
@@ -63,8 +68,8 @@ def test_a_namespace_is_made_closed_and_deleted_by_commands(cluster: OneProcess)
     assert (answer.status, answer.hits) == ("complete", ())
     printed(cluster, "namespaces", "deactivate", "drafts")
     assert activity_of(cluster)["drafts"] == "COLD"
-    deleted = in_process("namespaces", "delete", "drafts", "--yes", **cluster.environment)
-    assert deleted.stdout == "drafts: deleted, with 0 documents\n"
+    deleted = chorale(cluster, "namespaces", "delete", "drafts", "--yes")
+    assert deleted == "drafts: deleted, with 0 documents\n"
     assert "drafts" not in activity_of(cluster)
 
 
