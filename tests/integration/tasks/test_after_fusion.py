@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from chorale_client.answer import Answer
 from chorale_client.request_options import ThresholdOptions
 
-from ingest.raw_documents import RawDocument
 from models.documents import Document, Passage
-from tasks.indexing.indexing_run import SourceDocuments
-from tasks.indexing.namespace_writer import index_corpus
 from tests.integration.tasks.declared import ids
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import manifest_of
@@ -58,26 +54,6 @@ def test_groups_leave_room_for_the_next_candidates(here: OneProcess) -> None:
     assert (len(answer.hits), answer.questions[0].removed) == (2, {"group_by": 4})
     answer = here.ask("bread", group_by="shops", include=["ids"], **options)
     assert (len(answer.hits), answer.warnings) == (3, ("group_by: no hit has the field 'shops'",))
-
-
-def test_edited_copies_are_folded_and_named_and_the_page_is_full(here: OneProcess) -> None:
-    chance = random.Random(5)
-    words = [f"w{n}" for n in range(400)]
-    texts = {f"d{n}": " ".join(["bread", *chance.sample(words, 100)]) for n in range(4)}
-    edited = {"d0 again": texts["d0"].replace("bread", "old bread"), "d1 again": texts["d1"] + " and more"}
-    texts_and_copies = texts | edited | {"d2 again": texts["d2"]}
-    documents = [RawDocument(name, "tests", "Bread", text) for name, text in texts_and_copies.items()]
-    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace="copies")
-    answer = here.ask("bread", namespace="copies", top_k=4)
-    assert sorted(document.split()[0] for document in ids(answer)) == sorted(texts)
-    folded = {
-        (*sorted((hit.document_id, copy.document_id)), copy.why) for hit in answer.hits for copy in hit.folded
-    }
-    assert folded == {
-        ("d0", "d0 again", "near_duplicate"),
-        ("d1", "d1 again", "near_duplicate"),
-        ("d2", "d2 again", "exact_copy"),
-    }
 
 
 def test_filters_and_thresholds_that_nothing_meets_are_dropped_in_order_and_named(here: OneProcess) -> None:

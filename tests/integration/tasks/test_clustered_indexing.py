@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.support.command_line import command
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -34,37 +31,32 @@ def verified(running: RunningPipeline, *arguments: str) -> tuple[int, Any]:
     return done.returncode, json.loads(done.stdout)
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[RunningPipeline]:
+def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     with shared_engines(texts=False) as engines, RedisServer() as server:
         file.write_text(texts_and_vectors(*engines))
         with RunningPipeline(server, pipeline_file=file, queues=["chorale.index"]) as running:
-            yield running
+            client = running.client()
+            done = client.wait_visible(client.upsert("wiki", WIKI), wait_s=60)
+            assert (done.added, done.error, done.unwritten) == (2, None, {})
+            assert done.skipped == ["document 3: no text: 'text' and 'title' are missing or empty"]
+            assert not done.is_whole
+            assert shown(running) == [["wiki/rent", "wiki/tea"]] * 2
+            stores = running.resources.clustered.stores.values()
+            assert running.resources.generations.in_redis("wiki") == done.generation == 1
+            assert [store.generation("wiki") for store in stores] == [1, 1]
+
+            again = client.wait_visible(client.upsert("wiki", WIKI[:2]), wait_s=60)
+            assert (again.unchanged, again.added, again.generation) == (2, 0, 1)
+            gone = client.wait_visible(client.delete("wiki", ["wiki/rent", "unknown"]), wait_s=60)
+            assert (gone.deleted, gone.generation, gone.is_whole) == (1, 2, True)
+            assert shown(running) == [["wiki/tea"]] * 2
+
+            running.resources.store("vectors").delete("wiki", ["wiki/tea"])  # type: ignore[attr-defined]
+            code, report = verified(running, "--check")
+            assert (code, report["stores"]["vectors"]["missing"]) == (8, ["wiki/tea"])
+            code, report = verified(running)
+            assert (code, report["unwritten"]) == (0, {})
+            assert shown(running) == [["wiki/tea"]] * 2
+            assert not any(running.resources.clustered.verify("wiki", mends=False).values())
             running.resources.writing_store.close()
-
-
-def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(running: RunningPipeline) -> None:
-    client = running.client()
-    done = client.wait_visible(client.upsert("wiki", WIKI), wait_s=60)
-    assert (done.added, done.error, done.unwritten) == (2, None, {})
-    assert done.skipped == ["document 3: no text: 'text' and 'title' are missing or empty"]
-    assert not done.is_whole
-    assert shown(running) == [["wiki/rent", "wiki/tea"]] * 2
-    stores = running.resources.clustered.stores.values()
-    assert running.resources.generations.in_redis("wiki") == done.generation == 1
-    assert [store.generation("wiki") for store in stores] == [1, 1]
-
-    again = client.wait_visible(client.upsert("wiki", WIKI[:2]), wait_s=60)
-    assert (again.unchanged, again.added, again.generation) == (2, 0, 1)
-    gone = client.wait_visible(client.delete("wiki", ["wiki/rent", "unknown"]), wait_s=60)
-    assert (gone.deleted, gone.generation, gone.is_whole) == (1, 2, True)
-    assert shown(running) == [["wiki/tea"]] * 2
-
-    running.resources.store("vectors").delete("wiki", ["wiki/tea"])  # type: ignore[attr-defined]
-    code, report = verified(running, "--check")
-    assert (code, report["stores"]["vectors"]["missing"]) == (8, ["wiki/tea"])
-    code, report = verified(running)
-    assert (code, report["unwritten"]) == (0, {})
-    assert shown(running) == [["wiki/tea"]] * 2
-    assert not any(running.resources.clustered.verify("wiki", mends=False).values())

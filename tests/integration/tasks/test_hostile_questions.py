@@ -12,7 +12,7 @@ from chorale_client import make_request
 from tasks.request.retrieve import submit
 from tests.support.pipelines.pipeline import RunningPipeline
 
-ALPHABETS = (
+ALPHABETS = [
     "абвгдеёжз",
     "αβγδεζηθ",
     "אבגדהוזח",
@@ -20,8 +20,8 @@ ALPHABETS = (
     "あいうえおカキク",
     "한국어조선말",
     "अआइईउऊ",
-    "🙂🚀👩‍👩‍👧",
-)
+    "🙂🚀👩\u200d👩\u200d👧",
+]
 OPERATORS = [
     '"',
     "AND",

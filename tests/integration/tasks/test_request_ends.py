@@ -126,11 +126,6 @@ def test_a_named_task_is_told_of_the_end_once_the_request_is_in_the_audit(here: 
     assert here.redis.keys("_kombu.binding.*") == []
 
 
-def test_nobody_is_told_of_a_request_that_names_nobody(here: Installation) -> None:
-    here.ended()
-    assert here.waiting() == (0, 0)
-
-
 @pytest.mark.parametrize(
     ("status", "sent"),
     [
@@ -279,8 +274,10 @@ def test_a_task_is_not_sent_for_ever(installed: Install, monkeypatch: pytest.Mon
     assert away.waiting() == (0, 0)
 
 
-def test_nobody_is_told_of_a_request_that_is_erased(here: Installation) -> None:
+def test_nobody_is_told_of_a_request_that_names_nobody_or_is_erased(here: Installation) -> None:
+    here.ended()
+    assert here.waiting() == (0, 0)
     request = here.ended(on_end=TOLD)
     erase(here.redis, "request_id", request.request_id)
     here.teller.tell_once(1)
-    assert (here.redis.xlen(TO_TELL), here.sent()) == (0, [])
+    assert (here.waiting(), here.sent()) == ((0, 0), [])

@@ -130,12 +130,6 @@ def test_fifty_hits_are_ordered_by_the_blend_and_the_other_ten_stay_below(
     assert (line.status, line.n_in, line.n_out, line.detail) == ("ok", 50, 50, None)
 
 
-def test_without_texts_in_the_answer_it_reranks_all_the_same(pipeline: OneProcess) -> None:
-    whole, bare = recovered(pipeline), ask(pipeline, include=["ids"], top_k=5)
-    assert ids(bare) == ids(whole)[:5]
-    assert {hit.text for hit in bare.hits} == {None}
-
-
 def test_without_a_rerank_the_fused_order_stands_and_is_complete(pipeline: OneProcess, fused: Answer) -> None:
     line = rerank_line(fused)
     assert (fused.status, line.status, line.detail) == ("complete", "skipped", "rule"), (

@@ -17,13 +17,8 @@ from tasks.request.retrieve import submit
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 
 
-@pytest.fixture
-def client(pipeline: RunningPipeline) -> Chorale:
-    return pipeline.client()
-
-
-def test_a_question_is_answered_by_all_three_branches(client: Chorale) -> None:
-    answer = client.retrieve("three months notice of a tenant", cache="bypass")
+def test_a_question_is_answered_by_all_three_branches(pipeline: RunningPipeline) -> None:
+    answer = pipeline.client().retrieve("three months notice of a tenant", cache="bypass")
 
     assert answer.status == "complete"
     assert not answer.degraded
