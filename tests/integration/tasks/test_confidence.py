@@ -25,12 +25,3 @@ def test_a_question_that_nothing_answers_is_abstained_and_keeps_its_hits(here: O
     # Without the option the answer says the same, and nothing is abstained.
     one = here.ask(UNANSWERED, **ASKED).questions[0]
     assert (one.confidence, one.abstained, one.signals) == (bad.confidence, False, {})
-
-
-def test_without_the_vectors_the_confidence_is_not_known_and_nothing_is_abstained(here: OneProcess) -> None:
-    here.index(namespace="trust")
-    answer = here.ask(ANSWERED, branches=["bm25"], abstain=0.9, **ASKED)
-    page = answer.questions[0]
-    assert (answer.status, page.confidence, page.abstained) == ("complete", None, False)
-    assert [line[:38] for line in answer.warnings] == ["abstain: the confidence is not known: "]
-    assert page.hits
