@@ -85,26 +85,16 @@ def test_filters_and_thresholds_that_nothing_meets_are_dropped_in_order_and_name
         assert (len(documents), names) == (2, ("thresholds.min_branch_score",))
 
 
-def _index_two_books(here: OneProcess) -> None:
-    books = {
-        "bread": ("Bread is baked of flour.", "The bread rests for an hour.", "Bread is eaten with butter."),
-        "tea": ("Tea is brewed of leaves.", "Nobody bakes tea."),
-    }
-    embedder, store = here.resources.embedder, here.resources.writing_store
-    store.create("books", manifest_of(embedder))
-    documents = []
-    for name, texts in books.items():
-        vectors = embedder.embed_passages(texts)
-        passages = tuple(
-            Passage(f"{name}#{place}", place, text, vector=vector)
-            for place, (text, vector) in enumerate(zip(texts, vectors, strict=True))
-        )
-        documents.append(Document(name, "tests", name.title(), passages, content_hash=name, revision=name))
-    here.resources.generations.publish("books", store.upsert("books", documents))
-
-
 def test_a_context_has_what_stands_around_the_hits(here: OneProcess) -> None:
-    _index_two_books(here)
+    texts = ("Bread is baked of flour.", "The bread rests for an hour.", "Bread is eaten with butter.")
+    embedder, store = here.resources.embedder, here.resources.writing_store
+    passages = tuple(
+        Passage(f"bread#{place}", place, text, vector=vector)
+        for place, (text, vector) in enumerate(zip(texts, embedder.embed_passages(texts), strict=True))
+    )
+    store.create("books", manifest_of(embedder))
+    bread = Document("bread", "tests", "Bread", passages, content_hash="bread", revision="bread")
+    here.resources.generations.publish("books", store.upsert("books", [bread]))
 
     def context_of(tokens: int, **options: Any) -> Any:
         # The other passages of the book have none of these words.

@@ -57,14 +57,6 @@ def test_an_equal_question_is_answered_from_the_cache(here: OneProcess) -> None:
     assert second.request_id != first.request_id
 
 
-def test_an_equal_question_with_other_options_is_not_answered_from_the_cache(here: OneProcess) -> None:
-    text = new_text()
-    here.ask(text)
-    assert not here.ask(text, top_k=3).cached
-    assert not here.ask(text, filters={"year": 2020}).cached
-    assert not here.ask(text, configuration="rrf-two").cached
-
-
 def test_a_cached_answer_is_never_given_in_another_namespace(here: OneProcess) -> None:
     text = new_text()
     here.index({"theirs": ("Bread of theirs", f"This is their {text}.")}, namespace="theirs")

@@ -1,4 +1,4 @@
-"""The confidence of an answer, and abstention, through a running here."""
+"""The confidence of an answer, and abstention, through the pipeline."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def test_a_question_that_nothing_answers_is_abstained_and_keeps_its_hits(here: O
     assert (len(bad.hits), answer.warnings) == (5, ())
 
     # Without the option the answer says the same, and nothing is abstained.
-    one = here.ask(UNANSWERED, **ASKED).questions[0]
-    assert (one.confidence, one.abstained, one.signals) == (bad.confidence, False, {})
+    page = here.ask(UNANSWERED, **ASKED).questions[0]
+    assert (page.confidence, page.abstained, page.signals) == (bad.confidence, False, {})

@@ -75,10 +75,6 @@ def shown(app: Celery) -> set[str]:
     return set(app.resources.writing_store.revisions("docs", "task"))
 
 
-def is_told(app: Celery, ticket: str) -> bool:
-    return bool(app.resources.redis.exists(INDEXED + ticket))
-
-
 def waiting_messages(app: Celery) -> list[bytes]:
     return cast("list[bytes]", app.resources.redis.lrange(QUEUE, 0, -1))
 
@@ -126,7 +122,7 @@ def test_a_message_for_a_namespace_that_is_being_written_lets_messages_for_other
         for _ in range(2):
             work(app)
         assert client.wait_visible(other).added == 1
-        assert not is_told(app, first)
+        assert not app.resources.redis.exists(INDEXED + first)
         assert len(waiting_messages(app)) == 1
     work(app)
     assert client.wait_visible(first).added == 1
@@ -151,7 +147,7 @@ def test_a_message_with_a_temporary_failure_is_retried_for_a_day_and_then_given_
         ticket = client.upsert("docs", [TEA])
         work(app)
         work(app)
-        assert not is_told(app, ticket)
+        assert not app.resources.redis.exists(INDEXED + ticket)
         seconds, microseconds = app.resources.redis.time()
         stamp = (seconds - KEPT_S - 60) * 1_000_000 + microseconds
         old = {"namespace": "docs", "documents": [TEA], "handed_in": stamp}

@@ -79,6 +79,7 @@ def sources(wiki: SearchServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
             new = {"new": ("New", "A new page."), "newer": ("Newer", "Another one.")}
             here.index(new, year=2024, kind="page")
             yield here
+            here.resources.store("wiki").close()
 
 
 @pytest.fixture(autouse=True)
@@ -160,13 +161,12 @@ def test_a_listing_has_what_the_filters_let_through_in_its_order(sources: OnePro
     assert [hit.branches["newest"].score for hit in answer.hits] == [0.0, 0.0, 0.0]
 
 
-def test_a_listing_without_filters_is_empty_and_says_why(sources: OneProcess) -> None:
+def test_a_listing_without_filters_is_empty_and_a_store_that_lists_nothing_says_so(
+    sources: OneProcess,
+) -> None:
     answer = ask(sources, "newest")
     assert (answer.status, answer.hits) == ("complete", ())
     assert "no filters" in [stage.detail for stage in answer.stages]
-
-
-def test_a_store_that_lists_nothing_says_so(sources: OneProcess) -> None:
     answer = ask(sources, "bm25", "unlisted", filters={"kind": "page"})
     assert reasons(answer) == [("search.unlisted", "not_configured")]
     assert "'pages' cannot list documents" in answer.degraded[0].detail

@@ -169,9 +169,6 @@ def test_the_arguments_of_linked_tasks_are_not_in_the_audit(here: Installation) 
     assert "4711-0815" not in str(rows)
 
 
-# At least once
-
-
 def test_a_drainer_that_dies_before_it_passes_the_end_on_does_so_at_its_next_start(
     here: Installation,
 ) -> None:
@@ -248,9 +245,6 @@ def test_one_process_tells_and_another_takes_over_when_it_is_silent(here: Instal
     here.ended(on_end=TOLD)
     second.tell_once(1)
     assert len(here.sent()) == 1
-
-
-# Whom nobody tells
 
 
 @pytest.mark.parametrize(

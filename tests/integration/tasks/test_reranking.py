@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from chorale_client.answer import Answer, StageLine
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
 
 from inference.reranking.onnx_reranker import OnnxReranker
+from inference.reranking.pair_reranker import PairReranker
+from models.errors import NotConfigured
 from tasks.request.ending import SWEEPER
 from tasks.worker.warming import warm
 from tests.integration.tasks.declared import LOCAL, branch, ids, reasons
@@ -33,6 +35,7 @@ reranker = "{name}"
 PLAIN = '[configurations.plain]\nmethod = "rrf"\n'
 
 QUESTION = "a tree"
+LACKING = "bert.encoder.layer.0.output.dense.bias"
 CORPUS = {
     f"doc{place}": (
         f"text {place}",
@@ -53,14 +56,25 @@ def pipeline(model: Path) -> Iterator[OneProcess]:
     # All hits, also on a busy machine: how many there are follows from the measured time of each.
     tiny = RERANKER.format(name="tiny", configuration="reranked", model=model, budget_ms=10_000)
     hurried = RERANKER.format(name="hurried", configuration="hurried", model=model, budget_ms=500)
-    file.write_text('default_configuration = "plain"\n' + LOCAL + branch("bm25") + PLAIN + tiny + hurried)
+    # The hub never answers, and a worker starts all the same.
+    hub = RERANKER.format(name="hub", configuration="hub", model="acme/never-fetched", budget_ms=500)
+    half = write_tiny_cross_encoder(model.parent / "half", without=LACKING)
+    partial = RERANKER.format(name="partial", configuration="partial", model=half, budget_ms=500)
+    tables = [LOCAL, branch("bm25"), PLAIN, tiny, hurried, hub, partial]
+    file.write_text('default_configuration = "plain"\n' + "".join(tables))
+
+    def fetch(_: PairReranker) -> None:
+        raise NotConfigured("nobody fetches a model here")
+
     with (
         RedisServer() as server,
+        pytest.MonkeyPatch.context() as patch,
         OneProcess(server, pipeline_file=file) as here,
         faulty_rerankers(here.redis),
     ):
+        patch.setattr(PairReranker, "fetch", fetch)
         here.index(CORPUS)
-        warm(here.app, [QUEUE_FUSION])
+        assert not warm(here.app, [QUEUE_RETRIEVE, QUEUE_FUSION]), "not all models are there"
         yield here
 
 
@@ -196,6 +210,21 @@ def test_a_reranker_that_fails_costs_the_reranked_order_alone(
     assert set(stages_of(answer)[:50]) == {"coarse_fallback"}
     assert rerank_line(answer).status == "failed"
     assert not ask(pipeline, cache="use").cached, "a degraded answer is not kept"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "detail"),
+    [
+        ("hub", "model_missing", "nor downloaded from the Hugging Face hub yet"),
+        ("partial", "not_configured", f"lacks {LACKING}"),
+    ],
+)
+def test_a_reranker_that_does_not_load_leaves_the_fused_order_and_the_answer_says_why(
+    pipeline: OneProcess, fused: Answer, name: str, reason: str, detail: str
+) -> None:
+    answer = ask(pipeline, configuration=name)
+    assert (reasons(answer), ids(answer)) == ([("rerank", reason)], ids(fused))
+    assert detail in answer.degraded[0].detail
 
 
 def test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wait_for_it(
