@@ -79,7 +79,7 @@ def sources(wiki: SearchServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
             new = {"new": ("New", "A new page."), "newer": ("Newer", "Another one.")}
             here.index(new, year=2024, kind="page")
             yield here
-            here.resources.store("wiki").close()
+            here.resources.store("wiki").close()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)

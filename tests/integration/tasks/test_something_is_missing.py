@@ -1,7 +1,6 @@
 """A part of the pipeline is missing or slow: each request ends in time, with the rest, and says what was missing.
 
-`tests/integration/ledger` says to the millisecond when a request is joined and ended, and `tests/faults` kills and holds
-the processes.
+`tests/integration/ledger` says to the millisecond when a request is joined and ended; `tests/faults` kills the processes.
 """
 
 from __future__ import annotations
