@@ -1,4 +1,4 @@
-"""Pipelines for the tests that leave them whole: one in the test's process, the usual one with workers, and one whose branches fail."""
+"""Pipelines for the tests that leave them whole: two in the test's process, one of which fails, and one with workers."""
 
 from __future__ import annotations
 
@@ -7,37 +7,15 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from tests.support.pipelines.kinds import kinds_with
+from assembly.kinds import BUILT_IN
+from branches.part import Part
+from models.extensions import BranchKind, Kinds
+from models.hits import Ranking
+from tests.integration.tasks.declared import LOCAL, branch
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.plain_tracebacks import log_plainly
 from tests.support.servers.redis_server import RedisServer
-
-FAILING_KINDS = """
-import time
-from branches.kinds import bm25
-from tests.support.pipelines.kinds import declare
-
-def raises(part):
-    raise RuntimeError("the disk is on fire")
-
-def out_of_memory(part):
-    raise MemoryError("too much")
-
-def sleeps(part):
-    part.resources.redis.set(f"begun:{part.request.request_id}", 1)
-    time.sleep(1.5)
-    return bm25.search_bm25(part)
-
-def hangs_once(part):
-    if part.resources.redis.set(f"hung:{part.request.request_id}", 1, nx=True, ex=60):
-        time.sleep(4)
-    return bm25.search_bm25(part)
-
-declare(raises=raises, out_of_memory=out_of_memory, sleeps=sleeps, hangs_once=hangs_once)
-"""
-
-FAILING = ("raises", "out_of_memory", "sleeps", "hangs_once")
 
 
 @pytest.fixture(autouse=True)
@@ -66,32 +44,27 @@ def pipeline() -> Iterator[RunningPipeline]:
 
 
 @pytest.fixture(scope="package")
-def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
-    """A pipeline of bm25 and a branch for each kind of FAILING.
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    """A pipeline without workers of `bm25`, `slow`, whose queue a test serves late or never, `raises` and `out_of_memory`."""
 
-    Two workers serve `hangs_once`, since a hedge needs a second one.
-    """
-    tables = ['[stores.local]\nkind = "embedded"\n', _branch("bm25", "lexical")]
-    tables += [_branch(kind, "dense", "limit_s = 3\n" * (kind == "hangs_once")) for kind in FAILING]
+    def raises(part: Part) -> list[Ranking]:
+        raise RuntimeError("the disk is on fire")
+
+    def out_of_memory(part: Part) -> list[Ranking]:
+        raise MemoryError("too much")
+
+    kinds = {"raises": BranchKind(raises), "out_of_memory": BranchKind(out_of_memory)}
+    tables = [LOCAL, branch("bm25"), branch("slow", "dense", kind="bm25", more="limit_s = 3")]
     file = tmp_path_factory.mktemp("failing") / "pipeline.toml"
-    file.write_text("\n".join(tables))
-    queues = [f"chorale.{name}" for name in ("retrieve", "fusion", "bm25", *FAILING)]
+    file.write_text("".join([*tables, *(branch(kind, "dense") for kind in kinds)]))
     with (
         RedisServer() as server,
-        RunningPipeline(
+        OneProcess(
             server,
-            queues=queues,
             pipeline_file=file,
-            kinds=kinds_with(*FAILING),
-            sweeper=True,
-            preload=FAILING_KINDS,
-        ) as running,
+            kinds=BUILT_IN | Kinds(branches=kinds),
+            environment={"CHORALE_BREAKER_FAILURES": "0"},
+        ) as pipeline,
     ):
-        running.start("another", queue="chorale.hangs_once")
-        running.index()
-        running.wait_ready()
-        yield running
-
-
-def _branch(kind: str, group: str, more: str = "") -> str:
-    return f'[branches.{kind}]\nkind = "{kind}"\ngroup = "{group}"\nstore = "local"\n{more}'
+        pipeline.index()
+        yield pipeline

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
@@ -29,17 +27,19 @@ def answered(breakers: Breakers, request_id: str = "some", name: str = "vector")
     return breakers.count(request_id, [Outcome(name, "answered", answered_after_ms=7)])
 
 
-def seen(breakers: Breakers, names: Sequence[str] = ("vector", "store:local")) -> dict[str, Breaker]:
-    return dict(breakers.look(names).breakers)
+def seen(breakers: Breakers) -> dict[str, Breaker]:
+    return dict(breakers.look(["vector", "store:local"]).breakers)
 
 
 def opened(breakers: Breakers) -> None:
     assert [failed(breakers) for _ in range(3)] == [(), (), (Turned("vector", is_open=True),)]
 
 
-def half_open(breakers: Breakers, redis_client: redis.Redis) -> None:
+@pytest.fixture
+def half_open(breakers: Breakers, redis_client: redis.Redis) -> Breakers:
     opened(breakers)
     time_is_over(redis_client, "vector")
+    return breakers
 
 
 def time_is_over(redis_client: redis.Redis, name: str) -> None:
@@ -52,10 +52,15 @@ def claims(breakers: Breakers, request_id: str, *, early: bool = False) -> bool:
 
 def test_failures_in_a_row_open_the_breaker_which_keeps_the_last_reason(breakers: Breakers) -> None:
     opened(breakers)
-    (one,) = seen(breakers).values()
-    assert (one.name, one.failures, one.reason, one.is_probed) == ("vector", 3, "timeout", False)
-    assert one.open_until_ms - one.opened_at_ms == OPEN_S * 1000
-    assert "3 failures in a row, the last: timeout" in str(one)
+    (breaker,) = seen(breakers).values()
+    assert (breaker.name, breaker.failures, breaker.reason, breaker.is_probed) == (
+        "vector",
+        3,
+        "timeout",
+        False,
+    )
+    assert breaker.open_until_ms - breaker.opened_at_ms == OPEN_S * 1000
+    assert "3 failures in a row, the last: timeout" in str(breaker)
 
 
 def test_an_answer_resets_the_count_of_failures_in_a_row(
@@ -71,99 +76,73 @@ def test_an_answer_resets_the_count_of_failures_in_a_row(
 
 def test_a_breaker_that_is_turned_off_never_opens(redis_client: redis.Redis) -> None:
     never = Breakers(redis_client, failures=0, open_s=OPEN_S)
-    for _ in range(10):
-        assert failed(never) == ()
+    assert {failed(never) for _ in range(10)} == {()}
     assert seen(never) == {}
 
 
-def test_nobody_may_probe_an_open_breaker(breakers: Breakers) -> None:
+def test_exactly_one_request_may_probe_an_open_breaker_early_and_nobody_else(breakers: Breakers) -> None:
     opened(breakers)
     assert not claims(breakers, "a")
+    assert claims(breakers, "b", early=True)
+    assert not claims(breakers, "c", early=True)
 
 
-def test_exactly_one_of_many_probes_a_half_open_breaker(
-    breakers: Breakers, redis_client: redis.Redis
-) -> None:
-    half_open(breakers, redis_client)
-    found: list[bool] = []
-    threads = [
-        threading.Thread(target=lambda n=number: found.append(claims(breakers, f"request-{n}")))
-        for number in range(16)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == [False] * 15 + [True]
+def test_exactly_one_of_many_probes_a_half_open_breaker(half_open: Breakers) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        claimed = list(threads.map(lambda number: claims(half_open, f"request-{number}"), range(16)))
+    assert sorted(claimed) == [False] * 15 + [True]
 
 
-def test_the_probe_s_answer_closes_it(breakers: Breakers, redis_client: redis.Redis) -> None:
-    half_open(breakers, redis_client)
-    assert claims(breakers, "probe")
-    assert answered(breakers, "probe") == (Turned("vector", is_open=False),)
-    assert claims(breakers, "anybody")
-    assert claims(breakers, "somebody"), "what is closed needs no probe"
+def test_the_probe_s_answer_closes_it(half_open: Breakers) -> None:
+    assert claims(half_open, "probe")
+    assert answered(half_open, "probe") == (Turned("vector", is_open=False),)
+    assert claims(half_open, "anybody")
+    assert claims(half_open, "somebody"), "what is closed needs no probe"
 
 
-def test_the_probe_s_failure_opens_it_again_and_nobody_else_s_does(
-    breakers: Breakers, redis_client: redis.Redis
-) -> None:
-    half_open(breakers, redis_client)
-    assert claims(breakers, "probe")
-    before = seen(breakers)["vector"]
-    assert failed(breakers, "planned before it opened") == ()
-    assert seen(breakers)["vector"].open_until_ms == before.open_until_ms
+def test_the_probe_s_failure_opens_it_again_and_nobody_else_s_does(half_open: Breakers) -> None:
+    assert claims(half_open, "probe")
+    before = seen(half_open)["vector"]
+    assert failed(half_open, "planned before it opened") == ()
+    assert seen(half_open)["vector"].open_until_ms == before.open_until_ms
 
-    assert failed(breakers, "probe") == (Turned("vector", is_open=True),)
-    after = seen(breakers)["vector"]
+    assert failed(half_open, "probe") == (Turned("vector", is_open=True),)
+    after = seen(half_open)["vector"]
     assert after.opened_at_ms == before.opened_at_ms, "it has not been closed since"
     assert after.open_until_ms > before.open_until_ms
-    assert not claims(breakers, "another")
+    assert not claims(half_open, "another")
 
 
-def test_a_probe_that_says_nothing_lets_the_next_one_try(
-    breakers: Breakers, redis_client: redis.Redis
-) -> None:
-    half_open(breakers, redis_client)
-    assert claims(breakers, "probe")
-    breakers.count("another", [Outcome("vector", "says_nothing", "bad_index")])
-    assert not claims(breakers, "another")
-    breakers.count("probe", [Outcome("vector", "says_nothing", "bad_index")])
-    assert claims(breakers, "another")
+def test_a_probe_that_says_nothing_lets_the_next_one_try(half_open: Breakers) -> None:
+    assert claims(half_open, "probe")
+    half_open.count("another", [Outcome("vector", "says_nothing", "bad_index")])
+    assert not claims(half_open, "another")
+    half_open.count("probe", [Outcome("vector", "says_nothing", "bad_index")])
+    assert claims(half_open, "another")
 
 
 def test_the_claim_of_a_probe_that_never_ended_runs_out(
-    breakers: Breakers, redis_client: redis.Redis
+    half_open: Breakers, redis_client: redis.Redis
 ) -> None:
     def now_ms() -> int:
         seconds, microseconds = redis_client.time()
         return int(seconds) * 1000 + int(microseconds) // 1000
 
-    half_open(breakers, redis_client)
     before_ms = now_ms()
-    assert breakers.claim("killed", ["vector"], timeout_s=2)
-    assert not claims(breakers, "another")
+    assert half_open.claim("killed", ["vector"], timeout_s=2)
+    assert not claims(half_open, "another")
     # Its own 2 s and a second more.
     claimed_until_ms = int(redis_client.hget("chorale:breaker:vector", "probe_until") or 0)
     assert before_ms + 3_000 <= claimed_until_ms <= now_ms() + 3_000
     redis_client.hset("chorale:breaker:vector", "probe_until", now_ms())
-    assert claims(breakers, "another")
+    assert claims(half_open, "another")
 
 
-def test_exactly_one_request_may_probe_an_open_breaker_early(breakers: Breakers) -> None:
-    opened(breakers)
-    assert claims(breakers, "a", early=True)
-    assert not claims(breakers, "b", early=True)
-
-
-def test_a_branch_is_tried_only_if_its_store_may_be_tried_too(
-    breakers: Breakers, redis_client: redis.Redis
-) -> None:
-    half_open(breakers, redis_client)
+def test_a_branch_is_tried_only_if_its_store_may_be_tried_too(half_open: Breakers) -> None:
     for _ in range(3):
-        failed(breakers, name="store:local")
-    assert not claims(breakers, "a"), "its store is open"
-    assert breakers.claim("b", ["vector"], timeout_s=2), "and nothing was claimed for it"
+        failed(half_open, name="store:local")
+    assert not claims(half_open, "a"), "its store is open"
+    assert half_open.claim("b", ["vector"], timeout_s=2), "and nothing was claimed for it"
 
 
 def test_one_request_tries_all_branches_of_a_store(breakers: Breakers, redis_client: redis.Redis) -> None:
@@ -176,30 +155,26 @@ def test_one_request_tries_all_branches_of_a_store(breakers: Breakers, redis_cli
     assert not breakers.claim("b", ["hyde", "store:local"], timeout_s=2)
 
 
-def looks(redis_client: redis.Redis) -> int:
-    return int(redis_client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
-
-
-def test_closed_breakers_are_not_looked_up_again_for_a_moment(
+def test_closed_breakers_are_not_looked_up_again_for_a_moment_and_open_ones_each_time(
     breakers: Breakers, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def looks() -> int:
+        return int(redis_client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
+
     monkeypatch.setattr(module, "ALL_WELL_FOR_S", 60)
     seen(breakers)
-    before = looks(redis_client)
+    before = looks()
     for _ in range(20):
         seen(breakers)
-    assert looks(redis_client) == before
+    assert looks() == before
 
-
-def test_open_breakers_are_looked_up_each_time(breakers: Breakers, redis_client: redis.Redis) -> None:
-    """Nobody is left out for longer than need be."""
-    seen(breakers)
-    opened(breakers)
-    time.sleep(module.ALL_WELL_FOR_S)
-    before = looks(redis_client)
+    # Nobody is left out for longer than need be.
+    another = Breakers(redis_client, failures=3, open_s=OPEN_S)
+    opened(another)
+    before = looks()
     for _ in range(5):
-        assert seen(breakers)
-    assert looks(redis_client) - before == 5
+        assert seen(another)
+    assert looks() - before == 5
 
 
 def test_the_slowest_twentieth_is_known_once_enough_have_answered(breakers: Breakers) -> None:

@@ -12,6 +12,7 @@ from config.settings import Settings
 from ingest.raw_documents import RawDocument
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.report import IndexReport
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
 
@@ -22,10 +23,9 @@ def resources_of(home: Path, redis_url: str) -> Resources:
     return resources
 
 
-def a_document(number: int) -> RawDocument:
-    return RawDocument(
-        f"kitchen/{number}", "kitchen", f"Tea {number}", f"Tea number {number} is drawn for a while."
-    )
+def index_one(resources: Resources, number: int) -> IndexReport:
+    tea = RawDocument(f"kitchen/{number}", "kitchen", f"Tea {number}", f"Tea number {number} is drawn.")
+    return index_corpus(resources, SourceDocuments([tea], "kitchen"), namespace="kitchen")
 
 
 def test_the_generation_is_announced_and_never_goes_back(
@@ -33,21 +33,14 @@ def test_the_generation_is_announced_and_never_goes_back(
 ) -> None:
     resources = resources_of(tmp_path, redis_server.url)
     for generation in (1, 2):
-        report = index_corpus(
-            resources, SourceDocuments([a_document(generation)], "kitchen"), namespace="kitchen"
-        )
-        assert (report.added, report.generation, resources.generations.in_redis("kitchen")) == (
-            1,
-            generation,
-            generation,
-        )
+        report = index_one(resources, generation)
+        assert (report.added, report.generation) == (1, generation)
+        assert resources.generations.in_redis("kitchen") == generation
     resources.generations.publish("kitchen", 1)
     assert resources.generations.in_redis("kitchen") == 2
 
 
 def test_without_a_redis_the_batch_is_committed_all_the_same(tmp_path: Path) -> None:
     resources = resources_of(tmp_path, f"unix://{tmp_path}/no.sock")
-    assert (
-        index_corpus(resources, SourceDocuments([a_document(1)], "kitchen"), namespace="kitchen").added == 1
-    )
+    assert index_one(resources, 1).added == 1
     assert resources.writing_store.namespaces()[0].documents == 1

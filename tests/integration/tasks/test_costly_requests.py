@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from chorale_client.keys import BREAKER, DURATIONS, entry_key
@@ -15,28 +16,8 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
-HOLD, BEGUN, LAST = "test:hold", "test:begun", "test:last"
-
+HOLD, LAST, BEGUN = "test:hold", "test:last", "test:begun"
 HELD = f"""
-import os, time
-from redis import Redis
-from inference.embedding.two_precisions import TwoPrecisions
-
-embed = TwoPrecisions.embed_passages
-
-def embed_when_let(self, texts, **options):
-    with Redis.from_url(os.environ["CHORALE_REDIS_URL"]) as redis:
-        redis.set({BEGUN!r}, 1)
-        give_up = time.monotonic() + 30
-        while redis.exists({HOLD!r}) and time.monotonic() < give_up:
-            time.sleep(0.02)
-    return embed(self, texts, **options)
-
-TwoPrecisions.embed_passages = embed_when_let
-"""
-"""Code for `preload`: documents are embedded when the test lets it."""
-
-HELD_AT_THE_END = f"""
 import os, time
 from itertools import count
 from redis import Redis
@@ -46,9 +27,10 @@ embed, numbers = TwoPrecisions.embed_passages, count(1)
 
 def embed_when_let(self, texts, **options):
     number, give_up = next(numbers), time.monotonic() + 90
+    hold = {{1: {HOLD!r}, 16: {LAST!r}}}.get(number)
     with Redis.from_url(os.environ["CHORALE_REDIS_URL"]) as redis:
         redis.set({BEGUN!r}, number)
-        while number in (1, 16) and not redis.exists({HOLD!r} if number == 1 else {LAST!r}) and time.monotonic() < give_up:
+        while hold and redis.exists(hold) and time.monotonic() < give_up:
             time.sleep(0.02)
     return embed(self, texts, **options)
 
@@ -63,40 +45,34 @@ COSTLY = [
 ]
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[RunningPipeline]:
-    """One worker for every branch and the fusion, and one for bulk jobs."""
+@contextmanager
+def held() -> Iterator[RunningPipeline]:
     with RedisServer() as server, RunningPipeline(server, queues=[], sweeper=True, preload=HELD) as running:
         running.index()
-        running.start("all", queue=SERVED)
-        running.start(BULK)
-        running.wait_ready()
+        running.redis.mset({HOLD: 1, LAST: 1})
         yield running
 
 
-def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no_breaker(
-    served: RunningPipeline,
-) -> None:
-    redis, client = served.redis, served.client()
-    redis.set(HOLD, 1)
-    costly = client.submit(COSTLY, timeout_s=60)
-    until(lambda: redis.exists(BEGUN), 20)
-    others = [client.retrieve(f"deposit {number}", timeout_s=10) for number in range(25)]
-    assert {answer.status for answer in others} == {Status.COMPLETE}
-    redis.delete(HOLD)
-    answer = costly.answer(60)
-    assert (answer.status, len(answer.questions)) == (Status.COMPLETE, 64)
-    assert list(redis.scan_iter(BREAKER + "*")) == []
-    # Hedges and leases follow the usual times of a branch.
-    assert {redis.llen(DURATIONS + branch) for branch in ("bm25", "vector", "hyde")} == {25}
+def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no_breaker() -> None:
+    with held() as served:
+        served.start("all", queue=SERVED)
+        served.start(BULK)
+        served.wait_ready()
+        redis, client = served.redis, served.client()
+        costly = client.submit(COSTLY, timeout_s=60)
+        until(lambda: redis.exists(BEGUN), 20)
+        others = [client.retrieve(f"deposit {number}", timeout_s=10) for number in range(25)]
+        assert {answer.status for answer in others} == {Status.COMPLETE}
+        redis.delete(HOLD, LAST)
+        answer = costly.answer(60)
+        assert (answer.status, len(answer.questions)) == (Status.COMPLETE, 64)
+        assert list(redis.scan_iter(BREAKER + "*")) == []
+        # Hedges and leases follow the usual times of a branch.
+        assert {redis.llen(DURATIONS + branch) for branch in ("bm25", "vector", "hyde")} == {25}
 
 
 def test_without_a_bulk_worker_others_are_served_between_the_slices_of_a_costly_request() -> None:
-    with (
-        RedisServer() as server,
-        RunningPipeline(server, queues=[], sweeper=True, preload=HELD_AT_THE_END) as running,
-    ):
-        running.index()
+    with held() as running:
         running.start("retrieve", queue="chorale.retrieve")
         running.start("answering", queue=SERVED.removeprefix("chorale.retrieve,"))
         running.wait_ready()
@@ -107,9 +83,9 @@ def test_without_a_bulk_worker_others_are_served_between_the_slices_of_a_costly_
         more = client.submit(COSTLY[16:32], timeout_s=60)
         entries = [entry_key(one.id) for one in (*others, more)]
         until(lambda: all(redis.hexists(entry, "plan") for entry in entries), 20)
-        redis.set(HOLD, 1)
+        redis.delete(HOLD)
         # The costly request cannot end before its sixteenth question is let go.
         assert {other.answer(60).status for other in others} == {Status.COMPLETE}
-        redis.set(LAST, 1)
+        redis.delete(LAST)
         assert {one.answer(90).request_id for one in (costly, more)} == {costly.id, more.id}
         assert list(redis.scan_iter(BREAKER + "*")) == []

@@ -6,55 +6,45 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
+from tests.integration.tasks.declared import branch
+from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline import CORPUS
 from tests.support.servers.elasticsearch_server import address, corner
 from tests.support.servers.redis_server import RedisServer
-from tests.support.waiting import until
 
-QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
 KINDS = ("bm25", "vector", "hyde")
 STORE = """
 [stores.cluster]
 kind = "elasticsearch"
 options = {{ url = "{url}", prefix = "{prefix}", vectors = true }}
 """
-BRANCH = """
-[branches.{kind}]
-kind = "{kind}"
-group = "{kind}"
-store = "cluster"
-queue = "chorale.all"
-"""
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
     file = tmp_path_factory.mktemp("elasticsearch") / "pipeline.toml"
     with corner() as prefix, RedisServer() as server:
-        declared = STORE.format(url=address(), prefix=prefix)
-        file.write_text(declared + "".join(BRANCH.format(kind=kind) for kind in KINDS))
-        with RunningPipeline(server, pipeline_file=file, queues=QUEUES) as running:
-            running.index()
-            yield running
-            running.resources.writing_store.close()
+        store = STORE.format(url=address(), prefix=prefix)
+        file.write_text(store + "".join(branch(kind, kind, store="cluster") for kind in KINDS))
+        with OneProcess(server, pipeline_file=file) as here:
+            here.index()
+            yield here
+            here.resources.writing_store.close()
 
 
-def test_every_branch_finds_the_document(running: RunningPipeline) -> None:
-    answer = running.client().retrieve("Who pays for repairs?", include=["metadata", "texts"], timeout_s=20)
-    assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
-    assert set(answer.hits[0].found_by) == set(KINDS)
-    assert answer.hits[0].title == "Repairs"
-    assert answer.hits[0].text == CORPUS["repairs"][1]
+def test_every_branch_finds_the_document(cluster: OneProcess) -> None:
+    answer = cluster.ask("Who pays for repairs?", include=["metadata", "texts"])
+    assert answer.status == "complete"
+    best = answer.hits[0]
+    assert (best.document_id, set(best.found_by)) == ("repairs", set(KINDS))
+    assert (best.title, best.text) == ("Repairs", CORPUS["repairs"][1])
 
 
-def test_a_cached_answer_gives_way_to_what_was_written(running: RunningPipeline) -> None:
-    client = running.client()
-    asked = "What is a zeppelin?"
-    first = client.retrieve(asked, timeout_s=20)
-    # An answer is kept after its end.
-    until(lambda: client.retrieve(asked, timeout_s=20).cached)
-    running.index({"zeppelin": ("Zeppelin", "A zeppelin is an airship with a rigid frame.")})
-    second = client.retrieve(asked, timeout_s=20)
+def test_a_cached_answer_gives_way_to_what_was_written(cluster: OneProcess) -> None:
+    first, again = (cluster.ask("What is a zeppelin?") for _ in range(2))
+    assert again.cached
+    cluster.index({"zeppelin": ("Zeppelin", "A zeppelin is an airship with a rigid frame.")})
+    second = cluster.ask("What is a zeppelin?")
     assert not second.cached
     assert "zeppelin" not in {hit.document_id for hit in first.hits}
     assert second.hits[0].document_id == "zeppelin"

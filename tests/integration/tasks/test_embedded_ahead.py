@@ -20,6 +20,7 @@ from tasks.indexing.embedding_ahead import EmbeddedAhead
 from tasks.indexing.handed_in_documents import index_handed_in
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.report import IndexReport
 from tasks.indexing.turns import TURN_S, TurnOver, Turns
 from tests.support.models.hashing_embedder import HashingEmbedder
 
@@ -33,6 +34,10 @@ def message(*names: str) -> list[RawDocument]:
     return [RawDocument(name, "task", name, f"{name} is cut in spring.") for name in names]
 
 
+def index_into(resources: Resources, documents: list[RawDocument], ahead: EmbeddedAhead) -> IndexReport:
+    return index_corpus(resources, SourceDocuments(documents, "task"), namespace="garden", ahead=ahead)
+
+
 @pytest.mark.slow
 def test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_again(
     resources: Resources,
@@ -40,20 +45,15 @@ def test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_a
     embedder = HashingEmbedder()
     ahead = EmbeddedAhead(embedder)
     documents = message("rose", "hedge")
-    index_corpus(
-        resources,
-        SourceDocuments(message("rose"), "task"),
-        namespace="garden",
-        ahead=EmbeddedAhead(HashingEmbedder()),
-    )
+    index_into(resources, message("rose"), EmbeddedAhead(HashingEmbedder()))
 
     writer = EmbeddedStore(resources.settings.corpus_dir)
     with writer.exclusive("garden"), pytest.raises(WriterBusy):
-        index_corpus(resources, SourceDocuments(documents, "task"), namespace="garden", ahead=ahead)
+        index_into(resources, documents, ahead)
     writer.close()
     # What the namespace has already is not embedded.
     assert embedder.embedded == ["hedge\nhedge is cut in spring."]
-    report = index_corpus(resources, SourceDocuments(documents, "task"), namespace="garden", ahead=ahead)
+    report = index_into(resources, documents, ahead)
     assert (report.added, report.unchanged, report.passages) == (1, 1, 1)
     assert len(embedder.embedded) == 1
     vectors = resources.store("local").vectors("garden", ["hedge#0"])
@@ -91,21 +91,14 @@ def test_a_message_goes_on_where_its_turn_was_over(
     monkeypatch.setattr(resources, "indexing_embedder", embedder)
     turns = Turns(lambda: True, clock=count(0, TURN_S / 2).__next__)
     text = " ".join(f"word{number}" for number in range(1_000))
-    ends, calls = 0, 0
-    while not ends:
+    rows = [{"id": "rose", "title": "rose", "text": text}]
+    calls, is_over = 0, False
+    while not is_over:
         calls += 1
         try:
             with turns.working("garden"):
-                index_handed_in(
-                    resources,
-                    turns,
-                    None,
-                    "ticket",
-                    [{"id": "rose", "title": "rose", "text": text}],
-                    namespace="garden",
-                    source="task",
-                )
-            ends += 1
+                index_handed_in(resources, turns, None, "ticket", rows, namespace="garden", source="task")
+            is_over = True
         except TurnOver:
             assert turns.unfinished.keys() == {"ticket"}
     assert calls > 2

@@ -40,6 +40,16 @@ def heard(app: Celery) -> Iterator[list[dict[str, Any]]]:
             listener.join()
 
 
+def wait_until_heard(sender: EventSender, events: list[dict[str, Any]]) -> None:
+    """Sends heartbeats until the listener listens."""
+
+    def is_heard() -> bool:
+        sender.send([heartbeat(active=1, processed=2)])
+        return bool(events)
+
+    until(is_heard)
+
+
 @pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
 def test_a_listener_hears_every_event_in_order(broker: str, request: pytest.FixtureRequest) -> None:
     if broker == "redis":
@@ -49,12 +59,7 @@ def test_a_listener_hears_every_event_in_order(broker: str, request: pytest.Fixt
     app = app_of(url)
     sender = EventSender(app, "sweeper")
     with heard(app) as events:
-
-        def listens() -> bool:
-            sender.send([heartbeat(active=1, processed=2)])
-            return bool(events)
-
-        until(listens)
+        wait_until_heard(sender, events)
         sender.send(EVENTS)
         sender.close()
         until(lambda: events[-1]["type"] == "worker-offline")
@@ -70,11 +75,6 @@ def test_while_the_broker_is_away_events_are_lost_and_nobody_waits(own_redis_ser
     sender.send(EVENTS)
     own_redis_server.start()
     with heard(app) as events:
-
-        def listens() -> bool:
-            sender.send([heartbeat(active=0, processed=0)])
-            return bool(events)
-
-        until(listens)
+        wait_until_heard(sender, events)
     assert {one["type"] for one in events} == {"worker-heartbeat"}
     sender.close()

@@ -25,3 +25,17 @@ def test_an_answer_by_a_method_that_the_request_names_explains_its_scores(
     for hit in answer.hits:
         by_hand = sum(said.weight * said.normalised for said in hit.branches.values())
         assert hit.score == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_with_scores_every_branch_scores_every_hit_and_the_hits_score_follows(here: OneProcess) -> None:
+    answer = here.ask("ERR-4711", configuration="scores", cache="bypass", include=["metadata", "explanation"])
+    assert answer.status == "complete"
+    assert [line.status for line in answer.stages if line.stage == "score"] == ["ok"]
+    assert len(answer.hits) > 1
+    for hit in answer.hits:
+        assert set(hit.branches) == {"bm25", "vector", "hyde"}
+        assert set(hit.found_by) == {name for name, score in hit.branches.items() if score.rank}
+        by_hand = sum(score.weight * score.normalised for score in hit.branches.values())
+        assert hit.score == pytest.approx(by_hand, rel=1e-9)
+    # Only BM25 searches words: what has none of them gets 0.
+    assert {hit.branches["bm25"].score for hit in answer.hits if "bm25" not in hit.found_by} == {0}

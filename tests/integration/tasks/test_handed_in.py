@@ -66,12 +66,29 @@ def work(app: Celery, *, last_first: bool = False) -> None:
         app.tasks[headers["task"]].apply(args=args, kwargs=kwargs, task_id=headers["id"]).get()
 
 
-def shown(app: Celery, namespace: str = "docs") -> set[str]:
-    return set(app.resources.writing_store.revisions(namespace, "task"))
+def done(app: Celery, ticket: str) -> str:
+    work(app)
+    return ticket
 
 
-def is_told(app: Celery, ticket: str) -> bool:
-    return bool(app.resources.redis.exists("chorale:indexed:" + ticket))
+def shown(app: Celery) -> set[str]:
+    return set(app.resources.writing_store.revisions("docs", "task"))
+
+
+def waiting_messages(app: Celery) -> list[bytes]:
+    return cast("list[bytes]", app.resources.redis.lrange(QUEUE, 0, -1))
+
+
+@contextmanager
+def failing(failure: Exception) -> Iterator[None]:
+    """Whoever writes documents gets this error."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise failure
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
+        yield
 
 
 @contextmanager
@@ -97,7 +114,7 @@ def writing(store: EmbeddedStore, namespace: str) -> Iterator[None]:
 def test_a_message_for_a_namespace_that_is_being_written_lets_messages_for_other_namespaces_go_first(
     app: Celery, client: Chorale
 ) -> None:
-    client.wait_visible(_done(app, client.upsert("docs", [RENT])))
+    client.wait_visible(done(app, client.upsert("docs", [RENT])))
     store = app.resources.writing_store
     with writing(store, "docs"):
         first = client.upsert("docs", [TEA])
@@ -105,17 +122,12 @@ def test_a_message_for_a_namespace_that_is_being_written_lets_messages_for_other
         for _ in range(2):
             work(app)
         assert client.wait_visible(other).added == 1
-        assert not is_told(app, first)
-        assert app.resources.redis.llen(QUEUE) == 1
+        assert not app.resources.redis.exists(INDEXED + first)
+        assert len(waiting_messages(app)) == 1
     work(app)
     assert client.wait_visible(first).added == 1
     assert shown(app) == {"tea", "rent"}
-    assert app.resources.redis.llen(QUEUE) == 0
-
-
-def _done(app: Celery, ticket: str) -> str:
-    work(app)
-    return ticket
+    assert not waiting_messages(app)
 
 
 @pytest.mark.parametrize(
@@ -129,38 +141,29 @@ def _done(app: Celery, ticket: str) -> str:
     ids=lambda failure: type(failure).__name__,
 )
 def test_a_message_with_a_temporary_failure_is_retried_for_a_day_and_then_given_up_with_the_reason(
-    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch, failure: Exception
+    app: Celery, client: Chorale, failure: Exception
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise failure
-
-    with monkeypatch.context() as patched:
-        patched.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
+    with failing(failure):
         ticket = client.upsert("docs", [TEA])
         work(app)
         work(app)
-        assert not is_told(app, ticket)
+        assert not app.resources.redis.exists(INDEXED + ticket)
         seconds, microseconds = app.resources.redis.time()
         stamp = (seconds - KEPT_S - 60) * 1_000_000 + microseconds
         old = {"namespace": "docs", "documents": [TEA], "handed_in": stamp}
         app.send_task("chorale.index", kwargs=old, queue=QUEUE, task_id="old")
         work(app)
         assert str(failure) in (client.wait_visible("old").error or "")
-        assert app.resources.redis.llen(QUEUE) == 1
+        assert len(waiting_messages(app)) == 1
     work(app)
     assert client.wait_visible(ticket).added == 1
 
 
 @pytest.mark.slow
-def test_an_unexpected_error_is_reported_and_ends_the_message(
-    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
-    assert client.wait_visible(_done(app, client.upsert("docs", [TEA]))).error == "ZeroDivisionError"
-    assert app.resources.redis.llen(QUEUE) == 0
+def test_an_unexpected_error_is_reported_and_ends_the_message(app: Celery, client: Chorale) -> None:
+    with failing(ZeroDivisionError()):
+        assert client.wait_visible(done(app, client.upsert("docs", [TEA]))).error == "ZeroDivisionError"
+    assert not waiting_messages(app)
 
 
 def test_the_write_that_was_sent_last_wins_in_whatever_order_workers_process_the_messages(
@@ -171,8 +174,7 @@ def test_the_write_that_was_sent_last_wins_in_whatever_order_workers_process_the
     client.upsert("docs", [RENT | {"text": "The rent is due on the first."}])
     work(app, last_first=True)
     assert shown(app) == {"rent"}
-    (found,) = app.resources.writing_store.texts("docs", ["rent#0"]).values()
-    assert "on the first" in found.text
+    assert "on the first" in app.resources.writing_store.texts("docs", ["rent#0"])["rent#0"].text
 
     client.delete("docs", ["tea", "rent"])
     later = client.upsert("docs", [TEA])
@@ -195,7 +197,7 @@ def test_a_document_deleted_while_its_namespace_is_being_created_stays_deleted(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.upsert("docs", [TEA, RENT])
-    (older,) = app.resources.redis.lrange(QUEUE, 0, -1)
+    (older,) = waiting_messages(app)
     app.resources.redis.delete(QUEUE)
     delete = tasks.indexing.namespace_writer._delete
 
@@ -210,13 +212,13 @@ def test_a_document_deleted_while_its_namespace_is_being_created_stays_deleted(
             raise
 
     monkeypatch.setattr(tasks.indexing.namespace_writer, "_delete", finds_none_and_then_it_is_made)
-    assert client.wait_visible(_done(app, client.delete("docs", ["tea"]))).deleted == 1
+    assert client.wait_visible(done(app, client.delete("docs", ["tea"]))).deleted == 1
     assert shown(app) == {"rent"}
 
 
 def test_a_redelivered_message_overwrites_no_later_write(app: Celery, client: Chorale) -> None:
     ticket = client.upsert("docs", [TEA])
-    (again,) = app.resources.redis.lrange(QUEUE, 0, -1)
+    (again,) = waiting_messages(app)
     work(app)
     client.delete("docs", ["tea"])
     work(app)
@@ -243,7 +245,7 @@ def test_the_slower_of_two_workers_with_the_same_message_drops_it(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     ticket = client.upsert("docs", [TEA])
-    (again,) = app.resources.redis.lrange(QUEUE, 0, -1)
+    (again,) = waiting_messages(app)
 
     def the_other_does_it() -> None:
         app.resources.redis.lpush(QUEUE, again)
@@ -259,7 +261,7 @@ def test_the_slower_of_two_workers_with_the_same_message_drops_it(
 
     in_between(monkeypatch, the_other_does_it)
     work(app)
-    assert app.resources.redis.llen(QUEUE) == 0
+    assert not waiting_messages(app)
     assert shown(app) == set()
     assert fails or client.wait_visible(ticket, wait_s=0).added == 1, "as it was told before"
 
@@ -305,14 +307,6 @@ def test_messages_without_a_stamp_are_processed_in_the_order_in_which_they_arriv
     app.send_task("chorale.delete", kwargs={"namespace": "docs", "ids": ["tea"]}, queue=QUEUE)
     work(app)
     assert shown(app) == set()
-
-
-def test_messages_processed_in_order_leave_no_ordering_keys_in_redis(app: Celery, client: Chorale) -> None:
-    client.upsert("docs", [TEA])
-    client.upsert("docs", [RENT])
-    work(app)
-    client.delete("docs", ["tea"])
-    work(app)
     assert not app.resources.redis.exists(NOT_DONE + "docs", WRITTEN + "docs")
 
 
@@ -326,21 +320,18 @@ def test_a_message_in_progress_is_written_although_redis_is_emptied_meanwhile(
 
 
 def test_wait_visible_says_why_a_ticket_is_unfinished_and_when_a_ticket_is_unknown(
-    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
+    app: Celery, client: Chorale
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise StoreUnavailable("the documents' database does not answer")
-
     ticket = client.upsert("docs", [TEA])
     with pytest.raises(NotEnded, match=f"^{ticket} is not indexed yet; ask again$"):
         client.wait_visible(ticket, wait_s=0)
-    with monkeypatch.context() as patched:
-        patched.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
+    with failing(StoreUnavailable("the database does not answer")):
         work(app)
-        said = f"^{ticket} is not indexed yet: the documents' database does not answer; ask again$"
-        with pytest.raises(NotEnded, match=said):
-            client.wait_visible(ticket, wait_s=0)
-    assert client.wait_visible(_done(app, ticket)).added == 1
+    with pytest.raises(
+        NotEnded, match=f"^{ticket} is not indexed yet: the database does not answer; ask again$"
+    ):
+        client.wait_visible(ticket, wait_s=0)
+    assert client.wait_visible(done(app, ticket)).added == 1
 
     app.resources.redis.delete(INDEXED + ticket)  # an hour later
     for unknown in (ticket, "docs." + "0" * 32):
@@ -353,14 +344,12 @@ def test_wait_visible_says_why_a_ticket_is_unfinished_and_when_a_ticket_is_unkno
 
 def test_a_document_is_deleted_by_the_id_that_it_was_sent_with(app: Celery, client: Chorale) -> None:
     ids = [unicodedata.normalize("NFD", "Café menu"), " padded ", 7]
-    documents = [{"id": one, "text": "coffee"} for one in ids]
-    client.upsert("docs", [*documents, TEA])
-    work(app)
+    documents = [{"id": id_, "text": "coffee"} for id_ in ids]
+    client.wait_visible(done(app, client.upsert("docs", [*documents, TEA])))
     assert shown(app) == {unicodedata.normalize("NFC", "Café menu"), "padded", "7", "tea"}
 
     client.upsert("docs", documents)
     deleted = client.delete("docs", cast("list[str]", ids))
     work(app, last_first=True)
-
     assert shown(app) == {"tea"}
     assert client.wait_visible(deleted).deleted == 3

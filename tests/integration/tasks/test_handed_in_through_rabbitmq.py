@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import chorale_client.confirmed
 import pytest
-from celery import Celery
 from chorale_client import Chorale, ServiceUnavailable
 from kombu import Connection
 
@@ -129,9 +128,20 @@ def test_upsert_raises_in_time_when_the_network_to_the_broker_falls_silent(
 
 
 def test_a_worker_returns_a_message_whose_retry_copy_the_broker_did_not_confirm(
-    url: str, broker: Connection, proxy: TcpProxy, own_app: Celery
+    url: str,
+    broker: Connection,
+    proxy: TcpProxy,
+    redis_server: RedisServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task = own_app.tasks[QUEUE]
+    def fails(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the documents' database does not answer")
+
+    monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
+    settings = Settings(home=tmp_path, broker_url=at(url, port=proxy.port))
+    task = make_app(Resources(settings, load_pipeline(), redis_server.url), queues=(QUEUE,)).tasks[QUEUE]
     work = {"namespace": "docs", "documents": [{"id": "inches", "text": "A yardstick has 36 inches."}]}
     proxy.stalls_at = b"yardstick"
     assert task.apply(kwargs=work, task_id="one").state == "REJECTED"
@@ -139,21 +149,6 @@ def test_a_worker_returns_a_message_whose_retry_copy_the_broker_did_not_confirm(
 
     assert task.apply(kwargs=work, task_id="one").state == "SUCCESS"
     assert waiting(broker) == 1
-
-
-@pytest.fixture
-def own_app(
-    url: str, proxy: TcpProxy, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Celery:
-    """The app of a worker whose store is away."""
-
-    def fails(*_: object, **__: object) -> None:
-        raise StoreUnavailable("the documents' database does not answer")
-
-    monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
-    settings = Settings(home=tmp_path, broker_url=at(url, port=proxy.port))
-    return make_app(Resources(settings, load_pipeline(), redis_server.url), queues=(QUEUE,))
 
 
 @pytest.mark.parametrize(

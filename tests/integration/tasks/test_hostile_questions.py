@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import string
+from typing import Any
 
 import pytest
 from chorale_client import make_request
@@ -11,7 +12,7 @@ from chorale_client import make_request
 from tasks.request.retrieve import submit
 from tests.support.pipelines.pipeline import RunningPipeline
 
-ALPHABETS = (
+ALPHABETS = [
     "абвгдеёжз",
     "αβγδεζηθ",
     "אבגדהוזח",
@@ -19,9 +20,9 @@ ALPHABETS = (
     "あいうえおカキク",
     "한국어조선말",
     "अआइईउऊ",
-    "🙂🚀👩‍👩‍👧",
-)
-OPERATORS = (
+    "🙂🚀👩\u200d👩\u200d👧",
+]
+OPERATORS = [
     '"',
     "AND",
     "OR",
@@ -42,56 +43,49 @@ OPERATORS = (
     "\\",
     "title:",
     "<",
-)
+]
+WORDS = [*OPERATORS, "bread", "secret", "notice"]
+FIXED = [
+    "",
+    " \t\n",
+    "(" * 8_192,
+    "a" * 8_192,
+    "\x00\x01\x02\x1b[31m bread",
+    "bread \ud800 and \udfff",
+    "' OR 1=1; DROP TABLE chorale_document; --",
+    "namespace:other secret",
+    "*",
+    "..",
+    "\u202e daerb",
+    "e\u0301" * 1_000,
+    "{" * 4_000,
+    "bread " * 1_300,
+]
 
 
 def hostile_questions(count: int) -> list[str]:
     chance = random.Random(7)
-    fixed = [
-        "",
-        " \t\n",
-        "(" * 8_192,
-        "a" * 8_192,
-        "\x00\x01\x02\x1b[31m bread",
-        "bread \ud800 and \udfff",
-        "' OR 1=1; DROP TABLE chorale_document; --",
-        "namespace:other secret",
-        "*",
-        "..",
-        "\u202e daerb",
-        "e\u0301" * 1_000,
-        "{" * 4_000,
-        "bread " * 1_300,
+    kinds = [
+        lambda: " ".join(chance.choices(WORDS, k=chance.randint(1, 30))),
+        lambda: "".join(chance.choices(chance.choice(ALPHABETS), k=chance.randint(1, 200))),
+        lambda: "".join(chr(chance.randrange(1, 0xD7FF)) for _ in range(chance.randint(1, 100))),
+        lambda: "".join(chance.choices(string.printable, k=chance.randint(1, 300))),
     ]
-    made = []
-    for _ in range(count - len(fixed)):
-        kind = chance.randrange(4)
-        if kind == 0:
-            made.append(
-                " ".join(chance.choices((*OPERATORS, "bread", "secret", "notice"), k=chance.randint(1, 30)))
-            )
-        elif kind == 1:
-            made.append("".join(chance.choices(chance.choice(ALPHABETS), k=chance.randint(1, 200))))
-        elif kind == 2:
-            made.append("".join(chr(chance.randrange(1, 0xD7FF)) for _ in range(chance.randint(1, 100))))
-        else:
-            made.append("".join(chance.choices(string.printable, k=chance.randint(1, 300))))
-    return fixed + made
+    return FIXED + [chance.choice(kinds)() for _ in range(count - len(FIXED))]
 
 
 @pytest.mark.slow
 def test_every_hostile_question_is_answered_from_its_own_namespace(pipeline: RunningPipeline) -> None:
-    pipeline.index(
-        {"guarded": ("Secret", "The secret bread of another tenant: notice nothing.")}, namespace="guarded"
-    )
-    questions = hostile_questions(500)
-    client = pipeline.client()
-    ids = []
-    for start in range(0, 500, 50):
-        request = make_request(
-            questions[start : start + 50], timeout_s=60, cache="bypass", depth=100, top_k=50
+    secret = "The secret bread of another tenant: notice nothing."
+    pipeline.index({"guarded": ("Secret", secret)}, namespace="guarded")
+    questions, client = hostile_questions(500), pipeline.client()
+    options: dict[str, Any] = {"timeout_s": 60, "cache": "bypass", "depth": 100, "top_k": 50}
+    ids = [
+        submit(
+            pipeline.resources, pipeline.app.fanout, make_request(questions[start : start + 50], **options)
         )
-        ids.append(submit(pipeline.resources, pipeline.app.fanout, request))
+        for start in range(0, 500, 50)
+    ]
     for request_id in ids:
         answer = client.answer(request_id, wait_s=60)
         assert answer.status == "complete", answer.degraded

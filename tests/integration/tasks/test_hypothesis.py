@@ -19,6 +19,8 @@ from branches.part import Part
 from config.settings import Settings
 from models.documents import Document, Matrix, Passage
 from models.hits import Ranking
+from tests.integration.tasks import declared
+from tests.integration.tasks.declared import LOCAL
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.pipelines.pipeline import CORPUS, manifest_of
 from tests.support.servers.chat_server import ChatServer, after, says
@@ -29,19 +31,9 @@ pytestmark = pytest.mark.slow
 
 EACH_S = 0.05
 """What a document takes to embed."""
-PIPELINE = """
-[stores.local]
-kind = "embedded"
-
-[branches.hyde]
-kind = "hyde"
-group = "dense"
-store = "local"
-options = {{ generator = "openai", url = "{url}", model = "m", documents = 2, fallback = "{fallback}" }}
-
-[configurations.one]
-method = "rrf"
-"""
+OPTIONS = (
+    'options = {{ generator = "openai", url = "{url}", model = "m", documents = 2, fallback = "{fallback}" }}'
+)
 
 
 class SlowEmbedder(HashingEmbedder):
@@ -65,25 +57,24 @@ class Hyde:
 
     def __init__(self, home: Path, redis: RedisServer, server: ChatServer, *, fallback: str) -> None:
         file = home / "pipeline.toml"
-        file.write_text(PIPELINE.format(url=server.url, fallback=fallback))
+        options = OPTIONS.format(url=server.url, fallback=fallback)
+        file.write_text(LOCAL + declared.branch("hyde", "dense", more=options))
         self.resources = Resources(Settings(home=home), load_pipeline(file), redis.url)
-        embedder = SlowEmbedder()
-        self.resources.embedder = embedder  # type: ignore[assignment]
+        self.embedder = SlowEmbedder()
+        self.resources.embedder = self.embedder  # type: ignore[assignment]
         store = self.resources.writing_store
-        store.create("default", manifest_of(embedder))
+        store.create("default", manifest_of(self.embedder))
+        vectors = self.embedder.embed_questions([text for _, text in CORPUS.values()])
         documents = [
             Document(
-                document_id=name,
-                source="tests",
-                title=title,
-                passages=(Passage(f"{name}#0", 0, text, end=len(text), vector=vector),),
-                metadata={},
+                name,
+                "tests",
+                title,
+                (Passage(f"{name}#0", 0, text, vector=vector),),
                 content_hash=name,
                 revision=name,
             )
-            for (name, (title, text)), vector in zip(
-                CORPUS.items(), embedder.embed_questions([text for _, text in CORPUS.values()]), strict=True
-            )
+            for (name, (title, text)), vector in zip(CORPUS.items(), vectors, strict=True)
         ]
         store.upsert("default", documents)
 
@@ -93,51 +84,50 @@ class Hyde:
         """What was found, the part with its notes, and the seconds that it took."""
         request = make_request(questions, cache="bypass")
         store, began_s = self.resources.store("local"), clock()
+        ends_at_s = began_s + limit_s
         part = Part(
-            self.resources,
-            store,
-            branch("hyde"),
-            request,
-            request.questions,
-            began_s + limit_s,
-            0,
-            clock=clock,
+            self.resources, store, branch("hyde"), request, request.questions, ends_at_s, 0, clock=clock
         )
         return search_hyde(part), part, clock() - began_s
 
 
+@pytest.fixture
+def hyde_with(tmp_path: Path, redis_server: RedisServer, server: ChatServer) -> Callable[[str], Hyde]:
+    """With this in the place of the model."""
+    return lambda fallback: Hyde(tmp_path, redis_server, server, fallback=fallback)
+
+
 def given(count: int) -> list[dict[str, Any]]:
     """Questions with two documents each."""
-    return [
-        {"text": f"bread {place}", "hypothetical_documents": ["bread is baked", "flour and water"]}
-        for place in range(count)
-    ]
+    texts = ["bread is baked", "flour and water"]
+    return [{"text": f"bread {place}", "hypothetical_documents": texts} for place in range(count)]
 
 
 @pytest.mark.parametrize(("fallback", "instead"), [("feedback", "feedback"), ("none", "left out")])
 def test_documents_that_there_is_no_time_to_embed_hold_nobody_up(
-    tmp_path: Path, redis_server: RedisServer, server: ChatServer, fallback: str, instead: str
+    hyde_with: Callable[[str], Hyde], fallback: str, instead: str
 ) -> None:
-    hyde = Hyde(tmp_path, redis_server, server, fallback=fallback)
+    hyde = hyde_with(fallback)
     # Twenty questions of two documents would take 2 s; here there is time for seven of them.
-    found, part, took_s = hyde.search(given(20), limit_s=AFTER_S + 0.75)
+    rankings, part, took_s = hyde.search(given(20), limit_s=AFTER_S + 0.75)
     assert took_s < AFTER_S + 0.75
-    embedded = len(hyde.resources.embedder.embedded) // 2  # type: ignore[attr-defined]
+    embedded = len(hyde.embedder.embedded) // 2
     assert 1 <= embedded <= 7
-    assert [(one.where, one.reason) for one in part.degraded] == [("hypothesis", "budget")]
-    said = f"hyde: no time to embed the documents of {20 - embedded} of 20 questions; {instead}"
-    assert part.degraded[0].detail == said
-    has_hits = [len(one.hits) > 0 for one in found]
-    assert has_hits == [True] * (20 if fallback == "feedback" else embedded) + [False] * (
-        0 if fallback == "feedback" else 20 - embedded
+    assert [(line.where, line.reason) for line in part.degraded] == [("hypothesis", "budget")]
+    left = 20 - embedded
+    assert (
+        part.degraded[0].detail
+        == f"hyde: no time to embed the documents of {left} of 20 questions; {instead}"
     )
+    have_hits = 20 if fallback == "feedback" else embedded
+    assert [len(ranking.hits) > 0 for ranking in rankings] == [True] * have_hits + [False] * (20 - have_hits)
 
 
 def test_the_model_leaves_the_time_that_embedding_its_documents_takes(
-    tmp_path: Path, redis_server: RedisServer, server: ChatServer
+    hyde_with: Callable[[str], Hyde], server: ChatServer
 ) -> None:
     server.forget()
-    hyde = Hyde(tmp_path, redis_server, server, fallback="feedback")
+    hyde = hyde_with("feedback")
     hyde.search(["bread"], limit_s=20)
     each_s = hyde.resources.generators.document_s
     assert each_s >= EACH_S
@@ -148,9 +138,8 @@ def test_the_model_leaves_the_time_that_embedding_its_documents_takes(
         texts = [f"bread {place}" for place in range(questions)]
         _, part, _ = hyde.search(texts, limit_s=limit_s, clock=lambda: 0.0)
         (missing,) = part.degraded
-        assert "no answer within" in missing.detail, missing
-        (said,) = re.findall(r"no answer within (.*) s;", missing.detail)
-        return float(said)
+        (seconds,) = re.findall(r"no answer within (.*) s;", missing.detail)
+        return float(seconds)
 
     # Four questions of two documents.
     assert given_s(4, AFTER_S + 1.5) == pytest.approx(1.5 - 8 * each_s, abs=0.01)
@@ -159,22 +148,22 @@ def test_the_model_leaves_the_time_that_embedding_its_documents_takes(
 
 
 def test_longer_documents_than_the_last_ones_are_seen_at_once(
-    tmp_path: Path, redis_server: RedisServer, server: ChatServer
+    hyde_with: Callable[[str], Hyde],
 ) -> None:
-    hyde = Hyde(tmp_path, redis_server, server, fallback="feedback")
+    hyde = hyde_with("feedback")
     hyde.resources.generators.document_s = EACH_S / 10
     # .1 s for the first question, after which there is time for none; by the mean of before there would be.
     hyde.search(given(3), limit_s=AFTER_S + 0.1 + 0.08)
-    assert len(hyde.resources.embedder.embedded) == 2  # type: ignore[attr-defined]
+    assert len(hyde.embedder.embedded) == 2
 
 
 def test_after_a_machine_that_stood_still_documents_are_embedded_again(
-    tmp_path: Path, redis_server: RedisServer, server: ChatServer
+    hyde_with: Callable[[str], Hyde],
 ) -> None:
-    hyde = Hyde(tmp_path, redis_server, server, fallback="none")
+    hyde = hyde_with("none")
     hyde.resources.generators.document_s = 50.0
     for _ in range(12):
-        found, part, _ = hyde.search(given(2), limit_s=AFTER_S + 1)
+        rankings, part, _ = hyde.search(given(2), limit_s=AFTER_S + 1)
         # The first question's, whatever it was thought to take.
-        assert found[0].hits
+        assert rankings[0].hits
     assert part.degraded == []

@@ -2,86 +2,44 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from chorale_client import Answer
+from structlog.testing import capture_logs
 
+from tests.integration.tasks.declared import branch, ids, reasons
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.outside_packages import importable, install_example
-from tests.support.pipelines.pipeline import RunningPipeline, logging_to
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.search_server import SearchServer, says, sends
-from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
-
-QUEUES = ["chorale.retrieve", "chorale.sources", "chorale.fusion"]
 PIPELINE = """
 [stores.wiki]
 kind = "http"
 options = {{ url = "{url}?q={{question}}", id = "id", title = "name", text = "extract", id_prefix = "", \
 published_at = "changed", metadata = {{ url = "link" }}, api_key_env = "WIKI_KEY" }}
-
 [stores.local]
 kind = "embedded"
-
 [stores.pages]
 kind = "wiki-folder"
 options = {{ folder = "{folder}" }}
-
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "local"
-queue = "chorale.sources"
-
-[branches.wiki]
-kind = "http"
-group = "wiki"
-store = "wiki"
-queue = "chorale.sources"
-
-[branches.newest]
-kind = "document"
-group = "listing"
-store = "local"
-queue = "chorale.sources"
-options = {{ order_by = "year" }}
-
-[branches.unlisted]
-kind = "document"
-group = "listing"
-store = "pages"
-queue = "chorale.sources"
-
-[branches.pages]
-kind = "bm25"
-group = "pages"
-store = "pages"
-queue = "chorale.sources"
-
-[branches.titles]
-kind = "wiki_title"
-group = "pages"
-store = "pages"
-queue = "chorale.sources"
-
-[branches.imagined]
-kind = "hyde"
-group = "dense"
-store = "local"
-queue = "chorale.sources"
-options = {{ generator = "echo", generator_options = {{ before = "In short:" }} }}
-
 [configurations.rrf]
 method = "rrf"
-
 [configurations.inverse]
 method = "inverse-rank"
 """
+ECHO = 'options = { generator = "echo", generator_options = { before = "In short:" } }'
+BRANCHES = [
+    branch("bm25"),
+    branch("wiki", "wiki", kind="http", store="wiki"),
+    branch("newest", "listing", kind="document", more='options = { order_by = "year" }'),
+    branch("unlisted", "listing", kind="document", store="pages"),
+    branch("pages", "pages", kind="bm25", store="pages"),
+    branch("titles", "pages", kind="wiki_title", store="pages"),
+    branch("imagined", "dense", kind="hyde", more=ECHO),
+]
 WIKI = [
     {"id": "repairs", "name": "Repairs", "extract": "The landlord pays.", "changed": "2024-05-01"},
     {
@@ -92,7 +50,6 @@ WIKI = [
     },
 ]
 QUESTION = "Who pays for repairs?"
-JSON_LOG = {"CHORALE_LOG_FORMAT": "json"}
 
 
 @pytest.fixture(scope="module")
@@ -102,36 +59,27 @@ def wiki() -> Iterator[SearchServer]:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of all processes."""
-    return tmp_path_factory.mktemp("log") / "log"
-
-
-@pytest.fixture(scope="module")
-def sources(
-    wiki: SearchServer, log: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningPipeline]:
+def sources(wiki: SearchServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
     folder = tmp_path_factory.mktemp("sources")
     pages = folder / "pages"
     pages.mkdir()
     (pages / "garden.txt").write_text("Garden\nWho pays for the garden and its repairs is agreed upon.")
     (pages / "repairs.txt").write_text("Repairs\nCall the office.")
     file = folder / "pipeline.toml"
-    file.write_text(PIPELINE.format(url=wiki.url, folder=pages))
-    site = install_example(folder)
-    preload = f"{logging_to(log)}import sys; sys.path.insert(0, {str(site)!r})"
-    with pytest.MonkeyPatch.context() as patch, importable(site), RedisServer() as server:
+    file.write_text(PIPELINE.format(url=wiki.url, folder=pages) + "".join(BRANCHES))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        importable(install_example(folder)),
+        RedisServer() as server,
+    ):
         patch.setenv("WIKI_KEY", "sesame-0815")
-        running = RunningPipeline(
-            server, pipeline_file=file, queues=QUEUES, preload=preload, environment=JSON_LOG
-        )
-        with running:
-            running.index()
-            running.index({"old": ("Old", "An old page.")}, year=2019, kind="page")
-            running.index(
-                {"new": ("New", "A new page."), "newer": ("Newer", "Another one.")}, year=2024, kind="page"
-            )
-            yield running
+        with OneProcess(server, pipeline_file=file) as here:
+            here.index()
+            here.index({"old": ("Old", "An old page.")}, year=2019, kind="page")
+            new = {"new": ("New", "A new page."), "newer": ("Newer", "Another one.")}
+            here.index(new, year=2024, kind="page")
+            yield here
+            here.resources.store("wiki").close()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
@@ -140,12 +88,11 @@ def _calm(wiki: SearchServer) -> None:
     wiki.asked.clear()
 
 
-def ask(pipeline: RunningPipeline, *branches: str, **options: Any) -> Answer:
-    options = {"timeout_s": 20, "cache": "bypass", **options}
-    return pipeline.client().retrieve(QUESTION, branches=list(branches), **options)
+def ask(here: OneProcess, *branches: str, **options: Any) -> Answer:
+    return here.ask(QUESTION, branches=list(branches), **{"cache": "bypass", **options})
 
 
-def test_hits_of_an_endpoint_have_the_texts_that_came_with_them(sources: RunningPipeline) -> None:
+def test_hits_of_an_endpoint_have_the_texts_that_came_with_them(sources: OneProcess) -> None:
     answer = ask(sources, "wiki")
     assert (answer.status, answer.warnings) == ("complete", ())
     first, second = answer.hits
@@ -155,11 +102,10 @@ def test_hits_of_an_endpoint_have_the_texts_that_came_with_them(sources: Running
     assert second.snippet.text == "Who pays for lost keys? The renter."
 
 
-def test_one_document_found_in_two_stores_is_one_hit(sources: RunningPipeline) -> None:
+def test_one_document_found_in_two_stores_is_one_hit(sources: OneProcess) -> None:
     answer = ask(sources, "bm25", "wiki", include=["explanation", "metadata", "texts"])
     assert (answer.status, answer.warnings) == ("complete", ())
-    documents = [hit.document_id for hit in answer.hits]
-    assert len(set(documents)) == len(documents)
+    assert len(set(ids(answer))) == len(answer.hits)
     both = answer.hits[0]
     assert (both.document_id, list(both.found_by)) == ("repairs", ["bm25", "wiki"])
     assert both.branches["bm25"].passage_id == "repairs#0"
@@ -175,7 +121,7 @@ def test_one_document_found_in_two_stores_is_one_hit(sources: RunningPipeline) -
     ],
 )
 def test_a_document_s_text_is_that_of_the_passage_shown_whichever_store_has_it(
-    sources: RunningPipeline, heavier: str, passage_id: str, text: str
+    sources: OneProcess, heavier: str, passage_id: str, text: str
 ) -> None:
     branches = ("bm25", "wiki", "pages")
     weights = {branch: 3.0 if branch == heavier else 1.0 for branch in branches}
@@ -186,53 +132,47 @@ def test_a_document_s_text_is_that_of_the_passage_shown_whichever_store_has_it(
 
 
 def test_an_endpoint_that_refuses_our_key_costs_only_itself_and_is_an_error_in_its_worker_s_log(
-    sources: RunningPipeline, wiki: SearchServer, log: Path
+    sources: OneProcess, wiki: SearchServer
 ) -> None:
     wiki.answer = sends(403)
-    log.write_bytes(b"")
-    answer = ask(sources, "bm25", "wiki")
-    assert [(one.where, one.reason) for one in answer.degraded] == [("search.wiki", "unauthorised")]
+    with capture_logs() as logged:
+        answer = ask(sources, "bm25", "wiki")
+    assert reasons(answer) == [("search.wiki", "unauthorised")]
     assert (answer.status, answer.hits[0].document_id) == ("degraded", "repairs")
     assert "sesame" not in answer.model_dump_json()
-    errors = [line for line in map(json.loads, log.read_text().splitlines()) if line["level"] == "error"]
-    assert [(one["event"], one["branch"], one["store"]) for one in errors] == [
-        ("store refuses our key", "wiki", "wiki")
-    ]
-    assert errors[0]["error"] == answer.degraded[0].detail
-    assert "check the key that api_key_env names" in errors[0]["error"]
-    assert "sesame" not in log.read_text()
+    (error,) = [line for line in logged if line["log_level"] == "error"]
+    assert (error["event"], error["branch"], error["store"]) == ("store refuses our key", "wiki", "wiki")
+    assert error["error"] == answer.degraded[0].detail
+    assert "check the key that api_key_env names" in error["error"]
+    assert "sesame" not in str(logged)
 
 
-def test_an_answer_that_used_an_endpoint_is_not_cached(sources: RunningPipeline, wiki: SearchServer) -> None:
+def test_an_answer_that_used_an_endpoint_is_not_cached(sources: OneProcess, wiki: SearchServer) -> None:
     for count in (1, 2):
         assert not ask(sources, "bm25", "wiki", cache="use").cached
         assert len(wiki.asked) == count
     assert not ask(sources, "bm25", cache="use").cached
-    # An answer is kept after it was given.
-    until(lambda: ask(sources, "bm25", cache="use").cached)
+    assert ask(sources, "bm25", cache="use").cached
 
 
-def test_a_listing_has_what_the_filters_let_through_in_its_order(sources: RunningPipeline) -> None:
-    answer = ask(sources, "newest", filters={"kind": "page"})
-    assert [hit.document_id for hit in answer.hits] == ["new", "newer", "old"]
-    explained = ask(sources, "newest", filters={"kind": "page"}, include=["explanation"])
-    assert [hit.branches["newest"].score for hit in explained.hits] == [0.0, 0.0, 0.0]
-    assert answer.hits[0].title == "New"
+def test_a_listing_has_what_the_filters_let_through_in_its_order(sources: OneProcess) -> None:
+    answer = ask(sources, "newest", filters={"kind": "page"}, include=["metadata", "explanation"])
+    assert (ids(answer), answer.hits[0].title) == (["new", "newer", "old"], "New")
+    assert [hit.branches["newest"].score for hit in answer.hits] == [0.0, 0.0, 0.0]
 
 
-def test_a_listing_without_filters_is_empty_and_says_why(sources: RunningPipeline) -> None:
+def test_a_listing_without_filters_is_empty_and_a_store_that_lists_nothing_says_so(
+    sources: OneProcess,
+) -> None:
     answer = ask(sources, "newest")
     assert (answer.status, answer.hits) == ("complete", ())
     assert "no filters" in [stage.detail for stage in answer.stages]
-
-
-def test_a_store_that_lists_nothing_says_so(sources: RunningPipeline) -> None:
     answer = ask(sources, "bm25", "unlisted", filters={"kind": "page"})
-    assert [(one.where, one.reason) for one in answer.degraded] == [("search.unlisted", "not_configured")]
+    assert reasons(answer) == [("search.unlisted", "not_configured")]
     assert "'pages' cannot list documents" in answer.degraded[0].detail
 
 
-def test_a_package_s_store_kind_and_method_work_together(sources: RunningPipeline) -> None:
+def test_a_package_s_store_kind_and_method_work_together(sources: OneProcess) -> None:
     answer = ask(sources, "pages", "titles", configuration="inverse", include=["explanation", "snippets"])
     assert answer.status == "complete"
     best = answer.hits[0]
@@ -242,14 +182,14 @@ def test_a_package_s_store_kind_and_method_work_together(sources: RunningPipelin
     assert best.snippet.text == "Call the office."
 
 
-def test_a_package_s_generator_writes_the_hypotheses(sources: RunningPipeline) -> None:
+def test_a_package_s_generator_writes_the_hypotheses(sources: OneProcess) -> None:
     answer = ask(sources, "imagined")
     assert answer.status == "complete"
     assert answer.hits[0].document_id == "repairs"
     assert "echo" in [stage.detail for stage in answer.stages if stage.stage == "hypothesis"]
 
 
-def test_documents_are_indexed_into_the_first_store_that_takes_them(sources: RunningPipeline) -> None:
+def test_documents_are_indexed_into_the_first_store_that_takes_them(sources: OneProcess) -> None:
     assert sources.resources.pipeline.capabilities == ("wiki:read", "local:read", "local:write", "pages:read")
     store: object = sources.resources.writing_store
     assert store is sources.resources.store("local")

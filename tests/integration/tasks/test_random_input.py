@@ -83,25 +83,11 @@ INDEX = some_of(
     max_size=6,
 )
 RAW = st.one_of(st.binary(max_size=20), st.integers().map(str), JSON.map(json.dumps))
+OF_A_BRANCH = ("envelope:bm25", "mac:bm25", "status:bm25", "started:bm25", "lease:bm25", "hedge:bm25")
+OTHER_FIELDS = ("leader", "flight", "mac", "followed", "decided", "fusing_until", "fuse_sent", "�")
 ENTRIES = some_of(
     dict.fromkeys(
-        (
-            *SOUND,
-            "leader",
-            "flight",
-            "mac",
-            "followed",
-            "envelope:bm25",
-            "mac:bm25",
-            "status:bm25",
-            "started:bm25",
-            "lease:bm25",
-            "hedge:bm25",
-            "decided",
-            "fusing_until",
-            "fuse_sent",
-            "�",
-        ),
+        (*SOUND, *OTHER_FIELDS, *OF_A_BRANCH),
         RAW,
     )
     | {"state": st.sampled_from(["accepted", "planned", "following", "fusing"]) | RAW}

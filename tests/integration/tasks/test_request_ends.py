@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -33,6 +34,7 @@ from tests.support.servers.services import need
 from tests.support.waiting import until
 
 TOLD = {"task": "shop.ended", "queue": "shop"}
+NO_BROKER = "amqp://127.0.0.1:9//"
 
 
 class Installation:
@@ -57,18 +59,25 @@ class Installation:
 
     def sent(self, queue: str = "shop") -> list[dict[str, Any]]:
         """The messages in a queue of Redis, the oldest first: the headers, and `args`, `kwargs` and `embedded`."""
-        raw: Any = self.redis.lrange(queue, 0, -1)
-        messages = [json.loads(one) for one in reversed(raw)]
-        bodies = [json.loads(b64decode(one["body"])) for one in messages]
-        return [
-            {**message["headers"], "args": args, "kwargs": kwargs, "embedded": embedded}
-            for message, (args, kwargs, embedded) in zip(messages, bodies, strict=True)
-        ]
+        messages = []
+        for raw in reversed(cast("list[bytes]", self.redis.lrange(queue, 0, -1))):
+            message = json.loads(raw)
+            args, kwargs, embedded = json.loads(b64decode(message["body"]))
+            messages.append(message["headers"] | {"args": args, "kwargs": kwargs, "embedded": embedded})
+        return messages
+
+    def waiting(self) -> tuple[int, int]:
+        """How many ends wait for the audit, and how many to be told."""
+        return self.redis.xlen(OUTBOX), self.redis.xlen(TO_TELL)
 
     def close(self) -> None:
         self.app.close()
         self.engine.dispose()
         self.redis.connection_pool.disconnect()
+
+
+Install = Callable[..., Installation]
+"""Makes an installation with these settings, which tries again at once."""
 
 
 @pytest.fixture(scope="module")
@@ -78,35 +87,43 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture(autouse=True)
-def _database(tmp_path: Path, empty_database: Path) -> None:
+@pytest.fixture
+def installed(
+    redis_client: redis.Redis,
+    redis_server: RedisServer,
+    tmp_path: Path,
+    empty_database: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Install]:
+    monkeypatch.setattr(user_tasks, "FIRST_PAUSE_S", 0.01)
     copyfile(empty_database, tmp_path / "audit.db")
+    with ExitStack() as stack:
+
+        def make(**settings: Any) -> Installation:
+            installation = Installation(tmp_path, redis_server.url, **settings)
+            stack.callback(installation.close)
+            return installation
+
+        yield make
 
 
 @pytest.fixture
-def here(redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path) -> Iterator[Installation]:
-    installation = Installation(tmp_path, redis_server.url)
-    yield installation
-    installation.close()
+def here(installed: Install) -> Installation:
+    return installed()
 
 
 def test_a_named_task_is_told_of_the_end_once_the_request_is_in_the_audit(here: Installation) -> None:
     request = here.ended(on_end=TOLD, status="degraded")
-    assert (here.redis.xlen(OUTBOX), here.redis.xlen(TO_TELL)) == (0, 1)
+    assert here.waiting() == (0, 1)
 
     assert here.teller.tell_once(1)
 
-    (told,) = here.sent()
-    assert (told["task"], told["args"]) == ("shop.ended", [])
-    assert told["kwargs"] == {"request_id": request.request_id, "status": "degraded"}
-    assert told["id"].startswith(f"{request.request_id}.")
+    (message,) = here.sent()
+    assert (message["task"], message["args"]) == ("shop.ended", [])
+    assert message["kwargs"] == {"request_id": request.request_id, "status": "degraded"}
+    assert message["id"].startswith(f"{request.request_id}.")
     assert here.redis.xlen(TO_TELL) == 0
     assert here.redis.keys("_kombu.binding.*") == []
-
-
-def test_nobody_is_told_of_a_request_that_names_nobody(here: Installation) -> None:
-    here.ended()
-    assert (here.redis.xlen(OUTBOX), here.redis.xlen(TO_TELL)) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +152,11 @@ def test_linked_tasks_get_every_answer_and_those_for_errors_the_id_of_a_request_
 
     messages = here.sent()
     answer = make_answer(request, status=status)
-    assert [one["task"] for one in messages] == sent
-    assert [one["args"] for one in messages] == [[answer, 1], [], [request.request_id]][: len(sent)]
+    assert [message["task"] for message in messages] == sent
+    assert [message["args"] for message in messages] == [[answer, 1], [], [request.request_id]][: len(sent)]
     assert messages[0]["embedded"]["chain"] == [{"task": "next"}]
     assert (messages[0]["id"], messages[0]["root_id"]) == ("own", "root")
-    assert {one["parent_id"] for one in messages} == {request.request_id}
+    assert {message["parent_id"] for message in messages} == {request.request_id}
 
 
 def test_the_arguments_of_linked_tasks_are_not_in_the_audit(here: Installation) -> None:
@@ -152,65 +169,53 @@ def test_the_arguments_of_linked_tasks_are_not_in_the_audit(here: Installation) 
     assert "4711-0815" not in str(rows)
 
 
-# At least once
-
-
 def test_a_drainer_that_dies_before_it_passes_the_end_on_does_so_at_its_next_start(
     here: Installation,
 ) -> None:
-    class Killed(Exception):
-        pass
-
     run = here.drainer._scripts.run
 
     def die(name: str, *given: Any) -> Any:
         if name == "pass_on":
-            raise Killed
+            raise KeyboardInterrupt
         return run(name, *given)
 
     here.drainer._scripts.run = die  # type: ignore[assignment]
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         here.ended(on_end=TOLD)
-    assert (here.redis.xlen(OUTBOX), here.redis.xlen(TO_TELL)) == (1, 0)
+    assert here.waiting() == (1, 0)
 
     Drainer(here.redis, here.engine, keep_texts=True).drain_once(1)
-    assert (here.redis.xlen(OUTBOX), here.redis.xlen(TO_TELL)) == (0, 1)
+    assert here.waiting() == (0, 1)
 
 
 def test_two_drainers_pass_an_end_on_once(here: Installation) -> None:
     request = make_request("bread", on_end=TOLD)
     put(here.redis, make_entry(request))
-    found: Any = here.redis.xrange(OUTBOX)
-    ((entry, _),) = found
+    ((entry, _),) = cast("list[tuple[bytes, Any]]", here.redis.xrange(OUTBOX))
     for _ in range(2):
         here.drainer._scripts.run("pass_on", [OUTBOX, TO_TELL], [10, entry])
     assert here.redis.xlen(TO_TELL) == 1
 
 
 def test_while_the_broker_is_away_ends_wait_and_are_told_later(
-    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Installation, installed: Install
 ) -> None:
-    monkeypatch.setattr(user_tasks, "FIRST_PAUSE_S", 0.01)
-    away = Installation(tmp_path, redis_server.url, broker_url="amqp://127.0.0.1:9//")
+    away = installed(broker_url=NO_BROKER)
     request = away.ended(on_end=TOLD)
     assert not away.teller.tell_once(1)
-    assert away.redis.xlen(TO_TELL) == 1
+    assert away.waiting() == (0, 1)
 
-    there = Installation(tmp_path, redis_server.url)
-    away.teller._app = there.app  # the broker is back
-    until(lambda: away.teller.tell_once(1) and away.redis.xlen(TO_TELL) == 0, 10)
-    assert there.sent()[0]["kwargs"]["request_id"] == request.request_id
-    away.close()
-    there.close()
+    away.teller._app = here.app  # the broker is back
+    until(lambda: away.teller.tell_once(1) and away.waiting() == (0, 0), 10)
+    assert here.sent()[0]["kwargs"]["request_id"] == request.request_id
 
 
 def test_a_queue_that_is_not_there_yet_keeps_no_other_task_waiting(
-    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installed: Install,
 ) -> None:
-    monkeypatch.setattr(user_tasks, "FIRST_PAUSE_S", 0.01)
     url = need("rabbitmq", "tasks that are told through it are not tested")
     with own_queues(url, ["shop", "reports"]) as connection:
-        here = Installation(tmp_path, redis_server.url, broker_url=url)
+        here = installed(broker_url=url)
 
         def told(queue: str) -> Any:
             return Queue(queue, channel=connection.default_channel).get(no_ack=True)
@@ -220,12 +225,11 @@ def test_a_queue_that_is_not_there_yet_keeps_no_other_task_waiting(
         here.ended(on_end=TOLD)
         assert not here.teller.tell_once(1)
         assert told("shop").headers["task"] == "shop.ended"
-        assert here.redis.xlen(TO_TELL) == 1
+        assert here.waiting() == (0, 1)
 
         connection.default_channel.queue_declare("reports", durable=True, auto_delete=False)
-        until(lambda: here.teller.tell_once(1) and here.redis.xlen(TO_TELL) == 0, 10)
+        until(lambda: here.teller.tell_once(1) and here.waiting() == (0, 0), 10)
         assert told("reports").headers["task"] == "reports.ended"
-        here.close()
 
 
 def test_one_process_tells_and_another_takes_over_when_it_is_silent(here: Installation) -> None:
@@ -243,9 +247,6 @@ def test_one_process_tells_and_another_takes_over_when_it_is_silent(here: Instal
     assert len(here.sent()) == 1
 
 
-# Whom nobody tells
-
-
 @pytest.mark.parametrize(
     "named",
     [{"on_end": {"task": "t", "queue": "elsewhere"}}, {"linked": (Linked(task="t", queue="elsewhere"),)}],
@@ -259,19 +260,18 @@ def test_a_queue_that_the_installation_does_not_allow_gets_nothing(
     assert (here.redis.xlen(TO_TELL), here.sent("elsewhere")) == (0, [])
 
 
-def test_a_task_is_not_sent_for_ever(
-    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_is_not_sent_for_ever(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ends, "TRIED_FOR_S", -1.0)
-    away = Installation(tmp_path, redis_server.url, broker_url="amqp://127.0.0.1:9//")
+    away = installed(broker_url=NO_BROKER)
     away.ended(on_end=TOLD)
     away.teller.tell_once(1)
-    assert away.redis.xlen(TO_TELL) == 0
-    away.close()
+    assert away.waiting() == (0, 0)
 
 
-def test_nobody_is_told_of_a_request_that_is_erased(here: Installation) -> None:
+def test_nobody_is_told_of_a_request_that_names_nobody_or_is_erased(here: Installation) -> None:
+    here.ended()
+    assert here.waiting() == (0, 0)
     request = here.ended(on_end=TOLD)
     erase(here.redis, "request_id", request.request_id)
     here.teller.tell_once(1)
-    assert (here.redis.xlen(TO_TELL), here.sent()) == (0, [])
+    assert (here.waiting(), here.sent()) == ((0, 0), [])

@@ -14,6 +14,7 @@ from audit.schema import upgrade
 from models.rules import read_rules
 from rules.copying import copy_rules
 from rules.store import RuleStore
+from tests.integration.tasks.declared import ids
 from tests.support.faults.observers import audited
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.waiting import until
@@ -30,28 +31,23 @@ def engine(here: OneProcess) -> Iterator[Engine]:
     engine.dispose()
 
 
-def give(here: OneProcess, engine: Engine, namespace: str, rules: dict[str, Any]) -> int:
-    """Writes rules and copies them to Redis; returns their version."""
+def give(here: OneProcess, engine: Engine, namespace: str, rules: dict[str, Any]) -> None:
+    """Writes rules and copies them to Redis."""
     store = RuleStore(engine)
-    version = store.change(namespace, lambda _: read_rules(rules), by="a test").version
+    store.change(namespace, lambda _: read_rules(rules), by="a test")
     copy_rules(here.redis, store, namespace)
-    return version
-
-
-def ids(answer: Answer) -> list[str]:
-    return [hit.document_id for hit in answer.hits]
 
 
 def changed(here: OneProcess, question: str, before: Answer, **asked: Any) -> Answer:
     """The first answer with other documents, or in another order, than `before`."""
 
     def other() -> Answer | None:
-        answer = here.ask(question, **asked)
-        return answer if ids(answer) != ids(before) else None
+        now = here.ask(question, **asked)
+        return now if ids(now) != ids(before) else None
 
-    found = until(other)
-    assert found is not None
-    return found
+    answer = until(other)
+    assert answer is not None
+    return answer
 
 
 def test_pinned_documents_come_first_and_blocked_ones_never(here: OneProcess, engine: Engine) -> None:
@@ -107,9 +103,8 @@ def test_a_pin_breaks_no_filter_and_no_exclusion_but_stands_above_thresholds_and
 
 def test_synonyms_widen_bm25_alone_and_the_answer_names_them(here: OneProcess, engine: Engine) -> None:
     here.index(namespace="words")
-    two = {"words": ["lodger", "tenant"]}
-    one = {"words": ["boss"], "means": ["landlord"]}
-    give(here, engine, "words", {"synonyms": {"people": two, "owners": one}})
+    owners = {"words": ["boss"], "means": ["landlord"]}
+    give(here, engine, "words", {"synonyms": {"people": {"words": ["lodger", "tenant"]}, "owners": owners}})
     asked = {**ASKED, "namespace": "words", "branches": ["bm25"]}
     answer = here.ask("Lodgers", **asked)
     assert (answer.status, ids(answer)) == ("complete", ["notice"])

@@ -25,7 +25,6 @@ from tasks.request.planning import resolve
 from tasks.request.search_together import answer_parts
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
-from tests.unit.fusion.builders import hit
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = "together"
@@ -49,7 +48,7 @@ def forget_vectors(here: OneProcess) -> None:
     here.resources.questions._cache = MemoryCache(max_entries=1_000)
 
 
-def found(envelope: Envelope) -> list[tuple[str, float]]:
+def hits_of(envelope: Envelope) -> list[tuple[str, float]]:
     """Passages and scores, rounded: vectors of a batch differ from those of one question in the eighth decimal."""
     (ranking,) = envelope.rankings
     return [(hit.passage_id, round(hit.score, 4)) for hit in ranking.hits]
@@ -83,9 +82,8 @@ def answered(here: OneProcess, parts: Sequence[tuple[str, Started]]) -> list[Env
     return answer_parts(here.resources, [(*one, WIRE_VERSION) for one in parts])
 
 
-def ask(here: OneProcess, *texts: str, branch: str = "bm25", **options: Any) -> list[Envelope]:
-    parts = [(branch, started(here, question(text, **options))) for text in texts]
-    return answered(here, parts)
+def ask(here: OneProcess, *texts: str, **options: Any) -> list[Envelope]:
+    return answered(here, [("bm25", started(here, question(text, **options))) for text in texts])
 
 
 @pytest.mark.slow
@@ -96,7 +94,7 @@ def test_a_question_has_the_same_ranking_alone_and_in_any_company(here: OneProce
     for branch in ("bm25", "vector", "hyde"):
         requests = [started(here, question(text)) for text in texts]
         forget_vectors(here)
-        alone = [answered(here, [(branch, one)])[0] for one in requests]
+        alone = [answered(here, [(branch, request)])[0] for request in requests]
         forget_vectors(here)
         order = chance.sample(range(200), 200)
         together: dict[int, Envelope] = {}
@@ -104,17 +102,16 @@ def test_a_question_has_the_same_ranking_alone_and_in_any_company(here: OneProce
             company, order = order[: (size := chance.randint(1, 8))], order[size:]
             now = answered(here, [(branch, requests[at]) for at in company])
             together |= zip(company, now, strict=True)
-        assert {one.status for one in alone} <= {"ok", "empty"}
-        for at, one in enumerate(alone):
-            assert found(together[at]) == found(one), texts[at]
+        assert {envelope.status for envelope in alone} <= {"ok", "empty"}
+        for at, envelope in enumerate(alone):
+            assert hits_of(together[at]) == hits_of(envelope), texts[at]
 
 
 def test_parts_that_are_alike_are_one_search(here: OneProcess, searches: list[list[str]]) -> None:
     envelopes = ask(here, "bread", "repairs", "ERR-4711")
     assert searches == [["bread", "repairs", "ERR-4711"]]
-    assert [found(one)[0][0] for one in envelopes] == ["bread#0", "repairs#0", "error#0"]
-    assert [one.stages[-1].n_in for one in envelopes] == [1, 1, 1]
-    assert {note.n_in for one in envelopes for note in one.stages} == {1}
+    assert [hits_of(envelope)[0][0] for envelope in envelopes] == ["bread#0", "repairs#0", "error#0"]
+    assert {note.n_in for envelope in envelopes for note in envelope.stages} == {1}
 
 
 @pytest.mark.parametrize(
@@ -142,52 +139,24 @@ def test_parts_that_differ_are_searched_apart(
 
 def test_a_part_that_raises_fails_alone(here: OneProcess, searches: list[list[str]]) -> None:
     envelopes = ask(here, "bread", "poison", "repairs")
-    assert [one.status for one in envelopes] == ["ok", "failed", "ok"]
+    assert [envelope.status for envelope in envelopes] == ["ok", "failed", "ok"]
     assert (envelopes[1].reason, envelopes[1].detail) == ("error", "RuntimeError: the disk is on fire")
     assert searches == [["bread", "poison", "repairs"], ["bread"], ["poison"], ["repairs"]]
 
 
-def test_a_second_search_that_fails_degrades_only_the_part_that_it_was_for(
-    here: OneProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def search(part: Part) -> list[Ranking]:
-        if not part.request.filters:
-            raise StoreUnavailable("nobody answers")
-        return [Ranking((hit("a"),)) if text == "bread" else Ranking() for text in part.texts]
-
-    kind = here.resources.pipeline.kinds.branches["bm25"]
-    with_kind(here, monkeypatch, replace(kind, search=search))
-    bread, rice = ask(here, "bread", "rice", filters={"year": 2024}, relax=["filters.year"])
-    assert (bread.status, bread.degraded) == ("ok", ())
-    assert (rice.status, [one.reason for one in rice.degraded]) == ("empty", ["unavailable"])
-
-
 def test_a_store_that_is_away_is_asked_once_for_all(here: OneProcess, searches: list[list[str]]) -> None:
     envelopes = ask(here, "away", "bread", "repairs")
-    assert [(one.status, one.reason) for one in envelopes] == [("failed", "unavailable")] * 3
+    assert [(envelope.status, envelope.reason) for envelope in envelopes] == [("failed", "unavailable")] * 3
     assert searches == [["away", "bread", "repairs"]]
 
 
-def test_a_part_after_its_limit_leaves_the_batch(here: OneProcess, searches: list[list[str]]) -> None:
-    parts = [
-        ("bm25", started(here, question("bread"))),
-        ("bm25", started(here, question("repairs"), left_ms=-3)),
-    ]
-    envelopes = answered(here, parts)
-    assert [(one.status, one.reason) for one in envelopes] == [("ok", None), ("failed", "late")]
-    assert searches == [["bread"]]
-
-
-def test_a_part_with_little_time_left_is_searched_first_and_alone(
+def test_a_part_after_its_limit_leaves_the_batch_and_one_with_little_time_left_is_searched_first_and_alone(
     here: OneProcess, searches: list[list[str]]
 ) -> None:
-    parts = [
-        ("bm25", started(here, question("bread"))),
-        ("bm25", started(here, question("repairs"), left_ms=90)),
-        ("bm25", started(here, question("ERR-4711"))),
-    ]
+    left_ms = {"bread": 20_000, "deposit": -3, "repairs": 90, "ERR-4711": 20_000}
+    parts = [("bm25", started(here, question(text), left_ms=ms)) for text, ms in left_ms.items()]
     envelopes = answered(here, parts)
-    assert {one.status for one in envelopes} == {"ok"}
+    assert [envelope.reason for envelope in envelopes] == [None, "late", None, None]
     assert searches == [["repairs"], ["bread", "ERR-4711"]]
 
 
@@ -222,5 +191,5 @@ def test_the_questions_of_two_dense_branches_are_embedded_once(
         for branch in ("vector", "hyde")
     ]
     envelopes = answered(here, both)
-    assert {one.status for one in envelopes} == {"ok"}
+    assert {envelope.status for envelope in envelopes} == {"ok"}
     assert embedded == [["flour and salt", "a full disk"]]

@@ -1,12 +1,14 @@
-"""Workers that start while nothing listens where their stores should be."""
+"""Workers that start while nothing listens where their stores should be, and stores that go while they work."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chorale_client import Answer
 
+from tests.integration.tasks.declared import ids, reasons
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.elasticsearch_server import corner, host_and_port
 from tests.support.servers.redis_server import RedisServer
@@ -17,14 +19,16 @@ from tests.support.waiting import until
 
 KEY = "a-key-of-this-test"
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"]
+TEXTS_AWAY, VECTORS_AWAY = ("search.bm25", "unavailable"), ("search.vector", "unavailable")
 
 
-def ask(running: RunningPipeline) -> Answer:
-    return running.client().retrieve("Who pays for repairs?", include=["texts"], cache="bypass", timeout_s=20)
+def ask(running: RunningPipeline, *branches: str, timeout_s: float = 20) -> Answer:
+    options: Any = {"include": ["texts"], "cache": "bypass", "branches": list(branches) or None}
+    return running.client().retrieve("Who pays for repairs?", timeout_s=timeout_s, **options)
 
 
 def missing(answer: Answer) -> set[tuple[str, str]]:
-    return {(one.where, one.reason) for one in answer.degraded if one.where.startswith("search.")}
+    return {line for line in reasons(answer) if line[0].startswith("search.")}
 
 
 def test_a_worker_that_starts_without_its_store_says_so_and_finds_it_when_it_is_there(
@@ -52,15 +56,21 @@ def test_a_worker_that_starts_without_its_store_says_so_and_finds_it_when_it_is_
                 running.start(queue)
             running.wait_ready()
 
-            assert missing(ask(running)) == {
-                ("search.bm25", "unavailable"),
-                ("search.vector", "unavailable"),
-            }
+            assert missing(ask(running)) == {TEXTS_AWAY, VECTORS_AWAY}
             texts.is_refusing = False
-            until(lambda: missing(ask(running)) == {("search.vector", "unavailable")})
+            until(lambda: missing(ask(running)) == {VECTORS_AWAY})
+            assert ids(ask(running)) == ids(ask(running, "bm25"))
             vectors.launch()
             until(lambda: ask(running).status == "complete")
             shown = {hit.document_id: hit.text for hit in ask(running).hits}
             assert shown == {name: text for name, (_, text) in CORPUS.items()}
+
+            vectors_alone = ids(ask(running, "vector"))
+            texts.stall()
+            answer = ask(running, timeout_s=3)
+            texts.flow()
+            assert {where for where, _ in missing(answer)} == {"search.bm25"}
+            assert (answer.status, ids(answer)) == ("degraded", vectors_alone)
+            until(lambda: ask(running).status == "complete")
             assert [process.poll() for process in running.processes.values()] == [None] * len(QUEUES)
             running.resources.writing_store.close()

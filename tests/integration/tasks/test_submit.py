@@ -16,6 +16,8 @@ from pydantic_core import from_json, to_json
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
+from ledger.breakers import FEWEST_DURATIONS
+from ledger.outcomes import Outcome
 from models.plan import Plan
 from tasks.registration import make_app
 from tasks.request.planning import question_keys
@@ -106,6 +108,22 @@ def test_a_known_id_is_not_planned_twice_and_a_conflict_raises(
     assert redis_client.llen("chorale.bm25") == 1
     with pytest.raises(RequestIdConflict):
         ask(resources, "another question", request_id="mine")
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
+def test_a_hedge_follows_the_branchs_usual_time_or_half_of_its_limit_and_a_lease_twice_the_time(
+    resources: Resources, redis_client: redis.Redis, is_known: bool
+) -> None:
+    for ms in range(FEWEST_DURATIONS if is_known else 0):
+        resources.breakers.count("x", [Outcome("bm25", "answered", answered_after_ms=1_000 + ms)])
+    hedged, leased = (
+        plan_of(redis_client, ask(resources, f"bread {hedge}", hedge=hedge)).branches[0]
+        for hedge in (True, False)
+    )
+    half_ms = hedged.limit_ms // 2
+    # Of 20 durations the nearest rank of 95 % is the 19th.
+    assert (hedged.hedge_after_ms, hedged.lease_ms) == (1_018 if is_known else half_ms, 0)
+    assert (leased.hedge_after_ms, leased.lease_ms) == (None, 2_036 if is_known else half_ms)
 
 
 @pytest.mark.slow

@@ -49,10 +49,6 @@ def sweeping(resources: Resources) -> Iterator[threading.Event]:
     thread.join()
 
 
-def submitted(resources: Resources) -> str:
-    return submit(resources, make_app(resources).fanout, make_request("bread", timeout_s=60))
-
-
 def ids(client: redis.Redis, queue: str) -> list[str]:
     """The task ids of the waiting messages."""
     raw: Any = client.lrange(queue, 0, -1)
@@ -70,19 +66,14 @@ def test_a_request_that_nobody_plans_is_planned_by_the_sweeper(
     assert redis_client.hget(entry_key(request_id), "state") == b"planned"
 
 
-def test_a_part_whose_message_was_lost_is_sent_again(
+def test_a_part_or_a_callback_whose_message_was_lost_is_sent_again(
     resources: Resources, redis_client: redis.Redis, sweeping: threading.Event
 ) -> None:
-    request_id = submitted(resources)
+    request = make_request("bread", timeout_s=60)
+    request_id = submit(resources, make_app(resources).fanout, request)
     assert redis_client.delete("chorale.vector") == 1
     until(lambda: ids(redis_client, "chorale.vector") == [part_id(request_id, "vector")])
     assert ids(redis_client, "chorale.bm25") == [part_id(request_id, "bm25")], "what waits is not sent again"
-
-
-def test_a_callback_that_was_lost_is_sent_again(
-    resources: Resources, redis_client: redis.Redis, sweeping: threading.Event
-) -> None:
-    request_id = submitted(resources)
     ledger = SingleSteps(redis_client)
     for branch in BRANCHES:
         outcome = ledger.report(request_id, branch, Envelope(branch, "ok"), callback=b"is lost")

@@ -3,109 +3,87 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from models.weaviate_endpoint import WeaviateEndpoint
-from tests.support.pipelines.pipeline import CORPUS, PYTHONPATH, ROOT, RunningPipeline
+from tests.integration.tasks.declared import branch
+from tests.support.command_line import command
+from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline import CORPUS
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.weaviate_server import activity, own_collection
 
-QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
+KINDS = ("bm25", "vector", "hyde", "hybrid")
 STORE = """
 [stores.cluster]
 kind = "weaviate"
-options = {{ {options} }}
+options = {{ url = "{url}", grpc_port = {grpc_port}, collection = "{collection}" }}
 """
-BRANCH = """
-[branches.{kind}]
-kind = "{kind}"
-group = "{kind}"
-store = "cluster"
-queue = "chorale.all"
-"""
-KINDS = ("bm25", "vector", "hyde", "hybrid")
-
-
-def declared(folder: Path, options: str) -> Path:
-    file = folder / "pipeline.toml"
-    file.write_text(STORE.format(options=options) + "".join(BRANCH.format(kind=kind) for kind in KINDS))
-    return file
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    file = tmp_path_factory.mktemp("weaviate") / "pipeline.toml"
     with own_collection() as endpoint, RedisServer() as server:
-        options = (
-            f'url = "{endpoint.url}", grpc_port = {endpoint.grpc_port}, collection = "{endpoint.collection}"'
-        )
-        file = declared(tmp_path_factory.mktemp("weaviate"), options)
-        with RunningPipeline(server, pipeline_file=file, queues=QUEUES) as running:
-            running.index()
-            yield running
-            running.resources.writing_store.close()
+        store = STORE.format(url=endpoint.url, grpc_port=endpoint.grpc_port, collection=endpoint.collection)
+        file.write_text(store + "".join(branch(kind, kind, store="cluster") for kind in KINDS))
+        with OneProcess(server, pipeline_file=file) as here:
+            here.index()
+            yield here
+            here.resources.writing_store.close()
 
 
-def chorale(running: RunningPipeline, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli", *arguments],
-        env={**os.environ, **running.environment, "PYTHONPATH": PYTHONPATH},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def chorale(cluster: OneProcess, *arguments: str) -> str:
+    """What the command prints."""
+    called = subprocess.run(**command(*arguments, **cluster.environment), capture_output=True, timeout=60)
+    assert called.stdout, called.stderr
+    return str(called.stdout)
 
 
-def endpoint_of(running: RunningPipeline) -> WeaviateEndpoint:
-    return WeaviateEndpoint(**running.resources.pipeline.stores["cluster"].options)
+def printed(cluster: OneProcess, *arguments: str) -> Any:
+    return json.loads(chorale(cluster, *arguments, "--json"))
 
 
-def test_every_branch_finds_the_document(running: RunningPipeline) -> None:
-    answer = running.client().retrieve(
-        "Who pays for repairs?", include=["ids", "metadata", "texts"], timeout_s=20
-    )
-    assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
-    assert set(answer.hits[0].found_by) == set(KINDS)
-    assert answer.hits[0].title == "Repairs"
-    assert answer.hits[0].text == CORPUS["repairs"][1]
+def activity_of(cluster: OneProcess) -> dict[str, str]:
+    return activity(WeaviateEndpoint(**cluster.resources.pipeline.stores["cluster"].options))
 
 
-def test_a_namespace_is_made_closed_and_deleted_by_commands(running: RunningPipeline) -> None:
+def test_every_branch_finds_the_document(cluster: OneProcess) -> None:
+    answer = cluster.ask("Who pays for repairs?", include=["ids", "metadata", "texts"])
+    assert answer.status == "complete"
+    best = answer.hits[0]
+    assert (best.document_id, set(best.found_by)) == ("repairs", set(KINDS))
+    assert (best.title, best.text) == ("Repairs", CORPUS["repairs"][1])
+
+
+def test_a_namespace_is_made_closed_and_deleted_by_commands(cluster: OneProcess) -> None:
     for created in (True, False):
-        made = chorale(running, "namespaces", "create", "drafts", "--json")
-        assert json.loads(made.stdout) == {"v": 1, "namespace": "drafts", "created": created}, made.stderr
-    found = running.client().retrieve("Who pays?", namespace="drafts", timeout_s=20)
-    assert (found.status, found.hits) == ("complete", ())
-    assert chorale(running, "namespaces", "deactivate", "drafts").returncode == 0
-    assert activity(endpoint_of(running))["drafts"] == "COLD"
-    deleted = chorale(running, "namespaces", "delete", "drafts", "--yes")
-    assert deleted.stdout == "drafts: deleted, with 0 documents\n"
-    assert "drafts" not in activity(endpoint_of(running))
+        made = printed(cluster, "namespaces", "create", "drafts")
+        assert made == {"v": 1, "namespace": "drafts", "created": created}
+    answer = cluster.ask("Who pays?", namespace="drafts")
+    assert (answer.status, answer.hits) == ("complete", ())
+    printed(cluster, "namespaces", "deactivate", "drafts")
+    assert activity_of(cluster)["drafts"] == "COLD"
+    deleted = chorale(cluster, "namespaces", "delete", "drafts", "--yes")
+    assert deleted == "drafts: deleted, with 0 documents\n"
+    assert "drafts" not in activity_of(cluster)
 
 
-def test_a_namespace_that_was_deactivated_stays_closed_until_the_next_request(
-    running: RunningPipeline,
-) -> None:
-    called = chorale(running, "namespaces", "deactivate", "default", "--json")
-    assert (called.returncode, called.stderr) == (0, "")
-    assert json.loads(called.stdout) == {"v": 1, "namespace": "default", "stores": ["cluster"]}
-    assert activity(endpoint_of(running)) == {"default": "COLD"}
-    for queue in QUEUES:
-        running.kill(queue)
-        running.start(queue)
-    running.wait_ready()
-    status = chorale(running, "status", "--json")
-    (shown,) = json.loads(status.stdout)["namespaces"]
+def test_a_namespace_that_was_deactivated_stays_closed_until_the_next_request(cluster: OneProcess) -> None:
+    closed = printed(cluster, "namespaces", "deactivate", "default")
+    assert closed == {"v": 1, "namespace": "default", "stores": ["cluster"]}
+    assert activity_of(cluster) == {"default": "COLD"}
+    cluster.start("all", queue=",".join(cluster.resources.pipeline.request_queues))
+    cluster.wait_ready()
+    cluster.kill("all")
+    (shown,) = printed(cluster, "status")["namespaces"]
     assert (shown["name"], shown["documents"]) == ("default", len(CORPUS))
-    examined = json.loads(chorale(running, "doctor", "--json").stdout)["checks"]
-    of_stores = {one["check"]: one["status"] for one in examined if one["check"] in ("stores", "documents")}
-    assert of_stores == {"stores": "well", "documents": "well"}
-    assert activity(endpoint_of(running)) == {"default": "COLD"}
-    answer = running.client().retrieve("Who pays for repairs?", cache="bypass", timeout_s=20)
+    checks = {check["check"]: check["status"] for check in printed(cluster, "doctor")["checks"]}
+    assert (checks["stores"], checks["documents"]) == ("well", "well")
+    assert activity_of(cluster) == {"default": "COLD"}
+    answer = cluster.ask("Who pays for repairs?", cache="bypass")
     assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")

@@ -14,6 +14,7 @@ from chorale_client.adapters.mcp import mcp_server
 from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
 from mcp.client import Client
 
+from tests.integration.tasks.declared import reasons
 from tests.support.pipelines.pipeline import RunningPipeline, logging_to
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.slow
 
 ASKED: dict[str, Any] = {"namespace": "nowhere", "branches": ["bm25"], "timeout_s": 20}
 SECRET = "payroll"
+DETAIL = "there is no namespace 'nowhere'"
 
 
 @pytest.fixture(scope="module")
@@ -31,33 +33,28 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pipeline(log: Path) -> Iterator[RunningPipeline]:
-    serves = "chorale.retrieve,chorale.bm25,chorale.fusion,chorale.index"
-    with (
-        RedisServer() as server,
-        RunningPipeline(server, queues=[serves], preload=logging_to(log)) as running,
-    ):
+    queues = ["chorale.retrieve,chorale.bm25,chorale.fusion,chorale.index"]
+    with RedisServer() as server, RunningPipeline(server, queues=queues, preload=logging_to(log)) as running:
         running.index(namespace=SECRET)
         yield running
 
 
 @pytest.fixture
 def learns_nothing(pipeline: RunningPipeline, log: Path) -> Iterator[Any]:
-    """Checks what a caller is told, and afterwards that the worker's log says more."""
-    told: list[str] = []
-    yield told.append
-    for one in told:
-        assert str(pipeline.home) not in one
-        assert SECRET not in one
-    assert told
-    said = log.read_text()
-    assert f" in {pipeline.home}/corpus; there are: {SECRET}" in said
+    """Checks what callers are told, and afterwards that the worker's log says more."""
+    texts: list[str] = []
+    yield texts.append
+    assert texts
+    assert not any(str(pipeline.home) in text or SECRET in text for text in texts)
+    assert f" in {pipeline.home}/corpus; there are: {SECRET}" in log.read_text()
 
 
 def test_a_caller_of_the_client_learns_neither_paths_nor_namespaces(
     pipeline: RunningPipeline, learns_nothing: Any
 ) -> None:
     answer = pipeline.client().retrieve("bread", **ASKED)
-    assert [one.detail for one in answer.degraded] == ["there is no namespace 'nowhere'"]
+    assert (answer.status, reasons(answer)) == ("failed", [("search.bm25", "bad_index")])
+    assert answer.degraded[0].detail == DETAIL
     learns_nothing(answer.model_dump_json())
 
 
@@ -66,18 +63,18 @@ def test_a_caller_of_the_celery_task_learns_neither_paths_nor_namespaces(
 ) -> None:
     given = {"questions": ["bread"], "request_id": "asked-by-celery", **ASKED}
     pipeline.app.send_task(TASK_RETRIEVE, args=[given], queue=QUEUE_RETRIEVE)
-    found = AsyncResult("asked-by-celery", app=pipeline.app).get(timeout=20)
-    assert found["degraded"][0]["detail"] == "there is no namespace 'nowhere'"
-    learns_nothing(json.dumps(found))
+    answer = AsyncResult("asked-by-celery", app=pipeline.app).get(timeout=20)
+    assert answer["degraded"][0]["detail"] == DETAIL
+    learns_nothing(json.dumps(answer))
 
 
 def test_a_caller_over_http_learns_neither_paths_nor_namespaces(
     pipeline: RunningPipeline, learns_nothing: Any
 ) -> None:
     with HttpApi(pipeline.resources.settings) as api, api.client("acme") as client:
-        found = client.post("/v1/searches", json={"questions": ["bread"], **ASKED})
-        assert found.status_code == 503
-        learns_nothing(found.text)
+        response = client.post("/v1/searches", json={"questions": ["bread"], **ASKED})
+        assert response.status_code == 503
+        learns_nothing(response.text)
 
 
 def test_a_caller_of_the_mcp_tool_learns_neither_paths_nor_namespaces(
@@ -87,8 +84,8 @@ def test_a_caller_of_the_mcp_tool_learns_neither_paths_nor_namespaces(
 
     async def called() -> str:
         async with Client(mcp_server(pipeline.server.url, options=options, namespaces=["nowhere"])) as client:
-            found = await client.call_tool("search", {"query": "bread"})
-            return str(found.model_dump_json())
+            answer = await client.call_tool("search", {"query": "bread"})
+            return str(answer.model_dump_json())
 
     learns_nothing(asyncio.run(called()))
 
@@ -98,6 +95,6 @@ def test_a_caller_that_hands_in_documents_learns_neither_paths_nor_namespaces(
 ) -> None:
     client = pipeline.client()
     for ticket in (client.delete("nowhere", ["a"]), client.delete_namespace("nowhere")):
-        told = client.wait_visible(ticket, wait_s=20)
-        assert told.error == "there is no namespace 'nowhere'"
-        learns_nothing(repr(told))
+        report = client.wait_visible(ticket, wait_s=20)
+        assert report.error == DETAIL
+        learns_nothing(repr(report))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,19 +14,13 @@ from pathlib import Path
 import pytest
 
 from tasks.worker.worker_process import AGAIN_S
+from tests.integration.tasks.declared import LOCAL, branch
 from tests.support.pipelines.pipeline import PYTHONPATH, RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
+from tests.support.waiting import until
 
-LEXICAL = """
-[stores.local]
-kind = "embedded"
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "local"
-"""
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.fusion"]
 
 
@@ -51,17 +44,17 @@ def worker(home: Path, **environment: str) -> Iterator[tuple[subprocess.Popen[st
 
 
 def wait_for(words: str, process: subprocess.Popen[str], said: Path) -> None:
-    until = time.monotonic() + 60
-    while words not in said.read_text():
+    def has_said_it() -> bool:
         assert process.poll() is None, said.read_text()
-        assert time.monotonic() < until, said.read_text()
-        time.sleep(0.02)
+        return words in said.read_text()
+
+    until(has_said_it, 60)
 
 
 @pytest.mark.slow
 def test_workers_that_start_while_redis_is_away_work_when_it_is_back(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
-    file.write_text(LEXICAL)
+    file.write_text(LOCAL + branch("bm25"))
     with (
         RedisServer(appendonly=True) as redis,
         RunningPipeline(redis, queues=[], pipeline_file=file) as running,
@@ -80,18 +73,6 @@ def test_workers_that_start_while_redis_is_away_work_when_it_is_back(tmp_path: P
             answer = running.client().retrieve("Who pays for repairs?", timeout_s=20)
             assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
             assert process.poll() is None, said.read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_that_waits_for_redis_ends_when_it_is_told_to(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    with worker(tmp_path, CHORALE_REDIS_URL="redis://127.0.0.1:1/0") as (process, said):
-        wait_for("waits for Redis", process, said)
-        process.send_signal(number)
-        assert process.wait(20) == 0
-        assert "Traceback" not in said.read_text()
 
 
 @pytest.mark.slow
