@@ -39,15 +39,12 @@ def test_a_database_that_somebody_holds_is_found_at_once(installation: Installat
 
 def test_a_short_write_lock_gives_no_finding(installation: Installation) -> None:
     writer = open_database(installation.settings.audit_database_url)
+    lock = {"sqlite": "DELETE FROM chorale_request", "postgresql": "LOCK TABLE chorale_request"}
     began = threading.Event()
 
     def write() -> None:
         with writer.begin() as connection:
-            connection.exec_driver_sql(
-                "DELETE FROM chorale_request"
-                if writer.dialect.name == "sqlite"
-                else "LOCK TABLE chorale_request"
-            )
+            connection.exec_driver_sql(lock[writer.dialect.name])
             began.set()
             time.sleep(0.3)
 
