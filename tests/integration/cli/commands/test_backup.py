@@ -245,7 +245,7 @@ def test_nothing_is_overwritten_without_force(home: Installation, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "home", "home.toml", "other"]
 
     filled(home, "bread")
-    with pytest.raises(ServiceError, match=r"corpus\.db would be replaced"):
+    with pytest.raises(ServiceError, match=r"corpus\.db.* would be replaced"):
         put_back(home, backup, force=False)
     assert found(home) == ["bread", "lease", "rent"]
     put_back(home, backup, force=True)
@@ -321,13 +321,18 @@ def test_a_backup_that_was_changed_is_no_backup(simple: Installation, tmp_path: 
 
 
 def test_a_restore_waits_for_nobody_who_uses_the_folder(
-    pipeline: RunningPipeline, chorale: Run, home: Installation, tmp_path: Path
+    chorale: Run, simple: Installation, tmp_path: Path
 ) -> None:
-    filled(home, "lease")
-    back_up(home, tmp_path / "backup", force=False)
+    filled(simple, "lease")
+    back_up(simple, tmp_path / "backup", force=False)
     sentence = complaint(chorale("restore", str(tmp_path / "backup"), "--force"))
     assert "4 processes work here" in sentence
     assert "stop them first" in sentence
+
+
+def test_a_restore_waits_for_nobody_who_writes_the_corpus(home: Installation, tmp_path: Path) -> None:
+    filled(home, "lease")
+    back_up(home, tmp_path / "backup", force=False)
     with opened(home) as store, store.exclusive("law"), pytest.raises(WriterBusy, match="'law'"):
         put_back(home, tmp_path / "backup", force=True)
     assert found(home) == ["lease"]
