@@ -13,6 +13,7 @@ from evaluation.branch_lists import Asked, record
 from evaluation.offline_fusion import OfflineFusion
 from evaluation.run import ranked_documents
 from models.errors import StageFailure
+from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Called, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -35,12 +36,15 @@ ASKED = [Asked(id_, text, "eval-things") for id_, text in QUESTIONS.items()]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("collections") / "things"
     (folder / "qrels").mkdir(parents=True)
-    documents = [{"_id": id_, "title": "", "text": text} for id_, text in TEXTS.items()]
-    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
-    questions = [{"_id": id_, "text": text} for id_, text in QUESTIONS.items()]
-    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, questions)))
-    judged = [f"q{at}\td{at}\t1" for at in range(len(QUESTIONS))]
-    (folder / "qrels" / "train.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]))
+    documents = [json.dumps({"_id": id_, "title": "", "text": text}) for id_, text in TEXTS.items()]
+    questions = [json.dumps({"_id": id_, "text": text}) for id_, text in QUESTIONS.items()]
+    judged = ["query-id\tcorpus-id\tscore", *(f"q{at}\td{at}\t1" for at in range(len(QUESTIONS)))]
+    for name, rows in {
+        "corpus.jsonl": documents,
+        "queries.jsonl": questions,
+        "qrels/train.tsv": judged,
+    }.items():
+        (folder / name).write_text("\n".join(rows))
     return folder
 
 
@@ -58,12 +62,10 @@ def _tune(pipeline: RunningPipeline, *options: str) -> Called:
 def test_a_replay_ranks_as_the_workers_do_and_a_recording_is_made_once(
     pipeline: RunningPipeline, folder: Path, tmp_path: Path
 ) -> None:
-    done = _tune(pipeline, str(folder), "--json", "--plot", str(tmp_path / "tuning.html"))
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["questions"] == 30
-    assert (found["verdict"] == "better") == (found["file"] is not None)
-    assert {"rrf", "scores", "fusion=rrf", "tuned"} <= {row["name"] for row in found["rows"]}
+    report = document(_tune(pipeline, str(folder), "--json", "--plot", str(tmp_path / "tuning.html")))
+    assert report["questions"] == 30
+    assert (report["verdict"] == "better") == (report["file"] is not None)
+    assert {"rrf", "scores", "fusion=rrf", "tuned"} <= {row["name"] for row in report["rows"]}
     assert "</svg>" in (tmp_path / "tuning.html").read_text()
 
     file = pipeline.home / "tuning" / "things-train.jsonl"
@@ -113,10 +115,7 @@ def test_an_interrupted_recording_goes_on_where_it_ended(
 
 @pytest.mark.slow
 def test_wrong_usage_prints_one_sentence_and_no_traceback(pipeline: RunningPipeline, folder: Path) -> None:
-    done = _tune(pipeline)
-    assert done.returncode == 2
-    assert "FOLDER or --judgements FILE" in done.stderr
-    done = _tune(pipeline, str(folder), "--name", "rrf")
-    assert done.returncode == 2
-    assert "the pipeline has a configuration 'rrf' already" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "FOLDER or --judgements FILE" in complaint(_tune(pipeline), 2)
+    refused = complaint(_tune(pipeline, str(folder), "--name", "rrf"), 2)
+    assert "the pipeline has a configuration 'rrf' already" in refused
+    assert "Traceback" not in refused
