@@ -23,7 +23,11 @@ def test_a_key_is_shown_once_listed_by_its_prefix_and_revoked(alone: Run, tmp_pa
     with closing(KeyStore(f"sqlite:///{tmp_path}/home/audit.db")) as store:
         grant = store.find(text)
     assert grant is not None
-    assert (grant.namespaces, grant.max_top_k, grant.filters) == ({"docs"}, 50, {"customer": "acme"})
+    assert (grant.namespaces, grant.max_top_k, grant.filters) == (
+        frozenset({"docs"}),
+        50,
+        {"customer": "acme"},
+    )
 
     listed = alone("keys", "list").stdout
     assert all(word in listed for word in (prefix, "active", "website"))
