@@ -60,30 +60,29 @@ def test_every_end_of_a_request_has_an_exit_code_of_its_own() -> None:
     assert sorted(BY_STATUS.values()) == [0, 3, 4, 5, 6, 7]
 
 
+RIGHTS = "this user has no permissions to run the 'info' command"
+
+
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "sentence"),
     [
-        (WriterBusy("somebody writes"), 1, "chorale: somebody writes\n"),
-        (ServiceUnavailable("no Redis"), 1, "chorale: no Redis\n"),
-        (WrongDeclaration("a wrong setting"), 2, "chorale: a wrong setting\n"),
-        (InvalidRequest("top_k: too large"), 2, "chorale: top_k: too large\n"),
+        (WriterBusy("somebody writes"), 1, "somebody writes"),
+        (ServiceUnavailable("no Redis"), 1, "no Redis"),
+        (WrongDeclaration("a wrong setting"), 2, "a wrong setting"),
+        (InvalidRequest("top_k: too large"), 2, "top_k: too large"),
+        (RedisAway("gone"), 1, "Redis does not answer (gone): start it, or correct CHORALE_REDIS_URL"),
         (
-            RedisAway("gone"),
+            NoPermissionError(RIGHTS),
             1,
-            "chorale: Redis does not answer (gone): start it, or correct CHORALE_REDIS_URL\n",
-        ),
-        (
-            NoPermissionError("this user has no permissions to run the 'info' command"),
-            1,
-            "chorale: Redis does not allow this login to do that (this user has no permissions to run the 'info' command): "
-            "put a login with that permission into CHORALE_REDIS_URL, such as the operator's\n",
+            f"Redis does not allow this login to do that ({RIGHTS}): put a login with that permission into "
+            "CHORALE_REDIS_URL, such as the operator's",
         ),
     ],
 )
 def test_an_error_is_one_sentence_on_stderr(
     error: Exception,
     code: int,
-    said: str,
+    sentence: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -94,4 +93,4 @@ def test_an_error_is_one_sentence_on_stderr(
     with pytest.raises(SystemExit) as ended:
         command_line.run()
     assert ended.value.code == code
-    assert tuple(capsys.readouterr()) == ("", said)
+    assert tuple(capsys.readouterr()) == ("", f"chorale: {sentence}\n")
