@@ -196,11 +196,6 @@ def test_a_process_that_ignores_sigterm_is_killed_with_its_children(lines: Lines
     assert lines.of("chorale") == ["child did not end when asked to; it is killed"]
 
 
-def test_two_children_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="one name"):
-        Supervisor([Child("a", SLEEP), Child("a", SLEEP)], output=Lines())
-
-
 Supervised = Callable[..., tuple[subprocess.Popen[str], dict[str, int]]]
 
 

@@ -58,23 +58,6 @@ def test_where_nothing_is_to_be_erased_that_is_said(chorale: Run) -> None:
         assert sentence == f"chorale: nothing in the trail or on its way there is of {option} nobody-17\n"
 
 
-def test_a_request_that_waits_in_the_outbox_is_erased_there(pipeline: RunningPipeline, chorale: Run) -> None:
-    client = pipeline.client()
-    # It waits for the outbox when it is paused, so that it has the next entry in hand once it goes on.
-    pipeline.pause("sweeper")
-    try:
-        forgotten = client.retrieve("who pays for repairs?", timeout_s=20).request_id
-        other = client.retrieve("when may a tenant leave?", timeout_s=20).request_id
-        erase = ("audit", "erase", "--request", forgotten)
-        assert "this deletes 1 request: add --yes" in complaint(chorale(*erase), 2)
-        erased = f"0 requests of request {forgotten}: deleted from the trail, 1 from the outbox"
-        assert shown(chorale(*erase, "--yes")) == erased
-    finally:
-        pipeline.resume("sweeper")
-    until(lambda: other in ids(pipeline))
-    assert forgotten not in ids(pipeline)
-
-
 def test_without_redis_the_trail_is_cleared_and_the_outbox_is_reported_as_not_cleared(
     pipeline: RunningPipeline, chorale: Run
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.cli.commands.printed import complaint, document
+from tests.integration.cli.commands.printed import complaint
 from tests.support.command_line import Run
 
 PASSING = """\
@@ -41,13 +41,6 @@ def test_a_failed_question_is_shown_with_the_ranks_of_what_was_expected(chorale:
     assert first.startswith("  first     notice, ")
     assert summary.startswith("2 of 3 questions: ")
     assert chorale("golden", file, "--top", "1", "--may-fail", "1").returncode == 0
-
-
-def test_json_has_a_verdict_for_each_question(chorale: Run, tmp_path: Path) -> None:
-    report = document(chorale("golden", _file(tmp_path, PASSING), "--json"))
-    assert (report["v"], report["questions"], report["failed"]) == (1, 2, 0)
-    verdicts = [(verdict["ranked"][0], verdict["passed"]) for verdict in report["verdicts"]]
-    assert verdicts == [("notice", True), ("error", True)]
 
 
 def test_degraded_answers_end_with_3_whatever_passed(chorale: Run, tmp_path: Path) -> None:

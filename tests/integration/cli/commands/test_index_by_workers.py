@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from kombu import Queue
 
 from monitoring.heartbeats import read_heartbeats
 from tests.integration.cli.commands.printed import complaint, document
-from tests.support.command_line import Run, command
+from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
@@ -140,24 +138,3 @@ def test_the_command_repeats_the_reason_of_workers_that_refuse_documents(
     file.write_text("Roses and thorns.")
     refused = chorale(*note, "workers")
     assert (refused.returncode, "language is 'it', asked for 'en'" in refused.stderr) == (1, True)
-
-
-def test_an_interrupted_command_leaves_its_messages_with_the_workers(
-    pipeline: RunningPipeline, tmp_path: Path
-) -> None:
-    documents, file = 300, tmp_path / "pages.jsonl"
-    rows = [{"id": str(number), "text": f"Page {number} is about moles."} for number in range(documents)]
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    index = command("index", str(file), "-n", "pages", "--where", "workers", **pipeline.environment)
-
-    def written() -> int:
-        states = pipeline.resources.writing_store.namespaces()
-        return next((state.documents for state in states if state.name == "pages"), 0)
-
-    with subprocess.Popen(**index, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
-        until(lambda: bool(written()))
-        running.send_signal(signal.SIGINT)
-        complained = running.communicate(timeout=60)[1]
-    goes_on = "what was sent stays with the workers; the same command goes on from there"
-    assert (running.returncode, complained) == (8, f"interrupted: {goes_on}\n")
-    until(lambda: written() == documents)

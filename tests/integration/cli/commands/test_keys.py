@@ -41,14 +41,6 @@ def test_a_key_is_shown_once_listed_by_its_prefix_and_revoked(alone: Run, tmp_pa
     assert "revoked" in alone("keys", "list").stdout
 
 
-def test_two_keys_of_one_tenant_and_every_namespace(alone: Run) -> None:
-    given = ("-n", "*", "--scope", "search:run", "--scope", "search:read", "--tenant", "acme", "--json")
-    first, second = (document(alone("keys", "create", *given))["key"] for _ in range(2))
-    assert first != second
-    rows = document(alone("keys", "list", "--json"))["keys"]
-    assert {(row["tenant"], row["namespaces"]) for row in rows} == {("acme", None)}
-
-
 def test_an_unknown_key_is_named_and_an_empty_list_says_so(alone: Run) -> None:
     assert "there are no keys yet" in alone("keys", "list").stdout
     assert alone("keys", "revoke", "nothing").stderr.startswith("chorale: no key 'nothing'")

@@ -45,26 +45,23 @@ def test_a_wrong_password_is_a_refused_login(secured: SecuredRedis, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("options", "what", "mend"),
+    ("host", "options", "what", "mend"),
     [
-        ("", "is not trusted (self-signed certificate)", "?ssl_ca_certs="),
-        ("?ssl_ca_certs=/nowhere.crt", "fails (No such file or directory)", "exist"),
-        ("?ssl_ca_certs={key_file}", "fails (", "contain certificates"),
+        ("127.0.0.1", "", "is not trusted (self-signed certificate)", "?ssl_ca_certs="),
+        ("127.0.0.1", "?ssl_ca_certs=/nowhere.crt", "fails (No such file or directory)", "exist"),
+        ("127.0.0.1", "?ssl_ca_certs={folder}/server.key", "fails (", "contain certificates"),
+        ("localhost", None, "is not valid for 'localhost'", "and use the host name of the certificate"),
     ],
+    ids=["untrusted", "missing", "no certificate", "another name"],
 )
 def test_a_wrong_certificate_is_told_apart_from_an_absent_server(
-    secured: SecuredRedis, tmp_path: Path, options: str, what: str, mend: str
+    secured: SecuredRedis, tmp_path: Path, host: str, options: str | None, what: str, mend: str
 ) -> None:
-    address = secured.url.partition("?")[0]
-    found = refusal(tmp_path, address + options.format(key_file=secured.folder / "server.key"))
-    assert what in found.what
-    assert mend in found.mend
-
-
-def test_a_name_that_the_certificate_does_not_have_is_reported(secured: SecuredRedis, tmp_path: Path) -> None:
-    found = refusal(tmp_path, secured.url.replace("127.0.0.1", "localhost"))
-    assert "certificate is not valid for 'localhost'" in found.what
-    assert found.mend.endswith("and use the host name of the certificate")
+    address, _, own = secured.url.replace("127.0.0.1", host).partition("?")
+    given = f"?{own}" if options is None else options.format(folder=secured.folder)
+    refused = refusal(tmp_path, address + given)
+    assert what in refused.what
+    assert mend in refused.mend
 
 
 def test_an_address_without_tls_for_a_server_with_it_and_the_other_way_round(
