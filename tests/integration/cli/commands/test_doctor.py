@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from audit.outbox import UNREADABLE
 from audit.schema import SCHEMA, upgrade
 from cli.commands.doctor import Examined, checks, examine, show
 from cli.doctor import redis_server
+from cli.doctor.audit_trail import schema
 from cli.doctor.finding import Finding
 from cli.installation import Installation
 from config.settings import Settings
@@ -28,6 +31,8 @@ from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.findings import examined, findings, the_finding
 from tests.integration.cli.commands.printed import document, shown
 from tests.support.command_line import Run
+from tests.support.servers.database_process import line_of, started
+from tests.support.servers.databases import empty_database
 from tests.support.servers.redis_server import RedisServer
 
 OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="another", dimension=4)
@@ -257,3 +262,40 @@ def test_foreign_keys_clocks_that_are_apart_and_a_redis_that_is_too_old_are_foun
     assert "are 3,600 s apart" in the_finding(bare, "redis clock").what
     monkeypatch.setattr(redis_server, "OLDEST_VERSION", (99, 0))
     assert the_finding(bare, "redis version").mend == "use 99.0 or newer"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def audited(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
+    with empty_database(request.param, tmp_path) as url:
+        upgrade(url)
+        yield Installation(Settings(home=tmp_path, audit_url=url), None)
+
+
+@pytest.mark.slow
+def test_a_database_that_somebody_holds_is_found_at_once(audited: Installation) -> None:
+    assert list(schema(audited)) == []
+    with started("hold", audited.settings.audit_database_url) as holder:
+        assert line_of(holder) == "locked"
+        (finding,) = schema(audited)
+        assert "cannot be written" in finding.what
+        assert "lock" in finding.what.partition("cannot be written")[2]
+    assert list(schema(audited)) == []
+
+
+def test_a_short_write_lock_gives_no_finding(audited: Installation) -> None:
+    writer = open_database(audited.settings.audit_database_url)
+    lock = {"sqlite": "DELETE FROM chorale_request", "postgresql": "LOCK TABLE chorale_request"}
+    began = threading.Event()
+
+    def write() -> None:
+        with writer.begin() as connection:
+            connection.exec_driver_sql(lock[writer.dialect.name])
+            began.set()
+            time.sleep(0.3)
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(write)
+        assert began.wait(10)
+        assert list(schema(audited)) == []
+        writing.result()
+    writer.dispose()
