@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 import redis
-from celery import Celery
-from chorale_client.redis_urls import celery_url
 
 from cli.local.home_lock import hold_home
 from cli.local.redis_server import (
@@ -67,17 +65,6 @@ def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None
     withdraw_redis(home)
     assert not (home / "redis.json").exists()
     assert not socket_path(home).exists()
-
-
-@pytest.mark.filterwarnings("ignore:Call to deprecated setex")  # Celery's own
-def test_celery_reaches_it_as_broker_and_backend(tmp_path: Path) -> None:
-    with served(tmp_path / "a b") as (client, url, _):
-        app = Celery("probe", broker=celery_url(url), backend=celery_url(url))
-        app.send_task("chorale.probe", queue="probe", task_id="one")
-        app.backend.store_result("one", 7, "SUCCESS")
-        assert app.AsyncResult("one").get(timeout=15) == 7
-        app.close()
-        assert client.llen("probe") == 1
 
 
 def test_what_was_written_is_there_after_a_kill(tmp_path: Path) -> None:

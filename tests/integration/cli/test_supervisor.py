@@ -196,6 +196,11 @@ def test_a_process_that_ignores_sigterm_is_killed_with_its_children(lines: Lines
     assert lines.of("chorale") == ["child did not end when asked to; it is killed"]
 
 
+def test_two_children_of_one_name_are_refused(lines: Lines) -> None:
+    with pytest.raises(ValueError, match="one name"):
+        Supervisor([Child("a", SLEEP), Child("a", SLEEP)], output=lines)
+
+
 Supervised = Callable[..., tuple[subprocess.Popen[str], dict[str, int]]]
 
 

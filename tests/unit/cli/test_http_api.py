@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from cli.local.ports import Address
 from config.settings import Settings
 from models.errors import WrongDeclaration
 
-ROOT = Path(__file__).parents[3]
 HERE = Address("127.0.0.1", 8000)
 
 
@@ -87,17 +84,3 @@ def test_the_shell_reads_the_line_with_a_home_that_has_spaces(tmp_path: Path) ->
     line = curl(HERE, key).replace("curl", "printf '%s\\n'", 1)
     said = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout.splitlines()
     assert said[:3] == ["http://127.0.0.1:8000/v1/searches", "-H", "Authorization: Bearer secret"]
-
-
-@pytest.mark.slow
-def test_the_process_of_the_api_imports_no_model_and_no_search_engine() -> None:
-    heavy = {"numpy", "tantivy", "torch", "onnx", "onnxruntime", "tokenizers", "search", "inference", "tasks"}
-    program = (
-        "import sys; from cli.commands.serve import serve; import api.serving, api.app\n"
-        f"print(*{heavy!r} & sys.modules.keys())"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert found.stdout.split() == []

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from chorale_client.answer import Answer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text as RichText
@@ -18,6 +19,7 @@ from cli import terminal
 from cli.errors import exit_with
 from cli.local.child_output import JsonLines, PrefixedLines
 from cli.terminal import Text, facts_table, plain_table, print_json
+from cli.views.answer import show_answer
 from cli.views.index_report import show_faults
 from cli.views.indexing_bar import IndexingBar
 from ingest.raw_documents import Skipped
@@ -77,7 +79,6 @@ def _table(console: Console) -> None:
 
 WAYS: dict[str, Callable[[Console], Any]] = {
     "a line": lambda console: console.print(BAD),
-    "a text of Rich's own": lambda console: console.print(RichText(BAD)),
     "a text": lambda console: console.print(Text(BAD, "bold")),
     "an assembled text": lambda console: console.print(Text.assemble("x ", (BAD, "dim")).append(BAD)),
     "a table": _table,
@@ -92,6 +93,23 @@ WAYS: dict[str, Callable[[Console], Any]] = {
 def test_a_hostile_text_is_shown_and_not_obeyed(show: Callable[[Console], Any], console: Console) -> None:
     show(console)
     assert SHOWN in printed(console)
+
+
+def test_a_text_of_rich_s_own_is_made_visible_too(console: Console) -> None:
+    console.print(RichText("\x1b]52;c;x"))
+    assert printed(console) == r"\x1b]52;c;x" + "\n"
+
+
+def test_an_answer_from_hostile_documents_is_shown(console: Console) -> None:
+    hit = dict.fromkeys(("document_id", "title", "url", "passage_id", "source_type", "published_at"), BAD)
+    snippet = {"text": f"a {BAD}", "highlights": [[0, 1]]}
+    hits = [{**hit, "rank": 1, "score": 1.0, "snippet": snippet, "boosts": {BAD: 1.25}}]
+    degraded = [{"where": "search.bm25", "reason": "endpoint", "detail": BAD}]
+    fields = {"request_id": "r1", "status": "degraded", "took_ms": 3, "retry_after_s": 2, "warnings": [BAD]}
+    questions = [{"status": "degraded", "hits": hits}]
+    answer = Answer.model_validate({**fields, "questions": questions, "degraded": degraded})
+    show_answer(console, answer, explain=True)
+    assert printed(console).count(r"\x1b]8;;http://evil") >= 5
 
 
 def test_json_keeps_the_values_exactly(capsys: pytest.CaptureFixture[str]) -> None:

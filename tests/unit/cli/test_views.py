@@ -50,14 +50,10 @@ def test_highlights_stay_on_their_words_when_line_breaks_are_removed() -> None:
 
 
 def test_the_steps_of_a_branch_follow_one_another_from_its_beginning() -> None:
-    stages = [
-        StageLine(stage="cache", ms=1.0),
-        StageLine(stage="plan", ms=2.0),
-        StageLine(stage="embed", ms=4.0),
-        StageLine(stage="search", ms=1.5),
-        StageLine(stage="search.vector", ms=6.0, start_ms=10.0),
-        StageLine(stage="fuse", ms=1.0, start_ms=16.0),
-    ]
+    steps = {"cache": 1.0, "plan": 2.0, "embed": 4.0, "search": 1.5}
+    stages = [StageLine(stage=name, ms=ms) for name, ms in steps.items()]
+    stages.append(StageLine(stage="search.vector", ms=6.0, start_ms=10.0))
+    stages.append(StageLine(stage="fuse", ms=1.0, start_ms=16.0))
     assert [(stage.stage, at, is_step) for stage, at, is_step in placed_stages(stages)] == [
         ("cache", 0.0, False),
         ("plan", 1.0, False),
@@ -101,15 +97,12 @@ UNSURE = Gain(0.004, -0.003, 0.011, 0.3, 9, 7, 50)
 
 
 def _tuning(over_best: Gain, by_type: Gain | None = None) -> Tuning:
+    tuned = Row("tuned", 0.724, over_best, is_held_out=True)
     return Tuning(
         questions=50,
         types={"sentence": 50},
         default="rrf",
-        rows=[
-            Row("rrf", 0.70, NONE),
-            Row("scores", 0.72, BETTER),
-            Row("tuned", 0.724, over_best, is_held_out=True),
-        ],
+        rows=[Row("rrf", 0.70, NONE), Row("scores", 0.72, BETTER), tuned],
         best_existing="scores",
         over_best=over_best,
         by_type=by_type,
@@ -130,12 +123,12 @@ def test_a_better_configuration_is_named_with_its_file_and_types_that_are_not_be
 
 
 def test_a_loss_against_the_best_in_hindsight_is_not_called_worse(capsys: pytest.CaptureFixture[str]) -> None:
-    found = replace(_tuning(Gain(-0.02, -0.03, -0.01, 0.001, 2, 9, 50)), ends_at="scores")
-    show_tuning(found, "docs", None)
-    said = capsys.readouterr().out
-    assert "Not distinguishable. tuned over" in said
-    assert "With all questions the search chooses scores itself." in said
-    assert found.verdict == "not distinguishable"
+    tuning = replace(_tuning(Gain(-0.02, -0.03, -0.01, 0.001, 2, 9, 50)), ends_at="scores")
+    show_tuning(tuning, "docs", None)
+    printed = capsys.readouterr().out
+    assert "Not distinguishable. tuned over" in printed
+    assert "With all questions the search chooses scores itself." in printed
+    assert tuning.verdict == "not distinguishable"
 
 
 def test_questions_that_nothing_answers_are_left_out(tmp_path: Path) -> None:
@@ -215,7 +208,7 @@ def test_after_a_wrong_line_nothing_is_stored_and_control_characters_reach_no_te
 
 
 def test_watching_goes_on_when_the_database_is_back(store: Any) -> None:
-    said = io.StringIO()
-    ended = watching.watch_job(store, "job", Console(file=said, width=100))
+    printed = io.StringIO()
+    ended = watching.watch_job(store, "job", Console(file=printed, width=100))
     assert ended.state == State.ENDED
-    assert said.getvalue() == "running: 1 of 100,000 lines · 1 complete\n"
+    assert printed.getvalue() == "running: 1 of 100,000 lines · 1 complete\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.cli.commands.printed import complaint
+from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Run
 
 PASSING = """\
@@ -27,6 +27,8 @@ def test_a_file_whose_questions_all_pass_ends_with_0_and_the_figures(chorale: Ru
     # Only half of what is expected of the second question is there.
     expected = "2 of 2 questions: an expected document is among the first 1  recall@10 0.750  ndcg@10 0.807\n"
     assert found.stdout == expected
+    report = document(chorale("golden", file, "--json"))
+    assert [verdict["ranked"][0] for verdict in report["verdicts"]] == ["notice", "error"]
 
 
 def test_a_failed_question_is_shown_with_the_ranks_of_what_was_expected(chorale: Run, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_a_key_is_shown_once_listed_by_its_prefix_and_revoked(alone: Run, tmp_pa
 
     assert alone("keys", "revoke", prefix).returncode == 0
     assert "revoked" in alone("keys", "list").stdout
+    assert document(alone("keys", "create", *given, "--json"))["key"] != text
 
 
 def test_an_unknown_key_is_named_and_an_empty_list_says_so(alone: Run) -> None:

@@ -73,13 +73,6 @@ store = "local"
 AWAY = "Elasticsearch at http://127.0.0.1:1 cannot be reached (Connection error): start it, or check the store's url"
 
 
-def test_a_server_s_wrong_address_is_one_sentence(alone: Run, tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(FAR)
-    called = alone("namespaces", "create", "law", CHORALE_PIPELINE_FILE=str(file))
-    assert complaint(called) == f"chorale: {AWAY}\n"
-
-
 @pytest.mark.slow
 def test_a_partly_deleted_namespace_can_be_deleted_again(alone: Run, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"

@@ -31,10 +31,6 @@ def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: R
         assert f'chorale_queue_messages{{queue="{queue}"}} 0.0' in metrics
 
 
-def test_status_where_nothing_runs_is_a_sentence(alone: Run) -> None:
-    assert "`chorale up`" in complaint(alone("status", "--json"))
-
-
 def test_audit_lists_the_last_request_and_shows_everything_about_it(
     chorale: Run, pipeline: RunningPipeline
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chorale_client import Chorale
@@ -87,29 +88,28 @@ def test_a_replay_ranks_as_the_workers_do_and_a_recording_is_made_once(
 def test_an_interrupted_recording_goes_on_where_it_ended(
     pipeline: RunningPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "recording.jsonl"
-    store = pipeline.resources.store("local")
-    search, calls = store.search_text, [0]
+    file, store = tmp_path / "recording.jsonl", pipeline.resources.store("local")
+    search, left = store.search_text, [1] * 8
 
-    def failing(*arguments: object, **options: object) -> object:
-        calls[0] += 1
-        if calls[0] > 8:
+    def failing(*arguments: Any, **options: Any) -> Any:
+        if not left:
             raise StageFailure("the disk is gone")
-        return search(*arguments, **options)  # type: ignore[arg-type]
+        left.pop()
+        return search(*arguments, **options)
 
     with monkeypatch.context() as broken:
         broken.setattr(store, "search_text", failing)
         with pytest.raises(StageFailure):
             record(ASKED[:6], pipeline.resources, file)
-    recorded = len(file.read_bytes().splitlines()) - 1
-    assert 0 < recorded < 6
     whole = file.read_bytes()
+    recorded = len(whole.splitlines()) - 1
+    assert 0 < recorded < 6
     file.write_bytes(whole + b'["q5", "half a li')
 
     again = record(ASKED[:6], pipeline.resources, file)
     assert again.reused == recorded
     assert file.read_bytes().startswith(whole)
-    assert [one.question_id for one in again.lists] == [f"q{at}" for at in range(6)]
+    assert [lists.question_id for lists in again.lists] == [f"q{at}" for at in range(6)]
     assert record(ASKED[:6], pipeline.resources, file) == type(again)(again.lists, again.now, reused=6)
 
 
