@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
@@ -13,11 +14,12 @@ from typing import Any
 
 import pytest
 from chorale_client.keys import OUTBOX, QUARANTINE, TO_TELL
+from rich.console import Console
 
 from audit.database import open_database
 from audit.outbox import UNREADABLE
 from audit.schema import SCHEMA, upgrade
-from cli.commands.doctor import Examined, checks, examine
+from cli.commands.doctor import Examined, checks, examine, show
 from cli.doctor import redis_server
 from cli.doctor.audit_trail import schema
 from cli.doctor.finding import Finding
@@ -78,6 +80,14 @@ def test_an_unexpected_error_of_a_check_is_reported_and_the_other_checks_are_mad
     failure = "this check failed: LookupError: no such thing"
     assert [finding.what for finding in first.findings] == ["seen before", failure]
     assert second == Examined("redis version")
+
+
+def test_each_reason_why_checks_were_skipped_is_printed_once() -> None:
+    reasons = {"a": "Redis is away", "b": None, "c": "a login may not", "d": "Redis is away"}
+    file = io.StringIO()
+    show(Console(file=file, width=80), [Examined(name, skipped=why) for name, why in reasons.items()], [])
+    printed = " ".join(file.getvalue().split())
+    assert printed.startswith("not looked at: a, d Redis is away not looked at: c a login may not ")
 
 
 @pytest.mark.parametrize("own_redis_server", [{"maxmemory": "100mb"}], indirect=True)
