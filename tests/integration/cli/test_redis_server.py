@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 import redis
-from celery import Celery
-from chorale_client.redis_urls import celery_url
 
 from cli.local.home_lock import hold_home
 from cli.local.redis_server import (
@@ -31,25 +29,21 @@ from models.errors import ServiceError
 from tests.support.waiting import until
 
 
-def await_answer(url: str) -> None:
+@contextmanager
+def served(home: Path) -> Iterator[tuple[redis.Redis, str, subprocess.Popen[bytes]]]:
+    """A server of this home that answers and is announced."""
+    url, command = prepare_redis(home)
+
     def answers() -> bool:
         with suppress(redis.ConnectionError):
             return bool(client.ping())
         return False
 
-    with redis.Redis.from_url(url) as client:
-        until(answers)
-
-
-@contextmanager
-def served(home: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A server of this home that answers and is announced."""
-    url, command = prepare_redis(home)
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process, redis.Redis.from_url(url) as client:
         try:
-            await_answer(url)
+            until(answers)
             announce_redis(home, url, process.pid)
-            yield url, process
+            yield client, url, process
         finally:
             process.kill()
 
@@ -60,14 +54,11 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None:
-    with served(home) as (url, process):
+    expected = {"port": "0", "maxmemory-policy": "noeviction", "appendonly": "yes"}
+    expected |= {"appendfsync": "everysec", "save": ""}
+    with served(home) as (client, url, process):
         assert find_redis_url(home) == url
-        with redis.Redis.from_url(url) as client:
-            settings = client.config_get("*")
-        assert settings["port"] == "0"
-        assert settings["maxmemory-policy"] == "noeviction"
-        assert (settings["appendonly"], settings["appendfsync"]) == ("yes", "everysec")
-        assert settings["save"] == ""
+        assert client.config_get(*expected) == expected
         assert stat.S_IMODE(socket_path(home).stat().st_mode) == 0o700
         assert json.loads((home / "redis.json").read_text())["pid"] == process.pid
     assert find_redis_url(home) is None
@@ -76,29 +67,16 @@ def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None
     assert not socket_path(home).exists()
 
 
-@pytest.mark.filterwarnings("ignore:Call to deprecated setex")  # Celery's own
-def test_celery_reaches_it_as_broker_and_backend(tmp_path: Path) -> None:
-    with served(tmp_path / "a b") as (url, _):
-        app = Celery("probe", broker=celery_url(url), backend=celery_url(url))
-        app.send_task("chorale.probe", queue="probe", task_id="one")
-        app.backend.store_result("one", 7, "SUCCESS")
-        assert app.AsyncResult("one").get(timeout=15) == 7
-        app.close()
-        with redis.Redis.from_url(url) as client:
-            assert client.llen("probe") == 1
-
-
 def test_what_was_written_is_there_after_a_kill(tmp_path: Path) -> None:
-    with served(tmp_path) as (url, process):
-        with redis.Redis.from_url(url) as client:
-            client.set("kept", "yes")
+    with served(tmp_path) as (client, _, process):
+        client.set("kept", "yes")
         process.kill()
-    with served(tmp_path) as (url, _), redis.Redis.from_url(url) as client:
+    with served(tmp_path) as (client, _, _):
         assert client.get("kept") == b"yes"
 
 
 def test_a_server_that_was_left_behind_is_ended_before_another_starts(tmp_path: Path) -> None:
-    with served(tmp_path) as (_, left_behind):
+    with served(tmp_path) as (_, _, left_behind):
         prepare_redis(tmp_path)
         assert left_behind.wait(15) == 0
 
@@ -113,19 +91,17 @@ def test_another_program_with_the_reused_process_id_is_left_alone(tmp_path: Path
 
 
 def test_another_server_on_the_socket_is_not_ours(tmp_path: Path) -> None:
-    with served(tmp_path) as (url, process):
+    with served(tmp_path) as (_, url, process):
         announce_redis(tmp_path, url, os.getpid())
         assert find_redis_url(tmp_path) is None
         announce_redis(tmp_path, url, process.pid)
         assert find_redis_url(tmp_path) == url
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"url": "unix:///x"}', '{"url": 1, "pid": "x", "started": 0}']
-)
-def test_an_unreadable_file_counts_as_no_server(tmp_path: Path, content: str) -> None:
-    (tmp_path / "redis.json").write_text(content)
-    assert find_redis_url(tmp_path) is None
+def test_an_unreadable_file_counts_as_no_server(tmp_path: Path) -> None:
+    for content in ("", "{", "[]", '{"url": "unix:///x"}', '{"url": 1, "pid": "x", "started": 0}'):
+        (tmp_path / "redis.json").write_text(content)
+        assert find_redis_url(tmp_path) is None, content
 
 
 def test_a_socket_path_always_fits(tmp_path: Path) -> None:
@@ -164,10 +140,9 @@ def test_a_second_up_on_the_same_home_is_refused_and_a_killed_one_is_forgotten(t
         "    print('held', flush=True)\n"
         "    time.sleep(600)"
     )
+    command = [sys.executable, "-c", program, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path)], env=environment, stdout=subprocess.PIPE
-    ) as first:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == b"held\n"
         with pytest.raises(ServiceError, match=rf"process {first.pid}\b"), hold_home(tmp_path):

@@ -57,13 +57,13 @@ def app(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Celery:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def lines() -> list[str]:
     return []
 
 
 @pytest.fixture
 def index(
-    installation: Installation, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, lines: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Index]:
     """Start a run, which looks for workers and lost messages more often, while a worker is alive."""
     monkeypatch.setattr(cli.indexing.sent_messages, "LOOK_FOR_WORKERS_S", LOOK_S)
@@ -75,7 +75,7 @@ def index(
             documents = SourceDocuments(items, SOURCE, prune=prune, total=1)
             return pool.submit(
                 index_by_workers, installation, documents, namespace="docs",
-                progress=lambda _: None, say=said.append,
+                progress=lambda _: None, say=lines.append,
             )  # fmt: skip
 
         yield run
@@ -116,10 +116,6 @@ def work(app: Celery, *, last_first: bool = False) -> None:
     alive(client)
 
 
-def shown(app: Celery) -> set[str]:
-    return set(app.resources.writing_store.revisions("docs", SOURCE))
-
-
 def test_a_document_that_workers_skip_without_fault_is_no_fault_of_the_command(
     app: Celery, index: Index, installation: Installation, redis_client: redis.Redis
 ) -> None:
@@ -129,20 +125,19 @@ def test_a_document_that_workers_skip_without_fault_is_no_fault_of_the_command(
     Chorale(installation.redis_url or "").upsert("docs", [later], source=SOURCE)
     work(app, last_first=True)
     report = running.result(30)
-    assert report.skipped == [
-        Skipped("wiki/a: b", "overtaken: a later message has written or deleted it", is_fault=False)
-    ]
+    reason = "overtaken: a later message has written or deleted it"
+    assert report.skipped == [Skipped("wiki/a: b", reason, is_fault=False)]
     assert not report.has_faults
 
 
 def test_a_worker_that_is_started_anew_is_waited_for(
-    app: Celery, index: Index, said: list[str], redis_client: redis.Redis
+    app: Celery, index: Index, lines: list[str], redis_client: redis.Redis
 ) -> None:
     running = index([page("a")])
     sent(redis_client)
     gone(redis_client)
-    until(lambda: said)
-    assert said == ["no worker of chorale.index is alive: waiting for one"]
+    until(lambda: lines)
+    assert lines == ["no worker of chorale.index is alive: waiting for one"]
     work(app)
     assert running.result(30).added == 1
 
@@ -154,18 +149,19 @@ def test_a_worker_that_stays_away_ends_the_command_and_what_was_sent_stays(
     running = index([page("a")])
     sent(redis_client)
     gone(redis_client)
-    with pytest.raises(
-        NotRunning, match=r"no worker of chorale.index is alive.* what was sent stays in the queue"
-    ):
+    reason = r"no worker of chorale.index is alive.* what was sent stays in the queue"
+    with pytest.raises(NotRunning, match=reason):
         running.result(30)
     assert redis_client.llen(QUEUE) == 1
 
 
 def test_the_reason_why_a_message_is_put_back_is_logged_once(
-    app: Celery, index: Index, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    app: Celery, index: Index, lines: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reason = "the documents' database does not answer"
+
     def fails(*_: object, **__: object) -> None:
-        raise StoreUnavailable("the documents' database does not answer")
+        raise StoreUnavailable(reason)
 
     running = index([page("a")])
     sent(redis_client)
@@ -174,9 +170,9 @@ def test_the_reason_why_a_message_is_put_back_is_logged_once(
         patched.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
         for _ in range(2):
             work(app)
-            until(lambda: said)
+            until(lambda: lines)
             time.sleep(3 * LOOK_S)
-    assert said == ["not indexed yet: the documents' database does not answer"]
+    assert lines == [f"not indexed yet: {reason}"]
     work(app)
     assert running.result(30).added == 1
     assert not redis_client.exists(waiting_key(known))
@@ -233,64 +229,64 @@ def test_the_command_goes_on_waiting_while_redis_is_full(
 
 
 def test_sent_messages_are_recorded_for_the_next_run_while_redis_is_full(
-    installation: Installation, redis_client: redis.Redis, said: list[str]
+    installation: Installation, redis_client: redis.Redis, lines: list[str]
 ) -> None:
-    messages = SentMessages(installation, namespace="docs", source=SOURCE, say=said.append)
+    messages = SentMessages(installation, namespace="docs", source=SOURCE, say=lines.append)
     with full(redis_client):
         messages.add("a")
     assert redis_client.smembers(f"{SENT}docs:{SOURCE}") == {b"a"}
     assert redis_client.ttl(f"{SENT}docs:{SOURCE}") > 0
 
 
-def interrupted(pages: Iterable[RawDocument]) -> Iterator[RawDocument]:
-    """After a whole message."""
-    yield from pages
-    raise KeyboardInterrupt
-
-
 def left_behind(index: Index) -> list[RawDocument]:
+    """The pages of a run that was interrupted after a whole message."""
     pages = [page(str(number)) for number in range(BATCH_DOCUMENTS)]
+
+    def interrupted() -> Iterator[RawDocument]:
+        yield from pages
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        index(interrupted(pages)).result(30)
+        index(interrupted()).result(30)
     return pages
 
 
 def test_the_next_run_waits_for_the_messages_of_an_interrupted_run_before_it_compares(
-    app: Celery, index: Index, said: list[str], redis_client: redis.Redis
+    app: Celery, index: Index, lines: list[str], redis_client: redis.Redis
 ) -> None:
     pages = left_behind(index)
     sent(redis_client)
     running = index(pages[1:], prune=True)
-    until(lambda: said)
-    assert said == ["waiting for what an earlier run has sent"]
+    until(lambda: lines)
+    assert lines == ["waiting for what an earlier run has sent"]
     work(app)
     sent(redis_client)
     work(app)
     report = running.result(30)
     assert (report.unchanged, report.added, report.deleted) == (BATCH_DOCUMENTS - 1, 0, 1)
-    assert shown(app) == {one.document_id for one in pages[1:]}
+    shown = app.resources.writing_store.revisions("docs", SOURCE)
+    assert set(shown) == {page.document_id for page in pages[1:]}
     assert not redis_client.exists(f"{SENT}docs:{SOURCE}")
 
 
-@pytest.mark.parametrize("what", ["its message", "its outcome"])
+@pytest.mark.parametrize("is_done", [False, True], ids=["its message", "its outcome"])
 def test_what_an_earlier_run_sent_and_is_lost_is_sent_again(
-    app: Celery, index: Index, redis_client: redis.Redis, what: str
+    app: Celery, index: Index, redis_client: redis.Redis, is_done: bool
 ) -> None:
     pages = left_behind(index)
     sent(redis_client)
-    if what == "its outcome":
+    if is_done:
         known = ticket(redis_client)
         work(app)
         redis_client.delete(INDEXED + known)
     redis_client.delete(QUEUE)
     running = index(pages)
-    if what == "its message":
+    if not is_done:
         sent(redis_client)
         work(app)
     report = running.result(30)
-    assert (report.added, report.unchanged) == (
-        (BATCH_DOCUMENTS, 0) if what == "its message" else (0, BATCH_DOCUMENTS)
-    )
+    expected = (0, BATCH_DOCUMENTS) if is_done else (BATCH_DOCUMENTS, 0)
+    assert (report.added, report.unchanged) == expected
 
 
 @pytest.mark.slow

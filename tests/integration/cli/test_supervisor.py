@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -35,7 +36,7 @@ class Lines:
         self.all.append((name, line.decode()))
 
     def of(self, name: str) -> list[str]:
-        return [line for who, line in self.all if who == name]
+        return [line for writer, line in self.all if writer == name]
 
 
 class Beats:
@@ -65,42 +66,49 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_a_child_that_exits_is_restarted_and_later_each_time() -> None:
-    lines = Lines()
-    dying = Child("dying", (sys.executable, "-c", "print('here'); raise SystemExit(7)"), beats=False)
-    with Supervisor([dying], output=lines, patience=QUICK):
+@pytest.fixture
+def lines() -> Lines:
+    return Lines()
+
+
+def python(program: str, **given: Any) -> Child:
+    return Child("child", (sys.executable, "-c", program), beats=False, **given)
+
+
+def test_a_child_that_exits_is_restarted_and_later_each_time(lines: Lines) -> None:
+    with Supervisor([python("print('here'); raise SystemExit(7)")], output=lines, patience=QUICK):
         until(lambda: len(lines.of("chorale")) >= 3)
-    assert len(lines.of("dying")) >= 3
+    assert len(lines.of("child")) >= 3
     assert lines.of("chorale")[:3] == [
-        f"dying ended with exit code 7; it starts again in {delay} s" for delay in ("0.05", "0.1", "0.2")
+        f"child ended with exit code 7; it starts again in {delay} s" for delay in ("0.05", "0.1", "0.2")
     ]
 
 
 @pytest.mark.slow
-def test_the_delay_doubles_to_a_limit_and_begins_anew_after_a_healthy_run() -> None:
+def test_the_delay_doubles_to_a_limit_and_begins_anew_after_a_healthy_run(lines: Lines) -> None:
     assert [Patience().delay_s(n) for n in (1, 2, 3, 7, 10_000)] == [0.5, 1, 2, 30, 30]
-
-    lines = Lines()
-    steady = Child("steady", (sys.executable, "-c", "import time; time.sleep(.2)"), beats=False)
     patience = Patience(first_delay_s=0.05, healthy_s=0.1, look_every_s=0.02)
-    with Supervisor([steady], output=lines, patience=patience):
+    with Supervisor([python("import time; time.sleep(.2)")], output=lines, patience=patience):
         until(lambda: len(lines.of("chorale")) >= 3)
-    assert set(lines.of("chorale")) == {"steady ended with exit code 0; it starts again in 0.05 s"}
+    assert set(lines.of("chorale")) == {"child ended with exit code 0; it starts again in 0.05 s"}
 
 
-def test_a_command_that_is_not_there_is_tried_again_and_the_others_run() -> None:
-    lines = Lines()
+def test_a_command_that_is_not_there_is_tried_again_and_the_others_run(lines: Lines) -> None:
     children = [Child("missing", ("/no/such/command",), beats=False), Child("well", SLEEP, beats=False)]
     with Supervisor(children, output=lines, patience=QUICK) as supervisor:
         until(lambda: any("missing ended" in line for line in lines.of("chorale")))
         assert "well" in supervisor.pids()
 
 
-def test_a_stopped_child_with_a_stale_heartbeat_is_restarted() -> None:
-    beats, lines, patience = Beats(worker=0.0), Lines(), replace(QUICK, hung_after_s=0.2)
-    with Supervisor(
-        [Child("worker", SLEEP)], output=lines, heartbeats=beats, patience=patience
-    ) as supervisor:
+def beating(lines: Lines, beats: Beats, **patience: float) -> Supervisor:
+    """A supervisor of one worker with these heartbeats."""
+    given = replace(QUICK, **patience)
+    return Supervisor([Child("worker", SLEEP)], output=lines, heartbeats=beats, patience=given)
+
+
+def test_a_stopped_child_with_a_stale_heartbeat_is_restarted(lines: Lines) -> None:
+    beats = Beats(worker=0.0)
+    with beating(lines, beats, hung_after_s=0.2) as supervisor:
         assert supervisor.wait_ready(60) == ()
         first = supervisor.pids()["worker"]
         os.kill(first, signal.SIGSTOP)
@@ -112,38 +120,32 @@ def test_a_stopped_child_with_a_stale_heartbeat_is_restarted() -> None:
     assert "worker hangs: no heartbeat" in lines.of("chorale")[0]
 
 
-def test_a_child_without_a_first_heartbeat_is_restarted_after_the_longer_start_limit() -> None:
-    lines, patience = Lines(), replace(QUICK, hung_after_s=0.05, start_s=0.6)
+def test_a_child_without_a_first_heartbeat_is_restarted_after_the_longer_start_limit(lines: Lines) -> None:
+    patience = replace(QUICK, hung_after_s=0.05, start_s=0.6)
     with Supervisor([Child("mute", SLEEP)], output=lines, patience=patience):
         until(lambda: lines.of("chorale"))
     assert "mute hangs: no heartbeat for " in lines.of("chorale")[0]
     assert "for 0 s" not in lines.of("chorale")[0]
 
 
-def test_a_heartbeat_left_by_the_run_before_does_not_count() -> None:
-    beats = Beats(worker=1_000.0)
-    with Supervisor(
-        [Child("worker", SLEEP)], output=Lines(), heartbeats=beats, patience=replace(QUICK, fresh_s=2_000)
-    ) as supervisor:
-        beats.wait_for(5)
-        assert supervisor.wait_ready(0) == ("worker",)
-
-
-def test_no_child_is_restarted_while_its_heartbeat_is_unknown() -> None:
-    beats, lines, patience = Beats(worker=None), Lines(), replace(QUICK, hung_after_s=0.1, start_s=0.1)
-    with Supervisor(
-        [Child("worker", SLEEP)], output=lines, heartbeats=beats, patience=patience
-    ) as supervisor:
+@pytest.mark.parametrize(
+    ("age_s", "patience"),
+    [(1_000.0, {"fresh_s": 2_000}), (None, {"hung_after_s": 0.1, "start_s": 0.1})],
+    ids=["left by the run before", "unknown"],
+)
+def test_a_heartbeat_that_says_nothing_makes_no_child_ready_and_restarts_none(
+    lines: Lines, age_s: float | None, patience: dict[str, float]
+) -> None:
+    beats = Beats(worker=age_s)
+    with beating(lines, beats, **patience) as supervisor:
         beats.wait_for(10)
         assert supervisor.wait_ready(0) == ("worker",)
     assert lines.all == []
 
 
-def test_a_paused_child_does_not_count_as_hung_and_goes_on_when_resumed() -> None:
-    beats, lines, patience = Beats(worker=0.0), Lines(), replace(QUICK, hung_after_s=0.1)
-    with Supervisor(
-        [Child("worker", SLEEP)], output=lines, heartbeats=beats, patience=patience
-    ) as supervisor:
+def test_a_paused_child_does_not_count_as_hung_and_goes_on_when_resumed(lines: Lines) -> None:
+    beats = Beats(worker=0.0)
+    with beating(lines, beats, hung_after_s=0.1) as supervisor:
         assert supervisor.wait_ready(60) == ()
         process = psutil.Process(supervisor.pids()["worker"])
         supervisor.pause("worker")
@@ -166,15 +168,13 @@ def test_a_level_starts_when_the_one_below_is_ready_and_stops_before_it() -> Non
         "signal.sigwait({15})\n"
         "print('bye', flush=True)"
     )
-    command = (sys.executable, "-c", say_goodbye)
-    beats = Beats(low=None)
-    supervisor = Supervisor(
-        [Child("high", command, level=2, beats=False), Child("low", command, level=1)],
-        output=lambda name, line: order.append(f"{name} {line.decode()}"),
-        heartbeats=beats,
-        patience=QUICK,
-    )
-    with supervisor:
+    command, beats = (sys.executable, "-c", say_goodbye), Beats(low=None)
+    children = [Child("high", command, level=2, beats=False), Child("low", command, level=1)]
+
+    def output(name: str, line: bytes) -> None:
+        order.append(f"{name} {line.decode()}")
+
+    with Supervisor(children, output=output, heartbeats=beats, patience=QUICK) as supervisor:
         until(lambda: "low here" in order)
         assert supervisor.pids().keys() == {"low"}
         beats.ages_s["low"] = 0.0
@@ -182,25 +182,23 @@ def test_a_level_starts_when_the_one_below_is_ready_and_stops_before_it() -> Non
     assert order == ["low here", "high here", "high bye", "low bye"]
 
 
-def test_a_process_that_ignores_sigterm_is_killed_with_its_children() -> None:
-    lines = Lines()
+def test_a_process_that_ignores_sigterm_is_killed_with_its_children(lines: Lines) -> None:
     deaf = (
         "import signal, subprocess, sys, time\n"
         "signal.signal(15, signal.SIG_IGN)\n"
         "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True)\n"
         "time.sleep(600)"
     )
-    child = Child("deaf", (sys.executable, "-c", deaf), beats=False)
-    with Supervisor([child], output=lines, patience=Patience(stop_s=0.2)) as supervisor:
-        until(lambda: lines.of("deaf"))
-        pid = supervisor.pids()["deaf"]
-    until(lambda: not runs(pid) and not runs(int(lines.of("deaf")[0])))
-    assert lines.of("chorale") == ["deaf did not end when asked to; it is killed"]
+    with Supervisor([python(deaf)], output=lines, patience=Patience(stop_s=0.2)) as supervisor:
+        until(lambda: lines.of("child"))
+        pid = supervisor.pids()["child"]
+    until(lambda: not runs(pid) and not runs(int(lines.of("child")[0])))
+    assert lines.of("chorale") == ["child did not end when asked to; it is killed"]
 
 
-def test_two_children_of_one_name_are_refused() -> None:
+def test_two_children_of_one_name_are_refused(lines: Lines) -> None:
     with pytest.raises(ValueError, match="one name"):
-        Supervisor([Child("a", SLEEP), Child("a", SLEEP)], output=Lines())
+        Supervisor([Child("a", SLEEP), Child("a", SLEEP)], output=lines)
 
 
 Supervised = Callable[..., tuple[subprocess.Popen[str], dict[str, int]]]
@@ -236,35 +234,39 @@ def supervised(tmp_path: Path) -> Iterator[Supervised]:
         process.stdout.close()
 
 
-@pytest.mark.slow
-def test_sigkill_of_the_supervisor_leaves_nothing_running(supervised: Supervised) -> None:
-    process, pids = supervised("plain")
-    process.kill()
-    until(lambda: not any(runs(pid) for pid in pids.values()))
+def to_another_thread(process: subprocess.Popen[str]) -> None:
+    threads = [thread.id for thread in psutil.Process(process.pid).threads()]
+    other = next(thread for thread in threads if thread != process.pid)
+    assert ctypes.CDLL(None).tgkill(process.pid, other, signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize(
-    "number",
-    [signal.SIGTERM, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGHUP))],
+    "end",
+    [
+        lambda process: process.terminate(),
+        pytest.param(lambda process: process.send_signal(signal.SIGINT), marks=pytest.mark.slow),
+        pytest.param(lambda process: process.send_signal(signal.SIGHUP), marks=pytest.mark.slow),
+        pytest.param(to_another_thread, marks=pytest.mark.slow),
+    ],
+    ids=["SIGTERM", "SIGINT", "SIGHUP", "SIGTERM to another thread"],
 )
-def test_signals_stop_everything_in_order(supervised: Supervised, number: signal.Signals) -> None:
+def test_signals_stop_everything_in_order(
+    supervised: Supervised, end: Callable[[subprocess.Popen[str]], None]
+) -> None:
     process, pids = supervised("plain")
-    process.send_signal(number)
+    end(process)
     assert process.wait(60) == 0
     assert not any(runs(pid) for pid in pids.values())
 
 
 @pytest.mark.slow
-def test_a_signal_that_reaches_another_thread_stops_everything_too(supervised: Supervised) -> None:
-    process, pids = supervised("plain")
-    other = next(one.id for one in psutil.Process(process.pid).threads() if one.id != process.pid)
-    assert ctypes.CDLL(None).tgkill(process.pid, other, signal.SIGTERM) == 0
-    assert process.wait(60) == 0
-    assert not any(runs(pid) for pid in pids.values())
+def test_sigkill_of_the_supervisor_or_a_closed_terminal_leaves_nothing_running(
+    supervised: Supervised,
+) -> None:
+    killed, pids = supervised("plain")
+    killed.kill()
+    until(lambda: not any(runs(pid) for pid in pids.values()))
 
-
-@pytest.mark.slow
-def test_a_closed_terminal_ends_everything(supervised: Supervised) -> None:
     terminal, inside = os.openpty()
     process, pids = supervised("terminal", stdin=inside)
     os.close(inside)
@@ -274,21 +276,19 @@ def test_a_closed_terminal_ends_everything(supervised: Supervised) -> None:
 
 
 @pytest.mark.slow
-def test_where_the_kernel_does_not_kill_orphans_a_watcher_does(tmp_path: Path) -> None:
+def test_where_the_kernel_does_not_kill_orphans_a_watcher_does() -> None:
     """The way of macOS, which works on Linux too."""
     program = (
         "import sys, time\n"
         "from cli.local.child_process import Child, ChildProcess\n"
-        "child = Child('sleeper', (sys.executable, '-c', 'import os, time; print(os.getpid(), flush=True); "
-        "time.sleep(600)'))\n"
+        "sleeper = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)'\n"
+        "child = Child('sleeper', (sys.executable, '-c', sleeper))\n"
         "run = ChildProcess(child, lambda name, line: print(line.decode(), flush=True), mode='watch')\n"
         "time.sleep(600)"
     )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
@@ -297,14 +297,13 @@ def test_where_the_kernel_does_not_kill_orphans_a_watcher_does(tmp_path: Path) -
     until(lambda: not runs(pid))
 
 
-def test_the_watcher_passes_on_the_end_of_its_command() -> None:
-    child = Child("seven", (sys.executable, "-c", "raise SystemExit(7)"))
-    run = ChildProcess(child, Lines(), mode="watch")
+def test_the_watcher_passes_on_the_end_of_its_command(lines: Lines) -> None:
+    run = ChildProcess(python("raise SystemExit(7)"), lines, mode="watch")
     until(lambda: run.exit_code is not None)
     assert run.exit_code == 7
     run.kill()
 
-    run = ChildProcess(Child("sleeper", SLEEP), Lines(), mode="watch")
+    run = ChildProcess(Child("sleeper", SLEEP), lines, mode="watch")
     until(lambda: psutil.Process(run.pid).children())
     sleeper = psutil.Process(run.pid).children()[0].pid
     run.ask_to_end()

@@ -1,13 +1,15 @@
-"""The filters of the command line, and what they are on the wire."""
+"""The filters, thresholds and groups of the command line, and what they are on the wire."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import typer
 from chorale_client import make_request
 
 from cli.filters import WrongFilter, parse_filters
+from cli.ranking_options import parse_group, parse_thresholds
 from search.filters import compile_filters
 
 
@@ -65,8 +67,23 @@ def test_an_unreadable_condition_is_refused_with_the_reason(given: list[str], sa
     assert repr(given[-1]) in str(refused.value)
 
 
-def test_an_equal_number_is_found_whether_it_was_indexed_as_number_or_as_text() -> None:
-    compiled = compile_filters(parse_filters(["year=2020"]))
-    assert compiled.matches({"year": 2020})
-    assert compiled.matches({"year": "2020"})
-    assert not compiled.matches({"year": 2021})
+def test_thresholds_are_of_branches_of_the_fusion_and_of_the_reranker() -> None:
+    assert parse_thresholds(["bm25=5", "vector=.25", "fused=0.3", "rerank=1"]) == {
+        "min_branch_score": {"bm25": 5.0, "vector": 0.25},
+        "min_fused_score": 0.3,
+        "min_rerank_score": 1.0,
+    }
+    assert parse_thresholds([]) is None
+
+
+def test_a_wrong_threshold_says_how_it_is_written() -> None:
+    for text in ("bm25", "bm25=", "bm25=high", "0.3"):
+        with pytest.raises(typer.BadParameter, match="is not NAME=SCORE"):
+            parse_thresholds([text])
+
+
+def test_a_group_has_a_field_and_perhaps_a_size() -> None:
+    assert parse_group("shop") == {"field": "shop"}
+    assert parse_group("shop=2") == {"field": "shop", "size": 2}
+    assert parse_group("a=b") == {"field": "a=b"}
+    assert parse_group("a=b=3") == {"field": "a=b", "size": 3}

@@ -1,16 +1,20 @@
-"""`chorale doctor` finds the configurations that leave a language model less time than its branch declares."""
+"""`chorale doctor` and `chorale up` find configurations that leave a model too little time, or should not rank a language."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from assembly.pipeline import load_pipeline
 from cli.doctor.language_models import have_time
 from cli.installation import Installation
+from cli.unknown_languages import unknown_languages
 from config.settings import Settings
+from models.documents import Manifest, NamespaceState
 
-PIPELINE = """
+WITH_A_MODEL = """
 [stores.local]
 kind = "embedded"
 
@@ -31,9 +35,9 @@ method = "rrf"
 """
 
 
-def found(tmp_path: Path, *, limit_s: float, configuration: str) -> list[str]:
+def findings_of(tmp_path: Path, *, limit_s: float, configuration: str) -> list[str]:
     file = tmp_path / "pipeline.toml"
-    file.write_text(PIPELINE.format(limit_s=limit_s, configuration=configuration))
+    file.write_text(WITH_A_MODEL.format(limit_s=limit_s, configuration=configuration))
     nowhere = "redis://127.0.0.1:9/0"
     installation = Installation(Settings(home=tmp_path, redis_url=nowhere, pipeline_file=file), nowhere)
     return [f"{one.what}; {one.mend}" for one in have_time(installation)]
@@ -41,7 +45,7 @@ def found(tmp_path: Path, *, limit_s: float, configuration: str) -> list[str]:
 
 def test_a_configuration_whose_default_time_is_too_short_for_its_model_is_found(tmp_path: Path) -> None:
     # 2 s, of which .06 s are for the end, .1 s for fusion and .3 s for what follows the model.
-    assert found(tmp_path, limit_s=5, configuration="") == [
+    assert findings_of(tmp_path, limit_s=5, configuration="") == [
         "configuration 'best' has no timeout_s: of the 2 s of a request that gives none the language model of hyde "
         "has at most 1.5 s, not its limit_s of 5 s; declare timeout_s in [configurations.best], above that limit_s"
     ]
@@ -53,4 +57,27 @@ def test_a_configuration_whose_default_time_is_too_short_for_its_model_is_found(
 def test_a_configuration_with_enough_time_or_without_a_model_gives_no_finding(
     tmp_path: Path, limit_s: float, configuration: str
 ) -> None:
-    assert found(tmp_path, limit_s=limit_s, configuration=configuration) == []
+    assert findings_of(tmp_path, limit_s=limit_s, configuration=configuration) == []
+
+
+PIPELINE = load_pipeline()
+
+
+def namespace(name: str, known_words: float | None) -> NamespaceState:
+    return NamespaceState(name, 1, 1, 1, Manifest("", "it", "", "", 4, known_words=known_words))
+
+
+STATES = [namespace("english", 0.89), namespace("italian", 0.14), namespace("unmeasured", None)]
+
+
+def test_plain_rrf_is_named_as_unwise_for_a_language_that_the_encoder_hardly_knows() -> None:
+    assert list(unknown_languages(PIPELINE, STATES)) == [
+        "namespace 'italian': the encoder knows 14% of its words, so vectors mislead the default configuration 'rrf'"
+    ]
+    empty = replace(STATES[1], manifest=None)
+    assert not list(unknown_languages(PIPELINE, [empty]))
+
+
+def test_neither_fused_scores_nor_a_single_branch_is_unwise() -> None:
+    for name in ("scores", "baseline"):
+        assert not list(unknown_languages(replace(PIPELINE, default_configuration=name), STATES))

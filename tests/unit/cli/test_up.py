@@ -1,61 +1,55 @@
-"""Which processes `chorale up` starts, with what."""
+"""Which processes `chorale up` starts, with what, and which queues they serve."""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from assembly.pipeline import load_pipeline
+from assembly.resources import Resources
 from cli.local.child_output import JsonLines, PrefixedLines
 from cli.local.processes import worker_children, worker_environment
-from config.settings import Settings
+from config.settings import Settings, load_settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat, RedisHeartbeats, parse_heartbeat
 from tests.support.servers.redis_server import RedisServer
 
 
 def test_in_the_layout_queues_up_starts_one_process_for_each_queue_and_a_sweeper() -> None:
-    children = worker_children(
-        Settings(layout="queues", worker_processes={"chorale.bulk": 1}), load_pipeline(), {"A": "b"}
+    settings = Settings(
+        layout="queues", worker_processes={"chorale.bulk": 1, "chorale.bm25": 2, "chorale.index": 0}
     )
-    assert [child.name for child in children] == [
-        "retrieve-1", "bm25-1", "vector-1", "hyde-1", "fusion-1", "index-1", "bulk-1", "sweeper",
-    ]  # fmt: skip
+    children = worker_children(settings, load_pipeline(), {"A": "b"})
+    names = "retrieve-1 bm25-1 bm25-2 vector-1 hyde-1 fusion-1 bulk-1 sweeper"
+    assert [child.name for child in children] == names.split()
     assert children[1].argv == (sys.executable, "-m", "cli", "worker", "chorale.bm25", "--name", "bm25-1")
     assert children[-1].argv == (sys.executable, "-m", "cli", "sweeper", "--name", "sweeper")
     environment = {"A": "b", "CHORALE_LAYOUT": "queues"}
     assert all(child.env == environment and child.level == 1 and child.beats for child in children)
 
 
-def test_the_settings_give_the_number_of_workers_of_a_queue() -> None:
-    settings = Settings(
-        layout="queues", worker_processes={"chorale.bm25": 2, "chorale.index": 0, "chorale.bulk": 0}
-    )
-    names = [child.name for child in worker_children(settings, load_pipeline(), {})]
-    assert names == ["retrieve-1", "bm25-1", "bm25-2", "vector-1", "hyde-1", "fusion-1", "sweeper"]
-
-
 def test_an_unknown_queue_is_refused_with_the_list_of_queues() -> None:
     settings = Settings(worker_processes={"chorale.nosuch": 2, "chorale.bm25": 2, "chorale.bm52": 0})
-    with pytest.raises(WrongDeclaration) as raised:
+    reason = "CHORALE_WORKER_PROCESSES: no queue bm52, nosuch; there are: retrieve, bm25, vector, hyde, fusion, index, bulk"
+    with pytest.raises(WrongDeclaration, match=f"^{reason}$"):
         worker_children(settings, load_pipeline(), {})
-    assert str(raised.value) == (
-        "CHORALE_WORKER_PROCESSES: no queue bm52, nosuch; there are: retrieve, bm25, vector, hyde, fusion, index, bulk"
-    )
 
 
 def test_the_environment_of_workers_names_code_redis_and_home() -> None:
-    environment = worker_environment(
-        "unix:///r.sock?db=0", Path("/h"), {"PYTHONPATH": "/p", "OMP_NUM_THREADS": "3"}
-    )
-    assert environment["CHORALE_REDIS_URL"] == "unix:///r.sock?db=0"
-    assert environment["CHORALE_HOME"] == "/h"
-    assert environment["PYTHONPATH"] == f"{Path(__file__).parents[3]}:/p"
-    assert (environment["OMP_NUM_THREADS"], environment["OPENBLAS_NUM_THREADS"]) == ("3", "1")
+    given = {"PYTHONPATH": "/p", "OMP_NUM_THREADS": "3"}
+    expected = {
+        "CHORALE_REDIS_URL": "unix:///r.sock?db=0",
+        "CHORALE_HOME": "/h",
+        "PYTHONPATH": f"{Path(__file__).parents[3]}:/p",
+        "OMP_NUM_THREADS": "3",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    assert worker_environment("unix:///r.sock?db=0", Path("/h"), given).items() >= expected.items()
 
 
 @pytest.mark.parametrize(
@@ -92,26 +86,126 @@ def test_while_redis_does_not_answer_heartbeats_are_unknown_and_that_of_redis_is
 
 
 def test_each_output_line_names_its_process() -> None:
-    plain = io.StringIO()
+    plain, lines = io.StringIO(), io.StringIO()
     output = PrefixedLines(plain, ["redis", "bm25-1"])
     output("redis", b"up")
     output("bm25-1", b"caf\xe9")
     assert plain.getvalue() == "redis  │ up\nbm25-1 │ caf\ufffd\n"
+    plain.close()
+    output("redis", b"nobody listens any more, and that is no error")
 
-    lines = io.StringIO()
-    as_json = JsonLines(lines)
-    as_json("redis", b"up")
-    as_json("bm25-1", b'{"event": "stage", "ms": 1}')
-    as_json("bm25-1", b"[1]")
+    for line in (b"up", b'{"event": "stage", "ms": 1}', b"[1]"):
+        JsonLines(lines)("bm25-1", line)
     assert [json.loads(line) for line in lines.getvalue().splitlines()] == [
-        {"process": "redis", "line": "up"},
+        {"process": "bm25-1", "line": "up"},
         {"process": "bm25-1", "event": "stage", "ms": 1},
         {"process": "bm25-1", "line": "[1]"},
     ]
 
 
-def test_writing_to_a_closed_stream_raises_no_error() -> None:
-    stream = io.StringIO()
-    output = PrefixedLines(stream, [])
-    stream.close()
-    output("redis", b"up")
+Cores = Callable[[int], None]
+REPLICAS = ["retrieve-1", "replica-1", "replica-2"]
+
+
+def names_of(settings: Settings, file: Path | None = None) -> list[str]:
+    return [child.name for child in worker_children(settings, load_pipeline(file), {})]
+
+
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> Cores:
+    """Sets the number of cores that the process may use."""
+
+    def have(count: int) -> None:
+        monkeypatch.setattr("config.settings.cores", lambda: count)
+        monkeypatch.setattr("cli.local.processes.cores", lambda: count)
+
+    return have
+
+
+def test_on_two_cores_two_replicas_serve_all_branches_and_the_fusion(cores: Cores) -> None:
+    cores(2)
+    children = worker_children(Settings(), load_pipeline(), {"A": "b"})
+    served = [f"chorale.{queue}" for queue in ("bm25", "vector", "hyde", "fusion")]
+    assert [child.argv[4:] for child in children] == [
+        ("chorale.retrieve", "--name", "retrieve-1"),
+        (*served, "--name", "replica-1"),
+        (*served, "--name", "replica-2"),
+        ("chorale.index", "--name", "index-1"),
+        ("chorale.bulk", "--name", "bulk-1"),
+        ("chorale.bulk", "--name", "bulk-2"),
+        ("--name", "sweeper"),
+    ]
+    assert all(child.env == {"A": "b", "CHORALE_LAYOUT": "replicas"} for child in children)
+
+
+def test_on_more_than_two_cores_the_branches_that_embed_questions_share_a_process(cores: Cores) -> None:
+    cores(3)
+    children = worker_children(Settings(), load_pipeline(), {})
+    assert [child.name for child in children] == [
+        "retrieve-1", "vector+hyde-1", "bm25-1", "fusion-1", "index-1", "bulk-1", "bulk-2", "bulk-3", "sweeper",
+    ]  # fmt: skip
+    assert children[1].argv[4:] == ("chorale.vector", "chorale.hyde", "--name", "vector+hyde-1")
+    counted = Settings(worker_processes={"chorale.hyde": 2})
+    assert names_of(counted)[1:5] == ["vector-1", "bm25-1", "hyde-1", "hyde-2"]
+
+
+def test_the_setting_or_a_count_for_a_queue_of_requests_chooses_the_layout(cores: Cores) -> None:
+    cores(4)
+    assert names_of(Settings(layout="replicas"))[:6] == [*REPLICAS, "replica-3", "replica-4", "index-1"]
+    cores(2)
+    assert "vector-1" in names_of(Settings(layout="queues"))
+    assert "bm25-2" in names_of(Settings(worker_processes={"chorale.bm25": 2}))
+    assert names_of(Settings(worker_processes={"chorale.index": 0, "chorale.bulk": 0})) == [
+        *REPLICAS,
+        "sweeper",
+    ]
+    cores(1)
+    assert names_of(Settings()) == [*REPLICAS, "index-1", "bulk-1", "sweeper"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        '[branches.asks]\nkind = "hyde"\ngroup = "g"\nstore = "local"\n'
+        'options = { generator = "openai", url = "http://127.0.0.1:1/v1", model = "m" }\n',
+        '[stores.web]\nkind = "http"\noptions = { url = "http://127.0.0.1:1/{question}", hits = "hits", id = "id" }\n',
+        '[configurations.fine]\nmethod = "rrf"\nreranker = "fine"\n[rerankers.fine]\nmodel = "m"\n',
+    ],
+    ids=["language model", "http source", "reranker"],
+)
+def test_a_pipeline_that_waits_or_reranks_has_a_process_for_each_queue(
+    cores: Cores, tmp_path: Path, more: str
+) -> None:
+    cores(2)
+    file = tmp_path / "pipeline.toml"
+    declared = (
+        '[stores.local]\nkind = "embedded"\n'
+        '[branches.bm25]\nkind = "bm25"\ngroup = "lexical"\nstore = "local"\n'
+    )
+    file.write_text(declared)
+    assert names_of(Settings(), file)[:3] == REPLICAS
+    file.write_text(declared + more)
+    assert "bm25-1" in names_of(Settings(), file)
+    assert not [name for name in names_of(Settings(), file) if "+" in name]
+
+
+def test_replicas_and_a_count_for_a_queue_contradict_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHORALE_LAYOUT", "replicas")
+    monkeypatch.setenv("CHORALE_WORKER_PROCESSES", "vector=2,index=0")
+    with pytest.raises(WrongDeclaration) as raised:
+        load_settings()
+    assert str(raised.value) == (
+        "CHORALE_LAYOUT='replicas': a replica serves every queue, and CHORALE_WORKER_PROCESSES counts vector"
+    )
+
+
+@pytest.mark.parametrize(("layout", "threads"), [("replicas", 1), ("queues", 4)])
+def test_all_models_together_have_no_more_threads_than_cores_in_either_layout(
+    cores: Cores, layout: str, threads: int
+) -> None:
+    cores(8)
+    settings = Settings(model_threads=8, layout=layout)
+    resources = Resources(settings, load_pipeline(), "redis://unused")
+    assert resources.threads_for_a_model == threads
+    resources.answers_jobs = True
+    assert resources.threads_for_a_model == 2, "four processes answer bulk jobs"

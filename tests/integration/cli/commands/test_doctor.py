@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from audit.outbox import UNREADABLE
 from audit.schema import SCHEMA, upgrade
 from cli.commands.doctor import Examined, checks, examine, show
 from cli.doctor import redis_server
+from cli.doctor.audit_trail import schema
 from cli.doctor.finding import Finding
 from cli.installation import Installation
 from config.settings import Settings
@@ -26,7 +29,10 @@ from ledger.outbox import publish_outbox_limit
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.findings import examined, findings, the_finding
+from tests.integration.cli.commands.printed import document, shown
 from tests.support.command_line import Run
+from tests.support.servers.database_process import line_of, started
+from tests.support.servers.databases import empty_database
 from tests.support.servers.redis_server import RedisServer
 
 OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="another", dimension=4)
@@ -39,36 +45,30 @@ def bare(own_redis_server: RedisServer, tmp_path: Path) -> Installation:
 
 
 def test_a_healthy_pipeline_gives_nothing(chorale: Run) -> None:
-    called = chorale("doctor", "--json")
-    said = json.loads(called.stdout)
-    wrong = [one for one in said["checks"] if one["status"] != "well"]
-    assert wrong == [], wrong
-    assert called.returncode == 0
-    assert len(said["checks"]) == len(checks())
+    report = document(chorale("doctor", "--json"))["checks"]
+    wrong = [check for check in report if check["status"] != "well"]
+    assert (wrong, len(report)) == ([], len(checks()))
+    line = shown(chorale("doctor"))
+    assert line.endswith(f"well · {len(report)} checks, nothing to mend · local:read local:write")
 
 
 def test_findings_are_shown_with_what_mends_them_and_exit_code_1(chorale: Run) -> None:
-    called = chorale("doctor", CHORALE_TOPK="5", CHORALE_LOGLEVEL="INFO")
-    assert called.returncode == 1
-    assert "the variable CHORALE_TOPK is no setting" in called.stdout
-    assert "→ unset it; set CHORALE_LOG_LEVEL instead" in called.stdout
-    assert f"2 to mend · {len(checks()) - 1} of {len(checks())} checks are well" in called.stdout
+    report = shown(chorale("doctor", CHORALE_TOPK="5", CHORALE_LOGLEVEL="INFO"), 1)
+    assert "the variable CHORALE_TOPK is no setting" in report
+    assert "→ unset it; set CHORALE_LOG_LEVEL instead" in report
+    assert f"2 to mend · {len(checks()) - 1} of {len(checks())} checks are well" in report
 
 
 def test_without_a_redis_the_checks_that_need_one_are_skipped(tmp_path: Path) -> None:
     installation = Installation(Settings(home=tmp_path), None)
-    results = examined(installation, "redis answers", "redis memory", "workers", "generations")
-    assert [one.what for one in results["redis answers"].findings] == [f"nothing runs on {tmp_path}"]
-    assert [name for name, one in results.items() if one.skipped] == [
-        "redis memory",
-        "workers",
-        "generations",
-    ]
+    need_redis = ["redis memory", "workers", "generations"]
+    results = examined(installation, "redis answers", *need_redis)
+    assert [finding.what for finding in results["redis answers"].findings] == [f"nothing runs on {tmp_path}"]
+    assert [name for name, result in results.items() if result.skipped] == need_redis
 
     away = replace(installation, redis_url="redis://:secret@localhost:1/0")
-    assert the_finding(away, "redis answers").what == (
-        "the Redis at redis://***@localhost:1/0 does not answer (Connection refused)"
-    )
+    sentence = "the Redis at redis://***@localhost:1/0 does not answer (Connection refused)"
+    assert the_finding(away, "redis answers").what == sentence
 
 
 def test_an_unexpected_error_of_a_check_is_reported_and_the_other_checks_are_made(bare: Installation) -> None:
@@ -77,29 +77,17 @@ def test_an_unexpected_error_of_a_check_is_reported_and_the_other_checks_are_mad
         raise LookupError("no such thing\nand more")
 
     first, second = examine(bare, {"odd": fails, "redis version": checks()["redis version"]})
-    assert [one.what for one in first.findings] == [
-        "seen before",
-        "this check failed: LookupError: no such thing",
-    ]
+    failure = "this check failed: LookupError: no such thing"
+    assert [finding.what for finding in first.findings] == ["seen before", failure]
     assert second == Examined("redis version")
 
 
 def test_each_reason_why_checks_were_skipped_is_printed_once() -> None:
-    found = [
-        Examined("a", skipped="Redis is away"),
-        Examined("b"),
-        Examined("c", skipped="a login may not"),
-        Examined("d", skipped="Redis is away"),
-    ]
-    console = Console(file=io.StringIO(), width=80)
-    show(console, found, [])
-    shown = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert [line.rstrip() for line in shown[:4]] == [
-        "not looked at: a, d",
-        "  Redis is away",
-        "not looked at: c",
-        "  a login may not",
-    ]
+    reasons = {"a": "Redis is away", "b": None, "c": "a login may not", "d": "Redis is away"}
+    file = io.StringIO()
+    show(Console(file=file, width=80), [Examined(name, skipped=why) for name, why in reasons.items()], [])
+    printed = " ".join(file.getvalue().split())
+    assert printed.startswith("not looked at: a, d Redis is away not looked at: c a login may not ")
 
 
 @pytest.mark.parametrize("own_redis_server", [{"maxmemory": "100mb"}], indirect=True)
@@ -122,55 +110,47 @@ def test_a_redis_that_forgets_evicts_or_is_full_is_found(
 def test_what_was_set_aside_is_found_with_the_first_reasons(
     bare: Installation, own_redis_server: RedisServer
 ) -> None:
+    client = own_redis_server.client()
     assert findings(bare, "quarantine") == []
-    aside: dict[Any, Any] = {
-        b"\xff\x1b]0;" + b"x" * 120: "not an id",
-        **{f"z{n}": "no plan" for n in range(9)},
-    }
-    own_redis_server.client().hset(QUARANTINE, mapping=aside)
+    ordinary: dict[Any, Any] = {f"z{n}": "no plan" for n in range(9)}
+    client.hset(QUARANTINE, mapping=ordinary | {b"\xff\x1b]0;" + b"x" * 120: "not an id"})
     what = the_finding(bare, "quarantine").what
     assert what.startswith("10 malformed entries")
     assert "z0 (no plan); z1 (no plan); z2 (no plan)" in what.replace("'", "")
     assert "z3" not in what
-    own_redis_server.client().hdel(QUARANTINE, *[name for name in aside if isinstance(name, str)])
+    client.hdel(QUARANTINE, *ordinary)
     what = the_finding(bare, "quarantine").what
-    assert what.isprintable()
-    assert "(not an id)" in what
-    assert len(what) < 200
+    assert (what.isprintable(), "(not an id)" in what, len(what) < 200) == (True, True, True)
 
 
 def test_missing_workers_and_a_missing_sweeper_are_found(bare: Installation) -> None:
-    results = examined(bare, "workers", "sweeper")
-    assert [one.what for one in results["workers"].findings] == [
-        f"nobody works on {queue}" for queue in bare.pipeline.queues
-    ]
-    assert [one.what.split(":")[0] for one in results["sweeper"].findings] == [
-        "no sweeper process runs",
-        "nobody sweeps",
-    ]
+    nobody = [f"nobody works on {queue}" for queue in bare.pipeline.queues]
+    assert [finding.what for finding in findings(bare, "workers")] == nobody
+    no_process, nobody_sweeps = findings(bare, "sweeper")
+    assert no_process.what.startswith("no sweeper process runs:")
+    assert nobody_sweeps.what.startswith("nobody sweeps")
 
 
 def test_a_worker_that_is_not_ready_silent_or_of_another_version_is_found(
     bare: Installation, own_redis_server: RedisServer
 ) -> None:
     client = own_redis_server.client()
-    seconds, _ = client.time()
-    beat = {"at": seconds * 1000, "ready": True, "pid": 1, "queues": list(bare.pipeline.queues), "wire": 1}
-    client.set("chorale:heartbeat:all", json.dumps(beat))
-    assert examined(bare, "workers", "wire versions") == {
-        "workers": Examined("workers"),
-        "wire versions": Examined("wire versions"),
-    }
+    now_ms = client.time()[0] * 1000
 
-    client.set("chorale:heartbeat:all", json.dumps({**beat, "ready": False}))
-    assert {one.what for one in findings(bare, "workers")} == {
-        f"the worker of {queue} is not ready yet (all)" for queue in bare.pipeline.queues
-    }
-    client.set("chorale:heartbeat:all", json.dumps({**beat, "at": (seconds - 60) * 1000, "wire": 2}))
-    assert all(one.what.startswith("all has given no sign of life for ") for one in findings(bare, "workers"))
-    assert the_finding(bare, "wire versions").what == (
-        "all writes version 2 of the wire format, this program 1"
-    )
+    def beats(**changes: Any) -> None:
+        beat = {"at": now_ms, "ready": True, "pid": 1, "queues": list(bare.pipeline.queues), "wire": 1}
+        client.set("chorale:heartbeat:all", json.dumps(beat | changes))
+
+    beats()
+    assert findings(bare, "workers", "wire versions") == []
+    beats(ready=False)
+    not_ready = {f"the worker of {queue} is not ready yet (all)" for queue in bare.pipeline.queues}
+    assert {finding.what for finding in findings(bare, "workers")} == not_ready
+    beats(at=now_ms - 60_000, wire=2)
+    silent = {finding.what for finding in findings(bare, "workers")}
+    assert all(what.startswith("all has given no sign of life for ") for what in silent)
+    other = "all writes version 2 of the wire format, this program 1"
+    assert the_finding(bare, "wire versions").what == other
 
 
 def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
@@ -178,7 +158,7 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
 ) -> None:
     client = own_redis_server.client()
     client.lpush("chorale.bm25", *["{}"] * 100)
-    assert examined(bare, "queues", "outbox") == {"queues": Examined("queues"), "outbox": Examined("outbox")}
+    assert findings(bare, "queues", "outbox") == []
     client.lpush("chorale.bm25", "{}")
     assert the_finding(bare, "queues").what == "101 messages wait on chorale.bm25"
 
@@ -186,86 +166,74 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
     client.xadd(OUTBOX, {"id": "old"}, id="1-0")
     client.xadd(TO_TELL, {"id": "untold"}, id="1-0")
     client.xadd(UNREADABLE, {"id": "odd"})
-    old, untold, aside = findings(bare, "outbox")
-    assert old.what.startswith(
-        "1 of at most 10,000 ended requests wait for the audit tables, the oldest for "
+    expected = (
+        "1 of at most 10,000 ended requests wait for the audit tables, the oldest for ",
+        "1 ended requests wait until a task is told of them",
+        "1 ended requests could not be written",
     )
-    assert untold.what.startswith("1 ended requests wait until a task is told of them")
-    assert aside.what.startswith("1 ended requests could not be written")
+    for finding, beginning in zip(findings(bare, "outbox"), expected, strict=True):
+        assert finding.what.startswith(beginning)
 
     client.delete(OUTBOX, TO_TELL, UNREADABLE)
     publish_outbox_limit(client, 4)
     client.xadd(OUTBOX, {"id": "young"})
-    assert examined(bare, "outbox") == {"outbox": Examined("outbox")}
+    assert findings(bare, "outbox") == []
     client.xadd(OUTBOX, {"id": "younger"})
-    (filling,) = findings(bare, "outbox")
-    assert filling.what.startswith("2 of at most 4 ended requests wait for the audit tables")
-    assert filling.what.endswith(
-        "; further ones wait without their candidates, and then requests are refused"
-    )
+    what = the_finding(bare, "outbox").what
+    assert what.startswith("2 of at most 4 ended requests wait for the audit tables")
+    assert what.endswith("; further ones wait without their candidates, and then requests are refused")
 
 
-@pytest.fixture
-def audit_url(bare: Installation) -> str:
+def test_an_audit_database_that_is_missing_old_new_or_none_is_found(bare: Installation) -> None:
     assert "there is no audit database" in the_finding(bare, "audit database").what
-    return bare.settings.audit_database_url
-
-
-def test_an_audit_database_that_is_missing_old_new_or_none_is_found(
-    bare: Installation, audit_url: str
-) -> None:
     # Looking made no file.
     assert not (bare.settings.home / "audit.db").exists()
-    upgrade(audit_url)
+    upgrade(bare.settings.audit_database_url)
     assert findings(bare, "audit database") == []
-    engine = open_database(audit_url)
-    for revision, said in (
-        ("0000", "has schema 0000 instead of"),
-        ("9999", "the newest that this version knows"),
-    ):
+    engine = open_database(bare.settings.audit_database_url)
+    versions = {"0000": "has schema 0000 instead of", "9999": "the newest that this version knows"}
+    for revision, what in versions.items():
         with engine.begin() as connection:
             connection.exec_driver_sql(f"UPDATE {SCHEMA.version_table} SET version_num = '{revision}'")
-        assert said in the_finding(bare, "audit database").what
+        assert what in the_finding(bare, "audit database").what
     engine.dispose()
     for file in bare.settings.home.glob("audit.db*"):
         file.write_bytes(b"not a database, but long enough to be looked at" * 100)
     assert "cannot be read" in the_finding(bare, "audit database").what
 
 
-def test_another_model_and_unpublished_generations_are_found(
-    bare: Installation, own_redis_server: RedisServer
+def test_another_or_a_missing_model_and_unpublished_generations_are_found(
+    bare: Installation, own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
     EmbeddedStore(bare.settings.corpus_dir).create("law", OTHER)
-    assert "'law' was embedded by another model" in the_finding(bare, "model").what
-    assert "`chorale index PATH… --namespace law --rebuild`" in the_finding(bare, "model").mend
+    finding = the_finding(bare, "model")
+    assert "'law' was embedded by another model" in finding.what
+    assert "`chorale index PATH… --namespace law --rebuild`" in finding.mend
+    away = replace(bare, settings=bare.settings.model_copy(update={"embedder": str(tmp_path)}))
+    assert the_finding(away, "model").what.startswith("the model cannot be read: ")
     assert "'law' has generation 0, and Redis says none" in the_finding(bare, "generations").what
     own_redis_server.client().set("chorale:generation:law", 0)
     assert findings(bare, "generations") == []
 
 
-def test_a_model_that_is_not_there_is_found(bare: Installation, tmp_path: Path) -> None:
-    away = replace(bare, settings=bare.settings.model_copy(update={"embedder": str(tmp_path)}))
-    assert the_finding(away, "model").what.startswith("the model cannot be read: ")
-
-
 def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Installation) -> None:
-    store = EmbeddedStore(bare.settings.corpus_dir)
-    store.create("law", OTHER)
+    EmbeddedStore(bare.settings.corpus_dir).create("law", OTHER)
     assert findings(bare, "documents") == []
     for file in (bare.settings.corpus_dir / "lexical").rglob("meta.json"):
         file.write_text("{")
     # Another process than the one that has the index open.
-    again = replace(bare)
-    assert the_finding(again, "documents").what.startswith("namespace 'law': ")
+    assert the_finding(replace(bare), "documents").what.startswith("namespace 'law': ")
 
 
 def test_plain_chords_are_found_with_the_reason(bare: Installation, own_redis_server: RedisServer) -> None:
     assert findings(bare, "chords") == []
-    off = replace(bare, settings=bare.settings.model_copy(update={"lean": False}))
-    assert the_finding(off, "chords").what.endswith("several times slower: CHORALE_LEAN is off")
-    url = own_redis_server.celery_url.replace("virtual_host=0", "virtual_host=1")
-    apart = replace(bare, settings=bare.settings.model_copy(update={"broker_url": url}))
-    assert "another of its databases, than the ledger's" in the_finding(apart, "chords").what
+    other = own_redis_server.celery_url.replace("virtual_host=0", "virtual_host=1")
+    for settings, reason in (
+        ({"lean": False}, "several times slower: CHORALE_LEAN is off"),
+        ({"broker_url": other}, "another of its databases, than the ledger's"),
+    ):
+        changed = replace(bare, settings=bare.settings.model_copy(update=settings))
+        assert reason in the_finding(changed, "chords").what
 
 
 @pytest.mark.parametrize(
@@ -282,23 +250,54 @@ def test_keys_that_were_evicted_are_found(bare: Installation, own_redis_server: 
     assert findings(bare, "redis evictions") == []
 
 
-def test_another_program_s_keys_in_the_same_database_are_found(
-    bare: Installation, own_redis_server: RedisServer
+def test_foreign_keys_clocks_that_are_apart_and_a_redis_that_is_too_old_are_found(
+    bare: Installation, own_redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = own_redis_server.client()
     client.set("chorale:request:1", "ours")
     client.lpush("chorale.bm25", "ours too")
-    assert findings(bare, "redis keys") == []
+    assert findings(bare, "redis keys", "redis clock", "redis version") == []
     client.set("shop:basket:17", "theirs")
     assert "(1 keys, such as 'shop:basket:17')" in the_finding(bare, "redis keys").what
-
-
-def test_clocks_that_are_apart_and_a_redis_that_is_too_old_are_found(
-    bare: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert findings(bare, "redis clock") == []
     now_s = time.time  # the module that the check asks as well
     monkeypatch.setattr(time, "time", lambda: now_s() + 3_600)
     assert "are 3,600 s apart" in the_finding(bare, "redis clock").what
     monkeypatch.setattr(redis_server, "OLDEST_VERSION", (99, 0))
     assert the_finding(bare, "redis version").mend == "use 99.0 or newer"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def audited(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
+    with empty_database(request.param, tmp_path) as url:
+        upgrade(url)
+        yield Installation(Settings(home=tmp_path, audit_url=url), None)
+
+
+@pytest.mark.slow
+def test_a_database_that_somebody_holds_is_found_at_once(audited: Installation) -> None:
+    assert list(schema(audited)) == []
+    with started("hold", audited.settings.audit_database_url) as holder:
+        assert line_of(holder) == "locked"
+        (finding,) = schema(audited)
+        assert "cannot be written" in finding.what
+        assert "lock" in finding.what.partition("cannot be written")[2]
+    assert list(schema(audited)) == []
+
+
+def test_a_short_write_lock_gives_no_finding(audited: Installation) -> None:
+    writer = open_database(audited.settings.audit_database_url)
+    lock = {"sqlite": "DELETE FROM chorale_request", "postgresql": "LOCK TABLE chorale_request"}
+    began = threading.Event()
+
+    def write() -> None:
+        with writer.begin() as connection:
+            connection.exec_driver_sql(lock[writer.dialect.name])
+            began.set()
+            time.sleep(0.3)
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(write)
+        assert began.wait(10)
+        assert list(schema(audited)) == []
+        writing.result()
+    writer.dispose()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from cli.commands.doctor import Examined
 from cli.installation import Installation
 from cli.installation_status import read_status
 from config.settings import Settings
 from models.errors import NotConfigured
+from search.http.source import HttpSource
 from search.protocol import Store
 from tests.integration.cli.commands.findings import examined, findings, the_finding
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
@@ -24,11 +26,17 @@ from tests.support.servers.databases import empty_database
 from tests.support.servers.elasticsearch_server import PRODUCT, Impostor, address, corner
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer, free_port
+from tests.support.servers.search_server import SearchServer, says
 from tests.support.servers.services import need
 from tests.support.servers.weaviate_server import WeaviateServer
 
 QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion", "chorale.index", "chorale.bulk"]
-KEYS = {"TEXTS_PASSWORD": "opensesame-1", "VECTORS_KEY": "opensesame-2", "MODEL_KEY": "opensesame-3"}
+KEYS = {
+    "TEXTS_PASSWORD": "opensesame-1",
+    "VECTORS_KEY": "opensesame-2",
+    "MODEL_KEY": "opensesame-3",
+    "WIKI_KEY": "opensesame-4",
+}
 PIPELINE = """
 [stores.texts]
 kind = "elasticsearch"
@@ -38,10 +46,20 @@ options = {{ url = "{texts}", prefix = "{prefix}", username = "elastic", passwor
 kind = "weaviate"
 options = {{ url = "{vectors}", grpc_port = {grpc_port}, api_key_env = "VECTORS_KEY" }}
 
+[stores.wiki]
+kind = "http"
+options = {{ url = "{wiki}?q={{question}}", id = "id", api_key_env = "WIKI_KEY", namespaces = ["theirs"] }}
+
 [branches.bm25]
 kind = "bm25"
 group = "lexical"
 store = "texts"
+queue = "chorale.all"
+
+[branches.wiki]
+kind = "http"
+group = "wiki"
+store = "wiki"
 queue = "chorale.all"
 
 [branches.vector]
@@ -55,13 +73,7 @@ kind = "hyde"
 group = "dense"
 store = "vectors"
 queue = "chorale.all"
-
-[branches.hyde.options]
-generator = "openai"
-url = "{model}"
-model = "small"
-api_key_env = "MODEL_KEY"
-fallback = "none"
+options = {{ generator = "openai", url = "{model}", model = "small", api_key_env = "MODEL_KEY", fallback = "none" }}
 
 [rerankers.tiny]
 model = "{reranker}"
@@ -74,11 +86,12 @@ timeout_s = 8.0
 """
 HOSTS = 'import os, socket\nsocket.gethostname = lambda: "host-of-" + os.environ["CHORALE_TEST_PROCESS"]'
 """Each process says that it runs on a host of its own."""
+Declare = Callable[..., Installation]
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What the pipeline's file says of each, and `chat`, the language model."""
+    """What the pipeline's file says of each; `chat` is the language model, and `search` the wiki's."""
     with ExitStack() as opened:
         keys = opened.enter_context(pytest.MonkeyPatch.context())
         for name, key in KEYS.items():
@@ -86,6 +99,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
         prefix = opened.enter_context(corner())
         weaviate = opened.enter_context(WeaviateServer(key=KEYS["VECTORS_KEY"])).endpoint()
         chat = opened.enter_context(ChatServer())
+        search = opened.enter_context(SearchServer())
+        search.answer = says([{"id": 1}])
         yield {
             "texts": address(),
             "prefix": prefix,
@@ -93,6 +108,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
             "grpc_port": weaviate.grpc_port,
             "model": chat.url,
             "chat": chat,
+            "wiki": search.url,
+            "search": search,
             "reranker": write_tiny_cross_encoder(tmp_path_factory.mktemp("reranker")),
         }
 
@@ -121,13 +138,16 @@ def healthy(servers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -
         installation = Installation(running.resources.settings, redis.url)
         yield installation
         running.resources.writing_store.close()
-        installation.resources.writing_store.close()
+        close(installation)
+
+
+def close(installation: Installation) -> None:
+    installation.resources.writing_store.close()
+    cast("HttpSource", installation.resources.store("wiki")).close()
 
 
 @pytest.fixture
-def changed(
-    servers: dict[str, Any], tmp_path: Path, own_redis_server: RedisServer
-) -> Iterator[Callable[..., Installation]]:
+def changed(servers: dict[str, Any], tmp_path: Path, own_redis_server: RedisServer) -> Iterator[Declare]:
     """The same declaration with other values in it."""
     made: list[Installation] = []
 
@@ -145,118 +165,100 @@ def changed(
                 cast("Store", installation.resources.store(name)).close()
 
 
-def test_a_healthy_clustered_installation_gives_nothing(healthy: Installation) -> None:
-    wrong = [one for one in examined(healthy).values() if one.wrong or one.skipped]
-    assert wrong == []
+def wrong_or_skipped(installation: Installation) -> dict[str, Examined]:
+    results = examined(installation)
+    return {name: result for name, result in results.items() if result.wrong or result.skipped}
+
+
+def test_a_healthy_clustered_installation_gives_nothing(
+    healthy: Installation, servers: dict[str, Any]
+) -> None:
+    assert wrong_or_skipped(healthy) == {}
+    assert {request.headers["authorization"] for request in servers["search"].asked} == {
+        "Bearer opensesame-4"
+    }
+    assert "wiki:read" in healthy.pipeline.capabilities
 
 
 @pytest.mark.parametrize(
-    ("variable", "check", "said"),
+    ("server", "variable", "check", "where"),
     [
-        ("TEXTS_PASSWORD", "stores", "store 'texts' (not_configured)"),
-        ("VECTORS_KEY", "stores", "store 'vectors' (not_configured)"),
-        ("MODEL_KEY", "language models", "the language model of hyde (not_configured)"),
+        ("texts", "TEXTS_PASSWORD", "stores", "store 'texts'"),
+        ("vectors", "VECTORS_KEY", "stores", "store 'vectors'"),
+        ("wiki", "WIKI_KEY", "stores", "store 'wiki'"),
+        ("model", "MODEL_KEY", "language models", "the language model of hyde"),
     ],
+    ids=["elasticsearch", "weaviate", "search over HTTP", "language model"],
 )
-def test_a_variable_that_is_empty_is_found_by_its_name(
-    changed: Callable[..., Installation],
-    monkeypatch: pytest.MonkeyPatch,
-    variable: str,
-    check: str,
-    said: str,
+def test_an_empty_variable_and_a_server_that_cannot_be_reached_are_found_by_name(
+    changed: Declare, monkeypatch: pytest.MonkeyPatch, server: str, variable: str, check: str, where: str
 ) -> None:
-    installation = changed()
+    address = f"127.0.0.1:{free_port()}"
+    away = the_finding(changed(**{server: f"http://{address}"}), check)
+    assert away.what.startswith(f"{where} (unavailable)")
+    assert address in away.what
+
     monkeypatch.setenv(variable, "")
-    found = the_finding(installation, check)
-    assert found.what.startswith(said)
-    assert f"the variable {variable}" in found.what
-    assert "is not set" in found.what
-    assert found.mend.startswith("give it what it names, to the workers too")
+    keyless = the_finding(changed(), check)
+    assert keyless.what.startswith(f"{where} (not_configured)")
+    assert f"the variable {variable}" in keyless.what
+    assert "is not set" in keyless.what
+    assert keyless.mend.startswith("give it what it names, to the workers too")
 
 
-def test_a_password_that_elasticsearch_refuses_is_found(changed: Callable[..., Installation]) -> None:
+def test_a_password_that_elasticsearch_refuses_is_found(changed: Declare) -> None:
     with Impostor(lambda *_: (401, b'{"error": "no", "status": 401}', PRODUCT)) as guarded:
-        found = the_finding(changed(texts=guarded.url), "stores")
-    assert found.what.startswith(f"store 'texts' (unauthorised): Elasticsearch at {guarded.url}")
+        finding = the_finding(changed(texts=guarded.url), "stores")
+    assert finding.what.startswith(f"store 'texts' (unauthorised): Elasticsearch at {guarded.url}")
+    assert "right key" in finding.mend
 
 
-def test_a_key_that_weaviate_refuses_is_found(
-    changed: Callable[..., Installation], servers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VECTORS_KEY", "opensesame-9")
-    found = the_finding(changed(), "stores")
-    assert found.what.startswith(f"store 'vectors' (unauthorised): Weaviate at {servers['vectors']} refused")
-
-
-def test_a_key_that_the_language_model_refuses_is_found(
-    changed: Callable[..., Installation], servers: dict[str, Any]
-) -> None:
+def test_a_key_that_the_language_model_refuses_is_found(changed: Declare, servers: dict[str, Any]) -> None:
     chat: ChatServer = servers["chat"]
     chat.forget()
     chat.then = [refuses(401)]
-    found = the_finding(changed(), "language models")
-    assert found.what == (
-        f"the language model of hyde (unauthorised): small at {chat.url.split('/')[2]}: HTTP 401"
-    )
-    assert "right key" in found.mend
+    finding = the_finding(changed(), "language models")
+    host = chat.url.split("/")[2]
+    assert finding.what == f"the language model of hyde (unauthorised): small at {host}: HTTP 401"
+    assert "right key" in finding.mend
     # It was shown the key, and once: what is refused is not tried again.
     assert chat.keys == [f"Bearer {KEYS['MODEL_KEY']}"]
 
 
-@pytest.mark.parametrize(
-    ("server", "check", "said"),
-    [
-        ("texts", "stores", "store 'texts' (unavailable)"),
-        ("vectors", "stores", "store 'vectors' (unavailable)"),
-        ("model", "language models", "the language model of hyde (unavailable)"),
-    ],
-)
-def test_a_server_that_cannot_be_reached_is_found(
-    changed: Callable[..., Installation], server: str, check: str, said: str
-) -> None:
-    port = free_port()
-    found = the_finding(changed(**{server: f"http://127.0.0.1:{port}"}), check)
-    assert found.what.startswith(said)
-    assert f"127.0.0.1:{port}" in found.what
-
-
 def test_a_reranker_s_folder_that_is_missing_or_holds_no_model_is_found(
-    changed: Callable[..., Installation], tmp_path: Path
+    changed: Declare, tmp_path: Path
 ) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    found = the_finding(changed(reranker=empty), "rerankers")
-    assert found.what.startswith(f"the reranker 'tiny' ({empty}) cannot be read: ")
+    what = the_finding(changed(reranker=empty), "rerankers").what
+    assert what.startswith(f"the reranker 'tiny' ({empty}) cannot be read: ")
 
 
 def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healthy: Installation) -> None:
     settings = healthy.settings.model_copy(update={"audit_url": None})
-    in_files = replace(healthy, settings=settings)
-    audit, documents = findings(in_files, "shared databases")
-    assert audit.what.startswith(
-        f"the audit trail is in a file ({settings.home}/audit.db), and processes run on 6 hosts (host-of-"
-    )
+    audit, documents = findings(replace(healthy, settings=settings), "shared databases")
+    hosts = "and processes run on 6 hosts (host-of-"
+    assert audit.what.startswith(f"the audit trail is in a file ({settings.home}/audit.db), {hosts}")
     assert "CHORALE_AUDIT_URL" in audit.mend
     assert documents.what.startswith(f"the table of documents is in a file ({settings.home}/documents.db)")
     assert "CHORALE_DOCUMENTS_URL" in documents.mend
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
-    [("nobody:opensesame@", "AccessRefused"), ("guest:opensesame@127.0.0.1:1", "Connection refused")],
+    ("wrong", "reason"),
+    [("nobody:opensesame@", "AccessRefused"), ("guest:opensesame@127.0.0.1:1//", "Connection refused")],
 )
 def test_a_broker_that_refuses_us_or_is_not_there_is_found(
-    healthy: Installation, wrong: str, said: str
+    healthy: Installation, wrong: str, reason: str
 ) -> None:
-    host = str(healthy.settings.broker_url).rpartition("@")[2]
-    url = f"amqp://{wrong}{host if wrong.endswith('@') else '//'}"
-    away = replace(healthy, settings=healthy.settings.model_copy(update={"broker_url": url}))
-    with closing(away.resources.writing_store):
-        wrong_ones = {name: one for name, one in examined(away).items() if one.wrong or one.skipped}
-        queues = read_status(away)["queues"]
+    host = str(healthy.settings.broker_url).rpartition("@")[2] if wrong.endswith("@") else ""
+    settings = healthy.settings.model_copy(update={"broker_url": f"amqp://{wrong}{host}"})
+    away = replace(healthy, settings=settings)
+    wrong_ones, queues = wrong_or_skipped(away), read_status(away)["queues"]
+    close(away)
     assert wrong_ones.keys() == {"broker"}
-    (found,) = wrong_ones["broker"].findings
-    assert found.what.startswith("the broker at amqp://***@")
-    assert said in found.what
-    assert "CHORALE_BROKER_URL" in found.mend
-    assert {one["length"] for one in queues} == {None}
+    (finding,) = wrong_ones["broker"].findings
+    assert finding.what.startswith("the broker at amqp://***@")
+    assert reason in finding.what
+    assert "CHORALE_BROKER_URL" in finding.mend
+    assert {queue["length"] for queue in queues} == {None}

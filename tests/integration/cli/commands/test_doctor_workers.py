@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from celery.concurrency.solo import TaskPool
+from celery import Celery
+from celery.concurrency import prefork, solo
 from redis import Redis
 
 from assembly.resources import Resources
@@ -24,7 +22,6 @@ from config.settings import Settings
 from tasks.registration import make_app
 from tasks.worker.self_report import self_report
 from tests.integration.cli.commands.findings import findings, the_finding
-from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
 WRONG = {
@@ -49,10 +46,7 @@ def here(redis_server: RedisServer, redis_client: Redis, tmp_path: Path) -> Inst
 @pytest.fixture
 def beats(here: Installation, redis_client: Redis) -> Beats:
     """Writes the heartbeat of an index worker of this version, with changes in its report."""
-    worker = SimpleNamespace(
-        app=make_app(here.resources, queues=QUEUES), pool_cls=TaskPool, prefetch_multiplier=1
-    )
-    report = self_report(here.resources, worker=worker)
+    report = reported_by(here, make_app(here.resources, queues=QUEUES))
 
     def beat(**changes: Any) -> None:
         about = report | {
@@ -64,6 +58,14 @@ def beats(here: Installation, redis_client: Redis) -> Beats:
         redis_client.set("chorale:heartbeat:index", json.dumps(fields))
 
     return beat
+
+
+def reported_by(
+    here: Installation, app: Celery, pool: ModuleType = solo, prefetch: int = 1
+) -> dict[str, Any]:
+    """What a worker of this application says of itself."""
+    worker = SimpleNamespace(app=app, pool_cls=pool.TaskPool, prefetch_multiplier=prefetch)
+    return self_report(here.resources, worker=worker)
 
 
 def test_a_worker_of_this_version_gives_no_finding(here: Installation, beats: Beats) -> None:
@@ -80,17 +82,21 @@ def test_each_wrong_setting_of_celery_is_found(here: Installation, beats: Beats)
         assert finding.mend == "start it as `chorale worker index` of this version"
 
 
-def test_other_versions_settings_declarations_weights_and_folders_are_found(
-    here: Installation, beats: Beats, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Resources, "fingerprints", {"embedder": "our weights"})
-    ours = f"{here.settings.home}"
-    for check, changes, expected in (
-        (
-            "package versions",
-            {"versions": {"celery": "5.6.3"}},
-            f"index runs on celery 5.6.3 (here {version('celery')})",
-        ),
+def test_a_worker_reports_the_settings_that_it_runs_with(here: Installation, beats: Beats) -> None:
+    app = make_app(here.resources, queues=QUEUES)
+    app.conf.task_acks_late = False
+    app.conf.broker_transport_options.update(visibility_timeout=3600, priority_steps=[0, 3, 6, 9])
+    beats(celery=reported_by(here, app, prefork, prefetch=4)["celery"])
+    wrong = ("pool", "task_acks_late", "visibility_timeout", "prefetch", "priority_steps")
+    expected = {f"index has {setting} = {WRONG[setting]!r}" for setting in wrong}
+    what = [finding.what.partition(" instead of ")[0] for finding in findings(here, "celery settings")]
+    assert (len(what), set(what)) == (5, expected)
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "expected"),
+    [
+        ("package versions", {"versions": {"celery": "5.6.3"}}, "index runs on celery 5.6.3 (here {celery})"),
         (
             "same settings",
             {"settings": {"cache_ttl_s": 1.0}},
@@ -98,12 +104,19 @@ def test_other_versions_settings_declarations_weights_and_folders_are_found(
         ),
         ("same pipeline", {"pipeline": "other"}, "index have another pipeline file than this program"),
         ("same model", {"models": {"embedder": "other weights"}}, "index has other weights than "),
-        ("same folder", {"home": "/elsewhere"}, f"index works on /elsewhere, and this program on {ours}"),
-    ):
-        beats(**changes)
-        assert the_finding(here, check).what.startswith(expected)
-    beats(home="/elsewhere", host="another host")
-    assert findings(here, "same folder") == []
+        ("same folder", {"home": "/elsewhere"}, "index works on /elsewhere, and this program on {home}"),
+    ],
+)
+def test_other_versions_settings_declarations_weights_and_folders_are_found(
+    here: Installation, beats: Beats, monkeypatch: pytest.MonkeyPatch, check: str, changes: Any, expected: str
+) -> None:
+    monkeypatch.setattr(Resources, "fingerprints", {"embedder": "our weights"})
+    beats(**changes)
+    ours = {"celery": version("celery"), "home": here.settings.home}
+    assert the_finding(here, check).what.startswith(expected.format(**ours))
+    if check == "same folder":
+        beats(**changes, host="another host")
+        assert findings(here, check) == []
 
 
 def test_workers_that_send_no_events_while_flower_watches_are_found(here: Installation, beats: Beats) -> None:
@@ -119,52 +132,3 @@ def test_workers_that_send_no_events_while_flower_watches_are_found(here: Instal
         assert findings(off, "task events") == []
         watching.delete()
     assert findings(here, "task events") == []
-
-
-OTHER_SETTINGS = """
-import config.celery
-
-right = config.celery.celery_settings
-
-def wrong(**given):
-    made = right(**given)
-    made["broker_transport_options"].update(visibility_timeout=3600, priority_steps=[0, 3, 6, 9])
-    return made | {"task_acks_late": False, "worker_prefetch_multiplier": 4}
-
-config.celery.celery_settings = wrong
-"""
-
-
-@pytest.fixture
-def odd() -> Iterator[RunningPipeline]:
-    """An index worker with other settings of Celery, and a worker that Celery's own command has started."""
-    with (
-        RedisServer() as server,
-        # Not forked, because the preloaded code replaces a function before the product imports it.
-        RunningPipeline(server, queues=["chorale.index"], preload=OTHER_SETTINGS, forked=False) as running,
-    ):
-        command = [sys.executable, "-m", "celery", "-A", "tasks.app", "worker", "-P", "prefork", "-c", "1"]
-        command += ["-Q", "chorale.fusion", "-n", "celerys@here", "--without-gossip", "--without-mingle"]
-        running.processes["celerys@here"] = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**os.environ, **running.environment, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        running.wait_ready()
-        yield running
-
-
-@pytest.mark.slow
-def test_real_workers_report_the_settings_that_they_run_with(odd: RunningPipeline) -> None:
-    beside = Installation(Settings(home=odd.home, redis_url=odd.server.url), odd.server.url)
-    expected = [
-        ("celerys@here", "pool", "prefork"),
-        *(
-            ("chorale.index", setting, WRONG[setting])
-            for setting in ("task_acks_late", "visibility_timeout", "prefetch", "priority_steps")
-        ),
-    ]
-    found = [one.what.partition(" instead of ")[0] for one in findings(beside, "celery settings")]
-    assert found == [f"{name} has {setting} = {value!r}" for name, setting, value in expected]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from cli.installation import Installation, NotRunning
 from config.settings import Settings
 from tests.integration.cli.commands.findings import examined
+from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
 from tests.support.servers.redis_acl import SecuredRedis, needs_tls
 from tests.support.servers.redis_server import RedisServer, free_port
@@ -45,26 +45,23 @@ def test_a_wrong_password_is_a_refused_login(secured: SecuredRedis, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("options", "what", "mend"),
+    ("host", "options", "what", "mend"),
     [
-        ("", "is not trusted (self-signed certificate)", "?ssl_ca_certs="),
-        ("?ssl_ca_certs=/nowhere.crt", "fails (No such file or directory)", "exist"),
-        ("?ssl_ca_certs={key_file}", "fails (", "contain certificates"),
+        ("127.0.0.1", "", "is not trusted (self-signed certificate)", "?ssl_ca_certs="),
+        ("127.0.0.1", "?ssl_ca_certs=/nowhere.crt", "fails (No such file or directory)", "exist"),
+        ("127.0.0.1", "?ssl_ca_certs={folder}/server.key", "fails (", "contain certificates"),
+        ("localhost", None, "is not valid for 'localhost'", "and use the host name of the certificate"),
     ],
+    ids=["untrusted", "missing", "no certificate", "another name"],
 )
 def test_a_wrong_certificate_is_told_apart_from_an_absent_server(
-    secured: SecuredRedis, tmp_path: Path, options: str, what: str, mend: str
+    secured: SecuredRedis, tmp_path: Path, host: str, options: str | None, what: str, mend: str
 ) -> None:
-    address = secured.url.partition("?")[0]
-    found = refusal(tmp_path, address + options.format(key_file=secured.folder / "server.key"))
-    assert what in found.what
-    assert mend in found.mend
-
-
-def test_a_name_that_the_certificate_does_not_have_is_reported(secured: SecuredRedis, tmp_path: Path) -> None:
-    found = refusal(tmp_path, secured.url.replace("127.0.0.1", "localhost"))
-    assert "certificate is not valid for 'localhost'" in found.what
-    assert found.mend.endswith("and use the host name of the certificate")
+    address, _, own = secured.url.replace("127.0.0.1", host).partition("?")
+    given = f"?{own}" if options is None else options.format(folder=secured.folder)
+    refused = refusal(tmp_path, address + given)
+    assert what in refused.what
+    assert mend in refused.mend
 
 
 def test_an_address_without_tls_for_a_server_with_it_and_the_other_way_round(
@@ -79,28 +76,22 @@ def test_an_address_without_tls_for_a_server_with_it_and_the_other_way_round(
 
 def test_a_login_without_the_right_is_told_which_login_to_use(secured: SecuredRedis, alone: Run) -> None:
     for role in ("caller", "worker"):
-        found = alone("status", CHORALE_REDIS_URL=secured.url_of(role))
-        assert (found.returncode, found.stdout) == (1, "")
-        assert found.stderr.startswith("chorale: Redis does not allow this login to do that (")
-        assert found.stderr.endswith(
-            ": put a login with that permission into CHORALE_REDIS_URL, such as the operator's\n"
-        )
+        sentence = complaint(alone("status", CHORALE_REDIS_URL=secured.url_of(role)))
+        assert sentence.startswith("chorale: Redis does not allow this login to do that (")
+        mend = "put a login with that permission into CHORALE_REDIS_URL, such as the operator's"
+        assert sentence.endswith(f": {mend}\n")
 
 
 def test_doctor_with_a_worker_s_login_says_why_it_did_not_look(secured: SecuredRedis, alone: Run) -> None:
-    shown = alone("doctor", CHORALE_REDIS_URL=secured.url_of("worker"))
-    assert (shown.returncode, shown.stderr) == (1, "")
+    worker = {"CHORALE_REDIS_URL": secured.url_of("worker")}
     assert (
         "not looked at: redis version, redis weaknesses, redis memory, redis evictions, redis durability "
         "Redis does not allow this login to do that (this user has no permissions to run the 'info' command): put a login "
-    ) in " ".join(shown.stdout.split())
-
-    said = json.loads(alone("doctor", "--json", CHORALE_REDIS_URL=secured.url_of("worker")).stdout)
-    whys = {one["check"]: one["why"] for one in said["checks"] if one["status"] == "skipped"}
+    ) in shown(alone("doctor", **worker), 1)
+    report = document(alone("doctor", "--json", **worker), 1)["checks"]
+    whys = {check["check"]: check["why"] for check in report if check["status"] == "skipped"}
     assert "'info' command" in whys["redis version"]
     assert "'scan' command" in whys["workers"]
 
-
-def test_the_operator_s_login_may_look_at_everything(secured: SecuredRedis, alone: Run) -> None:
-    said = json.loads(alone("doctor", "--json", CHORALE_REDIS_URL=secured.url_of("operator")).stdout)
-    assert [one["check"] for one in said["checks"] if one["status"] == "skipped"] == []
+    everything = alone("doctor", "--json", CHORALE_REDIS_URL=secured.url_of("operator"))
+    assert not [check for check in document(everything, 1)["checks"] if check["status"] == "skipped"]

@@ -26,8 +26,8 @@ def notes(tmp_path: Path) -> Path:
 
 def modes(folder: Path) -> dict[str, str]:
     """The paths that users other than the owner may use."""
-    found = {path: path.lstat().st_mode for path in (folder, *folder.rglob("*"))}
-    return {str(path): oct(stat.S_IMODE(mode)) for path, mode in found.items() if mode & 0o077}
+    every = {path: path.lstat().st_mode for path in (folder, *folder.rglob("*"))}
+    return {str(path): oct(stat.S_IMODE(mode)) for path, mode in every.items() if mode & 0o077}
 
 
 FIRST = {
@@ -64,23 +64,16 @@ def installation(tmp_path: Path) -> Installation:
 
 
 @pytest.mark.parametrize(
-    ("mode", "mends"),
-    [
-        (0o700, None),
-        (0o755, "chmod -R go= "),
-        (0o750, "chmod -R go= "),
-        (0o2770, None),
-        (0o2775, "chmod -R o= "),
-    ],
+    ("mode", "mend"),
+    [(0o700, ""), (0o755, "chmod -R go= "), (0o750, "chmod -R go= "), (0o2770, ""), (0o2775, "chmod -R o= ")],
 )
 def test_the_doctor_finds_a_home_that_others_may_use(
-    installation: Installation, mode: int, mends: str | None
+    installation: Installation, mode: int, mend: str
 ) -> None:
     """The setgid bit says that a group shares the folder on purpose."""
     home = installation.settings.home
     home.chmod(mode)
-    found = list(private(installation))
-    assert [one.mend for one in found] == ([] if mends is None else [f"{mends}{home}"])
+    assert [finding.mend for finding in private(installation)] == ([f"{mend}{home}"] if mend else [])
 
 
 def test_the_doctor_finds_a_home_of_another_user(
@@ -88,9 +81,9 @@ def test_the_doctor_finds_a_home_of_another_user(
 ) -> None:
     owner = installation.settings.home.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    found = list(private(installation))
-    assert len(found) == (0 if owner == 0 else 1)  # root may do everything anyway
-    assert all(f"belongs to the user {owner}" in one.what for one in found)
+    what = [finding.what for finding in private(installation)]
+    assert len(what) == (0 if owner == 0 else 1)  # root may do everything anyway
+    assert all(f"belongs to the user {owner}" in text for text in what)
 
 
 @pytest.mark.parametrize(("mode", "mends"), [(0o777, 1), (0o1777, 0), (0o755, 0)])
@@ -99,8 +92,8 @@ def test_the_doctor_finds_a_home_that_others_may_replace(tmp_path: Path, mode: i
     above = tmp_path / "shared"
     (above / "home").mkdir(parents=True, mode=0o700)
     above.chmod(mode)
-    found = list(private(Installation(Settings(home=above / "home"), None)))
-    assert [one.mend for one in found] == [f"chmod o-w {above}"] * mends
+    installation = Installation(Settings(home=above / "home"), None)
+    assert [finding.mend for finding in private(installation)] == [f"chmod o-w {above}"] * mends
 
 
 def test_the_doctor_finds_a_database_outside_of_the_home_that_others_may_read(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
@@ -18,17 +17,16 @@ from tests.support.waiting import until
 @pytest.fixture(scope="module")
 def rows_alone(pipeline: RunningPipeline, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, str]:
     """The command line on a home that holds a copy of the audit rows and nothing else; and the request in them."""
-    return asked(pipeline, tmp_path_factory.mktemp("rows"), "who pays for repairs")
-
-
-def asked(pipeline: RunningPipeline, home: Path, question: str, **options: Any) -> tuple[Run, str]:
-    options = {"cache": "bypass", "top_k": 3, "include": ("ids", "explanation"), "timeout_s": 30, **options}
-    answer = pipeline.client().retrieve(question, **options)
+    home = tmp_path_factory.mktemp("rows")
+    options: dict[str, Any] = {"top_k": 3, "include": ("ids", "explanation"), "timeout_s": 30}
+    answer = pipeline.client().retrieve("who pays for repairs", cache="bypass", **options)
     wanted = "SELECT 1 FROM chorale_request WHERE request_id = ?", (answer.request_id,)
-    with closing(sqlite3.connect(pipeline.home / "audit.db")) as there:
+    with (
+        closing(sqlite3.connect(pipeline.home / "audit.db")) as there,
+        closing(sqlite3.connect(home / "audit.db")) as copy,
+    ):
         until(lambda: there.execute(*wanted).fetchone())
-        with closing(sqlite3.connect(home / "audit.db")) as copy:
-            there.backup(copy)
+        there.backup(copy)
     gone = {
         "CHORALE_HOME": str(home),
         "CHORALE_EMBEDDER": str(home / "no-model"),
@@ -41,47 +39,24 @@ def test_the_recorded_answer_is_fused_again_with_the_stores_stopped_and_the_mode
     rows_alone: tuple[Run, str],
 ) -> None:
     chorale, request_id = rows_alone
-    said = chorale("replay", request_id, "--json")
-    assert (said.returncode, said.stderr) == (0, "")
-    found = json.loads(said.stdout)
-    assert (found["is_equal"], found["was"], found["not_held"]) == (True, "rrf · rrf", [])
-    assert len(found["questions"][0]["hits"]) == 3
-    shown = chorale("replay", request_id[:8]).stdout
-    assert "who pays for repairs  as recorded" in shown
-
-
-def test_an_answer_of_completed_scores_is_fused_again_to_the_last_digit(
-    pipeline: RunningPipeline, tmp_path: Path
-) -> None:
-    question = "is the deposit returned when bread has damaged the meter"
-    high = {"min_branch_score": {"vector": 0.45, "hyde": 0.45}}  # so that they find less than bm25
-    chorale, request_id = asked(pipeline, tmp_path, question, configuration="scores", thresholds=high)
-    said = chorale("replay", request_id, "--json")
-    assert (said.returncode, said.stderr) == (0, "")
-    found = json.loads(said.stdout)
-    assert (found["was"], found["not_held"]) == ("scores · dbsf", [])
-    assert found["questions"][0]["is_equal"] is True
-    shown = json.loads(chorale("audit", "show", request_id, "--json").stdout)["request"]["branches"]
-    completed = {branch["branch"]: branch["completed"][0] for branch in shown}
-    assert completed["vector"].keys() == {"bread#0", "error#0"}, "bm25 alone found them"
+    again = document(chorale("replay", request_id, "--json"))
+    assert (again["is_equal"], again["was"], again["not_held"]) == (True, "rrf · rrf", [])
+    assert len(again["questions"][0]["hits"]) == 3
+    assert "who pays for repairs as recorded" in shown(chorale("replay", request_id[:8]))
 
 
 def test_another_configuration_shows_what_moves_and_what_the_rows_lack(rows_alone: tuple[Run, str]) -> None:
     chorale, request_id = rows_alone
-    said = chorale("replay", request_id, "--configuration", "baseline", "--json")
-    assert said.returncode == 0
-    moved = json.loads(said.stdout)["questions"][0]["moved"]
-    assert all(set(one["after"]["branches"]) == {"bm25"} for one in moved if one["after"])
-    said = chorale("replay", request_id, "--configuration", "scores")
-    assert said.returncode == 8
-    assert "not in the rows: completed scores" in said.stdout
+    again = document(chorale("replay", request_id, "--configuration", "baseline", "--json"))
+    after = [line["after"] for line in again["questions"][0]["moved"] if line["after"]]
+    assert all(set(hit["branches"]) == {"bm25"} for hit in after)
+    lacking = shown(chorale("replay", request_id, "--configuration", "scores"), 8)
+    assert "not in the rows: completed scores" in lacking
 
 
-def test_an_unknown_request_and_an_unknown_configuration_are_sentences(
-    rows_alone: tuple[Run, str], tmp_path: Path
-) -> None:
+def test_an_unknown_request_and_an_unknown_configuration_are_sentences(rows_alone: tuple[Run, str]) -> None:
     chorale, request_id = rows_alone
     assert "the trail has no request 'nothing'" in chorale("replay", "nothing").stderr
-    said = chorale("replay", request_id, "--configuration", "magic")
-    assert said.returncode == 2
-    assert "no 'magic'; there are: rrf" in said.stderr
+    assert "no 'magic'; there are: rrf" in complaint(
+        chorale("replay", request_id, "--configuration", "magic"), 2
+    )

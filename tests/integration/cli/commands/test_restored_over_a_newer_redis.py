@@ -17,7 +17,6 @@ from cli.installation import Installation
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
 from models.documents import Manifest
-from search.embedded.store import EmbeddedStore
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -49,13 +48,13 @@ def running(tmp_path: Path) -> Iterator[RunningPipeline]:
         yield started
 
 
-def asked(running: RunningPipeline, namespace: str = "default") -> Answer:
+def ask(running: RunningPipeline, namespace: str = "default") -> Answer:
     return running.client().retrieve("who pays?", namespace=namespace, timeout_s=20)
 
 
 def cached(running: RunningPipeline, namespace: str = "default") -> set[str]:
-    until(lambda: asked(running, namespace).cached)
-    return documents(asked(running, namespace))
+    until(lambda: ask(running, namespace).cached)
+    return documents(ask(running, namespace))
 
 
 def documents(answer: Answer) -> set[str]:
@@ -72,51 +71,47 @@ def test_no_answer_of_the_newer_corpus_is_served(running: RunningPipeline, tmp_p
     assert cached(running) == {"lease", "order", "rule"}
     assert cached(running, "later") == {"order", "rule"}
 
-    for name in running.processes:
-        running.processes[name].kill()
-        running.processes[name].wait()
+    for process in running.processes.values():
+        process.kill()
+        process.wait()
     shutil.rmtree(running.resources.settings.corpus_dir)
     put_back(installation, tmp_path / "backup", force=True)
     running.revive()
 
-    answer = asked(running)
+    answer = ask(running)
     assert (answer.status, answer.cached, documents(answer)) == ("complete", False, {"lease"})
     assert cached(running) == {"lease"}
-    gone = asked(running, "later")
+    gone = ask(running, "later")
     assert (gone.status, gone.cached, documents(gone)) == ("failed", False, set())
-    assert [one.reason for one in gone.degraded if one.where == "search.bm25"] == ["bad_index"]
+    assert [missing.reason for missing in gone.degraded if missing.where == "search.bm25"] == ["bad_index"]
 
 
-def test_indexing_after_a_restore_serves_no_cached_answer_of_the_newer_corpus(
-    own_redis_server: RedisServer, tmp_path: Path
-) -> None:
+@pytest.fixture
+def resources(own_redis_server: RedisServer, tmp_path: Path) -> Resources:
+    return Resources(Settings(home=tmp_path), load_pipeline(), own_redis_server.url)
+
+
+def test_indexing_after_a_restore_serves_no_cached_answer_of_the_newer_corpus(resources: Resources) -> None:
     """It changes nothing in the corpus, which says all the same that it is another one than before."""
-    settings = Settings(home=tmp_path)
-    resources = Resources(settings, load_pipeline(), own_redis_server.url)
     lease = [RawDocument("notes/lease", "notes", *OLD["lease"])]
     first = index_corpus(resources, SourceDocuments(lease, "notes"), namespace="law")
     resources.redis.set(f"{GENERATION}law", 7)
-
     again = index_corpus(resources, SourceDocuments(lease, "notes"), namespace="law")
-
     assert (first.added, again.added, again.unchanged) == (1, 0, 1)
     assert again.generation == resources.generations.in_redis("law") == 8
 
 
 def test_no_answer_is_cached_while_redis_has_a_newer_generation_than_the_restored_corpus(
-    own_redis_server: RedisServer, tmp_path: Path
+    resources: Resources,
 ) -> None:
-    store = EmbeddedStore(tmp_path / "corpus")
+    store, read = resources.writing_store, resources.generations.in_redis_or_copied
     manifest = Manifest(splitter="whole", language="en", analyser="tests", embedder="none", dimension=0)
     store.create("law", manifest)
-    resources = Resources(Settings(home=tmp_path), load_pipeline(), own_redis_server.url)
     resources.redis.mset({f"{GENERATION}law": 7, f"{GENERATION}later": 3})
 
-    assert resources.generations.in_redis_or_copied("law") is None
-    assert resources.generations.in_redis_or_copied("later") is None, "the corpus knows no such namespace"
+    assert read("law") is None
+    assert read("later") is None, "the corpus knows no such namespace"
     store.raise_generation("law", 8)
-    assert resources.generations.in_redis_or_copied("law") is None, "Redis is told"
-    assert resources.generations.in_redis_or_copied("law") == 8
+    assert (read("law"), read("law")) == (None, 8), "Redis is told"
     resources.redis.set(f"{GENERATION}law", 5)
-    assert resources.generations.in_redis_or_copied("law") is None, "Redis is an older one itself"
-    assert resources.generations.in_redis_or_copied("law") == 8
+    assert (read("law"), read("law")) == (None, 8), "Redis is an older one itself, and is told"

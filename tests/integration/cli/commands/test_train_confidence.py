@@ -8,46 +8,29 @@ from pathlib import Path
 import pytest
 
 from assembly.confidence_file import read_fitted
+from tests.integration.cli.commands.printed import complaint
 from tests.support.command_line import Run
 
 TOPICS = {
-    "kitchen": ["bread", "soup", "rice", "cheese", "tea", "cake", "salad", "butter", "honey", "pasta"],
-    "garage": [
-        "engine",
-        "tyre",
-        "brake",
-        "clutch",
-        "battery",
-        "mirror",
-        "gearbox",
-        "exhaust",
-        "wiper",
-        "horn",
-    ],
-    "garden": ["rose", "tulip", "hedge", "lawn", "apple", "pear", "tomato", "bean", "fence", "pond"],
+    "kitchen": "bread soup rice cheese tea cake salad butter honey pasta",
+    "garage": "engine tyre brake clutch battery mirror gearbox exhaust wiper horn",
+    "garden": "rose tulip hedge lawn apple pear tomato bean fence pond",
 }
 
 
 def collection(folder: Path, name: str) -> str:
     """A document for each thing, and a question for each document."""
-    things, folder = TOPICS[name], folder / name
+    folder = folder / name
     (folder / "qrels").mkdir(parents=True)
-    documents = [
-        {
-            "_id": f"{name}-{at}",
-            "title": "",
-            "text": f"The {thing} in the {name} is looked after every {at + 2} days.",
-        }
-        for at, thing in enumerate(things)
-    ]
-    questions = [
-        {"_id": f"q{at}", "text": f"how often is the {thing} in the {name} looked after?"}
-        for at, thing in enumerate(things)
-    ]
-    judged = [f"q{at}\t{name}-{at}\t1" for at in range(len(things))]
+    documents, questions, judged = [], [], ["query-id\tcorpus-id\tscore"]
+    for at, thing in enumerate(TOPICS[name].split()):
+        text = f"The {thing} in the {name} is looked after every {at + 2} days."
+        documents.append({"_id": f"{name}-{at}", "title": "", "text": text})
+        questions.append({"_id": f"q{at}", "text": f"how often is the {thing} in the {name} looked after?"})
+        judged.append(f"q{at}\t{name}-{at}\t1")
     (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
     (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, questions)))
-    (folder / "qrels" / "dev.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]))
+    (folder / "qrels" / "dev.tsv").write_text("\n".join(judged))
     return f"{folder}:dev"
 
 
@@ -71,14 +54,13 @@ def test_factors_are_fitted_on_two_collections_and_checked_on_a_third(chorale: R
     )
 
 
-def test_one_collection_is_too_few(chorale: Run, tmp_path: Path) -> None:
-    kitchen = collection(tmp_path, "kitchen")
-    done = chorale("train", "confidence", kitchen, "--check", kitchen, "--out", str(tmp_path / "out.json"))
-    assert (done.returncode, "one collection has no questions of another" in done.stderr) == (2, True)
-
-
-def test_a_collection_is_not_checked_with_what_was_learned_from_it(chorale: Run, tmp_path: Path) -> None:
+def test_one_collection_is_too_few_and_none_is_checked_with_what_was_learned_from_it(
+    chorale: Run, tmp_path: Path
+) -> None:
     kitchen, garage = (collection(tmp_path, name) for name in ("kitchen", "garage"))
-    out = tmp_path / "out.json"
-    done = chorale("train", "confidence", kitchen, garage, "--check", kitchen, "--out", str(out))
-    assert (done.returncode, "kitchen is there twice" in done.stderr, out.exists()) == (2, True, False)
+    rest = ("--check", kitchen, "--out", str(tmp_path / "out.json"))
+    too_few = complaint(chorale("train", "confidence", kitchen, *rest), 2)
+    assert "one collection has no questions of another" in too_few
+    twice = complaint(chorale("train", "confidence", kitchen, garage, *rest), 2)
+    assert "kitchen is there twice" in twice
+    assert not (tmp_path / "out.json").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chorale_client import Chorale
@@ -13,6 +14,7 @@ from evaluation.branch_lists import Asked, record
 from evaluation.offline_fusion import OfflineFusion
 from evaluation.run import ranked_documents
 from models.errors import StageFailure
+from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Called, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -35,12 +37,15 @@ ASKED = [Asked(id_, text, "eval-things") for id_, text in QUESTIONS.items()]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("collections") / "things"
     (folder / "qrels").mkdir(parents=True)
-    documents = [{"_id": id_, "title": "", "text": text} for id_, text in TEXTS.items()]
-    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
-    questions = [{"_id": id_, "text": text} for id_, text in QUESTIONS.items()]
-    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, questions)))
-    judged = [f"q{at}\td{at}\t1" for at in range(len(QUESTIONS))]
-    (folder / "qrels" / "train.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]))
+    documents = [json.dumps({"_id": id_, "title": "", "text": text}) for id_, text in TEXTS.items()]
+    questions = [json.dumps({"_id": id_, "text": text}) for id_, text in QUESTIONS.items()]
+    judged = ["query-id\tcorpus-id\tscore", *(f"q{at}\td{at}\t1" for at in range(len(QUESTIONS)))]
+    for name, rows in {
+        "corpus.jsonl": documents,
+        "queries.jsonl": questions,
+        "qrels/train.tsv": judged,
+    }.items():
+        (folder / name).write_text("\n".join(rows))
     return folder
 
 
@@ -58,12 +63,10 @@ def _tune(pipeline: RunningPipeline, *options: str) -> Called:
 def test_a_replay_ranks_as_the_workers_do_and_a_recording_is_made_once(
     pipeline: RunningPipeline, folder: Path, tmp_path: Path
 ) -> None:
-    done = _tune(pipeline, str(folder), "--json", "--plot", str(tmp_path / "tuning.html"))
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["questions"] == 30
-    assert (found["verdict"] == "better") == (found["file"] is not None)
-    assert {"rrf", "scores", "fusion=rrf", "tuned"} <= {row["name"] for row in found["rows"]}
+    report = document(_tune(pipeline, str(folder), "--json", "--plot", str(tmp_path / "tuning.html")))
+    assert report["questions"] == 30
+    assert (report["verdict"] == "better") == (report["file"] is not None)
+    assert {"rrf", "scores", "fusion=rrf", "tuned"} <= {row["name"] for row in report["rows"]}
     assert "</svg>" in (tmp_path / "tuning.html").read_text()
 
     file = pipeline.home / "tuning" / "things-train.jsonl"
@@ -85,38 +88,34 @@ def test_a_replay_ranks_as_the_workers_do_and_a_recording_is_made_once(
 def test_an_interrupted_recording_goes_on_where_it_ended(
     pipeline: RunningPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "recording.jsonl"
-    store = pipeline.resources.store("local")
-    search, calls = store.search_text, [0]
+    file, store = tmp_path / "recording.jsonl", pipeline.resources.store("local")
+    search, left = store.search_text, [1] * 8
 
-    def failing(*arguments: object, **options: object) -> object:
-        calls[0] += 1
-        if calls[0] > 8:
+    def failing(*arguments: Any, **options: Any) -> Any:
+        if not left:
             raise StageFailure("the disk is gone")
-        return search(*arguments, **options)  # type: ignore[arg-type]
+        left.pop()
+        return search(*arguments, **options)
 
     with monkeypatch.context() as broken:
         broken.setattr(store, "search_text", failing)
         with pytest.raises(StageFailure):
             record(ASKED[:6], pipeline.resources, file)
-    recorded = len(file.read_bytes().splitlines()) - 1
-    assert 0 < recorded < 6
     whole = file.read_bytes()
+    recorded = len(whole.splitlines()) - 1
+    assert 0 < recorded < 6
     file.write_bytes(whole + b'["q5", "half a li')
 
     again = record(ASKED[:6], pipeline.resources, file)
     assert again.reused == recorded
     assert file.read_bytes().startswith(whole)
-    assert [one.question_id for one in again.lists] == [f"q{at}" for at in range(6)]
+    assert [lists.question_id for lists in again.lists] == [f"q{at}" for at in range(6)]
     assert record(ASKED[:6], pipeline.resources, file) == type(again)(again.lists, again.now, reused=6)
 
 
 @pytest.mark.slow
 def test_wrong_usage_prints_one_sentence_and_no_traceback(pipeline: RunningPipeline, folder: Path) -> None:
-    done = _tune(pipeline)
-    assert done.returncode == 2
-    assert "FOLDER or --judgements FILE" in done.stderr
-    done = _tune(pipeline, str(folder), "--name", "rrf")
-    assert done.returncode == 2
-    assert "the pipeline has a configuration 'rrf' already" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "FOLDER or --judgements FILE" in complaint(_tune(pipeline), 2)
+    refused = complaint(_tune(pipeline, str(folder), "--name", "rrf"), 2)
+    assert "the pipeline has a configuration 'rrf' already" in refused
+    assert "Traceback" not in refused

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.cli.commands.printed import complaint
 from tests.support.command_line import Run
 
 SUBMIT = ("jobs", "submit", "{file}")
@@ -53,23 +54,23 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), WRONG, ids=lambda value: " ".join(value)[:60])
-def test_wrong_usage_is_one_sentence(
-    alone: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
     file = tmp_path / "questions.csv"
     file.write_text("id,text\nq1,what?\n")
-    given = (one.replace("{file}", str(file)).replace("{folder}", str(tmp_path)) for one in arguments)
-    called = alone(*given)
-    assert (called.returncode, called.stdout) == (2, ""), called.stderr
-    assert said in " ".join(called.stderr.replace("│", " ").split())
-    assert "Traceback" not in called.stderr
+    return file
 
 
-def test_refused_commands_leave_no_job_and_no_namespace_behind(alone: Run, tmp_path: Path) -> None:
-    file = tmp_path / "questions.csv"
-    file.write_text("id,text\nq1,what?\n")
+@pytest.mark.parametrize(("arguments", "reason"), WRONG, ids=lambda value: " ".join(value)[:60])
+def test_wrong_usage_is_one_sentence(alone: Run, file: Path, arguments: tuple[str, ...], reason: str) -> None:
+    given = (word.replace("{file}", str(file)).replace("{folder}", str(file.parent)) for word in arguments)
+    sentence = complaint(alone(*given), 2)
+    assert reason in " ".join(sentence.replace("│", " ").split())
+    assert "Traceback" not in sentence
+
+
+def test_refused_commands_leave_no_job_and_no_namespace_behind(alone: Run, file: Path) -> None:
     assert alone("jobs", "submit", str(file), "--top-k", "0").returncode == 2
     assert "there are no jobs yet" in alone("jobs", "list").stdout
-    assert alone("index", str(tmp_path), "--map", "colour=farbe").returncode == 2
+    assert alone("index", str(file.parent), "--map", "colour=farbe").returncode == 2
     assert "there are no namespaces yet" in alone("namespaces", "list").stdout

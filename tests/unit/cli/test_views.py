@@ -1,0 +1,214 @@
+"""Answers, the audit trail, the result of `chorale tune` and jobs, as a terminal shows them."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client.answer import Degradation, Snippet, StageLine
+from chorale_client.errors import InvalidJob
+from chorale_client.job_lines import JobLine
+from chorale_client.lines_read import LinesRead
+from pydantic_core import to_json
+from rich.console import Console
+
+from cli.commands.tune import _of_file
+from cli.jobs import watching
+from cli.views.answer import bar, highlighted, missing_lines, placed_stages
+from cli.views.audit import branches_table
+from cli.views.indexing_bar import duration
+from cli.views.tuning import show_tuning
+from config.declarations import Configuration
+from evaluation.paired import Gain
+from evaluation.tuning import Row, Tuning
+from jobs import submitting
+from jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
+from jobs.submitting import submit_lines
+from models.audit_tables import BranchRow
+from models.hits import Hit, Ranking
+
+
+def test_branches_that_miss_for_one_reason_share_a_line() -> None:
+    reason = {"reason": "not_started", "detail": "no worker took it"}
+    missing = [Degradation(where=f"search.{name}", **reason) for name in ("vector", "hyde")]
+    lines = missing_lines([*missing, Degradation(where="fetch", reason="a reason of a newer version")])
+    assert [line.plain.split(":")[0] for line in lines] == [
+        "missing search.vector, search.hyde not_started",
+        "missing fetch a reason of a newer version",
+    ]
+
+
+def test_highlights_stay_on_their_words_when_line_breaks_are_removed() -> None:
+    text = highlighted(Snippet(text="a\n\nnotice\tperiod", highlights=((3, 9),)))
+    assert text.plain == "a  notice period"
+    assert [text.plain[span.start : span.end] for span in text.spans] == ["notice"]
+
+
+def test_the_steps_of_a_branch_follow_one_another_from_its_beginning() -> None:
+    steps = {"cache": 1.0, "plan": 2.0, "embed": 4.0, "search": 1.5}
+    stages = [StageLine(stage=name, ms=ms) for name, ms in steps.items()]
+    stages.append(StageLine(stage="search.vector", ms=6.0, start_ms=10.0))
+    stages.append(StageLine(stage="fuse", ms=1.0, start_ms=16.0))
+    assert [(stage.stage, at, is_step) for stage, at, is_step in placed_stages(stages)] == [
+        ("cache", 0.0, False),
+        ("plan", 1.0, False),
+        ("search.vector", 10.0, False),
+        ("embed", 10.0, True),
+        ("search", 14.0, True),
+        ("fuse", 16.0, False),
+    ]
+
+
+def test_a_bar_has_its_place_and_length_on_the_scale() -> None:
+    assert bar(0, 10, 10, columns=4) == "████"
+    assert bar(5, 5, 10, columns=4) == "  ██"
+    # A quarter of a column is two eighths.
+    assert bar(0, 1, 16, columns=4) == "▎"
+    # However short, it can be seen; what took no time cannot.
+    assert bar(10, 0.001, 10, columns=4) == "   ▏"
+    assert bar(5, 0, 10, columns=4) == "  "
+
+
+def test_the_audit_table_distinguishes_candidates_not_kept_from_no_candidates() -> None:
+    def branch(name: str, status: str, *rankings: Ranking) -> BranchRow:
+        candidates = zlib.compress(to_json([ranking.to_wire() for ranking in rankings])) if rankings else None
+        return BranchRow(
+            branch=name, status=status, ms=1.5, attempt=1, weight=0.3, detail="", candidates=candidates
+        )
+
+    table = branches_table(
+        [
+            branch("bm25", "ok", Ranking((Hit("a#0", "a", 1.0),))),
+            branch("vector", "ok"),
+            branch("hyde", "empty", Ranking()),
+        ]
+    )
+    assert list(table.columns[3].cells) == ["1", "not kept", "0"]
+
+
+NONE = Gain(0.0, 0.0, 0.0, 1.0, 0, 0, 50)
+BETTER = Gain(0.021, 0.01, 0.03, 0.001, 20, 5, 50)
+UNSURE = Gain(0.004, -0.003, 0.011, 0.3, 9, 7, 50)
+
+
+def _tuning(over_best: Gain, by_type: Gain | None = None) -> Tuning:
+    tuned = Row("tuned", 0.724, over_best, is_held_out=True)
+    return Tuning(
+        questions=50,
+        types={"sentence": 50},
+        default="rrf",
+        rows=[Row("rrf", 0.70, NONE), Row("scores", 0.72, BETTER), tuned],
+        best_existing="scores",
+        over_best=over_best,
+        by_type=by_type,
+        deeper=UNSURE,
+        configuration=Configuration(name="tuned", method="dbsf"),
+        tried=90,
+    )
+
+
+def test_a_better_configuration_is_named_with_its_file_and_types_that_are_not_better_are_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_tuning(_tuning(BETTER, UNSURE), "docs", Path("/home/me/tuned.toml"))
+    said = capsys.readouterr().out
+    assert "Better. tuned over the best existing configuration (scores)" in said
+    assert "CHORALE_PIPELINE_FILE=/home/me/tuned.toml chorale up" in said
+    assert "not distinguishable, and left out" in said
+
+
+def test_a_loss_against_the_best_in_hindsight_is_not_called_worse(capsys: pytest.CaptureFixture[str]) -> None:
+    tuning = replace(_tuning(Gain(-0.02, -0.03, -0.01, 0.001, 2, 9, 50)), ends_at="scores")
+    show_tuning(tuning, "docs", None)
+    printed = capsys.readouterr().out
+    assert "Not distinguishable. tuned over" in printed
+    assert "With all questions the search chooses scores itself." in printed
+    assert tuning.verdict == "not distinguishable"
+
+
+def test_questions_that_nothing_answers_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "golden.jsonl"
+    file.write_text(
+        '{"question": "one?", "expected": "d1", "namespace": "law"}\n'
+        '{"question": "nothing?", "expected": []}\n'
+        '{"question": "two?", "expected": {"d2": 2}, "filters": {"year": 2024}}\n'
+    )
+    label, asked, graded = _of_file(file, "docs", None)
+    assert label == "golden"
+    assert [(one.question_id, one.text, one.namespace, one.filters) for one in asked] == [
+        ("line 1", "one?", "law", {}),
+        ("line 3", "two?", "docs", {"year": 2024}),
+    ]
+    assert graded == {"line 1": {"d1": 1}, "line 3": {"d2": 2}}
+
+
+def test_a_duration_has_its_two_largest_units() -> None:
+    shown = [duration(seconds) for seconds in (8.4, 125, 11_400, 180_000)]
+    assert shown == ["8 s", "2 min 05 s", "3 h 10 min", "2 d 2 h"]
+
+
+def job(**given: Any) -> Job:
+    fields: dict[str, Any] = dict.fromkeys(Job.__dataclass_fields__) | dict.fromkeys(COUNTED, 0)
+    fields |= {"job_id": "f5334cde4ddf", "name": "questions.csv", "namespace": "default", "tenant": "default"}
+    fields |= {"weight": 1.0, "state": State.RUNNING, "total": 100_000, "created_at_ms": 1_790_000_000_000}
+    return Job(**(fields | given))
+
+
+class Flaky:
+    """A store whose database is away at every second call."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self._is_away = False
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any, **_: Any) -> Any:
+            self._is_away = not self._is_away
+            if self._is_away:
+                raise JobsUnavailable("locked")
+            self.calls.append((name, *given[1:]))
+            state = State.RUNNING if len(self.calls) < 3 else State.ENDED
+            return job(state=state, complete=len(self.calls))
+
+        return call
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Flaky:
+    for module in (submitting, watching):
+        monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    return Flaky()
+
+
+def submit(store: Any, lines: Iterator[JobLine]) -> LinesRead:
+    read = LinesRead(refuses=True)
+    submit_lines(store, NewJob("job", "default"), lines, read, now_ms=lambda: 1)
+    return read
+
+
+def test_a_submission_goes_on_when_the_database_is_back(store: Flaky) -> None:
+    read = submit(store, (JobLine(number, str(number), {}, None) for number in range(1, 131)))
+    assert (read.lines, read.wrong) == (130, 0)
+    assert [name for name, *_ in store.calls] == ["create", "add_all", "begin"]
+    assert {number: len(lines) for number, lines in store.calls[1][1].items()} == {0: 64, 1: 64, 2: 2}
+
+
+def test_after_a_wrong_line_nothing_is_stored_and_control_characters_reach_no_terminal(store: Flaky) -> None:
+    lines = (
+        JobLine(n, str(n), None if n % 2 else {}, "a \x1b[2J field" if n % 2 else None) for n in range(1, 65)
+    )
+    with pytest.raises(InvalidJob, match=r"32 of 64 lines are wrong:\n  line 1: a .\[2J field\n  line 3"):
+        submit(store, lines)
+    assert [name for name, *_ in store.calls] == ["create", "refuse"]
+
+
+def test_watching_goes_on_when_the_database_is_back(store: Any) -> None:
+    printed = io.StringIO()
+    ended = watching.watch_job(store, "job", Console(file=printed, width=100))
+    assert ended.state == State.ENDED
+    assert printed.getvalue() == "running: 1 of 100,000 lines · 1 complete\n"
