@@ -5,17 +5,7 @@ from __future__ import annotations
 import pytest
 from chorale_client.protocol_constants import ProtocolConstants
 
-from tests.support.ledger.script import (
-    Script,
-    accept,
-    join,
-    lose_messages,
-    plan,
-    queue,
-    report,
-    start,
-    sweep,
-)
+from tests.support.ledger.script import Script, accept, join, lose_messages, plan, queue, report, start, sweep
 
 
 @pytest.fixture

@@ -34,17 +34,10 @@ def reported(script: Script) -> dict[str, object]:
 
 
 def test_a_part_without_an_answer_is_hedged_once(script: Script, protocol: ProtocolConstants) -> None:
-    script >> accept() >> plan("bm25", resend_ms=200, hedge_ms=80) >> lose_messages("bm25")
+    script >> accept() >> plan("bm25", resend_ms=200, hedge_ms=80) >> lose_messages("bm25") >> sweep(2_000)
     # The message that was lost is sent again besides.
-    (
-        script
-        >> sweep(2_000)
-        << {
-            80: ["hedge bm25"],
-            200: ["part bm25"],
-            200 + protocol.resend_every_ms: ["part bm25"],
-        }
-    )
+    again_ms = 200 + protocol.resend_every_ms
+    script << {80: ["hedge bm25"], 200: ["part bm25"], again_ms: ["part bm25"]}
 
 
 def test_a_part_that_still_waits_in_its_queue_is_hedged(script: Script) -> None:

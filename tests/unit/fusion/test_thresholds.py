@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fusion.fused_hits import FusedQuestion
 from models.envelope import Envelope
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request
 
 GIVEN = envelopes(
     bm25=[hit("a", score=12.0), hit("b", score=4.0)],
@@ -20,10 +20,6 @@ GIVEN = envelopes(
 
 def fused(thresholds: dict[str, Any], **options: Any) -> FusedQuestion:
     return fuse_question(plan(**options), GIVEN, 0, request(thresholds=thresholds))
-
-
-def ids(one: FusedQuestion) -> list[str]:
-    return [found.document_id for found in one.hits]
 
 
 def test_a_hit_below_the_threshold_of_its_branch_counts_as_not_found_by_the_branch() -> None:
