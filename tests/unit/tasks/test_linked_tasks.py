@@ -40,13 +40,6 @@ def message(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
     return apply
 
 
-def test_half_a_character_in_a_header_is_refused_by_field(message: Callable[..., SimpleNamespace]) -> None:
-    called = message(ASK, link=task("keep"))
-    called.root_id = "\ud800"
-    with pytest.raises(InvalidRequest, match=r"^link: root_id: half a character"):
-        linked_tasks(called, QUEUES)
-
-
 def names(found: tuple[Linked, ...]) -> list[tuple[str, str, str | None]]:
     return [(one.task, one.queue, one.first) for one in found]
 
@@ -54,6 +47,13 @@ def names(found: tuple[Linked, ...]) -> list[tuple[str, str, str | None]]:
 def test_a_call_that_nothing_follows_links_nothing(message: Callable[..., SimpleNamespace]) -> None:
     assert not is_followed(message(ASK))
     assert linked_tasks(message(ASK), QUEUES) == ()
+
+
+def test_half_a_character_in_a_header_is_refused_by_field(message: Callable[..., SimpleNamespace]) -> None:
+    called = message(ASK, link=task("keep"))
+    called.root_id = "\ud800"
+    with pytest.raises(InvalidRequest, match=r"^link: root_id: half a character"):
+        linked_tasks(called, QUEUES)
 
 
 def test_linked_tasks_get_the_answer_and_those_for_errors_the_id(
@@ -76,25 +76,14 @@ def test_linked_tasks_get_the_answer_and_those_for_errors_the_id(
 
 def test_the_rest_of_a_chain_travels_with_its_next_task(message: Callable[..., SimpleNamespace]) -> None:
     steps = chain(ASK, task("a"), chain(task("b"), task("c")), app=app)
-    last = steps.freeze()
-    (found,) = linked_tasks(message(steps), QUEUES)
-
-    assert found.task == "a"
-    assert [one["task"] for one in found.chain] == ["c", "b"], "as Celery writes it: the next one is the last"
-    assert found.task_id
-    assert last is not None
-
-
-def test_a_linked_chain_begins_with_its_first_task(message: Callable[..., SimpleNamespace]) -> None:
-    (found,) = linked_tasks(message(ASK, link=chain(task("a"), task("b"), app=app)), QUEUES)
-
-    assert (found.task, [one["task"] for one in found.chain]) == ("a", ["b"])
-
-
-def test_a_group_at_the_end_is_several_tasks(message: Callable[..., SimpleNamespace]) -> None:
-    found = linked_tasks(message(chain(ASK, group(task("a"), task("b"), app=app), app=app)), QUEUES)
-
-    assert [one.task for one in found] == ["a", "b"]
+    steps.freeze()
+    (linked,) = linked_tasks(message(steps), QUEUES)
+    assert (linked.task, bool(linked.task_id)) == ("a", True)
+    assert [one["task"] for one in linked.chain] == ["c", "b"], "as Celery writes it: the next is the last"
+    (linked,) = linked_tasks(message(ASK, link=chain(task("a"), task("b"), app=app)), QUEUES)
+    assert (linked.task, [one["task"] for one in linked.chain]) == ("a", ["b"])
+    several = linked_tasks(message(chain(ASK, group(task("a"), task("b"), app=app), app=app)), QUEUES)
+    assert [one.task for one in several] == ["a", "b"]
 
 
 def test_a_chord_neither_follows_a_request_nor_has_one(message: Callable[..., SimpleNamespace]) -> None:

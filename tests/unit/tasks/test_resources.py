@@ -33,22 +33,14 @@ def resources_of(model: Path, **settings: Any) -> Resources:
     )
 
 
-def test_with_one_precision_for_both_sides_answers_depend_on_one_model(model: Path) -> None:
-    exact = resources_of(model)
-    fast = resources_of(model, embedder_document_precision="int8", embedder_question_precision="int8")
-    assert exact.fingerprints.keys() == fast.fingerprints.keys() == {"embedder", "feedback"}
-    assert exact.fingerprints["embedder"] != fast.fingerprints["embedder"]
-
-
-def test_a_different_precision_of_questions_is_recorded(model: Path) -> None:
-    exact = resources_of(model)
-    mixed = resources_of(model, embedder_question_precision="int8")
-    fast = resources_of(model, embedder_document_precision="int8", embedder_question_precision="int8")
-    assert mixed.fingerprints == {
-        "embedder": exact.fingerprints["embedder"],
-        "questions": fast.fingerprints["embedder"],
-        "feedback": "0.6 3 local",
-    }
+def test_answers_depend_on_one_model_and_on_a_different_precision_of_questions(model: Path) -> None:
+    exact = resources_of(model).fingerprints
+    mixed = resources_of(model, embedder_question_precision="int8").fingerprints
+    int8 = {"embedder_document_precision": "int8", "embedder_question_precision": "int8"}
+    fast = resources_of(model, **int8).fingerprints
+    assert exact.keys() == fast.keys() == {"embedder", "feedback"}
+    assert exact["embedder"] != fast["embedder"]
+    assert mixed == exact | {"questions": fast["embedder"], "feedback": "0.6 3 local"}
 
 
 HYDE = """
