@@ -65,9 +65,11 @@ HITS = fuse_question(plan(), envelopes(bm25=[hit("a")]), 0, request()).hits
 
 def test_the_probability_can_be_computed_by_hand_from_the_signals() -> None:
     one = FusedQuestion(HITS, signals={"cosine": 0.5})
-    asked = request(top_k=3, offset=4)
     by_hand = 1 / (1 + exp(2 - 4 * 0.5)) / (1 + exp(-1 - 0.5 * log(7)))
-    assert confidence(one, asked, [fitted()], MODELS) == round(by_hand, 4)
+    assert confidence(one, request(top_k=3, offset=4), [fitted()], MODELS) == round(by_hand, 4)
+    # No hits have the confidence zero, and a page after the last one has none.
+    assert confidence(FusedQuestion(), request(), (), {}) == 0.0
+    assert confidence(FusedQuestion(), request(offset=5), (), {}) is None
 
 
 def test_the_first_model_that_has_its_signals_and_its_fingerprint_counts() -> None:
@@ -84,11 +86,6 @@ def test_the_first_model_that_has_its_signals_and_its_fingerprint_counts() -> No
     assert confidence(cosine, request(), models, {**MODELS, "reranker": "r"}) == 0.5
     assert confidence(cosine, request(), models, {"embedder": "other"}) is None
     assert confidence(FusedQuestion(HITS), request(), models, MODELS) is None
-
-
-def test_no_hits_have_the_confidence_zero_and_a_page_after_the_last_one_has_not() -> None:
-    assert confidence(FusedQuestion(), request(), (), {}) == 0.0
-    assert confidence(FusedQuestion(), request(offset=5), (), {}) is None
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.integers(1, 1_000), st.floats(0, 1), st.integers(0, 500))
@@ -133,13 +130,11 @@ def test_below_the_threshold_a_question_is_abstained_and_keeps_its_hits() -> Non
     assert (low["confidence"], low["abstained"], len(low["hits"])) == (0.4, True, 1)
     assert (high["abstained"], len(high["hits"])) == (False, 1)
     assert "abstained" not in question(0.4)
-
-
-def test_an_unknown_confidence_abstains_from_nothing_and_says_why() -> None:
-    one = question(None, abstain=0.5)
-    assert (one["abstained"], "confidence" in one) == (False, False)
-    assert one["warnings"][-1].startswith("abstain: the confidence is not known")
-    assert question(None)["warnings"] == question(0.4, abstain=0.5)["warnings"]
+    # An unknown confidence abstains from nothing, and the answer says why.
+    unknown = question(None, abstain=0.5)
+    assert (unknown["abstained"], "confidence" in unknown) == (False, False)
+    assert unknown["warnings"][-1].startswith("abstain: the confidence is not known")
+    assert question(None)["warnings"] == low["warnings"]
 
 
 def test_a_failed_question_and_hits_that_are_not_shown_have_no_confidence() -> None:

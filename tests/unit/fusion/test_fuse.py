@@ -47,20 +47,25 @@ def test_a_branch_that_failed_or_is_missing_or_found_nothing_contributes_nothing
 
 def test_each_question_takes_its_own_ranking() -> None:
     two = {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"),)), Ranking((hit("b"),))))}
-    assert ids(fuse_question(plan(), two, 0, request())) == ["a"]
-    assert ids(fuse_question(plan(), two, 1, request())) == ["b"]
-    assert ids(fuse_question(plan(), two, 2, request())) == []
+    shown = [ids(fuse_question(plan(), two, position, request())) for position in range(3)]
+    assert shown == [["a"], ["b"], []]
 
 
-def test_excluded_documents_are_left_out_and_take_no_rank() -> None:
+def test_excluded_documents_take_no_rank_and_hits_below_a_branchs_depth_do_not_count() -> None:
     fused = fuse_question(plan(), THREE, 0, request(exclude_ids=("b",)))
     assert ids(fused) == ["a", "c"]
     assert fused.hits[0].score == pytest.approx(0.3 / 61 + 0.4 / 62, rel=1e-11)
-
-
-def test_hits_below_a_branchs_depth_do_not_count() -> None:
     shallow = plan((branch("bm25", depth=1), branch("vector", depth=1)))
     assert ids(fuse_question(shallow, THREE, 0, request())) == ["b", "a"]
+
+
+def test_coverage_is_the_share_of_hits_of_several_groups_and_the_largest_known_number_the_total() -> None:
+    given = envelopes(bm25=[hit("a")], vector=[hit("a"), hit("b")], hyde=[hit("b")])
+    assert fuse_question(plan(), given, 0, request()).coverage == 0.5
+    assert fuse_question(plan(), {}, 0, request()).coverage == 0
+    assert fuse_question(plan(), THREE, 0, request(top_k=1)).total_matches == 3
+    knowing = THREE | {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"),), total_matches=812),))}
+    assert fuse_question(plan(), knowing, 0, request()).total_matches == 812
 
 
 BOOSTS = BoostPlan(authority={"legge": 1.3}, recency_amount=0.5, recency_half_life_days=365)
@@ -119,18 +124,6 @@ def test_milliseconds_come_from_the_clock_that_is_given() -> None:
     fused = fuse_question(plan(boosts=BOOSTS), THREE, 0, request(), clock=lambda: next(ticks))
     assert [note.ms for note in fused.stages] == pytest.approx([2, 2, 2, 2])
     assert all(note.ms == 0 for note in fuse_question(plan(), THREE, 0, request()).stages)
-
-
-def test_coverage_is_the_share_of_hits_that_several_groups_found() -> None:
-    given = envelopes(bm25=[hit("a")], vector=[hit("a"), hit("b")], hyde=[hit("b")])
-    assert fuse_question(plan(), given, 0, request()).coverage == 0.5
-    assert fuse_question(plan(), {}, 0, request()).coverage == 0
-
-
-def test_total_matches_is_the_largest_number_that_is_known() -> None:
-    assert fuse_question(plan(), THREE, 0, request(top_k=1)).total_matches == 3
-    knowing = THREE | {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"),), total_matches=812),))}
-    assert fuse_question(plan(), knowing, 0, request()).total_matches == 812
 
 
 def test_fields_that_only_one_branch_knows_are_taken_from_it() -> None:
