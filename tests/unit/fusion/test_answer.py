@@ -135,14 +135,21 @@ def test_texts_that_were_not_fetched_give_a_reason_and_no_warning() -> None:
 
 
 def test_a_branch_that_failed_degrades_the_answer_with_its_reason() -> None:
-    given = THREE | {"vector": Envelope.failed("vector", Reason.UNAVAILABLE, "connection refused", ms=3.0)}
+    """And one that was left out by a rule does not."""
+    given = THREE | {
+        "vector": Envelope.failed("vector", Reason.UNAVAILABLE, "connection refused", ms=3.0),
+        "hyde": Envelope.failed("hyde", Reason.RULE, "an identifier"),
+    }
     built = fields(request(), given=given)
     assert built["status"] == built["questions"][0]["status"] == "degraded"
-    assert built["degraded"] == [
-        {"where": "search.vector", "reason": "unavailable", "detail": "connection refused"}
-    ]
-    [line] = [one for one in built["stages"] if one["stage"] == "search.vector"]
-    assert line == {"stage": "search.vector", "status": "failed", "ms": 3.0, "detail": "unavailable"}
+    why = {"where": "search.vector", "reason": "unavailable", "detail": "connection refused"}
+    assert built["degraded"] == [why]
+    stages = {one["stage"]: one for one in built["stages"]}
+    failed = {"stage": "search.vector", "status": "failed", "ms": 3.0, "detail": "unavailable"}
+    assert stages["search.vector"] == failed
+    assert (stages["search.hyde"]["status"], stages["search.hyde"]["detail"]) == ("skipped", "rule")
+    alone = fields(request(), given=THREE | {"hyde": given["hyde"]})
+    assert (alone["status"], alone["degraded"]) == ("complete", [])
 
 
 def test_a_branch_without_an_envelope_has_the_reason_that_the_caller_knows() -> None:
@@ -165,14 +172,6 @@ def test_a_branch_that_answered_too_few_questions_is_an_invalid_answer() -> None
     assert fields(Request(questions=("one", "two")), planned, given)["degraded"] == [
         {"where": "search.vector", "reason": "invalid_answer", "detail": "answered 1 of 2 questions"}
     ]
-
-
-def test_a_reason_that_does_not_degrade_leaves_the_answer_whole() -> None:
-    given = THREE | {"hyde": Envelope.failed("hyde", Reason.RULE, "an identifier")}
-    built = fields(request(), given=given)
-    assert (built["status"], built["degraded"]) == ("complete", [])
-    [line] = [one for one in built["stages"] if one["stage"] == "search.hyde"]
-    assert (line["status"], line["detail"]) == ("skipped", "rule")
 
 
 def test_a_branch_that_finds_nothing_has_answered() -> None:
@@ -258,13 +257,14 @@ def test_one_list_has_the_stages_of_plan_branches_and_fusion() -> None:
     ]
     by_name = {one["stage"]: one for one in built["stages"]}
     assert by_name["embed"]["detail"] == "vector"
-    assert by_name["search.vector"] == {
-        "stage": "search.vector",
-        "status": "ok",
-        "ms": 7.0,
-        "n_in": 1,
-        "n_out": 1,
-    }
+    whole = {"stage": "search.vector", "status": "ok", "ms": 7.0, "n_in": 1, "n_out": 1}
+    assert by_name["search.vector"] == whole
+
+
+def test_warnings_of_plan_and_rankings_appear_once_each() -> None:
+    warned = Envelope("bm25", "ok", rankings=(Ranking(warnings=("store", "field")),))
+    built = fields(request(), plan(warnings=("plan", "store")), THREE | {"bm25": warned})
+    assert built["warnings"] == ["plan", "store", "field"]
 
 
 def test_the_stages_of_several_questions_are_added_up_with_the_worst_status() -> None:
@@ -274,13 +274,6 @@ def test_the_stages_of_several_questions_are_added_up_with_the_worst_status() ->
     assert (fuse["n_in"], fuse["n_out"]) == (3, 3)
     notes = [StageNote("fold", "ok", 1.5, 4), StageNote("fold", "partial", 2.0, 3, 2, detail="cut")]
     assert merged(notes) == [StageNote("fold", "partial", 3.5, 7, 2, detail="cut")]
-
-
-def test_warnings_of_plan_and_rankings_appear_once_each() -> None:
-    warned = Envelope("bm25", "ok", rankings=(Ranking(warnings=("store", "field")),))
-    given = THREE | {"bm25": warned}
-    built = fields(request(), plan(warnings=("plan", "store")), given)
-    assert built["warnings"] == ["plan", "store", "field"]
 
 
 def test_a_score_of_nan_or_infinity_becomes_null_in_json() -> None:

@@ -79,7 +79,7 @@ def raw(name: str, text: str = "text", **rest: Any) -> RawDocument:
     return RawDocument(f"docs/{name}", "docs", name, text, path=name, **rest)
 
 
-def test_every_document_is_found_by_text_and_by_vector(
+def test_every_document_is_found_by_text_and_by_vector_and_a_second_run_embeds_nothing(
     index: Index, store: EmbeddedStore, docs: Path, embedder: HashingEmbedder
 ) -> None:
     report = index(docs)
@@ -88,12 +88,14 @@ def test_every_document_is_found_by_text_and_by_vector(
     assert report.generation == store.generation("n") > 0
     (by_text,) = store.search_text("n", ["beta"], Search(depth=5))
     assert [hit.document_id for hit in by_text.hits] == ["docs/b.txt"]
-    (by_vector,) = store.search_vectors(
-        "n", embedder.embed_questions([embedder.embedded[0]]), Search(depth=5)
-    )
-    assert by_vector.hits[0].document_id == "docs/a.txt"
-    assert by_vector.hits[0].score == pytest.approx(1, abs=1e-5)
-    assert by_vector.hits[0].content_hash == content_hash("a", "alpha")
+    vectors = embedder.embed_questions([embedder.embedded[0]])
+    best = store.search_vectors("n", vectors, Search(depth=5))[0].hits[0]
+    assert (best.document_id, best.content_hash) == ("docs/a.txt", content_hash("a", "alpha"))
+    assert best.score == pytest.approx(1, abs=1e-5)
+    embedder.embedded.clear()
+    second = index(docs)
+    assert (second.added, second.replaced, second.unchanged, second.passages) == (0, 0, 3, 0)
+    assert (second.generation, embedder.embedded) == (report.generation, [])
 
 
 def test_title_heading_and_text_are_embedded(index: Index, embedder: HashingEmbedder) -> None:
@@ -101,17 +103,6 @@ def test_title_heading_and_text_are_embedded(index: Index, embedder: HashingEmbe
     starts = {"\n".join(text.split("\n")[:2]) for text in embedder.embedded}
     assert starts == {"guide\n## Part", "guide\nPart"}
     assert all(embedder.count_pieces(text) <= embedder.max_pieces for text in embedder.embedded)
-
-
-def test_a_second_run_embeds_nothing_and_commits_nothing(
-    index: Index, docs: Path, embedder: HashingEmbedder
-) -> None:
-    first = index(docs)
-    embedder.embedded.clear()
-    second = index(docs)
-    assert (second.added, second.replaced, second.unchanged, second.passages) == (0, 0, 3, 0)
-    assert second.generation == first.generation
-    assert embedder.embedded == []
 
 
 def test_a_changed_document_is_replaced_whole(index: Index, store: EmbeddedStore, docs: Path) -> None:
@@ -304,16 +295,13 @@ def test_the_remaining_time_is_unknown_while_all_documents_are_unchanged(index: 
 
 
 def test_progress_counts_documents_and_passages_up_to_the_total(index: Index) -> None:
-    told: list[Progress] = []
+    seen: list[Progress] = []
     documents = [raw(str(n)) for n in range(4)]
-    index(documents, batch_documents=2, progress=told.append, total=4)
-    assert [(each.documents, each.passages) for each in told] == [(0, 2), (2, 2), (2, 4), (4, 4)]
-    assert [each.remaining_s is None for each in told] == [True, False, False, False]
-    assert told[-1].remaining_s == 0
-    assert all(each.passages_per_s > 0 for each in told)
-    told.clear()
-    index(documents, progress=told.append)
-    assert [(each.documents, each.passages) for each in told] == [(n, 0) for n in (1, 2, 3, 4)]
+    index(documents, batch_documents=2, progress=seen.append, total=4)
+    assert [(each.documents, each.passages) for each in seen] == [(0, 2), (2, 2), (2, 4), (4, 4)]
+    assert [each.remaining_s is None for each in seen] == [True, False, False, False]
+    assert seen[-1].remaining_s == 0
+    assert all(each.passages_per_s > 0 for each in seen)
 
 
 @pytest.mark.parametrize("given", [list, iter])
