@@ -136,12 +136,10 @@ def test_a_request_that_was_joined_before_its_plan_is_ended_after_the_lease_of_a
     """The sweeper that joined it may have died."""
     lease_ms = protocol.sweeper_lease_ms
     script >> accept() >> join(force=True) << set() >> sweep(lease_ms) << {lease_ms: ["end"]}
-
-
-def test_the_sweeper_ends_a_follower_that_was_joined_without_a_plan(script: Script) -> None:
-    script >> accept("leader") >> accept(timeout_s=20) >> plan("bm25", of="leader", flight="x")
-    script >> plan("bm25", flight="x") << "follows"
-    script >> join(force=True) << set() >> hasten() >> sweep() << ["end"]
+    # A follower too.
+    script >> accept("leader") >> accept("follower", timeout_s=20) >> plan("bm25", of="leader", flight="x")
+    script >> plan("bm25", of="follower", flight="x") << "follows" >> join("follower", force=True) << set()
+    script >> hasten("follower") >> sweep() << ["end of follower"]
 
 
 def test_the_sweeper_forgets_a_request_whose_entry_was_lost(planned: Script) -> None:

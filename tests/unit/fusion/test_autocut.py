@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from chorale_client import InvalidRequest, make_request
 from hypothesis import given
@@ -49,7 +51,7 @@ def fused(*scores: float) -> FusedQuestion:
 
 
 def test_pages_of_one_cut_have_no_hit_twice_and_the_count_is_that_of_the_hits_looked_at() -> None:
-    def page(**options: int) -> FusedQuestion:
+    def page(**options: Any) -> FusedQuestion:
         return page_of(fused(9, 8.8, 8.6, 2, 1.8, 1.6, 0), make_request("q", **options), plan())
 
     first, after = page(top_k=7, autocut=1), page(offset=2, top_k=5, autocut=1)

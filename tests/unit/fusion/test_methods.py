@@ -22,7 +22,8 @@ IDS = [f"d{number}" for number in range(8)]
 GROUPS = {"b": "dense", "bm25": "lexical", "c": "dense", "e": "graph"}
 METHODS = tuple(BUILT_IN.methods.values())
 
-Change: TypeAlias = Callable[[list[BranchRanking], st.DataObject], tuple[str, list[BranchRanking]]]
+Rankings: TypeAlias = list[BranchRanking]
+Change: TypeAlias = Callable[[Rankings, st.DataObject], tuple[str, Rankings]]
 
 weights = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.4, 1.0])
 ks = st.sampled_from([0.0, 1.0, 10.0, 60.0])
@@ -38,7 +39,7 @@ def scored(name: str, scores: Mapping[str, float], **fields: Any) -> BranchRanki
     return replace(ranking(name, ids, group=GROUPS[name]), hits=hits, **fields)
 
 
-def rankings_with(scores: st.SearchStrategy[float]) -> st.SearchStrategy[list[BranchRanking]]:
+def rankings_with(scores: st.SearchStrategy[float]) -> st.SearchStrategy[Rankings]:
     lists = st.dictionaries(st.sampled_from(IDS), scores)
     floors, halves = st.sampled_from([None, 0.0]), st.sampled_from([None, 0.5, 20.0])
     return st.fixed_dictionaries({name: st.tuples(lists, weights, floors, halves) for name in GROUPS}).map(
@@ -53,11 +54,11 @@ branches, odd_branches = rankings_with(plain), rankings_with(odd)
 swappable = branches.filter(lambda rankings: any(len(one.ids) > 1 for one in rankings))
 
 
-def order(rankings: list[BranchRanking], method: Method, k: float) -> list[str]:
+def order(rankings: Rankings, method: Method, k: float) -> list[str]:
     return [candidate.hit.document_id for candidate in fuse_rankings(rankings, method, k)]
 
 
-def scores(rankings: list[BranchRanking], method: Method, k: float) -> dict[str, float]:
+def scores(rankings: Rankings, method: Method, k: float) -> dict[str, float]:
     return {one.hit.document_id: one.score for one in fuse_rankings(rankings, method, k)}
 
 
@@ -65,20 +66,17 @@ def scores(rankings: list[BranchRanking], method: Method, k: float) -> dict[str,
 
 
 @given(odd_branches, ks, st.randoms(use_true_random=False))
-def test_the_order_of_the_branches_never_matters(
-    rankings: list[BranchRanking], k: float, random: Random
-) -> None:
+def test_the_order_of_the_branches_never_matters(rankings: Rankings, k: float, random: Random) -> None:
     shuffled = random.sample(rankings, len(rankings))
     for method in METHODS:
+        both = fuse_rankings(shuffled, method, k), fuse_rankings(rankings, method, k)
         # Not as a whole: NaN, the raw score of a hit, equals nothing.
-        for one, other in zip(
-            fuse_rankings(shuffled, method, k), fuse_rankings(rankings, method, k), strict=True
-        ):
+        for one, other in zip(*both, strict=True):
             assert (one.score, one.hit.document_id) == (other.score, other.hit.document_id), method.name
             assert [worth for *_, worth in one.found] == [worth for *_, worth in other.found], method.name
 
 
-def swapped(rankings: list[BranchRanking], data: st.DataObject) -> tuple[str, list[BranchRanking]]:
+def swapped(rankings: Rankings, data: st.DataObject) -> tuple[str, Rankings]:
     """A document, and the rankings in one of which it has changed places and scores with the document above it."""
     at = data.draw(st.sampled_from([at for at, one in enumerate(rankings) if len(one.ids) > 1]))
     ids, found = list(rankings[at].ids), [one.score for one in rankings[at].hits]
@@ -89,7 +87,7 @@ def swapped(rankings: list[BranchRanking], data: st.DataObject) -> tuple[str, li
     return ids[place - 1], [*rankings[:at], changed, *rankings[at + 1 :]]
 
 
-def raised(rankings: list[BranchRanking], data: st.DataObject) -> tuple[str, list[BranchRanking]]:
+def raised(rankings: Rankings, data: st.DataObject) -> tuple[str, Rankings]:
     """A document, and the rankings in one of which it has a higher score, and the place that this score earns."""
     at = data.draw(st.sampled_from([at for at, one in enumerate(rankings) if one.ids]))
     found = {one.document_id: one.score for one in rankings[at].hits}
@@ -101,9 +99,7 @@ def raised(rankings: list[BranchRanking], data: st.DataObject) -> tuple[str, lis
 
 
 @given(swappable, ks, st.data())
-def test_a_better_rank_never_lowers_a_score(
-    rankings: list[BranchRanking], k: float, data: st.DataObject
-) -> None:
+def test_a_better_rank_never_lowers_a_score(rankings: Rankings, k: float, data: st.DataObject) -> None:
     document_id, other = swapped(rankings, data)
     for method in METHODS:
         before, after = scores(rankings, method, k), scores(other, method, k)
@@ -113,7 +109,7 @@ def test_a_better_rank_never_lowers_a_score(
 @pytest.mark.parametrize("changed", [swapped, raised])
 @given(swappable, ks, st.data())
 def test_a_better_rank_never_lowers_the_place_if_the_method_declares_that(
-    changed: Change, rankings: list[BranchRanking], k: float, data: st.DataObject
+    changed: Change, rankings: Rankings, k: float, data: st.DataObject
 ) -> None:
     document_id, other = changed(rankings, data)
     for method in METHODS:
@@ -138,7 +134,7 @@ def test_a_higher_score_may_lower_the_place_in_methods_that_divide_by_sigma(name
 
 @given(odd_branches, ks, st.sampled_from([0.125, 0.5, 2.0, 1024.0]))
 def test_scaling_all_weights_keeps_the_order_if_the_method_declares_that(
-    rankings: list[BranchRanking], k: float, factor: float
+    rankings: Rankings, k: float, factor: float
 ) -> None:
     scaled = [replace(one, weight=one.weight * factor) for one in rankings]
     for method in METHODS:
@@ -147,7 +143,7 @@ def test_scaling_all_weights_keeps_the_order_if_the_method_declares_that(
 
 
 @given(odd_branches, ks)
-def test_a_branch_of_weight_zero_changes_no_score(rankings: list[BranchRanking], k: float) -> None:
+def test_a_branch_of_weight_zero_changes_no_score(rankings: Rankings, k: float) -> None:
     silent = ranking("z", IDS[:4], weight=0.0, group="dense")
     for method in METHODS:
         assert scores([*rankings, silent], method, k) == scores(rankings, method, k), method.name
@@ -155,7 +151,7 @@ def test_a_branch_of_weight_zero_changes_no_score(rankings: list[BranchRanking],
 
 @given(odd_branches, ks)
 def test_a_score_is_the_sum_of_its_finite_contributions_and_absence_earns_nothing(
-    rankings: list[BranchRanking], k: float
+    rankings: Rankings, k: float
 ) -> None:
     finders = {id_: sorted(one.name for one in rankings if id_ in one.ids) for id_ in IDS}
     for method in METHODS:
@@ -171,7 +167,7 @@ def test_a_score_is_the_sum_of_its_finite_contributions_and_absence_earns_nothin
 
 @given(odd_branches, ks)
 def test_no_value_is_outside_the_declared_range_and_no_score_above_the_attainable_one(
-    rankings: list[BranchRanking], k: float
+    rankings: Rankings, k: float
 ) -> None:
     names = [one.name for one in rankings]
     for method in METHODS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,7 +70,8 @@ def test_vectors_by_id_give_cosines_and_a_store_of_texts_gives_bm25() -> None:
     # Of several vectors the best cosine counts, and a store that cannot score texts is no failure.
     several = Ranking(DENSE.hits, asked=Asked.by_vectors([EAST, NORTH]))
     by_vectors = done(Store(), bm25=[LEXICAL], vector=[several])
-    assert by_vectors.scores == [{"bm25": {}, "vector": {"a#0": pytest.approx(0.8)}}]
+    [scores] = by_vectors.scores
+    assert (dict(scores["bm25"]), dict(scores["vector"])) == ({}, {"a#0": pytest.approx(0.8)})
     assert by_vectors.why is None
     # A ranking that does not say what it asked is not completed.
     assert done(TextStore(), bm25=[Ranking(LEXICAL.hits)], vector=[Ranking(DENSE.hits)]).scores == [{}]
@@ -123,3 +125,10 @@ def test_vectors_that_do_not_fit_cost_only_their_branch(asked: Asked) -> None:
     found = done(TextStore(), bm25=[LEXICAL], vector=[Ranking(DENSE.hits, asked=asked)])
     assert found.scores == [{"bm25": {"c#0": 4.0}, "vector": {}}]
     assert found.why is not None
+
+
+def test_what_a_ranking_asked_and_dropped_and_knew_goes_over_the_wire() -> None:
+    for ranking in (LEXICAL, DENSE, replace(DENSE, relaxed=2, known_words=0.0)):
+        assert Ranking.from_wire(ranking.to_wire()) == ranking
+    assert not {"relaxed", "known_words"} & LEXICAL.to_wire().keys()
+    assert replace(LEXICAL, known_words="many").complaint() is not None  # type: ignore[arg-type]

@@ -77,10 +77,14 @@ def warm(declare: Declare, tmp_path: Path) -> Resources:
     return resources
 
 
-def test_a_missing_reranker_model_keeps_the_fused_order_and_names_the_reason(
-    declare: Declare, tmp_path: Path
-) -> None:
-    ended = reranked(declare(tmp_path / "no/such/model"), 0.4)
+@pytest.fixture
+def missing(declare: Declare, tmp_path: Path) -> Resources:
+    """With a reranker whose model is not there."""
+    return declare(tmp_path / "no/such/model")
+
+
+def test_a_missing_reranker_model_keeps_the_fused_order_and_names_the_reason(missing: Resources) -> None:
+    ended = reranked(missing, 0.4)
     assert ended.why is not None
     assert (ended.why.where, ended.why.reason) == ("rerank", Reason.MODEL_MISSING)
     assert (ended.note.status, ended.note.n_in, ended.note.n_out) == ("failed", 6, 0)
@@ -90,10 +94,8 @@ def test_a_missing_reranker_model_keeps_the_fused_order_and_names_the_reason(
 OTHER = RERANK.model_copy(update={"name": "of_another_version", "budget_ms": 30_000})
 
 
-def test_a_reranker_that_this_pipeline_does_not_declare_is_not_configured(
-    declare: Declare, tmp_path: Path
-) -> None:
-    ended = reranked(declare(tmp_path), 0.4, rerank=OTHER)
+def test_a_reranker_that_this_pipeline_does_not_declare_is_not_configured(missing: Resources) -> None:
+    ended = reranked(missing, 0.4, rerank=OTHER)
     assert ended.why is not None
     assert ended.why.reason == Reason.NOT_CONFIGURED
     assert "there are: tiny" in ended.why.detail
@@ -125,9 +127,8 @@ def test_a_plan_for_another_model_is_reranked_and_not_cached(warm: Resources) ->
         assert ended.why is None or f"planned for the model another, reranked by {own}" in ended.why.detail
 
 
-def test_a_question_without_hits_needs_no_rerank(declare: Declare, tmp_path: Path) -> None:
-    nothing = {0: fuse_question(PLAN, {}, 0, REQUEST)}
-    reranking = Reranking(declare(tmp_path / "no/such/model"), REQUEST, PLAN, RERANK, nothing)
+def test_a_question_without_hits_needs_no_rerank(missing: Resources) -> None:
+    reranking = Reranking(missing, REQUEST, PLAN, RERANK, {0: fuse_question(PLAN, {}, 0, REQUEST)})
     assert reranking.ended(reranking.wanted(1), {}, limit_s=1).why is None
     assert reranking.left_as_fused().why is None
 
@@ -176,10 +177,13 @@ def test_the_time_of_a_rerank_counts_from_the_call_of_join(
     stepped = SteppedLedger(redis_client)
     resources.ledger = ledger = stepped.ledger
     stepped.callers.accept(request)
-    written = PLAN.model_copy(update={"rerank": OTHER}).model_dump_json().encode()
+    # Long enough for a slow machine.
+    planned = PLAN.model_copy(update={"rerank": OTHER, "fusion_reserve_ms": 50_000})
     parts = [Part("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)]
     text = request_json(request).encode()
-    ledger.plan(request.request_id, Chord(written, parts, 60, 560, request=text))
+    ledger.plan(
+        request.request_id, Chord(planned.model_dump_json().encode(), parts, 60, 50_000, request=text)
+    )
     ledger.report(request.request_id, "bm25", answered("bm25", hit("d0")))
     entry = ledger.join(request.request_id)
     assert entry is not None
