@@ -40,13 +40,10 @@ def test_a_late_callers_request_ends_within_the_time_it_has_left(
     assert script.entry().deadline_ms - script.entry().accepted_at_ms == ends_after_ms
 
 
-def test_an_id_of_a_different_request_is_refused_even_after_its_end(script: Script) -> None:
+def test_an_id_of_a_different_request_is_refused_until_the_ttl_of_its_answer_is_over(script: Script) -> None:
     script >> accept() << "new" >> accept(top_k=7) << "conflict"
     script >> finish() >> accept(top_k=7) << "conflict" >> accept() << "ended"
-
-
-def test_a_request_id_can_be_used_again_after_the_ttl_of_its_answer(planned: Script) -> None:
-    planned >> finish() >> wait(600_000) >> accept() << "ended" >> wait(1) >> accept() << "new"
+    script >> wait(600_000) >> accept() << "ended" >> wait(1) >> accept() << "new"
 
 
 def test_the_sweeper_resends_an_unplanned_request_twice_and_then_plans_it(
@@ -54,28 +51,13 @@ def test_the_sweeper_resends_an_unplanned_request_twice_and_then_plans_it(
 ) -> None:
     """The second plan is for a sweeper that died after the first."""
     every_ms = protocol.plan_every_ms
-    (
-        script
-        >> accept(timeout_s=3)
-        >> sweep(2_900)
-        << {
-            every_ms: ["retrieve"],
-            (1 + 1) * every_ms: ["retrieve"],
-            (1 + 1 + 2) * every_ms: ["plan"],
-            (1 + 1 + 2 + 3) * every_ms: ["plan"],
-        }
-    )
+    sent = {1: ["retrieve"], 1 + 1: ["retrieve"], 1 + 1 + 2: ["plan"], 1 + 1 + 2 + 3: ["plan"]}
+    script >> accept(timeout_s=3) >> sweep(2_900) << {at * every_ms: actions for at, actions in sent.items()}
 
 
 def test_the_shortest_request_is_ended_before_its_deadline(script: Script) -> None:
     # A fifth of the 50 ms is kept for the terminal write.
     script >> accept(timeout_s=0.05) >> sweep(45) << {40: ["end"]}
-
-
-def test_moments_are_whole_milliseconds(script: Script) -> None:
-    # A fifth of 203 ms is 40.6; 40 are kept.
-    script >> accept(timeout_s=0.203) >> wait(162) >> sweep() >> wait(1) >> sweep() << ["end"]
-    assert all(moment.is_integer() for moment in script.stepped.moments().values())
 
 
 # Accepted and planned in one step
@@ -86,22 +68,18 @@ def test_a_request_is_accepted_and_planned_at_once(script: Script) -> None:
     script >> start("bm25") << 10_000 - 160
 
 
-@pytest.mark.parametrize("generation", [None, 6, 8])
-def test_a_plan_for_another_generation_is_not_written(script: Script, generation: int | None) -> None:
-    script >> know(generation) >> submit("bm25") << ("new", None, []) >> queue("bm25") << 0
+@pytest.mark.parametrize(
+    ("generation", "cached"), [(None, None), (6, None), (8, None), (7, b"an answer")], ids=str
+)
+def test_a_plan_for_another_generation_or_a_cached_question_is_not_written(
+    script: Script, generation: int | None, cached: bytes | None
+) -> None:
+    answers = [cached] if cached else []
+    script >> know(generation, cached) >> submit("bm25") << ("new", None, answers) >> queue("bm25") << 0
     script >> plan("bm25") << "planned"
 
 
-def test_cached_answers_are_returned_and_the_plan_is_not_written(script: Script) -> None:
-    script >> know(7, b"an answer") >> submit("bm25") << ("new", None, [b"an answer"]) >> queue("bm25") << 0
-    script >> plan("bm25") << "planned"
-
-
-def test_a_known_request_is_not_planned_again(script: Script) -> None:
-    script >> know(7) >> accept() >> submit("bm25") << ("accepted", None, []) >> queue("bm25") << 0
-    script >> accept(top_k=7) << "conflict"
-
-
-def test_a_refused_request_is_not_planned_until_it_is_sent_again(script: Script) -> None:
+def test_neither_a_known_nor_a_refused_request_is_planned(script: Script) -> None:
     script >> know(7) >> overload() >> submit("bm25") << ("refused", None, []) >> queue("bm25") << 0
     script >> overload(None) >> submit("bm25") << ("new", "planned", [])
+    script >> accept("other") >> submit("bm25", of="other") << ("accepted", None, []) >> queue("bm25") << 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
@@ -16,10 +15,11 @@ from chorale_client.words import QUEUE_RETRIEVE
 from redis import Redis
 
 from audit.outbox import parse
-from audit.rows import Rows, rows_of
-from tests.support.ledger.requests import TAIL, plan
+from audit.rows import rows_of
+from tests.support.ledger.requests import plan
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -32,156 +32,142 @@ def accept(redis_client: Redis, question: str = "bread") -> str:
     return CallersLedger(redis_client).accept(make_request(question)).request_id
 
 
-def audited(redis_client: Redis) -> list[Rows]:
-    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(OUTBOX))
-    return [rows_of(parse(fields), hash_key=None) for _, fields in entries]
+# Cancelling
 
 
-class TestCancelling:
-    def test_a_waiting_caller_gets_the_cancelled_answer_immediately(
-        self, client: Chorale, redis_client: Redis
-    ) -> None:
-        request = make_request(["bread", "salt"], timeout_s=30)
-        with ThreadPoolExecutor(1) as threads:
-            waiting = threads.submit(client.ask, request)
-            until = time.monotonic() + 10
-            while not redis_client.llen(QUEUE_RETRIEVE):
-                assert time.monotonic() < until
-                time.sleep(0.01)
-            cancelled = client.cancel(request.request_id)
-            answer = waiting.result(timeout=10)
-        assert answer == cancelled
-        assert (answer.status, answer.hits) == (Status.CANCELLED, ())
-        assert [question.status for question in answer.questions] == [Status.CANCELLED] * 2
-        assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "cancelled")]
+def test_a_waiting_caller_gets_the_cancelled_answer_immediately(client: Chorale, redis_client: Redis) -> None:
+    request = make_request(["bread", "salt"], timeout_s=30)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(client.ask, request)
+        until(lambda: redis_client.llen(QUEUE_RETRIEVE) > 0)
+        cancelled = client.cancel(request.request_id)
+        answer = waiting.result(timeout=10)
+    assert answer == cancelled == client.cancel(request.request_id) == client.answer(request.request_id)
+    assert redis_client.xlen(OUTBOX) == 1
+    assert (answer.status, answer.hits) == (Status.CANCELLED, ())
+    assert [question.status for question in answer.questions] == [Status.CANCELLED] * 2
+    assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "cancelled")]
 
-    def test_the_audit_says_that_it_was_cancelled(self, client: Chorale, redis_client: Redis) -> None:
-        request_id = accept(redis_client)
+
+def test_an_unknown_id_is_an_error(client: Chorale) -> None:
+    with pytest.raises(UnknownRequest, match="nothing is known of 'never-sent'"):
+        client.cancel("never-sent")
+
+
+def test_an_unreadable_request_can_be_cancelled(client: Chorale, redis_client: Redis) -> None:
+    """The server's JSON reader refuses more than 1,000 levels, which ours reads."""
+    request_id = accept(redis_client)
+    redis_client.hset(entry_key(request_id), "request", "[" * 2_000 + "]" * 2_000)
+    answer = client.cancel(request_id)
+    assert (answer.status, answer.questions) == ("cancelled", ())
+
+
+def test_a_full_redis_can_still_cancel(client: Chorale, redis_client: Redis) -> None:
+    first, second = accept(redis_client), accept(redis_client, "salt")
+    client.cancel(first)  # the script itself is known to the server
+    redis_client.config_set("maxmemory", "100kb")
+    try:
+        assert client.cancel(second).status == "cancelled"
+    finally:
+        redis_client.config_set("maxmemory", "0")
+
+
+# Refusing
+
+
+def test_the_client_gives_the_refusal_at_once_and_nothing_is_enqueued(
+    client: Chorale, redis_client: Redis
+) -> None:
+    redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
+    answer = client.retrieve("bread", timeout_s=3)
+    assert (answer.status, answer.retry_after_s, answer.hits) == (Status.REFUSED, 1.5, ())
+    assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "overload")]
+    assert client.answer(answer.request_id) == answer
+    left = {OUTBOX, OVERLOAD, result_key(answer.request_id)}
+    assert set(redis_client.keys("*")) == {key.encode() for key in left}
+    assert 590_000 < redis_client.pttl(result_key(answer.request_id)) <= 600_000, "as any answer"
+
+
+def test_long_queues_below_their_bound_refuse_no_request(redis_client: Redis) -> None:
+    redis_client.hset(OVERLOAD, "length:chorale.bm25", 17)
+    assert redis_client.zscore(MOMENTS, accept(redis_client)) is not None
+
+
+@pytest.mark.parametrize(("status", "by"), [("cancelled", "client"), ("refused", "admission")])
+def test_the_audit_says_who_ended_a_request_that_was_cancelled_or_refused(
+    client: Chorale, redis_client: Redis, status: str, by: str
+) -> None:
+    if status == "refused":
+        redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
+    request_id = accept(redis_client)
+    if status == "cancelled":
         plan(SingleSteps(redis_client), make_request("bread", request_id=request_id), "bm25")
         client.cancel(request_id)
-        (rows,) = audited(redis_client)
-        assert (rows.request["status"], rows.request["ended_by"]) == ("cancelled", "client")
-        assert [question["status"] for question in rows.questions] == ["cancelled"]
-
-    def test_a_request_cancelled_twice_has_one_answer_and_one_audit_entry(
-        self, client: Chorale, redis_client: Redis
-    ) -> None:
-        request_id = accept(redis_client)
-        assert client.cancel(request_id) == client.cancel(request_id) == client.answer(request_id)
-        assert redis_client.xlen(OUTBOX) == 1
-
-    def test_what_has_ended_keeps_its_answer(self, client: Chorale, redis_client: Redis) -> None:
-        request_id = accept(redis_client)
-        SingleSteps(redis_client).finish(request_id, by="fusion", tail=TAIL, is_complete=True)
-        assert client.cancel(request_id).status == "complete"
-
-    def test_an_unknown_id_is_an_error(self, client: Chorale) -> None:
-        with pytest.raises(UnknownRequest, match="nothing is known of 'never-sent'"):
-            client.cancel("never-sent")
-
-    def test_an_unreadable_request_can_be_cancelled(self, client: Chorale, redis_client: Redis) -> None:
-        """The server's JSON reader refuses more than 1,000 levels, which ours reads."""
-        request_id = accept(redis_client)
-        redis_client.hset(entry_key(request_id), "request", "[" * 2_000 + "]" * 2_000)
-        answer = client.cancel(request_id)
-        assert (answer.status, answer.questions) == ("cancelled", ())
-
-    def test_a_full_redis_can_still_cancel(self, client: Chorale, redis_client: Redis) -> None:
-        first, second = accept(redis_client), accept(redis_client, "salt")
-        client.cancel(first)  # the script itself is known to the server
-        redis_client.config_set("maxmemory", "100kb")
-        try:
-            assert client.cancel(second).status == "cancelled"
-        finally:
-            redis_client.config_set("maxmemory", "0")
+    ((_, fields),) = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(OUTBOX))
+    rows = rows_of(parse(fields), hash_key=None)
+    assert (rows.request["status"], rows.request["ended_by"]) == (status, by)
+    assert [question["status"] for question in rows.questions] == [status]
 
 
-class TestAskingTooEarly:
-    def test_a_request_is_accepted_and_then_running(self, client: Chorale, redis_client: Redis) -> None:
-        request_id, follower = accept(redis_client), accept(redis_client)
-        with pytest.raises(NotEnded, match=f"^{request_id} is accepted; ask again$"):
-            client.answer(request_id)
-        ledger = SingleSteps(redis_client)
-        plan(ledger, make_request("bread", request_id=request_id), "bm25", flight="chorale:flight:x")
-        plan(ledger, make_request("bread", request_id=follower), "bm25", flight="chorale:flight:x")
-        ledger.join(request_id, force=True)
-        callers = CallersLedger(redis_client)
-        assert (callers.state(request_id), callers.state(follower)) == ("fusing", "following")
-        for one in (request_id, follower):
-            with pytest.raises(NotEnded, match=f"^{one} is running; ask again$"):
-                client.answer(one)
+# Asking for answers
 
 
-class TestManyCallers:
-    @pytest.mark.slow
-    def test_150_threads_that_stay_alive_can_all_ask(self, redis_server: RedisServer) -> None:
-        """Each thread keeps its connection; a pool of redis-py has 100 by default."""
-        client = Chorale(redis_server.url, socket_timeout_s=30)
-        all_have_asked = threading.Barrier(150)
-
-        def ask(number: int) -> str:
-            try:
-                client.answer(f"nobody-sent-{number}")
-            except UnknownRequest:
-                return "asked"
-            finally:
-                all_have_asked.wait(60)
-            return "answered"
-
-        with ThreadPoolExecutor(150) as threads:
-            assert list(threads.map(ask, range(150))) == ["asked"] * 150
-
-    def test_a_child_process_opens_its_own_subscription(self, client: Chorale, redis_client: Redis) -> None:
-        """For example a web server that loads the application before it forks."""
-        client.retrieve("bread", timeout_s=0.3)
-        mine = client._local.channel
-        with client._listening("the-parents") as channel:
-            assert channel is mine, "it is kept from one request to the next"
-        read, write = os.pipe()
-        if (child := os.fork()) == 0:
-            with client._listening("the-childs") as channel:
-                os.write(write, b"own" if channel is not mine else b"shared")
-            os._exit(0)
-        os.waitpid(child, 0)
-        assert os.read(read, 10) == b"own"
-        for end in (read, write):
-            os.close(end)
-
-    def test_an_answer_that_comes_between_two_reads_is_found(self) -> None:
-        steps = end_of("a-request")
-        assert next(steps) == [
-            ("GET", result_key("a-request")),
-            ("HGET", entry_key("a-request"), "state"),
-        ]
-        assert steps.send([None, None]) == [("GET", result_key("a-request"))]
-        with pytest.raises(StopIteration) as found:
-            steps.send([b"the result"])
-        assert found.value.value == b"the result"
+def test_a_request_that_has_not_ended_is_accepted_and_then_running(
+    client: Chorale, redis_client: Redis
+) -> None:
+    request_id, follower = accept(redis_client), accept(redis_client)
+    with pytest.raises(NotEnded, match=f"^{request_id} is accepted; ask again$"):
+        client.answer(request_id)
+    ledger = SingleSteps(redis_client)
+    for one in (request_id, follower):
+        plan(ledger, make_request("bread", request_id=one), "bm25", flight="chorale:flight:x")
+    ledger.join(request_id, force=True)
+    callers = CallersLedger(redis_client)
+    assert (callers.state(request_id), callers.state(follower)) == ("fusing", "following")
+    for one in (request_id, follower):
+        with pytest.raises(NotEnded, match=f"^{one} is running; ask again$"):
+            client.answer(one)
 
 
-class TestRefusing:
-    def test_the_client_gives_the_refusal_at_once_and_nothing_is_enqueued(
-        self, client: Chorale, redis_client: Redis
-    ) -> None:
-        redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-        answer = client.retrieve("bread", timeout_s=3)
-        assert (answer.status, answer.retry_after_s, answer.hits) == (Status.REFUSED, 1.5, ())
-        assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "overload")]
-        assert client.answer(answer.request_id) == answer
-        left = {OUTBOX, OVERLOAD, result_key(answer.request_id)}
-        assert set(redis_client.keys("*")) == {key.encode() for key in left}
+def test_an_answer_that_comes_between_two_reads_is_found() -> None:
+    steps = end_of("a-request")
+    assert next(steps) == [("GET", result_key("a-request")), ("HGET", entry_key("a-request"), "state")]
+    assert steps.send([None, None]) == [("GET", result_key("a-request"))]
+    with pytest.raises(StopIteration) as stopped:
+        steps.send([b"the result"])
+    assert stopped.value.value == b"the result"
 
-    def test_the_audit_says_that_it_was_refused(self, redis_client: Redis) -> None:
-        redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-        accept(redis_client)
-        (rows,) = audited(redis_client)
-        assert (rows.request["status"], rows.request["ended_by"]) == ("refused", "admission")
-        assert [question["status"] for question in rows.questions] == ["refused"]
 
-    def test_long_queues_below_their_bound_refuse_no_request(self, redis_client: Redis) -> None:
-        redis_client.hset(OVERLOAD, "length:chorale.bm25", 17)
-        assert redis_client.zscore(MOMENTS, accept(redis_client)) is not None
+# Many callers
 
-    def test_a_refusal_is_kept_like_any_answer(self, redis_client: Redis) -> None:
-        redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-        assert 590_000 < redis_client.pttl(result_key(accept(redis_client))) <= 600_000
+
+@pytest.mark.slow
+def test_150_threads_that_stay_alive_can_all_ask(redis_server: RedisServer) -> None:
+    """Each thread keeps its connection; a pool of redis-py has 100 by default."""
+    client = Chorale(redis_server.url, socket_timeout_s=30)
+    all_have_asked = threading.Barrier(150)
+
+    def ask(number: int) -> None:
+        with pytest.raises(UnknownRequest):
+            client.answer(f"nobody-sent-{number}")
+        all_have_asked.wait(60)
+
+    with ThreadPoolExecutor(150) as threads:
+        assert list(threads.map(ask, range(150))) == [None] * 150
+
+
+def test_a_child_process_opens_its_own_subscription(client: Chorale, redis_client: Redis) -> None:
+    """For example a web server that loads the application before it forks."""
+    client.retrieve("bread", timeout_s=0.3)
+    mine = client._local.channel
+    with client._listening("the-parents") as channel:
+        assert channel is mine, "it is kept from one request to the next"
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        with client._listening("the-childs") as channel:
+            os.write(write, b"own" if channel is not mine else b"shared")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 10) == b"own"
+    for end in (read, write):
+        os.close(end)

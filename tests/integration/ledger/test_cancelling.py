@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.ledger.requests import a_request
-from tests.support.ledger.script import (
-    Script,
-    accept,
-    cancel,
-    ends_by,
-    finish,
-    join,
-    report,
-    start,
-    sweep,
-    wait,
-)
+from tests.support.ledger.script import Script, cancel, ends_by, finish, join, report, start, sweep, wait
 
 
 def test_a_cancelled_request_has_ended_without_hits(planned: Script) -> None:
@@ -34,15 +22,6 @@ def test_no_worker_or_sweeper_continues_a_cancelled_request(planned: Script) -> 
     planned >> sweep(500) << {} >> ends_by() << [("it", "client")]
 
 
-def test_every_question_of_a_cancelled_request_is_cancelled(script: Script) -> None:
-    script >> accept(questions=a_request().questions * 3) >> cancel() << "cancelled"
-    questions = (script.result() or {})["result"]["questions"]
-    assert [one["status"] for one in questions] == ["cancelled"] * 3
-
-
-def test_cancelling_an_ended_request_keeps_its_answer(planned: Script) -> None:
-    planned >> finish() >> cancel() << "complete" >> ends_by() << [("it", "fusion")]
-
-
-def test_cancelling_an_unknown_id_does_nothing(script: Script) -> None:
-    script >> cancel("never-sent") << None >> ends_by() << []
+def test_cancelling_an_ended_or_an_unknown_request_changes_nothing(planned: Script) -> None:
+    planned >> finish() >> cancel() << "complete" >> cancel("never-sent") << None
+    planned >> ends_by() << [("it", "fusion")]

@@ -5,17 +5,7 @@ from __future__ import annotations
 import pytest
 from chorale_client.protocol_constants import ProtocolConstants
 
-from tests.support.ledger.script import (
-    Script,
-    accept,
-    join,
-    lose_messages,
-    plan,
-    queue,
-    report,
-    start,
-    sweep,
-)
+from tests.support.ledger.script import Script, accept, join, lose_messages, plan, queue, report, start, sweep
 
 
 @pytest.fixture
@@ -36,11 +26,8 @@ def test_the_ledger_waits_for_no_branch_after_a_decisive_failure(strict: Script)
     strict >> report("hyde") << "closed" >> report("vector") << "closed"
 
 
-def test_the_failure_of_a_branch_that_is_not_decisive_does_not_end_the_request(strict: Script) -> None:
+def test_neither_another_branchs_failure_nor_a_decisive_answer_ends_the_request(strict: Script) -> None:
     strict >> report("bm25", "failed") << "counted" >> start("hyde") << 10_000 - 160 >> join() << None
-
-
-def test_an_answer_of_a_decisive_branch_does_not_end_the_request(strict: Script) -> None:
     strict >> report("vector") << "counted" >> report("vector", "failed") << "duplicate" >> join() << None
 
 

@@ -10,12 +10,12 @@ from typing import cast
 import pytest
 from chorale_client import Request
 from chorale_client.keys import OUTBOX, SWEEPER, entry_key, result_key
-from chorale_client.ledger import CallersLedger
 from chorale_client.protocol_constants import PROTOCOL
 from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
-from tests.support.ledger.requests import TAIL, a_request, ok, plan
+from tests.integration.ledger.real import Real
+from tests.support.ledger.requests import TAIL, ok
 from tests.support.ledger.script import (
     Script,
     accept,
@@ -27,16 +27,11 @@ from tests.support.ledger.script import (
     report,
     wait,
 )
-from tests.support.ledger.single_steps import SingleSteps
 
 
 def test_the_first_terminal_write_wins(planned: Script) -> None:
     planned >> wait(123) >> finish("complete") << 123 >> finish("degraded", by="sweeper") << None
     planned >> answer() << "complete" >> ends_by() << [("it", "fusion")]
-
-
-def test_took_ms_is_measured_by_the_ledgers_clock(planned: Script) -> None:
-    planned >> wait(123) >> finish() << 123
     assert (planned.result() or {})["result"]["took_ms"] == 123
 
 
@@ -80,32 +75,22 @@ def test_a_caller_that_waited_in_vain_reports_the_state_of_the_request(
 
 
 @pytest.fixture
-def callers(redis_client: Redis) -> CallersLedger:
-    return CallersLedger(redis_client)
+def real(redis_client: Redis) -> Real:
+    return Real(redis_client)
 
 
 @pytest.fixture
-def ledger(redis_client: Redis) -> SingleSteps:
-    return SingleSteps(redis_client)
+def request_(real: Real) -> Request:
+    """In flight, with two branches."""
+    return real.accepted("bm25", "vector")
 
 
-@pytest.fixture
-def in_flight(ledger: SingleSteps, callers: CallersLedger) -> Request:
-    """A request with two branches, `bm25` and `vector`."""
-    request = a_request()
-    callers.accept(request)
-    assert plan(ledger, request, "bm25", "vector") == "planned"
-    return request
-
-
-def test_the_end_and_its_outbox_entry_are_one(
-    redis_client: Redis, ledger: SingleSteps, in_flight: Request
-) -> None:
+def test_the_end_and_its_outbox_entry_are_one(real: Real, request_: Request) -> None:
     """A reader that sees the answer also finds the entry for the audit."""
-    ledger.report(in_flight.request_id, "bm25", ok("bm25"))
-    with redis_client.monitor() as monitor:
-        ledger.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
-        redis_client.echo("the end")
+    real.ledger.report(request_.request_id, "bm25", ok("bm25"))
+    with real.redis.monitor() as monitor:
+        real.finish(request_)
+        real.redis.echo("the end")
         commands = []
         for seen in monitor.listen():
             if "the end" in seen["command"]:
@@ -114,69 +99,54 @@ def test_the_end_and_its_outbox_entry_are_one(
     inside = [command for kind, command in commands if kind == "lua"]
     assert {"DEL", "SET", "PUBLISH", "XADD"} <= set(inside)
     assert inside.index("DEL") < inside.index("SET"), "deletions first: a full Redis can still end requests"
-    ((_, fields),) = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(OUTBOX))
-    assert (fields[b"id"], fields[b"by"]) == (in_flight.request_id.encode(), b"fusion")
+    ((_, fields),) = cast("list[tuple[bytes, dict[bytes, bytes]]]", real.redis.xrange(OUTBOX))
+    assert (fields[b"id"], fields[b"by"]) == (request_.request_id.encode(), b"fusion")
     assert b"envelope:bm25" in fields
     assert json.loads(fields[b"answer"])["status"] == "complete"
 
 
-def test_an_end_leaves_only_answer_and_outbox(
-    redis_client: Redis, ledger: SingleSteps, in_flight: Request
+def test_an_end_leaves_only_answer_and_outbox_and_its_date_is_the_servers(
+    real: Real, request_: Request
 ) -> None:
-    ledger.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
-    redis_client.delete("queue.bm25", "queue.vector")
-    assert set(redis_client.keys("*")) == {OUTBOX.encode(), result_key(in_flight.request_id).encode()}
-
-
-def test_a_full_redis_can_still_end_requests(
-    redis_client: Redis, ledger: SingleSteps, in_flight: Request
-) -> None:
-    ledger.load(in_flight.request_id)
-    # The server knows the script itself.
-    ledger.finish("unknown", by="fusion", tail=TAIL, is_complete=True)
-    redis_client.config_set("maxmemory", "100kb")
-    try:
-        with pytest.raises(OutOfMemoryError):
-            redis_client.set("anything", "else")
-        assert ledger.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True) is not None
-    finally:
-        redis_client.config_set("maxmemory", "0")
-
-
-def test_a_waiting_caller_receives_the_result(
-    redis_client: Redis, ledger: SingleSteps, callers: CallersLedger, in_flight: Request
-) -> None:
-    with redis_client.pubsub(ignore_subscribe_messages=True) as channel:
-        channel.subscribe(result_key(in_flight.request_id))
-        end = {"by": "fusion", "tail": TAIL, "is_complete": True}
-        late = threading.Timer(0.1, ledger.finish, [in_flight.request_id], end)
-        late.start()
-        result = callers.wait(channel, in_flight.request_id, 20)
-        late.join()
-    assert result == redis_client.get(result_key(in_flight.request_id))
-
-
-def test_date_done_is_the_moment_of_the_end(
-    redis_client: Redis, ledger: SingleSteps, callers: CallersLedger, in_flight: Request
-) -> None:
-    before, _ = redis_client.time()
-    ledger.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
-    after, _ = redis_client.time()
-    done = datetime.fromisoformat(json.loads(callers.result(in_flight.request_id) or b"")["date_done"])
+    before, _ = real.redis.time()
+    real.finish(request_)
+    after, _ = real.redis.time()
+    done = datetime.fromisoformat(json.loads(real.callers.result(request_.request_id) or b"")["date_done"])
     assert before <= done.timestamp() < after + 1
     assert done.tzinfo == UTC
+    real.redis.delete("queue.bm25", "queue.vector")
+    assert set(real.redis.keys("*")) == {OUTBOX.encode(), result_key(request_.request_id).encode()}
 
 
-def test_entries_flights_answers_and_leases_expire_by_themselves(
-    redis_client: Redis, ledger: SingleSteps, callers: CallersLedger
-) -> None:
-    request = a_request()
-    callers.accept(request)
-    plan(ledger, request, "bm25", flight="chorale:flight:x")
-    ledger.sweep("the only sweeper")
+def test_a_full_redis_can_still_end_requests(real: Real, request_: Request) -> None:
+    real.ledger.load(request_.request_id)
+    # The server knows the script itself.
+    real.ledger.finish("unknown", by="fusion", tail=TAIL, is_complete=True)
+    real.redis.config_set("maxmemory", "100kb")
+    try:
+        with pytest.raises(OutOfMemoryError):
+            real.redis.set("anything", "else")
+        assert real.finish(request_) is not None
+    finally:
+        real.redis.config_set("maxmemory", "0")
+
+
+def test_a_waiting_caller_receives_the_result(real: Real, request_: Request) -> None:
+    with real.redis.pubsub(ignore_subscribe_messages=True) as channel:
+        channel.subscribe(result_key(request_.request_id))
+        late = threading.Timer(0.1, real.finish, [request_])
+        late.start()
+        result = real.callers.wait(channel, request_.request_id, 20)
+        late.join()
+    assert result == real.redis.get(result_key(request_.request_id))
+
+
+def test_entries_flights_answers_and_leases_expire_by_themselves(real: Real) -> None:
+    request = real.accepted("bm25", flight="chorale:flight:x")
+    real.ledger.sweep("the only sweeper")
     # The deadline and an hour.
-    assert 3_600_000 < redis_client.pttl(entry_key(request.request_id)) <= 3_610_000
-    assert 0 < redis_client.pttl("chorale:flight:x") <= 10_000
-    assert redis_client.pttl(SWEEPER) <= PROTOCOL.sweeper_lease_ms
-    ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
-    assert 0 < redis_client.pttl(result_key(request.request_id)) <= 600_000
+    assert 3_600_000 < real.redis.pttl(entry_key(request.request_id)) <= 3_610_000
+    assert 0 < real.redis.pttl("chorale:flight:x") <= 10_000
+    assert real.redis.pttl(SWEEPER) <= PROTOCOL.sweeper_lease_ms
+    real.finish(request)
+    assert 0 < real.redis.pttl(result_key(request.request_id)) <= 600_000

@@ -16,21 +16,9 @@ from tests.support.ledger.script import (
 )
 
 
-def test_a_callback_that_comes_too_early_does_nothing(planned: Script) -> None:
-    planned >> join() << None >> report("bm25") << "counted"
-
-
-def test_only_one_fusion_takes_a_request(planned: Script) -> None:
-    (
-        planned
-        >> report("bm25")
-        >> report("vector")
-        << "joined"
-        >> join()
-        << {"bm25", "vector"}
-        >> join()
-        << None
-    )
+def test_only_one_fusion_takes_a_request_and_none_before_its_branches_have_reported(planned: Script) -> None:
+    planned >> join() << None >> report("bm25") << "counted" >> join() << None
+    planned >> report("vector") << "joined" >> join() << {"bm25", "vector"} >> join() << None
 
 
 def test_from_join_at_on_the_fusion_takes_the_reports_that_have_come(script: Script) -> None:

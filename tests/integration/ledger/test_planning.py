@@ -14,17 +14,14 @@ def test_an_ended_request_is_not_planned(script: Script) -> None:
     script >> accept() >> finish() >> plan("bm25") << "closed" >> queue("bm25") << 0
 
 
+def test_what_is_not_planned_is_neither_started_nor_reported(script: Script) -> None:
+    script >> accept() >> start("bm25") << None >> report("bm25") << "closed"
+    script >> plan("bm25") >> start("hyde") << None >> report("hyde") << "closed"
+
+
 def test_a_started_part_gets_the_time_left_until_join_at(planned: Script) -> None:
     # The deadline less the fusion reserve, less the 40 ms that have passed.
     planned >> wait(40) >> start("bm25") << 10_000 - 160 - 40
     started = planned.ledger.start("it", "vector")
     assert started is not None
     assert started.since_accepted_ms == 40
-
-
-def test_an_unexpected_branch_is_turned_away(planned: Script) -> None:
-    planned >> start("hyde") << None >> report("hyde") << "closed"
-
-
-def test_nothing_is_started_or_reported_before_the_plan(script: Script) -> None:
-    script >> accept() >> start("bm25") << None >> report("bm25") << "closed"

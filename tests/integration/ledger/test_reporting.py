@@ -7,45 +7,27 @@ import json
 from chorale_client.words import QUEUE_FUSION
 
 from tests.support.ledger.requests import CALLBACK
-from tests.support.ledger.script import (
-    Script,
-    accept,
-    join,
-    lose_entry,
-    plan,
-    queue,
-    report,
-    start,
-    wait,
-)
-
-
-def envelope(script: Script, branch: str) -> dict[str, object]:
-    found: dict[str, object] = json.loads(script.entry().envelopes[branch])
-    return found
-
-
-def test_only_the_last_report_pushes_the_callback(planned: Script) -> None:
-    planned >> report("bm25") << "counted" >> queue() << 0 >> report("vector") << "joined"
-    assert planned.stepped.queue(QUEUE_FUSION) == [CALLBACK]
+from tests.support.ledger.script import Script, accept, join, lose_entry, plan, queue, report, start, wait
 
 
 def test_the_first_answer_of_a_branch_wins(planned: Script) -> None:
     planned >> report("bm25", detail="first") >> report("bm25", detail="second") << "duplicate"
-    assert envelope(planned, "bm25")["detail"] == "first"
-
-
-def test_a_branch_reported_twice_counts_once(planned: Script) -> None:
-    planned >> report("bm25") << "counted"
-    for _ in range(9):
-        planned >> report("bm25") << "duplicate"
-    planned >> join() << None >> report("vector") << "joined" >> join() << {"bm25", "vector"}
+    assert json.loads(planned.entry().envelopes["bm25"])["detail"] == "first"
 
 
 def test_an_answer_replaces_a_failure_but_a_failure_never_replaces_an_answer(planned: Script) -> None:
     planned >> report("bm25", "failed") << "counted" >> report("bm25") << "replaced"
     planned >> report("bm25", "failed") << "duplicate"
-    assert envelope(planned, "bm25")["status"] == "ok"
+    assert json.loads(planned.entry().envelopes["bm25"])["status"] == "ok"
+
+
+def test_a_branch_reported_twice_counts_once(planned: Script) -> None:
+    """And only the last branch's report pushes the callback."""
+    planned >> report("bm25") << "counted" >> queue() << 0
+    for _ in range(9):
+        planned >> report("bm25") << "duplicate"
+    planned >> join() << None >> report("vector") << "joined" >> join() << {"bm25", "vector"}
+    assert planned.stepped.queue(QUEUE_FUSION) == [CALLBACK]
 
 
 def test_a_report_after_the_snapshot_changes_nothing(planned: Script) -> None:

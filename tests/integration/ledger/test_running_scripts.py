@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -36,33 +37,23 @@ def scripts(client: Redis, tmp_path: Path) -> Scripts:
     return Scripts(client, tmp_path)
 
 
-def test_a_connection_that_the_server_closed_is_replaced(scripts: Scripts, redis_client: Redis) -> None:
+def test_a_closed_connection_is_replaced_and_a_server_that_forgot_the_scripts_gets_them_again(
+    scripts: Scripts, redis_client: Redis
+) -> None:
     assert scripts.run("echo", args=["first"]) == b"first"
     redis_client.client_kill_filter(_type="normal", skipme=True)
     assert scripts.run("echo", args=["second"]) == b"second"
-
-
-def test_a_server_that_forgot_the_scripts_gets_them_again(scripts: Scripts, redis_client: Redis) -> None:
-    assert scripts.run("echo", args=["first"]) == b"first"
     redis_client.script_flush()
-    assert scripts.run("echo", args=["second"]) == b"second"
+    assert scripts.run("echo", args=["third"]) == b"third"
 
 
 def test_threads_do_not_get_the_answers_of_others(scripts: Scripts) -> None:
-    wrong = []
+    def wrong(name: int) -> list[str]:
+        texts = [f"thread {name}, {number}" for number in range(200)]
+        return [text for text in texts if scripts.run("echo", args=[text]) != text.encode()]
 
-    def ask(name: str) -> None:
-        for number in range(200):
-            wanted = f"{name} {number}"
-            if scripts.run("echo", args=[wanted]) != wanted.encode():
-                wrong.append(wanted)
-
-    threads = [threading.Thread(target=ask, args=[f"thread {number}"]) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(wrong, range(8))) == [[]] * 8
 
 
 def test_a_child_process_does_not_read_the_answers_of_its_parent(scripts: Scripts) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from chorale_client.protocol_constants import ProtocolConstants
 from chorale_client.words import QUEUE_FUSION
@@ -34,15 +36,8 @@ def test_a_part_that_nobody_took_is_resent_at_most_twice(script: Script, protoco
     """And what was started is not."""
     every_ms = protocol.resend_every_ms
     script >> accept() >> plan("bm25", "vector", resend_ms=50) >> lose_messages("bm25", "vector")
-    (
-        script
-        >> start("vector")
-        >> sweep(50 + 3 * every_ms)
-        << {
-            50: ["part bm25"],
-            50 + every_ms: ["part bm25"],
-        }
-    )
+    script >> start("vector") >> sweep(50 + 3 * every_ms)
+    script << {50: ["part bm25"], 50 + every_ms: ["part bm25"]}
 
 
 def test_a_started_part_without_an_answer_is_sent_again_after_its_lease(script: Script) -> None:
@@ -61,19 +56,14 @@ def test_the_callback_is_published_at_join_at(script: Script) -> None:
     assert script.stepped.queue(QUEUE_FUSION) == [CALLBACK]
 
 
-def test_a_callback_that_was_lost_is_sent_again_twice(script: Script, protocol: ProtocolConstants) -> None:
-    every_ms = protocol.fuse_every_ms
-    script >> accept() >> plan("bm25") >> report("bm25") << "joined" >> lose_messages()
-    script >> sweep(5 * every_ms) << {every_ms: ["fuse"], 2 * every_ms: ["fuse"]}
-
-
 def test_a_callback_that_still_waits_in_its_queue_is_not_sent_again(
     script: Script, protocol: ProtocolConstants
 ) -> None:
     """However long it waits, the fusion that takes it still has all its attempts."""
     every_ms = protocol.fuse_every_ms
-    script >> accept() >> plan("bm25") >> report("bm25") >> queue() << 1 >> sweep(8 * every_ms) << {}
-    script >> lose_messages() >> sweep(every_ms) << {9 * every_ms: ["fuse"]}
+    script >> accept() >> plan("bm25") >> report("bm25") << "joined" >> queue() << 1
+    script >> sweep(8 * every_ms) << {} >> lose_messages()
+    script >> sweep(5 * every_ms) << {9 * every_ms: ["fuse"], 10 * every_ms: ["fuse"]}
 
 
 def test_a_dead_fusion_is_called_again_and_then_the_sweeper_ends_the_request(
@@ -84,15 +74,8 @@ def test_a_dead_fusion_is_called_again_and_then_the_sweeper_ends_the_request(
     timeout_ms = 4 * every_ms
     end_ms = timeout_ms - 60
     script >> accept(timeout_s=timeout_ms / 1000) >> plan("bm25") >> report("bm25") >> join() << {"bm25"}
-    (
-        script
-        >> sweep(end_ms)
-        << {
-            end_ms // 2: ["fuse"],
-            end_ms // 2 + every_ms: ["fuse"],
-            end_ms: ["end"],
-        }
-    )
+    called = {end_ms // 2: ["fuse"], end_ms // 2 + every_ms: ["fuse"], end_ms: ["end"]}
+    script >> sweep(end_ms) << called
 
 
 def test_a_fusion_with_much_time_left_keeps_a_request_for_half_a_second(
@@ -102,17 +85,8 @@ def test_a_fusion_with_much_time_left_keeps_a_request_for_half_a_second(
     end_ms = kept_ms + 2 * every_ms
     # Again whenever the lease of the sweeper that should end the request is over.
     again_ms = end_ms + protocol.sweeper_lease_ms
-    script >> accept() >> plan("bm25") >> report("bm25") >> join() << {"bm25"}
-    (
-        script
-        >> sweep(again_ms)
-        << {
-            kept_ms: ["fuse"],
-            kept_ms + every_ms: ["fuse"],
-            end_ms: ["end"],
-            again_ms: ["end"],
-        }
-    )
+    script >> accept() >> plan("bm25") >> report("bm25") >> join() << {"bm25"} >> sweep(again_ms)
+    script << {kept_ms: ["fuse"], kept_ms + every_ms: ["fuse"], end_ms: ["end"], again_ms: ["end"]}
 
 
 def test_a_late_fusion_has_a_moment_before_the_sweeper_ends_the_request(
@@ -135,31 +109,20 @@ def test_an_end_that_a_sweeper_does_not_write_is_due_again_after_its_lease(
 ) -> None:
     """The sweeper may have died."""
     lease_ms, end_ms = protocol.sweeper_lease_ms, 10_000 - 60
-    (
-        planned
-        >> wait(end_ms)
-        >> sweep(2 * lease_ms)
-        << {
-            end_ms: ["end"],
-            end_ms + lease_ms: ["end"],
-            end_ms + 2 * lease_ms: ["end"],
-        }
-    )
+    planned >> wait(end_ms) >> sweep(2 * lease_ms)
+    planned << {at_ms: ["end"] for at_ms in (end_ms, end_ms + lease_ms, end_ms + 2 * lease_ms)}
 
 
-@pytest.mark.parametrize(("timeout_ms", "fifth_ms"), [(50, 10), (299, 59)])
-def test_a_fifth_of_a_short_time_limit_is_kept_for_the_end_of_a_request_without_a_plan(
-    script: Script, timeout_ms: int, fifth_ms: int
+@pytest.mark.parametrize("timeout_ms", [50, 203, 299, 10_000])
+def test_a_fifth_of_the_time_and_at_most_60_ms_are_kept_for_the_end_of_a_request_without_a_plan(
+    script: Script, protocol: ProtocolConstants, timeout_ms: int
 ) -> None:
-    script >> accept(timeout_s=timeout_ms / 1000) >> wait(timeout_ms - fifth_ms - 1)
-    script >> sweep() >> wait(1) >> sweep() << ["end"]
-
-
-def test_at_most_60_ms_are_kept_for_the_end_of_a_request_without_a_plan(
-    script: Script, protocol: ProtocolConstants
-) -> None:
-    script >> accept() >> wait(10_000 - protocol.longest_finish_reserve_ms - 1)
-    script >> sweep() << ["retrieve"] >> wait(1) >> sweep() << ["end"]
+    """In whole milliseconds: of 203 these are 40."""
+    end_ms = timeout_ms - min(timeout_ms // 5, protocol.longest_finish_reserve_ms)
+    script >> accept(timeout_s=timeout_ms / 1000) >> wait(end_ms - 1) >> sweep()
+    assert "end" not in cast("list[str]", script.seen)
+    script >> wait(1) >> sweep() << ["end"]
+    assert all(moment.is_integer() for moment in script.stepped.moments().values())
 
 
 def test_a_failed_callback_makes_the_sweeper_act_at_once(planned: Script) -> None:
@@ -173,16 +136,10 @@ def test_a_request_that_was_joined_before_its_plan_is_ended_after_the_lease_of_a
     """The sweeper that joined it may have died."""
     lease_ms = protocol.sweeper_lease_ms
     script >> accept() >> join(force=True) << set() >> sweep(lease_ms) << {lease_ms: ["end"]}
-
-
-def test_the_sweeper_ends_a_request_that_was_joined_before_its_plan(script: Script) -> None:
-    script >> accept() >> join(force=True) << set() >> hasten() >> sweep() << ["end"]
-
-
-def test_the_sweeper_ends_a_follower_that_was_joined_without_a_plan(script: Script) -> None:
-    script >> accept("leader") >> accept(timeout_s=20) >> plan("bm25", of="leader", flight="x")
-    script >> plan("bm25", flight="x") << "follows"
-    script >> join(force=True) << set() >> hasten() >> sweep() << ["end"]
+    # A follower too.
+    script >> accept("leader") >> accept("follower", timeout_s=20) >> plan("bm25", of="leader", flight="x")
+    script >> plan("bm25", of="follower", flight="x") << "follows" >> join("follower", force=True) << set()
+    script >> hasten("follower") >> sweep() << ["end of follower"]
 
 
 def test_the_sweeper_forgets_a_request_whose_entry_was_lost(planned: Script) -> None:

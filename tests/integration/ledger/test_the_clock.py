@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 from chorale_client import scripts as callers_scripts
@@ -15,6 +14,7 @@ from redis import Redis
 from tests.support.ledger.requests import a_request
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.ledger.stepped_ledger import EXPIRIES, NOW
+from tests.support.waiting import until
 
 FOLDERS = [Path(callers_scripts.__file__).parent, Path("ledger/scripts")]
 
@@ -43,10 +43,8 @@ def test_no_script_defines_now_ms_again_or_gets_the_time_from_a_caller() -> None
 def test_a_request_ends_by_the_servers_clock(redis_client: Redis) -> None:
     accepted = CallersLedger(redis_client).accept(a_request(timeout_s=0.05))
     ledger = SingleSteps(redis_client)
-    until = time.monotonic() + 20
-    while (entry := ledger.join(accepted.request_id, force=bool(ledger.sweep("sweeper").actions))) is None:
-        assert time.monotonic() < until, "nobody ended it"
-        time.sleep(0.002)
+    entry = until(lambda: ledger.join(accepted.request_id, force=bool(ledger.sweep("sweeper").actions)))
+    assert entry is not None
     # A fifth of the 50 ms is kept for the end.
     assert entry.now_ms >= accepted.deadline_ms - 10
 

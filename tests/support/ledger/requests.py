@@ -14,7 +14,6 @@ from tests.support.ledger.single_steps import SingleSteps
 
 CALLBACK = b"message of fuse"
 TAIL = '"v":1,"status":"complete","questions":[]}'
-OTHER_TAIL = '"v":1,"status":"degraded","questions":[]}'
 
 
 def a_request(timeout_s: float = 10, **options: Any) -> Request:

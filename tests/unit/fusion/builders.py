@@ -30,6 +30,14 @@ def ranking(name: str, ids: Iterable[str], *, weight: float = 1.0, group: str | 
     return BranchRanking(name, group or name, weight, ids, tuple(hit(id_) for id_ in ids))
 
 
+def scored(
+    name: str, scores: Mapping[str, float], *, weight: float = 1.0, group: str | None = None, **fields: Any
+) -> BranchRanking:
+    """A ranking with these scores, the best first."""
+    hits = tuple(hit(id_, score=score) for id_, score in scores.items())
+    return BranchRanking(name, group or name, weight, tuple(scores), hits, **fields)
+
+
 def branch(name: str, weight: float | None = None, depth: int = 100) -> BranchPlan:
     return BranchPlan(
         name=name,
@@ -57,6 +65,10 @@ def plan(branches: Sequence[BranchPlan] | None = None, **fields: Any) -> Plan:
         "fusion_reserve_ms": 100,
     }
     return Plan(**(values | fields))
+
+
+def ids(fused: FusedQuestion) -> list[str]:
+    return [one.document_id for one in fused.hits]
 
 
 def answered(name: str, *hits: Hit, **fields: Any) -> Envelope:

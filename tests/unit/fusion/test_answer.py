@@ -1,4 +1,3 @@
-import json
 from math import fsum, prod
 from typing import Any
 
@@ -79,13 +78,12 @@ def test_a_hit_shows_the_passage_of_its_document_that_answers_best() -> None:
 def test_every_score_can_be_computed_again_by_hand_from_the_answer(method: str) -> None:
     boosts = BoostPlan(authority={"legge": 1.3}, recency_amount=0.5, max_places=0)
     many = THREE | {"vector": answered("vector", *(hit(f"d{n:02}", source_type="legge") for n in range(40)))}
-    planned = plan(method=method, boosts=boosts)
-    answer = read(fields(request(include=EXPLAINED, top_k=50), planned, many))
+    answer = read(fields(request(include=EXPLAINED, top_k=50), plan(method=method, boosts=boosts), many))
     assert len(answer.hits) == 42
     assert any("bound" in one.boosts for one in answer.hits)
     for one in answer.hits:
-        contributions = [said.weight * said.normalised for said in one.branches.values()]
-        assert [said.contribution for said in one.branches.values()] == pytest.approx(contributions)
+        contributions = [branch.weight * branch.normalised for branch in one.branches.values()]
+        assert [branch.contribution for branch in one.branches.values()] == pytest.approx(contributions)
         assert one.score == pytest.approx(fsum(contributions) * prod(one.boosts.values()), rel=1e-11)
         assert one.score_kind == method
 
@@ -116,39 +114,42 @@ def test_metadata_of_a_wrong_type_are_left_out_and_the_answer_stays(odd: object)
     assert best.metadata == {"topic": odd}
 
 
-def test_ranks_continue_from_page_to_page() -> None:
-    built = fields(request(offset=1, top_k=2))
-    assert [(one["rank"], one["document_id"]) for one in built["questions"][0]["hits"]] == [
-        (2, "b"),
-        (3, "c"),
-    ]
-
-
 def test_a_missing_text_is_a_warning_and_the_hit_stays() -> None:
     built = fields(request(), texts={key: text for key, text in TEXTS.items() if key != "b#0"})
     assert built["status"] == "complete"
-    assert [one["document_id"] for one in built["questions"][0]["hits"]] == ["a", "b", "c"]
+    assert shown(built) == [(1, "a"), (2, "b"), (3, "c")]
     assert "snippet" not in built["questions"][0]["hits"][1]
     assert built["warnings"] == ["document_missing: no text in the store for b#0"]
 
 
+def shown(built: dict[str, Any]) -> list[tuple[int, str]]:
+    """Ranks and documents of the first question."""
+    return [(one["rank"], one["document_id"]) for one in built["questions"][0]["hits"]]
+
+
 def test_texts_that_were_not_fetched_give_a_reason_and_no_warning() -> None:
-    cut = Degradation("fetch", Reason.BUDGET)
-    built = fields(request(), texts=None, degraded=[cut])
+    built = fields(request(offset=1), texts=None, degraded=[Degradation("fetch", Reason.BUDGET)])
     assert (built["status"], built["warnings"]) == ("degraded", [])
     assert built["degraded"] == [{"where": "fetch", "reason": "budget", "detail": ""}]
-    assert [one["document_id"] for one in built["questions"][0]["hits"]] == ["a", "b", "c"]
+    assert shown(built) == [(2, "b"), (3, "c")], "ranks continue from page to page"
 
 
 def test_a_branch_that_failed_degrades_the_answer_with_its_reason() -> None:
-    given = THREE | {"vector": Envelope.failed("vector", Reason.UNAVAILABLE, "connection refused", ms=3.0)}
+    """And one that was left out by a rule does not."""
+    given = THREE | {
+        "vector": Envelope.failed("vector", Reason.UNAVAILABLE, "connection refused", ms=3.0),
+        "hyde": Envelope.failed("hyde", Reason.RULE, "an identifier"),
+    }
     built = fields(request(), given=given)
     assert built["status"] == built["questions"][0]["status"] == "degraded"
-    assert built["degraded"] == [
-        {"where": "search.vector", "reason": "unavailable", "detail": "connection refused"}
-    ]
-    [line] = [one for one in built["stages"] if one["stage"] == "search.vector"]
-    assert line == {"stage": "search.vector", "status": "failed", "ms": 3.0, "detail": "unavailable"}
+    why = {"where": "search.vector", "reason": "unavailable", "detail": "connection refused"}
+    assert built["degraded"] == [why]
+    stages = {one["stage"]: one for one in built["stages"]}
+    failed = {"stage": "search.vector", "status": "failed", "ms": 3.0, "detail": "unavailable"}
+    assert stages["search.vector"] == failed
+    assert (stages["search.hyde"]["status"], stages["search.hyde"]["detail"]) == ("skipped", "rule")
+    alone = fields(request(), given=THREE | {"hyde": given["hyde"]})
+    assert (alone["status"], alone["degraded"]) == ("complete", [])
 
 
 def test_a_branch_without_an_envelope_has_the_reason_that_the_caller_knows() -> None:
@@ -162,25 +163,15 @@ def test_a_branch_without_an_envelope_has_the_reason_that_the_caller_knows() -> 
 
 
 def test_a_branch_that_answered_too_few_questions_is_an_invalid_answer() -> None:
-    asked = Request(questions=("one", "two"))
     two = (Ranking((hit("a"),)), Ranking((hit("b"),)))
     given = {
         "bm25": Envelope("bm25", "ok", rankings=two),
         "vector": Envelope("vector", "ok", rankings=two[:1]),
     }
     planned = plan((branch("bm25"), branch("vector")), asked=(0, 1))
-    built = fields(asked, planned, given)
-    assert built["degraded"] == [
+    assert fields(Request(questions=("one", "two")), planned, given)["degraded"] == [
         {"where": "search.vector", "reason": "invalid_answer", "detail": "answered 1 of 2 questions"}
     ]
-
-
-def test_a_reason_that_does_not_degrade_leaves_the_answer_whole() -> None:
-    given = THREE | {"hyde": Envelope.failed("hyde", Reason.RULE, "an identifier")}
-    built = fields(request(), given=given)
-    assert (built["status"], built["degraded"]) == ("complete", [])
-    [line] = [one for one in built["stages"] if one["stage"] == "search.hyde"]
-    assert (line["status"], line["detail"]) == ("skipped", "rule")
 
 
 def test_a_branch_that_finds_nothing_has_answered() -> None:
@@ -191,31 +182,28 @@ def test_a_branch_that_finds_nothing_has_answered() -> None:
     assert fields(request(), given=given)["degraded"] == []
 
 
-def test_without_a_required_branch_the_question_fails() -> None:
-    without_hyde = {name: THREE[name] for name in ("bm25", "vector")}
-    assert fields(request(require=("hyde",)), given=without_hyde)["status"] == "failed"
-    assert fields(request(require=("bm25",)), given=without_hyde)["status"] == "degraded"
-
-
-def test_with_on_missing_fail_every_branch_is_required_unless_some_are_named() -> None:
-    without_hyde = {name: THREE[name] for name in ("bm25", "vector")}
-    assert fields(request(on_missing="fail"), given=without_hyde)["status"] == "failed"
-    assert fields(request(on_missing="fail", require=("bm25",)), given=without_hyde)["status"] == "degraded"
-    assert fields(request(on_missing="fail"), given=THREE)["status"] == "complete"
-
-
-def test_with_on_missing_empty_a_degraded_question_has_no_hits() -> None:
-    built = fields(request(on_missing="empty"), given={"bm25": THREE["bm25"]})
-    assert (built["status"], built["questions"][0]["hits"]) == ("degraded", [])
-    assert fields(request(on_missing="empty"), given=THREE)["questions"][0]["hits"]
-
-
-def test_under_min_branches_the_question_fails_and_has_no_hits() -> None:
-    built = fields(request(min_branches=2), given={"bm25": THREE["bm25"]})
-    assert (built["status"], built["questions"][0]["hits"]) == ("failed", [])
-    enough = fields(request(min_branches=2), given={name: THREE[name] for name in ("bm25", "hyde")})
-    assert enough["status"] == "degraded"
-    assert fields(request(), given={})["status"] == "failed"
+@pytest.mark.parametrize(
+    ("policy", "names", "status", "has_hits"),
+    [
+        ({"require": ("hyde",)}, ("bm25", "vector"), "failed", False),
+        ({"require": ("bm25",)}, ("bm25", "vector"), "degraded", True),
+        # Every branch is required unless some are named.
+        ({"on_missing": "fail"}, ("bm25", "vector"), "failed", False),
+        ({"on_missing": "fail", "require": ("bm25",)}, ("bm25", "vector"), "degraded", True),
+        ({"on_missing": "fail"}, tuple(THREE), "complete", True),
+        ({"on_missing": "empty"}, ("bm25",), "degraded", False),
+        ({"on_missing": "empty"}, tuple(THREE), "complete", True),
+        ({"min_branches": 2}, ("bm25",), "failed", False),
+        ({"min_branches": 2}, ("bm25", "hyde"), "degraded", True),
+        ({}, (), "failed", False),
+    ],
+    ids=str,
+)
+def test_the_policy_decides_what_an_answer_without_some_branches_is(
+    policy: dict[str, Any], names: tuple[str, ...], status: str, has_hits: bool
+) -> None:
+    built = fields(request(**policy), given={name: THREE[name] for name in names})
+    assert (built["status"], bool(built["questions"][0]["hits"])) == (status, has_hits)
 
 
 @pytest.mark.parametrize("reason", Reason)
@@ -235,34 +223,27 @@ def test_an_empty_question_is_skipped_beside_others_that_are_answered() -> None:
     assert fields(request(needs_retrieval=False), plan(asked=()))["status"] == "skipped"
 
 
-def test_a_cached_question_is_answered_beside_the_searched_ones() -> None:
+def test_a_cached_question_is_answered_beside_the_searched_ones_and_alone_no_branch_is_missing() -> None:
     known = fields(request())["questions"][0]
-    asked = Request(questions=("known", "notice period"))
-    partly = fields(asked, plan(asked=(1,), cached={0: known}))
+    partly = fields(Request(questions=("known", "notice period")), plan(asked=(1,), cached={0: known}))
     assert partly["questions"][0] == known
     assert partly["questions"][1]["hits"] == known["hits"]
     assert partly["cached"] is False
-
-
-def test_if_the_cache_answers_every_question_no_branch_is_missing() -> None:
-    known = fields(request())["questions"][0]
     whole = fields(request(), plan(asked=(), cached={0: known}), {}, texts={})
-    assert (whole["cached"], whole["status"]) == (True, "complete")
-    assert (whole["degraded"], whole["stages"]) == ([], [])
+    assert (whole["cached"], whole["status"], whole["degraded"], whole["stages"]) == (
+        True,
+        "complete",
+        [],
+        [],
+    )
 
 
-@pytest.mark.parametrize(
-    ("statuses", "expected"),
-    [
-        (["complete", "degraded", "failed"], Status.FAILED),
-        (["complete", "degraded", "skipped"], Status.DEGRADED),
-        (["skipped", "complete"], Status.COMPLETE),
-        (["skipped"], Status.SKIPPED),
-        (["complete", "melted"], Status.FAILED),
-    ],
-)
-def test_a_request_has_the_status_of_its_worst_question(statuses: list[str], expected: Status) -> None:
-    assert worst(statuses) is expected
+def test_a_request_has_the_status_of_its_worst_question() -> None:
+    assert worst(["complete", "degraded", "failed"]) is Status.FAILED
+    assert worst(["complete", "degraded", "skipped"]) is Status.DEGRADED
+    assert worst(["skipped", "complete"]) is Status.COMPLETE
+    assert worst(["skipped"]) is Status.SKIPPED
+    assert worst(["complete", "melted"]) is Status.FAILED
 
 
 def test_one_list_has_the_stages_of_plan_branches_and_fusion() -> None:
@@ -276,35 +257,23 @@ def test_one_list_has_the_stages_of_plan_branches_and_fusion() -> None:
     ]
     by_name = {one["stage"]: one for one in built["stages"]}
     assert by_name["embed"]["detail"] == "vector"
-    assert by_name["search.vector"] == {
-        "stage": "search.vector",
-        "status": "ok",
-        "ms": 7.0,
-        "n_in": 1,
-        "n_out": 1,
-    }
-
-
-def test_the_stages_of_several_questions_are_added_up() -> None:
-    asked = Request(questions=("one", "two"))
-    two = (Ranking((hit("a"), hit("b"))), Ranking((hit("b"),)))
-    built = fields(
-        asked, plan((branch("bm25"),), asked=(0, 1)), {"bm25": Envelope("bm25", "ok", rankings=two)}
-    )
-    [fuse] = [one for one in built["stages"] if one["stage"] == "fuse"]
-    assert (fuse["n_in"], fuse["n_out"]) == (3, 3)
-
-
-def test_merged_stages_have_the_sum_of_milliseconds_and_the_worst_status() -> None:
-    notes = [StageNote("fold", "ok", 1.5, 4), StageNote("fold", "partial", 2.0, 3, 2, detail="cut")]
-    assert merged(notes) == [StageNote("fold", "partial", 3.5, 7, 2, detail="cut")]
+    whole = {"stage": "search.vector", "status": "ok", "ms": 7.0, "n_in": 1, "n_out": 1}
+    assert by_name["search.vector"] == whole
 
 
 def test_warnings_of_plan_and_rankings_appear_once_each() -> None:
     warned = Envelope("bm25", "ok", rankings=(Ranking(warnings=("store", "field")),))
-    given = THREE | {"bm25": warned}
-    built = fields(request(), plan(warnings=("plan", "store")), given)
+    built = fields(request(), plan(warnings=("plan", "store")), THREE | {"bm25": warned})
     assert built["warnings"] == ["plan", "store", "field"]
+
+
+def test_the_stages_of_several_questions_are_added_up_with_the_worst_status() -> None:
+    two = {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"), hit("b"))), Ranking((hit("b"),))))}
+    built = fields(Request(questions=("one", "two")), plan((branch("bm25"),), asked=(0, 1)), two)
+    [fuse] = [one for one in built["stages"] if one["stage"] == "fuse"]
+    assert (fuse["n_in"], fuse["n_out"]) == (3, 3)
+    notes = [StageNote("fold", "ok", 1.5, 4), StageNote("fold", "partial", 2.0, 3, 2, detail="cut")]
+    assert merged(notes) == [StageNote("fold", "partial", 3.5, 7, 2, detail="cut")]
 
 
 def test_a_score_of_nan_or_infinity_becomes_null_in_json() -> None:
@@ -312,11 +281,6 @@ def test_a_score_of_nan_or_infinity_becomes_null_in_json() -> None:
     answer = read(fields(request(include=EXPLAINED), given=given, texts={}))
     assert [one.branches["bm25"].score for one in answer.hits] == [None, None]
     assert answer.hits[1].document_id == 'q"\\\u2028'
-
-
-def test_the_tail_is_the_document_after_its_head() -> None:
-    built = fields(request())
-    assert json.loads("{" + answer_tail(built)) == json.loads(json.dumps(built))
 
 
 def test_an_old_reader_survives_new_words_and_fields() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from chorale_client import InvalidRequest, make_request
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from fusion.autocut import hits_before_jump
 from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.page import page_of
-from tests.unit.fusion.builders import plan
+from tests.unit.fusion.builders import ids, plan
 
 
 @pytest.mark.parametrize(
@@ -44,19 +46,18 @@ def test_a_later_jump_keeps_more_and_the_best_hit_always_stays(scores: list[floa
 
 
 def fused(*scores: float) -> FusedQuestion:
-    hits = (FusedHit(f"d{n}", f"d{n}#0", score, {}, {}, (), None, None) for n, score in enumerate(scores))
+    hits = [FusedHit(f"d{n}", f"d{n}#0", score, {}, {}, (), None, None) for n, score in enumerate(scores)]
     return FusedQuestion(tuple(hits), removed={"group_by": 1})
 
 
 def test_pages_of_one_cut_have_no_hit_twice_and_the_count_is_that_of_the_hits_looked_at() -> None:
-    one = fused(9, 8.8, 8.6, 2, 1.8, 1.6, 0)
-    asked = make_request("q", top_k=7, autocut=1)
-    page = page_of(one, asked, plan())
-    assert [hit.document_id for hit in page.hits] == ["d0", "d1", "d2"]
-    assert page.removed == {"group_by": 1, "autocut": 4}
-    after = page_of(one, make_request("q", offset=2, top_k=5, autocut=1), plan())
-    assert ([hit.document_id for hit in after.hits], after.removed["autocut"]) == (["d2"], 4)
-    assert "autocut" not in page_of(one, make_request("q", top_k=7), plan()).removed
+    def page(**options: Any) -> FusedQuestion:
+        return page_of(fused(9, 8.8, 8.6, 2, 1.8, 1.6, 0), make_request("q", **options), plan())
+
+    first, after = page(top_k=7, autocut=1), page(offset=2, top_k=5, autocut=1)
+    assert (ids(first), first.removed) == (["d0", "d1", "d2"], {"group_by": 1, "autocut": 4})
+    assert (ids(after), after.removed["autocut"]) == (["d2"], 4)
+    assert "autocut" not in page(top_k=7).removed
 
 
 def test_autocut_needs_scores_that_fall() -> None:

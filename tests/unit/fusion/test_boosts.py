@@ -9,22 +9,24 @@ from models.plan import BoostPlan
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 YEAR = BoostPlan(recency_amount=0.5, recency_half_life_days=365)
-STEP = BoostPlan(recency_amount=0.5, recency_half_life_days=365, recency_step=True)
 
 
-def test_recency_halves_with_every_half_life() -> None:
-    assert recency_factor(YEAR, "2026-01-01", NOW) == 1.5
-    assert recency_factor(YEAR, "2025-01-01", NOW) == pytest.approx(1.25)
-    assert recency_factor(YEAR, "2024-01-02", NOW) == pytest.approx(1.125)
-
-
-def test_a_recency_step_gives_the_whole_amount_up_to_its_age_and_none_after() -> None:
-    assert recency_factor(STEP, "2025-01-01", NOW) == 1.5
-    assert recency_factor(STEP, "2024-12-31", NOW) == 1.0
-
-
-def test_a_date_in_the_future_counts_as_today() -> None:
-    assert recency_factor(YEAR, "2030-05-05T10:00:00+02:00", NOW) == 1.5
+@pytest.mark.parametrize(
+    ("date", "halving", "step"),
+    [
+        ("2026-01-01", 1.5, 1.5),
+        ("2030-05-05T10:00:00+02:00", 1.5, 1.5),
+        ("2025-01-01", 1.25, 1.5),
+        ("2024-12-31", 1.0 + 0.5 * 2 ** (-366 / 365), 1.0),
+        ("2024-01-02", 1.125, 1.0),
+    ],
+    ids=["today", "in the future as today", "one half-life", "a day more", "two half-lives"],
+)
+def test_recency_halves_with_every_half_life_or_ends_as_a_step_after_one(
+    date: str, halving: float, step: float
+) -> None:
+    assert recency_factor(YEAR, date, NOW) == pytest.approx(halving)
+    assert recency_factor(YEAR.model_copy(update={"recency_step": True}), date, NOW) == step
 
 
 @pytest.mark.parametrize("date", [None, "", "soon", "31/12/2025", "2025-13-01", "9" * 5_000, "\x00"])
@@ -37,30 +39,26 @@ def test_the_first_and_last_dates_of_the_calendar_are_accepted(date: str | None)
     assert 1.0 <= recency_factor(YEAR, date, NOW) <= 1.5
 
 
+def test_factors_are_listed_by_name_and_factors_of_one_are_left_out() -> None:
+    boosts = BoostPlan(authority={"legge": 1.3, "faq": 1.0}, recency_amount=0.5)
+    assert boost_factors(boosts, "legge", "2026-01-01", NOW) == {"authority": 1.3, "recency": 1.5}
+    for kind in ("faq", "blog"):
+        assert boost_factors(boosts, kind, None, NOW) == {}
+
+
 def test_a_moment_without_a_zone_is_utc_and_a_bare_date_begins_its_day() -> None:
     assert read_moment("2025-06-01T12:00:00") == datetime(2025, 6, 1, 12, tzinfo=UTC)
     assert read_moment("2025-06-01") == datetime(2025, 6, 1, tzinfo=UTC)
     assert read_moment("2025-06-01T12:00:00+02:00") == datetime(2025, 6, 1, 10, tzinfo=UTC)
 
 
-def test_factors_are_listed_by_name_and_factors_of_one_are_left_out() -> None:
-    boosts = BoostPlan(authority={"legge": 1.3, "faq": 1.0}, recency_amount=0.5)
-    assert boost_factors(boosts, "legge", "2026-01-01", NOW) == {"authority": 1.3, "recency": 1.5}
-    assert boost_factors(boosts, "faq", None, NOW) == {}
-    assert boost_factors(boosts, "blog", None, NOW) == {}
-
-
 RRF_LIST = [1 / (60 + rank) for rank in range(1, 101)]
 
 
-def test_a_plain_factor_of_one_and_a_half_lifts_rank_31_to_the_top() -> None:
+def test_a_factor_of_one_and_a_half_lifts_rank_31_to_the_top_and_with_a_bound_five_places() -> None:
     factors = [1.5 if rank == 31 else 1.0 for rank in range(1, 101)]
     assert 1.5 / 91 > 1 / 61
     assert bounded_order(RRF_LIST, factors, None)[0][0] == 30
-
-
-def test_a_bound_of_five_lifts_a_hit_five_places_and_reports_the_reduction() -> None:
-    factors = [1.5 if rank == 31 else 1.0 for rank in range(1, 101)]
     order = bounded_order(RRF_LIST, factors, 5)
     assert [before + 1 for before, _, _ in order][24:28] == [25, 31, 26, 27]
     _, score, bound = order[25]
@@ -77,25 +75,19 @@ bounds = st.one_of(st.none(), st.integers(0, 12))
 
 
 @given(scored, bounds)
-def test_no_hit_rises_more_than_max_places(rows: Rows, max_places: int | None) -> None:
+def test_scores_fall_and_no_hit_rises_more_than_max_places(rows: Rows, max_places: int | None) -> None:
+    """A score is the fused score times factors and bound; without a bound the boosted scores give the order."""
     scores, factors = rows
     order = bounded_order(scores, factors, max_places)
     assert sorted(before for before, _, _ in order) == list(range(len(scores)))
-    for place, (before, _, _) in enumerate(order):
-        assert max_places is None or before - place <= max_places
-
-
-@given(scored, bounds)
-def test_scores_fall_and_are_the_fused_score_times_factors_and_bound(
-    rows: Rows, max_places: int | None
-) -> None:
-    scores, factors = rows
-    order = bounded_order(scores, factors, max_places)
     final = [score for _, score, _ in order]
     assert final == sorted(final, reverse=True)
-    for before, score, bound in order:
-        assert bound <= 1
+    for place, (before, score, bound) in enumerate(order):
+        assert max_places is None or before - place <= max_places
+        assert bound == 1 if max_places is None else bound <= 1
         assert score == pytest.approx(scores[before] * factors[before] * bound, rel=1e-11)
+    unboosted = bounded_order(scores, [1.0] * len(scores), max_places)
+    assert [(before, bound) for before, _, bound in unboosted] == [(at, 1.0) for at in range(len(scores))]
 
 
 @given(scored.filter(lambda rows: rows[0]), bounds, st.data())
@@ -110,19 +102,3 @@ def test_a_larger_factor_never_puts_a_hit_lower(
         return [before for before, _, _ in bounded_order(scores, of, max_places)].index(chosen)
 
     assert place(raised) <= place(factors)
-
-
-@given(scored)
-def test_without_a_bound_the_order_is_that_of_the_boosted_scores(rows: Rows) -> None:
-    scores, factors = rows
-    order = bounded_order(scores, factors, None)
-    boosted = [score * factor for score, factor in zip(scores, factors, strict=True)]
-    assert [boosted[at] for at, _, _ in order] == sorted(boosted, reverse=True)
-    assert all(bound == 1 for _, _, bound in order)
-
-
-@given(scored)
-def test_the_order_stays_without_factors(rows: Rows) -> None:
-    scores, _ = rows
-    order = bounded_order(scores, [1.0] * len(scores), 5)
-    assert [(before, bound) for before, _, bound in order] == [(at, 1.0) for at in range(len(scores))]

@@ -21,9 +21,13 @@ def answer(text: str, *, status: str = "complete") -> dict[str, Any]:
 def test_an_answer_within_the_limit_stays_whole() -> None:
     fields = answer("short")
     size = len(bounded_tail(fields, 1_000_000)[1].encode())
-
     assert bounded_tail(fields, size) == (fields, bounded_tail(fields, 1_000_000)[1])
     assert bounded_tail(fields, size - 1)[0] != fields
+
+
+def test_a_failed_answer_stays_failed() -> None:
+    fields, _ = bounded_tail(answer("x" * 1_000, status="failed"), 100)
+    assert (fields["status"], fields["questions"][0]["status"]) == ("failed", "failed")
 
 
 def test_an_answer_over_the_limit_loses_its_texts_and_says_so() -> None:
@@ -41,8 +45,3 @@ def test_an_answer_over_the_limit_loses_its_texts_and_says_so() -> None:
     assert "2 hits as asked for have 2.4 MB; an answer may have 2 MB" in why["detail"]
     assert len(tail) < 2_000
     assert from_json("{" + tail) == fields
-
-
-def test_a_failed_answer_stays_failed() -> None:
-    fields, _ = bounded_tail(answer("x" * 1_000, status="failed"), 100)
-    assert (fields["status"], fields["questions"][0]["status"]) == ("failed", "failed")

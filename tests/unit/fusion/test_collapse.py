@@ -9,32 +9,22 @@ from tests.unit.fusion.builders import hit
 LONG = hit("long", 3), hit("long", 1), hit("short", 0), hit("long", 0), hit("other", 5)
 
 
-def test_the_best_passage_stands_for_its_document() -> None:
-    assert collapse_ranking(Ranking(LONG)).hits == (LONG[0], LONG[2], LONG[4])
-
-
-def test_depth_counts_documents_so_one_long_document_cannot_fill_a_branch() -> None:
-    assert [one.document_id for one in collapse_ranking(Ranking(LONG), 2).hits] == ["long", "short"]
+def test_the_best_passage_stands_for_its_document_and_depth_counts_documents() -> None:
+    """So that one long document cannot fill a branch, and excluded documents leave no gap."""
+    found = Ranking(LONG, total_matches=40, warnings=("no field 'yaer'",))
+    assert collapse_ranking(found).hits == (LONG[0], LONG[2], LONG[4])
+    shallow = collapse_ranking(found, 2)
+    assert [one.document_id for one in shallow.hits] == ["long", "short"]
+    assert (shallow.total_matches, shallow.warnings) == (40, ("no field 'yaer'",))
+    assert collapse_ranking(found, 2, exclude_ids=("long",)).hits == (LONG[2], LONG[4])
 
 
 def test_fusing_by_passage_keeps_every_passage_once() -> None:
-    twice = (*LONG, LONG[1])
-    assert collapse_ranking(Ranking(twice), fuse_by="passage").hits == LONG
-    assert collapse_ranking(Ranking(twice), 2, fuse_by="passage").hits == LONG[:2]
-
-
-def test_excluded_documents_leave_no_gap() -> None:
-    assert collapse_ranking(Ranking(LONG), 2, exclude_ids=("long",)).hits == (LONG[2], LONG[4])
-
-
-def test_the_other_fields_of_the_ranking_stay() -> None:
-    collapsed = collapse_ranking(Ranking(LONG, total_matches=40, warnings=("no field 'yaer'",)), 1)
-    assert (collapsed.total_matches, collapsed.warnings) == (40, ("no field 'yaer'",))
-
-
-def test_an_unknown_unit_is_refused_with_the_choices() -> None:
+    twice = Ranking((*LONG, LONG[1]))
+    assert collapse_ranking(twice, fuse_by="passage").hits == LONG
+    assert collapse_ranking(twice, 2, fuse_by="passage").hits == LONG[:2]
     with pytest.raises(ValueError, match="document, passage"):
-        collapse_ranking(Ranking(LONG), fuse_by="chapter")
+        collapse_ranking(twice, fuse_by="chapter")
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 3))), st.integers(0, 6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import fsum
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from fusion.fused_hits import FusedQuestion
 from fusion.methods import dbsf
 from models.fusion_method import BranchRanking
 from models.hits import Hit
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, scored
 
 LEXICAL = branch("bm25", 0.45).model_copy(update={"floor": 0.0})
 FOUND: Mapping[str, Sequence[Hit]] = {
@@ -23,12 +24,12 @@ FOUND: Mapping[str, Sequence[Hit]] = {
 SCORES = {"bm25": {"c#0": 3.0}, "vector": {"a#1": 0.4}}
 
 
-def ranked(name: str, *hits: Hit, weight: float = 1.0, floor: float | None = None) -> BranchRanking:
-    return BranchRanking(name, name, weight, tuple(one.document_id for one in hits), hits, floor)
+def ranked(name: str, *hits: Hit, **fields: Any) -> BranchRanking:
+    return replace(scored(name, {}, **fields), ids=tuple(one.document_id for one in hits), hits=hits)
 
 
-def fused(scores: Mapping[str, Mapping[str, float]], method: str = "dbsf") -> FusedQuestion:
-    asked = plan([LEXICAL, branch("vector", 0.55)], method=method, complete_scores=True)
+def fused(scores: Mapping[str, Mapping[str, float]]) -> FusedQuestion:
+    asked = plan([LEXICAL, branch("vector", 0.55)], method="dbsf", complete_scores=True)
     return fuse_question(asked, envelopes(**FOUND), 0, request(), scores=scores)
 
 
@@ -47,8 +48,7 @@ def test_a_branch_has_to_score_the_passages_that_others_found_of_documents_it_di
 
 
 def test_neither_a_branch_without_hits_nor_one_of_weight_zero_takes_part() -> None:
-    silent, empty = ranked("silent", hit("z"), weight=0.0), ranked("empty")
-    rankings = [ranked("bm25", hit("a")), silent, empty]
+    rankings = [ranked("bm25", hit("a")), ranked("silent", hit("z"), weight=0.0), ranked("empty")]
     assert unscored(rankings) == {"bm25": {}}
     assert completed(rankings, {"silent": {"a#0": 1.0}}) == rankings
 
@@ -62,11 +62,11 @@ def test_the_best_scored_passage_stands_for_the_document_behind_the_branchs_own_
 
 
 def test_a_score_that_is_not_known_is_the_floor_or_that_of_the_last_hit() -> None:
-    lexical = ranked("bm25", hit("a", score=9.0), hit("b", score=4.0), floor=0.0)
+    lexical = ranked("bm25", hit("a", score=9.0, content_hash="same"), hit("b", score=4.0), floor=0.0)
     dense = ranked("vector", hit("c", score=0.6), hit("b", score=0.3))
     by_name = {one.name: one for one in completed([lexical, dense], {})}
     assert by_name["bm25"].hits[2] == hit("c", score=0.0)
-    assert by_name["vector"].hits[2] == hit("a", score=0.3)
+    assert by_name["vector"].hits[2] == hit("a", score=0.3, content_hash="same")
 
 
 def test_every_candidate_shows_a_score_of_each_branch_and_its_own_follows_from_them() -> None:
@@ -82,14 +82,10 @@ def test_every_candidate_shows_a_score_of_each_branch_and_its_own_follows_from_t
 
 
 def test_a_branch_that_only_scored_a_document_has_not_found_it() -> None:
-    found = {one.document_id: one for one in fused(SCORES).hits}
-    assert {id_: one.found_by for id_, one in found.items()} == {
-        "a": ("bm25",),
-        "b": ("bm25", "vector"),
-        "c": ("vector",),
-        "d": ("vector",),
-    }
-    assert (found["a"].branches["vector"].rank, found["a"].branches["bm25"].rank) == (0, 1)
+    hits = {one.document_id: one for one in fused(SCORES).hits}
+    found_by = {"a": ("bm25",), "b": ("bm25", "vector"), "c": ("vector",), "d": ("vector",)}
+    assert {id_: one.found_by for id_, one in hits.items()} == found_by
+    assert (hits["a"].branches["vector"].rank, hits["a"].branches["bm25"].rank) == (0, 1)
     assert fused(SCORES).coverage == 1 / 4
 
 
@@ -97,23 +93,16 @@ def test_without_scores_from_the_stores_the_known_hits_keep_their_order() -> Non
     assert [one.document_id for one in fused({}).hits][:2] == ["b", "a"]
 
 
-def test_dbsf_is_as_documented_by_qdrant() -> None:
+def test_dbsf_is_as_documented_by_qdrant_and_keeps_a_clear_lead() -> None:
     """https://qdrant.tech/documentation: three standard deviations (n - 1) around the mean, one hit is .5."""
     mean, sigma = 2.0, 1.0
     assert dbsf.normalised([3.0, 2.0, 1.0]) == pytest.approx(
         [(score - (mean - 3 * sigma)) / (6 * sigma) for score in (3.0, 2.0, 1.0)]
     )
-    assert dbsf.normalised([7.0]) == [0.5]
-    assert dbsf.normalised([]) == []
-    assert dbsf.normalised([2.0, 2.0]) == [0.5, 0.5]
-
-
-def test_dbsf_keeps_a_clear_lead_and_has_nothing_below_zero() -> None:
+    assert (dbsf.normalised([7.0]), dbsf.normalised([]), dbsf.normalised([2.0, 2.0])) == (
+        [0.5],
+        [],
+        [0.5, 0.5],
+    )
     assert dbsf.normalised([100.0, *[1.0] * 60])[0] > 1
     assert dbsf.normalised([*[1.0] * 60, -100.0])[-1] == 0
-
-
-def test_a_hit_that_was_only_scored_is_still_the_same_hit() -> None:
-    other = replace(ranked("bm25", hit("a", content_hash="same")), floor=0.0)
-    [_, whole] = completed([other, ranked("vector", hit("b", score=0.4))], {})
-    assert whole.hits[1].content_hash == "same"

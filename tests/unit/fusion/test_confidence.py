@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assembly.confidence_file import SHIPPED, read_fitted
 from fusion.answer import Pages, build_answer_tail
 from fusion.answered import BranchAnswers
-from fusion.confidence import Fitted, confidence
+from fusion.confidence import Fitted, FittedFile, confidence
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, rerank_question
 from models.envelope import Envelope
@@ -37,19 +37,15 @@ def test_the_agreement_is_the_sum_over_shared_documents_of_one_by_both_ranks() -
     assert signals(**envelopes(bm25=ten, vector=ten))["agreement"] == pytest.approx(1)
 
 
-def test_a_branch_that_did_not_answer_gives_no_signal() -> None:
+def test_a_branch_that_did_not_answer_gives_no_signal_and_one_below_its_threshold_does() -> None:
     assert signals(bm25=Envelope.failed("bm25", "timeout")) == {"cosine": 0.7}
     assert signals(vector=Envelope.failed("vector", "timeout")) == {}
     # A branch of another kind has scores of its own kind, whatever its name.
     other = branch("vector").model_copy(update={"kind": "http"})
-    planned = plan((branch("bm25"), other))
-    assert fuse_question(planned, envelopes(vector=[hit("a")]), 0, request()).signals == {}
-
-
-def test_a_threshold_of_a_branch_does_not_change_what_was_found() -> None:
-    found = envelopes(bm25=[hit("a", score=1)], vector=[hit("a", score=0.7)])
+    planned, vector = plan((branch("bm25"), other)), envelopes(vector=[hit("a", score=0.7)])
+    assert fuse_question(planned, vector, 0, request()).signals == {}
     asked = request(thresholds={"min_branch_score": {"vector": 0.9}})
-    assert fuse_question(plan(), found, 0, asked).signals["cosine"] == 0.7
+    assert fuse_question(plan(), vector, 0, asked).signals["cosine"] == 0.7
 
 
 def fitted(role: str = "embedder", **fields: Any) -> Fitted:
@@ -69,9 +65,11 @@ HITS = fuse_question(plan(), envelopes(bm25=[hit("a")]), 0, request()).hits
 
 def test_the_probability_can_be_computed_by_hand_from_the_signals() -> None:
     one = FusedQuestion(HITS, signals={"cosine": 0.5})
-    asked = request(top_k=3, offset=4)
     by_hand = 1 / (1 + exp(2 - 4 * 0.5)) / (1 + exp(-1 - 0.5 * log(7)))
-    assert confidence(one, asked, [fitted()], MODELS) == round(by_hand, 4)
+    assert confidence(one, request(top_k=3, offset=4), [fitted()], MODELS) == round(by_hand, 4)
+    # No hits have the confidence zero, and a page after the last one has none.
+    assert confidence(FusedQuestion(), request(), (), {}) == 0.0
+    assert confidence(FusedQuestion(), request(offset=5), (), {}) is None
 
 
 def test_the_first_model_that_has_its_signals_and_its_fingerprint_counts() -> None:
@@ -88,11 +86,6 @@ def test_the_first_model_that_has_its_signals_and_its_fingerprint_counts() -> No
     assert confidence(cosine, request(), models, {**MODELS, "reranker": "r"}) == 0.5
     assert confidence(cosine, request(), models, {"embedder": "other"}) is None
     assert confidence(FusedQuestion(HITS), request(), models, MODELS) is None
-
-
-def test_no_hits_have_the_confidence_zero_and_a_page_after_the_last_one_has_not() -> None:
-    assert confidence(FusedQuestion(), request(), (), {}) == 0.0
-    assert confidence(FusedQuestion(), request(offset=5), (), {}) is None
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.integers(1, 1_000), st.floats(0, 1), st.integers(0, 500))
@@ -117,8 +110,8 @@ def test_the_best_logits_are_signals_and_those_of_the_branches_stay() -> None:
     planned, asked = plan(rerank=rerank), request()
     one = fuse_question(planned, envelopes(vector=[hit("a", score=0.5), hit("b", score=0.4)]), 0, asked)
     logits = {"b#0": 1.5, "a#0": -2.0}
-    found = rerank_question(one, rerank, Reached(set(logits), logits), asked, planned)
-    assert found.signals == {**one.signals, "rerank": 1.5, "rerank_gap": 3.5}
+    reranked = rerank_question(one, rerank, Reached(set(logits), logits), asked, planned)
+    assert reranked.signals == {**one.signals, "rerank": 1.5, "rerank_gap": 3.5}
     assert rerank_question(one, rerank, Reached(), asked, planned).signals == one.signals
 
 
@@ -137,13 +130,11 @@ def test_below_the_threshold_a_question_is_abstained_and_keeps_its_hits() -> Non
     assert (low["confidence"], low["abstained"], len(low["hits"])) == (0.4, True, 1)
     assert (high["abstained"], len(high["hits"])) == (False, 1)
     assert "abstained" not in question(0.4)
-
-
-def test_an_unknown_confidence_abstains_from_nothing_and_says_why() -> None:
-    one = question(None, abstain=0.5)
-    assert (one["abstained"], "confidence" in one) == (False, False)
-    assert one["warnings"][-1].startswith("abstain: the confidence is not known")
-    assert question(None)["warnings"] == question(0.4, abstain=0.5)["warnings"]
+    # An unknown confidence abstains from nothing, and the answer says why.
+    unknown = question(None, abstain=0.5)
+    assert (unknown["abstained"], "confidence" in unknown) == (False, False)
+    assert unknown["warnings"][-1].startswith("abstain: the confidence is not known")
+    assert question(None)["warnings"] == low["warnings"]
 
 
 def test_a_failed_question_and_hits_that_are_not_shown_have_no_confidence() -> None:
@@ -154,10 +145,8 @@ def test_a_failed_question_and_hits_that_are_not_shown_have_no_confidence() -> N
 
 
 def test_the_shipped_coefficients_say_how_they_were_fitted_and_how_good_they_are() -> None:
-    from fusion.confidence import FittedFile
-
     file = FittedFile.model_validate_json(SHIPPED.read_bytes())
     assert file.how.startswith("chorale train confidence ")
-    best: Any = file.figures[0]["checks"]
-    assert len(best) >= 2
-    assert all(one["calibration_error"] < 0.05 for one in best)
+    checks: Any = file.figures[0]["checks"]
+    assert len(checks) >= 2
+    assert all(check["calibration_error"] < 0.05 for check in checks)

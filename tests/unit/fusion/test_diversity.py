@@ -14,14 +14,12 @@ def test_a_copy_of_the_best_hit_gives_way_to_one_that_differs() -> None:
     assert diversified(relevance, similarity, 0.3) == [0, 2, 1]
     assert diversified(relevance, similarity, 0.2) == [0, 1, 2]
     assert diversified(relevance, similarity, 1.0) == [0, 2, 1]
-
-
-def test_a_tie_goes_to_the_hit_that_was_before() -> None:
-    assert diversified([1.0, 1.0, 1.0], [[1.0] * 3] * 3, 0.5) == [0, 1, 2]
-
-
-def test_nothing_is_the_order_of_nothing() -> None:
     assert diversified([], [], 0.5) == []
+
+
+def test_a_tie_goes_to_the_hit_that_was_before_and_without_diversity_the_order_stays() -> None:
+    alike = [[1.0] * 3] * 3
+    assert diversified([1.0, 1.0, 1.0], alike, 0.5) == diversified([0.9, 0.5, 0.1], alike, 0.0) == [0, 1, 2]
 
 
 COSINES = st.integers(-100, 100).map(lambda value: value / 100)
@@ -45,7 +43,3 @@ def test_each_hit_has_the_highest_marginal_relevance_of_those_that_are_left(
     for step, chosen in enumerate(order):
         before = order[:step]
         assert marginal(chosen, before) == max(marginal(place, before) for place in order[step:])
-
-
-def test_without_diversity_the_order_stays() -> None:
-    assert diversified([0.9, 0.5, 0.1], [[1.0] * 3] * 3, 0.0) == [0, 1, 2]

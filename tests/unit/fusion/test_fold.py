@@ -10,9 +10,11 @@ def folded(*hits: Hit) -> dict[str, list[tuple[str, Why]]]:
 
 
 def test_an_exact_copy_folds_into_the_better_scored_one_with_the_reason() -> None:
-    best, copy = hit("best", content_hash="h"), hit("copy", content_hash="h")
+    best, copy = (hit(id_, content_hash="h", near_duplicate_group="best") for id_ in ("best", "copy"))
     other = hit("other", content_hash="x")
     assert fold([best, other, copy]) == [(0, [Folded("copy", Why.EXACT_COPY, 1.0)]), (1, [])]
+    # Without hash and group nothing folds.
+    assert folded(hit("a"), hit("b"), hit("c", content_hash="")) == {"a#0": [], "b#0": [], "c#0": []}
 
 
 def test_near_duplicates_fold_with_their_group_and_its_leader() -> None:
@@ -24,20 +26,11 @@ def test_near_duplicates_fold_with_their_group_and_its_leader() -> None:
     assert fold([leader, one])[0][1][0].similarity is None
 
 
-def test_a_hit_that_is_exact_copy_and_near_duplicate_is_named_an_exact_copy() -> None:
-    best, copy = (hit(id_, content_hash="h", near_duplicate_group="best") for id_ in ("best", "copy"))
-    assert folded(best, copy) == {"best#0": [("copy", Why.EXACT_COPY)]}
-
-
 def test_folding_does_not_chain() -> None:
     first = hit("first", near_duplicate_group="g1", content_hash="1")
     middle = hit("middle", near_duplicate_group="g1", content_hash="2")
     last = hit("last", near_duplicate_group="g2", content_hash="2")
     assert folded(first, middle, last) == {"first#0": [("middle", Why.NEAR_DUPLICATE)], "last#0": []}
-
-
-def test_hits_without_hash_and_group_never_fold() -> None:
-    assert folded(hit("a"), hit("b"), hit("c", content_hash="")) == {"a#0": [], "b#0": [], "c#0": []}
 
 
 def test_passages_of_one_document_stay_apart_while_its_copies_fold_once() -> None:

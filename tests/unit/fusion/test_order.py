@@ -6,13 +6,10 @@ from fusion.order import best_first, rounded, significant
 positive = st.floats(1e-9, 1e6)
 
 
-def test_scores_that_differ_only_by_float_rounding_are_equal() -> None:
+def test_scores_that_differ_only_by_float_rounding_are_equal_and_those_of_eleven_digits_are_not() -> None:
     tenths = 0.1 + 0.2
     assert tenths != 0.3
     assert best_first({"b": 0.3, "a": tenths}) == [("a", rounded([0.3])[0]), ("b", rounded([0.3])[0])]
-
-
-def test_a_difference_in_the_eleventh_digit_counts() -> None:
     assert [id_ for id_, _ in best_first({"a": 1.0, "b": 1.00000000002})] == ["b", "a"]
 
 

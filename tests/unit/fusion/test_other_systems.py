@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from assembly.kinds import BUILT_IN
 from fusion.candidates import fuse_rankings
-from models.fusion_method import BranchRanking
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, scored
 
 Lists = Mapping[str, Mapping[str, float]]
 """By branch, the scores of its documents, best first."""
@@ -35,12 +34,7 @@ weights = st.fixed_dictionaries(
 
 def ours(given: Lists, weighted: Mapping[str, float], method: str, k: float = 10) -> dict[str, float]:
     """Scores by document, in the order of the answer.  A preset has a `k` of its own."""
-    rankings = [
-        BranchRanking(
-            name, name, weighted[name], tuple(found), tuple(hit(id_, score=s) for id_, s in found.items())
-        )
-        for name, found in given.items()
-    ]
+    rankings = [scored(name, scores, weight=weighted[name]) for name, scores in given.items()]
     return {one.hit.document_id: one.score for one in fuse_rankings(rankings, BUILT_IN.method(method), k)}
 
 
@@ -129,15 +123,12 @@ def test_late_fusion_with_weights_of_two_fifths(scores: Lists, expected: float) 
 
 
 def test_late_fusion_counts_groups_and_divides_by_the_weights_of_what_found_the_document() -> None:
-    def fused(**rankings: tuple[str, float, float]) -> float:
-        (one,) = fuse_rankings(
-            [
-                BranchRanking(name, group, weight, ("x",), (hit("x", score=score),), kind="vector")
-                for name, (group, weight, score) in rankings.items()
-            ],
-            BUILT_IN.method("late-fusion"),
-            60,
-        )
+    def fused(**branches: tuple[str, float, float]) -> float:
+        rankings = [
+            scored(name, {"x": score}, group=group, weight=weight, kind="vector")
+            for name, (group, weight, score) in branches.items()
+        ]
+        (one,) = fuse_rankings(rankings, BUILT_IN.method("late-fusion"), 60)
         return one.score
 
     assert fused(a=("dense", 0.3, 0.5), b=("dense", 0.1, 0.1)) == pytest.approx(0.4 * 1.2)
@@ -148,22 +139,17 @@ def test_late_fusion_counts_groups_and_divides_by_the_weights_of_what_found_the_
 
 
 def test_tm2c2_measures_from_the_lowest_possible_score() -> None:
-    lexical = BranchRanking(
-        "bm25", "lexical", 0.4, ("a", "b"), (hit("a", score=10.0), hit("b", score=5.0)), 0.0
-    )
-    dense = BranchRanking("vector", "dense", 0.6, ("b", "a"), (hit("b", score=0.6), hit("a", score=0.2)))
-    found = fuse_rankings([lexical, dense], BUILT_IN.method("tm2c2"), 60)
-    assert {one.hit.document_id: one.score for one in found} == pytest.approx(
-        {"a": 0.4 + 0.6 * 1.2 / 1.6, "b": 0.4 * 0.5 + 0.6}
-    )
+    lexical = scored("bm25", {"a": 10.0, "b": 5.0}, weight=0.4, floor=0.0)
+    dense = scored("vector", {"b": 0.6, "a": 0.2}, weight=0.6)
+    hits = fuse_rankings([lexical, dense], BUILT_IN.method("tm2c2"), 60)
+    expected = {"a": 0.4 + 0.6 * 1.2 / 1.6, "b": 0.4 * 0.5 + 0.6}
+    assert {one.hit.document_id: one.score for one in hits} == pytest.approx(expected)
 
 
 def test_bounded_scores_do_not_depend_on_the_list() -> None:
     def values(*scores: float, half: float | None) -> list[float]:
-        ids = [f"d{place}" for place in range(len(scores))]
-        hits = tuple(hit(id_, score=score) for id_, score in zip(ids, scores, strict=True))
-        one = BranchRanking("bm25", "lexical", 1.0, tuple(ids), hits, half=half)
-        [row] = BUILT_IN.method("bounded").worths([one], 60)
+        ranking = scored("bm25", {f"d{place}": score for place, score in enumerate(scores)}, half=half)
+        [row] = BUILT_IN.method("bounded").worths([ranking], 60)
         return [worth.normalised for worth in row]
 
     assert values(60.0, 20.0, 5.0, half=20.0) == pytest.approx([0.75, 0.5, 0.2])

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from assembly.kinds import BUILT_IN
-from fusion.fuse import fuse_question
 from fusion.fused_hits import FusedQuestion, texts_to_fetch
 from fusion.grouping import grouped
 from fusion.page import page_of
@@ -15,7 +13,7 @@ from fusion.pins import NOT_LOOKED, Looked
 from fusion.rerank import Reached, rerank_question
 from models.envelope import Envelope
 from models.plan import Plan, QuestionRules, RerankPlan
-from tests.unit.fusion.builders import branch, envelopes, hit, plan, request
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
 
 FOUND = envelopes(
     bm25=[hit(name, score=9.0 - place) for place, name in enumerate("abcdef")],
@@ -34,8 +32,7 @@ def ruled(looked: Looked = NOT_LOOKED, plan_: dict[str, Any] | None = None, **ru
 def fused(
     planned: Plan, looked: Looked = NOT_LOOKED, found: dict[str, Envelope] = FOUND, **asked: Any
 ) -> FusedQuestion:
-    method = BUILT_IN.methods[planned.method]
-    return fuse_question(planned, found, 0, request(**{"top_k": 20, **asked}), method, looked=looked)
+    return fuse_question(planned, found, 0, request(**{"top_k": 20, **asked}), looked=looked)
 
 
 def ids(one: FusedQuestion) -> str:
@@ -70,8 +67,10 @@ def test_blocked_documents_are_counted_and_the_next_ones_take_their_places() -> 
     assert one.hits[0].branches["bm25"].rank == one.hits[0].branches["vector"].rank == 1
 
 
-def test_an_excluded_document_is_not_pinned() -> None:
+def test_an_excluded_document_is_not_pinned_and_a_pinned_one_stands_above_thresholds() -> None:
     assert ids(fused(ruled(pinned=["away", "a"]), AWAY, exclude_ids=("away", "a"))) == "b c d g h e f"
+    one = fused(ruled(pinned=["f"]), thresholds={"min_fused_score": 0.99})
+    assert (ids(one), one.hits[0].store) == ("f b a", "local")
 
 
 def test_a_copy_of_a_pinned_document_is_folded_into_it() -> None:
@@ -81,24 +80,18 @@ def test_a_copy_of_a_pinned_document_is_folded_into_it() -> None:
     assert [copy.document_id for copy in one.hits[0].folded] == ["best"]
 
 
-def test_a_pinned_document_stands_above_thresholds() -> None:
-    one = fused(ruled(pinned=["f"]), thresholds={"min_fused_score": 0.99})
-    assert ids(one) == "f b a"
-    assert one.hits[0].store == "local"
-
-
 def test_pins_stay_first_after_reranking_grouping_and_a_cut() -> None:
     rerank = RerankPlan(name="r", depth=4, coarse=6, budget_ms=100, weight=0.9)
     planned = ruled(pinned=["away", "d"], plan_={"rerank": rerank})
     asked = request(top_k=4, thresholds={"min_rerank_score": 0.5})
-    one = fuse_question(planned, FOUND, 0, asked, BUILT_IN.methods["rrf"], looked=AWAY)
+    one = fuse_question(planned, FOUND, 0, asked, looked=AWAY)
     logits = {"away#0": -5.0, "d#0": -5.0, "a#0": -1.0, "b#0": 3.0}
     page = rerank_question(one, rerank, Reached(set(logits), logits), asked, planned)
     assert ids(page) == "away d b"
     assert all(hit.rerank for hit in page.hits)
 
     size_one = request(group_by="source_type", autocut=1, top_k=9)
-    whole = fuse_question(planned, FOUND, 0, size_one, BUILT_IN.methods["rrf"], looked=AWAY)
+    whole = fuse_question(planned, FOUND, 0, size_one, looked=AWAY)
     assert size_one.group_by is not None
     assert ids(grouped(whole, size_one.group_by)).startswith("away d ")
     assert ids(page_of(whole, size_one, planned)).startswith("away d ")

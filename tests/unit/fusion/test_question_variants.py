@@ -25,19 +25,14 @@ def test_each_branch_takes_only_the_variants_of_its_own_kinds() -> None:
     variants = [variant("keyword", "tea"), variant("semantic", "What is tea?"), variant("entity", "Assam")]
     assert branch_texts("q", variants, LEXICAL) == {"q": 1, "tea": 0.5, "Assam": 0.5}
     assert branch_texts("q", variants, DENSE) == {"q": 1, "What is tea?": 0.5}
+    # A text that comes twice is searched once.
+    assert branch_texts("q", [variant("keyword", "q"), variant("entity", "q")], LEXICAL) == {"q": 1}
 
 
-def test_a_variant_that_replaces_the_question_gets_the_questions_weight() -> None:
+def test_a_variant_that_replaces_the_question_gets_the_questions_weight_unless_it_has_no_text() -> None:
     variants = [variant("keyword", "tea"), variant("entity", "Assam", replace=True)]
     assert branch_texts("q", variants, LEXICAL) == {"Assam": 1, "tea": 0.5}
-
-
-def test_a_variant_without_a_text_replaces_nothing() -> None:
     assert branch_texts("q", [variant("keyword", " \n", replace=True)], LEXICAL) == {"q": 1}
-
-
-def test_a_text_that_comes_twice_is_searched_once() -> None:
-    assert branch_texts("q", [variant("keyword", "q"), variant("entity", "q")], LEXICAL) == {"q": 1}
 
 
 def test_one_text_keeps_its_ranking_as_it_is() -> None:
@@ -54,23 +49,16 @@ def test_bm25_sums_the_scores_of_all_texts_on_the_first_ones_scale() -> None:
         {"a": unit * (1 + 0.5 / 4), "c": unit * 0.5, "b": unit * 2 / 8}, rel=1e-12
     )
     assert [hit.passage_id for hit in found.hits] == ["a", "c", "b"]
-
-
-def test_a_hit_that_is_first_for_every_text_keeps_the_top_score() -> None:
+    # A hit that is first for every text keeps the top score.
     assert scores(merged_lexical([ranking(a=8), ranking(a=3)], [1, 0.5])) == pytest.approx({"a": 8})
-
-
-def test_the_variants_scale_holds_if_the_question_finds_nothing() -> None:
+    # The variant's scale holds if the question finds nothing.
     found = merged_lexical([ranking(), ranking(a=3, b=1.5)], [1, 0.5])
     assert scores(found) == pytest.approx({"a": 3 / 1.5 * 0.5, "b": 3 / 1.5 * 0.25})
 
 
-def test_dense_takes_the_best_cosine() -> None:
-    found = merged_dense([ranking(a=0.9, b=0.2), ranking(b=0.5, c=-0.1)])
-    assert scores(found) == {"a": 0.9, "b": 0.5, "c": -0.1}
-
-
-def test_ties_go_by_id_and_the_order_of_the_texts_does_not_matter() -> None:
+def test_dense_takes_the_best_cosine_and_ties_go_by_id_in_any_order_of_the_texts() -> None:
+    best = merged_dense([ranking(a=0.9, b=0.2), ranking(b=0.5, c=-0.1)])
+    assert scores(best) == {"a": 0.9, "b": 0.5, "c": -0.1}
     one, other = ranking(b=1, a=1), ranking(c=1)
     assert [hit.passage_id for hit in merged_dense([one, other]).hits] == ["a", "b", "c"]
     assert merged_dense([one, other]).hits == merged_dense([other, one]).hits

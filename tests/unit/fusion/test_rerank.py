@@ -15,7 +15,7 @@ from fusion.answered import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, candidates, min_max, rerank_question, sigmoid
 from models.plan import RerankPlan
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request
 
 ONE = (branch("bm25", weight=1.0),)
 TEN = [hit(f"d{place}") for place in range(10)]
@@ -43,25 +43,21 @@ def pages(
     return rerank_question(fused, planned.rerank, of_them, wanted, planned)
 
 
-def ids(one: FusedQuestion) -> list[str]:
-    return [found.document_id for found in one.hits]
-
-
 def test_a_reranked_score_is_three_tenths_of_the_fused_and_seven_of_the_reranked() -> None:
-    found = {one.document_id: one for one in pages({f"d{place}": float(place) for place in range(10)}).hits}
+    hits = {one.document_id: one for one in pages({f"d{place}": float(place) for place in range(10)}).hits}
     # RRF, k 60, weight 1: min-max of 1/(60 + rank) over ranks 1 to 10
     fused = (1 / 64 - 1 / 70) / (1 / 61 - 1 / 70)
-    assert found["d3"].score == pytest.approx(0.3 * fused + 0.7 / (1 + exp(-3)))
-    assert found["d3"].rerank is not None
-    assert found["d3"].rerank.score == pytest.approx(1 / (1 + exp(-3)))
-    assert found["d3"].rerank.fused_score == pytest.approx(1 / 64)
+    assert hits["d3"].score == pytest.approx(0.3 * fused + 0.7 / (1 + exp(-3)))
+    assert hits["d3"].rerank is not None
+    assert hits["d3"].rerank.score == pytest.approx(1 / (1 + exp(-3)))
+    assert hits["d3"].rerank.fused_score == pytest.approx(1 / 64)
+    assert (sigmoid(-1000), sigmoid(0), sigmoid(1000)) == (0, 0.5, 1)
 
 
 def test_reranking_lifts_the_last_hit_to_the_top_if_only_it_scores_high() -> None:
-    found = pages({f"d{place}": -8.0 for place in range(9)} | {"d9": 8.0})
-    assert ids(found)[0] == "d9"
-    assert ids(found)[1:] == [f"d{place}" for place in range(9)]
-    assert found.score_kind == "rerank"
+    reranked = pages({f"d{place}": -8.0 for place in range(9)} | {"d9": 8.0})
+    assert ids(reranked) == ["d9", *(f"d{place}" for place in range(9))]
+    assert reranked.score_kind == "rerank"
 
 
 def test_hits_without_a_rerank_score_stay_below_in_the_fused_order_with_a_reason() -> None:
@@ -103,20 +99,19 @@ def test_the_score_never_rises_with_the_rank_and_no_hit_is_lost(
 
 
 def test_without_a_single_score_the_fused_order_and_scores_stand() -> None:
-    found = pages(None)
-    assert ids(found) == [f"d{place}" for place in range(10)]
-    assert [one.score for one in found.hits] == pytest.approx([1 / (61 + place) for place in range(10)])
-    assert found.score_kind is None
-    assert {one.rerank.stage for one in found.hits if one.rerank} == {"coarse_fallback"}
+    reranked = pages(None, thresholds={"min_rerank_score": 0.5})
+    assert ids(reranked) == [f"d{place}" for place in range(10)]
+    assert reranked.removed == {"min_rerank_score": 0}
+    assert [one.score for one in reranked.hits] == pytest.approx([1 / (61 + place) for place in range(10)])
+    assert reranked.score_kind is None
+    assert {one.rerank.stage for one in reranked.hits if one.rerank} == {"coarse_fallback"}
 
 
 def test_pages_are_cut_after_reranking_and_join_without_gap_or_copy() -> None:
     logits = {f"d{place}": float(place % 4) for place in range(8)}
-    whole = ids(pages(logits))
-    assert ids(pages(logits, top_k=4)) + ids(pages(logits, top_k=6, offset=4)) == whole
-    assert [one.score for one in pages(logits, top_k=6, offset=4).hits] == [
-        one.score for one in pages(logits).hits[4:]
-    ]
+    whole, second = pages(logits), pages(logits, top_k=6, offset=4)
+    assert ids(pages(logits, top_k=4)) + ids(second) == ids(whole)
+    assert [one.score for one in second.hits] == [one.score for one in whole.hits[4:]]
 
 
 def test_hits_below_the_coarse_list_stay_with_a_normalised_score_of_zero() -> None:
@@ -135,18 +130,9 @@ def test_the_best_hit_of_every_question_is_reranked_before_any_second_hit() -> N
     assert len(candidates({0: first, 2: second}, depth=1)) == 2
 
 
-def test_the_sigmoid_is_defined_for_every_number() -> None:
-    assert sigmoid(0) == 0.5
-    assert sigmoid(-1000) == 0
-    assert sigmoid(1000) == 1
-    assert sigmoid(2) + sigmoid(-2) == pytest.approx(1)
-
-
 def test_the_answer_names_the_rerank_stage_of_each_hit() -> None:
-    found = pages({"d1": 0.0}, chosen=2, top_k=3)
-    answer = build_answer_tail(
-        BranchAnswers(request(top_k=3), plan(ONE), envelopes(bm25=TEN)), Pages({0: found})
-    )
+    page = Pages({0: pages({"d1": 0.0}, chosen=2, top_k=3)})
+    answer = build_answer_tail(BranchAnswers(request(top_k=3), plan(ONE), envelopes(bm25=TEN)), page)
     hits = answer["questions"][0]["hits"]
     assert [one["score_kind"] for one in hits] == ["rerank"] * 3
     assert hits[0]["rerank"] == {"score": 0.5, "stage": "reranked", "fused_score": pytest.approx(1 / 62)}
@@ -161,8 +147,3 @@ def test_hits_below_the_reranker_s_threshold_and_hits_that_it_did_not_reach_are_
     assert one.removed == {"min_rerank_score": 7}
     second = pages(logits, chosen=6, thresholds={"min_rerank_score": 0.5}, top_k=1, offset=1)
     assert (ids(second), second.removed) == (["d3"], {"min_rerank_score": 7})
-
-
-def test_a_reranker_that_reached_no_hit_removes_none() -> None:
-    one = pages(None, thresholds={"min_rerank_score": 0.5})
-    assert (len(one.hits), one.removed) == (10, {"min_rerank_score": 0})

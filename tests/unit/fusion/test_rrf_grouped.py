@@ -19,15 +19,12 @@ def fused(rankings: list[BranchRanking], method: str, k: float) -> dict[str, flo
     return {one.hit.document_id: one.score for one in fuse_rankings(rankings, BUILT_IN.methods[method], k)}
 
 
-def test_an_identifier_that_only_bm25_finds_ranks_low_in_flat_fusion() -> None:
-    """With rank 1 in BM25 only, it is below all documents that both dense branches have up to rank 82."""
-    scores = fused(three(bm25=["ERR-4711"], vector=DENSE, hyde=DENSE), "rrf", 60)
+def test_an_identifier_that_only_bm25_finds_ranks_low_in_flat_and_near_the_top_in_grouped_fusion() -> None:
+    given = three(bm25=["ERR-4711"], vector=DENSE, hyde=DENSE)
+    # In flat fusion it is below all documents that both dense branches have up to rank 82.
     assert 0.7 / (60 + 82) > 0.3 / 61 > 0.7 / (60 + 83)
-    assert list(scores).index("ERR-4711") == 82
-
-
-def test_an_identifier_that_only_bm25_finds_is_near_the_top_in_grouped_fusion() -> None:
-    scores = fused(three(bm25=["ERR-4711"], vector=DENSE, hyde=DENSE), "rrf-grouped", 10)
+    assert list(fused(given, "rrf", 60)).index("ERR-4711") == 82
+    scores = fused(given, "rrf-grouped", 10)
     assert scores["ERR-4711"] == pytest.approx(0.3 / 11, rel=1e-11)
     above = sum(0.35 / (10 + rank) > 0.3 / 11 for rank in range(1, 101))
     assert list(scores).index("ERR-4711") == above == 2
@@ -52,20 +49,22 @@ def test_branches_share_what_their_group_earned_in_proportion() -> None:
     assert worths["vector"].normalised == worths["hyde"].normalised == pytest.approx(1 / 11)
 
 
-def test_a_branch_that_did_not_answer_does_not_change_what_its_group_counts() -> None:
-    assert fused(three(vector=["a"]), "rrf-grouped", 10) == pytest.approx({"a": 0.35 / 11}, rel=1e-11)
-
-
-def test_a_branch_of_weight_zero_is_not_in_the_mean() -> None:
+def test_a_branch_that_did_not_answer_or_weighs_nothing_does_not_change_what_its_group_counts() -> None:
     silent = ranking("shadow", ["a"], weight=0.0, group="dense")
-    assert fused([*three(vector=["a"]), silent], "rrf-grouped", 10) == pytest.approx(
-        {"a": 0.35 / 11}, rel=1e-11
-    )
+    for rankings in (three(vector=["a"]), [*three(vector=["a"]), silent]):
+        assert fused(rankings, "rrf-grouped", 10) == pytest.approx({"a": 0.35 / 11}, rel=1e-11)
 
 
 def test_a_group_of_one_is_plain_rrf() -> None:
     alone = [ranking("bm25", ["a", "b"], weight=0.3), ranking("vector", ["b", "c"], weight=0.4)]
     assert fused(alone, "rrf-grouped", 60) == fused(alone, "rrf", 60)
+
+
+def test_a_smaller_k_gives_the_first_ranks_more_say() -> None:
+    lists = [ranking("x", ["a"]), ranking("y", ["z", "z2", "b"]), ranking("w", ["z3", "z4", "b"])]
+    # With k 60 a has 1/61 and b 2/63, with k 0 a has 1/1 and b 2/3.
+    for k, first in ((60, "b"), (0, "a")):
+        assert next(id_ for id_ in fused(lists, "rrf", k) if id_ in "ab") == first
 
 
 def test_in_grouped_fusion_a_document_that_rises_may_fall_behind_a_third_one() -> None:

@@ -7,36 +7,30 @@ import pytest
 
 from fusion.candidates import fuse_rankings
 from fusion.methods import comb_mnz, z_score
-from models.fusion_method import BranchRanking, Method
-from tests.unit.fusion.builders import hit
+from models.fusion_method import BranchRanking
+from tests.unit.fusion.builders import scored
+
+LEXICAL = scored("bm25", {"a": 10.0, "b": 5.0, "c": 0.0}, weight=0.5)
+DENSE = scored("vector", {"b": 0.9, "a": 0.5}, weight=2.0)
 
 
-def scored(name: str, weight: float = 1.0, found: int | None = None, **scores: float) -> BranchRanking:
-    hits = tuple(hit(id_, score=score) for id_, score in scores.items())
-    return BranchRanking(name, name, weight, tuple(scores), hits, None, found)
-
-
-def fused(rankings: Sequence[BranchRanking], method: Method) -> dict[str, float]:
-    return {one.hit.document_id: one.score for one in fuse_rankings(rankings, method, 60)}
-
-
-LEXICAL, DENSE = scored("bm25", 0.5, a=10.0, b=5.0, c=0.0), scored("vector", 2.0, b=0.9, a=0.5)
+def fused(rankings: Sequence[BranchRanking]) -> dict[str, float]:
+    return {one.hit.document_id: one.score for one in fuse_rankings(rankings, comb_mnz.METHOD, 60)}
 
 
 def test_comb_mnz_multiplies_by_the_branches_that_found_a_document() -> None:
-    assert fused([LEXICAL, DENSE], comb_mnz.METHOD) == pytest.approx(
+    assert fused([LEXICAL, DENSE]) == pytest.approx(
         {"a": 2 * 0.5 * 1.0, "b": 2 * (0.5 * 0.5 + 2.0 * 1.0), "c": 0.0}, rel=1e-11
     )
 
 
 def test_comb_mnz_counts_the_last_hit_too_but_neither_silent_branches_nor_completed_scores() -> None:
     """Its normalised score is 0, and it was still found."""
-    silent = scored("silent", 0.0, a=1.0, b=0.5)
-    scored_only = scored("hyde", 1.0, 1, b=0.8, a=0.2)
-    a = 3 * 0.0, 2 * (0.5 * 1.0 + 0.0 + 0.0)
-    found = fused([LEXICAL, DENSE, silent, scored_only], comb_mnz.METHOD)
-    assert found["a"] == pytest.approx(sum(a))
-    assert found["b"] == pytest.approx(3 * (0.5 * 0.5 + 2.0 * 1.0 + 1.0))
+    silent = scored("silent", {"a": 1.0, "b": 0.5}, weight=0.0)
+    completed = scored("hyde", {"b": 0.8, "a": 0.2}, found=1)
+    scores = fused([LEXICAL, DENSE, silent, completed])
+    assert scores["a"] == pytest.approx(2 * (0.5 * 1.0 + 0.0 + 0.0))
+    assert scores["b"] == pytest.approx(3 * (0.5 * 0.5 + 2.0 * 1.0 + 1.0))
 
 
 def test_standard_scores_are_counted_from_the_last_hit() -> None:

@@ -1,6 +1,5 @@
 import re
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,27 +21,31 @@ def highlighted(found: Snippet) -> list[str]:
     return [found.text[start:end] for start, end in found.highlights]
 
 
-def test_the_snippet_is_cut_where_the_terms_of_the_question_are() -> None:
-    found = snippet(TEXT, "How long are notice periods for leases?")
-    assert LEASE.strip() in found.text
-    assert highlighted(found) == ["notice", "period", "lease"]
-    assert found.text.startswith(ELLIPSIS)
-    assert found.text.endswith(ELLIPSIS)
+def test_the_snippet_is_cut_where_the_terms_of_the_question_are_and_uses_its_room() -> None:
+    shown = snippet(TEXT, "How long are notice periods for leases?")
+    assert LEASE.strip() in shown.text
+    assert highlighted(shown) == ["notice", "period", "lease"]
+    assert shown.text.startswith(ELLIPSIS)
+    assert shown.text.endswith(ELLIPSIS)
+    wide = snippet(TEXT, "notice period of a lease", 240).text
+    assert LEASE.strip() in wide
+    assert len(wide) > 200
 
 
-def test_more_terms_in_one_place_win_over_one_term_many_times() -> None:
-    text = "Notice. " * 30 + FILLER + "A notice and its period. " + FILLER
-    assert "A notice and its period." in snippet(text, "notice period").text
+SYSTEM = "The system works. " * 20
 
 
-def test_a_rare_word_weighs_more_than_a_frequent_one() -> None:
-    text = "The system works. " * 20 + "The watchdog barks. " + "The system works. " * 20
-    assert "watchdog" in snippet(text, "system watchdog", 60).text
-
-
-def test_terms_outside_the_window_do_not_count() -> None:
-    text = FILLER + "Here alpha, beta and gamma meet. " + FILLER + "Only alpha. " + FILLER
-    assert "beta and gamma" in snippet(text, "alpha beta gamma", 80).text
+@pytest.mark.parametrize(
+    ("text", "question", "shown"),
+    [
+        ("Notice. " * 30 + FILLER + "A notice and its period. " + FILLER, "notice period", "its period."),
+        (SYSTEM + "The watchdog barks. " + SYSTEM, "system watchdog", "watchdog"),
+        (FILLER + "Alpha, beta, gamma. " + FILLER + "Only alpha. " + FILLER, "alpha beta gamma", "gamma"),
+    ],
+    ids=["more terms in one place", "the rare word", "not the terms outside the window"],
+)
+def test_the_window_whose_terms_weigh_most_is_shown(text: str, question: str, shown: str) -> None:
+    assert shown in snippet(text, question, 80).text
 
 
 def test_a_short_text_stays_whole() -> None:
@@ -88,10 +91,8 @@ def test_stop_words_match_only_if_the_question_has_no_other_words() -> None:
 
 
 def test_chinese_and_japanese_match_by_pairs_of_characters() -> None:
-    text = "这是一个句子。" * 30 + "租赁合同的通知期为三个月。" + "这是一个句子。" * 30
-    found = snippet(text, "通知期", 60)
-    assert "通知期" in found.text
-    assert highlighted(found) == ["通知期"]
+    filler = "这是一个句子。" * 30
+    assert highlighted(snippet(f"{filler}租赁合同的通知期为三个月。{filler}", "通知期", 60)) == ["通知期"]
 
 
 def test_a_hindi_word_is_not_cut_at_its_vowel_signs() -> None:
@@ -115,15 +116,11 @@ def test_a_hindi_word_is_not_cut_at_its_vowel_signs() -> None:
     ids=["accent", "family", "skin", "flag", "jamo", "conjunct", "England"],
 )
 def test_a_character_is_never_cut(character: str) -> None:
-    for max_chars in range(40, 50):
+    for max_chars in range(40, 60):
         shown = snippet(character * 200, "x", max_chars).text.strip(ELLIPSIS)
         assert shown == character * (len(shown) // len(character)) != ""
-
-
-def test_a_snippet_that_begins_in_a_long_character_is_no_longer_for_it() -> None:
-    family = "👩\u200d👩\u200d👧" * 30
-    for max_chars in range(40, 60):
-        assert len(snippet(f"{family} notice {family}", "notice", max_chars).text) <= max_chars
+        around = character * 30
+        assert len(snippet(f"{around} notice {around}", "notice", max_chars).text) <= max_chars
 
 
 TABLE = "".join(
@@ -152,12 +149,6 @@ def test_a_short_snippet_of_a_long_sentence_shows_the_word_that_matches(max_char
     assert highlighted(found) == ["notice"]
 
 
-def test_a_snippet_uses_the_room_that_it_has() -> None:
-    found = snippet(FILLER + LEASE + FILLER, "notice period of a lease", 240)
-    assert LEASE.strip() in found.text
-    assert len(found.text) > 200
-
-
 def test_the_text_whose_sentences_match_most_is_chosen_and_the_first_one_if_none_is_clearly_better() -> None:
     terms = QuestionTerms("notice period of a lease")
     texts = [FILLER + "A lease is long. " + FILLER, TEXT, "Nothing."]
@@ -168,34 +159,19 @@ def test_the_text_whose_sentences_match_most_is_chosen_and_the_first_one_if_none
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "a" * 1_000_000,
-        " " * 1_000_000,
-        "." * 1_000_000,
-        '."' * 500_000,
-        "notice " * 150_000,
-        "aeiou" * 200_000 + "x",
-        "\n" * 500_000 + "notice" + "\t" * 500_000,
-        "e\u0301" * 500_000,
-        "通知" * 500_000,
-        "\u200d" * 1_000_000,
-        "Notice. " * 125_000,
-        "🇮🇹" * 500_000,
-        "| notice " * 110_000,
-    ],
-    ids=lambda text: repr(text[:8]),
+    "part",
+    ["a", " ", ".", '."', "notice ", "aeiou", "e\u0301", "通知", "\u200d", "Notice. ", "🇮🇹", "| notice "],
+    ids=repr,
 )
-def test_a_megabyte_of_anything_gives_a_short_snippet(text: str) -> None:
-    found = snippet(text, "notice 通知期 aaaaaa aeiouaeiou é", 240)
-    assert len(found.text) <= 240
+def test_a_megabyte_of_anything_gives_a_short_snippet(part: str) -> None:
+    shown = snippet(part * (1_000_000 // len(part)) + "\nnotice", "notice 通知期 aaaaaa aeiouaeiou é", 240)
+    assert len(shown.text) <= 240
 
 
 def test_a_snippet_of_a_text_over_the_limit_ends_with_an_ellipsis() -> None:
-    text = "word " * (MAX_TEXT_CHARS // 5) + "notice"
-    found = snippet(text, "notice")
-    assert found.highlights == ()
-    assert found.text.endswith(ELLIPSIS)
+    shown = snippet("word " * (MAX_TEXT_CHARS // 5) + "notice", "notice")
+    assert shown.highlights == ()
+    assert shown.text.endswith(ELLIPSIS)
 
 
 alphabet = st.sampled_from(
@@ -222,15 +198,3 @@ def test_the_search_by_word_beginnings_finds_the_same_as_reading_every_word(text
     terms = QuestionTerms(question)
     read = [(term, start, end) for stem, start, end in tokens(text) if (term := terms.term_of(stem))]
     assert terms.matches(text) == read
-
-
-ROOT = Path(__file__).parents[3]
-FULL = "what happens when redis is full?"
-
-
-def test_our_own_documents_say_in_one_snippet_what_happens_when_redis_is_full() -> None:
-    promises = (ROOT / "docs/evidence/guarantees.md").read_text(encoding="utf-8")
-    shown = snippet(promises, FULL, 440).text
-    assert "A full Redis ends the requests that it holds, with what it has, and refuses new ones" in shown
-    losses = (ROOT / "docs/reference/ledger.md").read_text(encoding="utf-8")
-    assert "It can happen only if" not in snippet(losses, FULL, 440).text

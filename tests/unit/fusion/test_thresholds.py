@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fusion.fused_hits import FusedQuestion
 from models.envelope import Envelope
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request
 
 GIVEN = envelopes(
     bm25=[hit("a", score=12.0), hit("b", score=4.0)],
@@ -20,10 +20,6 @@ GIVEN = envelopes(
 
 def fused(thresholds: dict[str, Any], **options: Any) -> FusedQuestion:
     return fuse_question(plan(**options), GIVEN, 0, request(thresholds=thresholds))
-
-
-def ids(one: FusedQuestion) -> list[str]:
-    return [found.document_id for found in one.hits]
 
 
 def test_a_hit_below_the_threshold_of_its_branch_counts_as_not_found_by_the_branch() -> None:
@@ -43,8 +39,9 @@ def test_the_fused_threshold_is_a_share_of_the_score_of_a_document_that_all_put_
     assert ids(fused({"min_fused_score": 0.9952})) == []
     assert ids(fused({"min_fused_score": 0.39})) == ["b", "c"]
     one = fused({"min_fused_score": 0.3})
-    assert ids(one) == ["b", "c", "d", "a"]
-    assert one.removed == {"min_fused_score": 0}
+    assert (ids(one), one.removed) == (["b", "c", "d", "a"], {"min_fused_score": 0})
+    # It reads the score before boosts.
+    assert ids(fused({"min_fused_score": 0.35}, boosts={"authority": {"none": 9.0}})) == ["b", "c", "d"]
 
 
 def test_a_branch_that_did_not_answer_is_not_part_of_the_attainable_score() -> None:
@@ -53,11 +50,6 @@ def test_a_branch_that_did_not_answer_is_not_part_of_the_attainable_score() -> N
     assert ids(fuse_question(plan(), given, 0, asked)) == ["a"]
     # One that found nothing did answer: all of its weight is missing.
     assert ids(fuse_question(plan(), {**given, **envelopes(vector=[])}, 0, asked)) == []
-
-
-def test_the_threshold_reads_the_score_before_boosts() -> None:
-    found = fused({"min_fused_score": 0.35}, boosts={"authority": {"none": 9.0}})
-    assert ids(found) == ["b", "c", "d"]
 
 
 @given(scores=st.lists(st.floats(0, 50), min_size=1, max_size=6))

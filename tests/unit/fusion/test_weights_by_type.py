@@ -16,20 +16,14 @@ def _first(question: str, **weights: dict[str, float]) -> str:
 
 
 def test_the_weights_of_the_questions_type_replace_those_of_the_branches() -> None:
-    assert _first("error E4711", identifier={"bm25": 0.9, "vector": 0.1}) == "lexical"
-    assert _first("how do I leave?", identifier={"bm25": 0.9, "vector": 0.1}) == "dense"
-
-
-def test_a_branch_that_the_type_does_not_name_keeps_its_weight() -> None:
-    asked = plan(BRANCHES, weights_by_type={"identifier": {"bm25": 0.9}})
-    hits = fuse_question(asked, FOUND, 0, request("error E4711")).hits
-    assert {name: one.weight for hit in hits for name, one in hit.branches.items()} == {
-        "bm25": 0.9,
-        "vector": 0.8,
-    }
-
-
-def test_each_question_of_a_request_has_the_weights_of_its_own_type() -> None:
-    asked = plan(BRANCHES, weights_by_type={"identifier": {"bm25": 0.9, "vector": 0.1}}, asked=(1,))
+    lexical = {"bm25": 0.9, "vector": 0.1}
+    assert _first("error E4711", identifier=lexical) == "lexical"
+    assert _first("how do I leave?", identifier=lexical) == "dense"
+    # Each question has those of its own type, and a branch that the type does not name keeps its own.
+    asked = plan(BRANCHES, weights_by_type={"identifier": {"bm25": 0.9}}, asked=(1,))
     both = Request(questions=("how do I leave?", "error E4711"), request_id="r1")
-    assert fuse_question(asked, FOUND, 0, both).hits[0].document_id == "lexical"
+    hits = fuse_question(asked, FOUND, 0, both).hits
+    assert {hit.document_id: one.weight for hit in hits for one in hit.branches.values()} == {
+        "lexical": 0.9,
+        "dense": 0.8,
+    }

@@ -8,34 +8,16 @@ from chorale_client.words import REASONS, Reason
 from ledger.outcomes import COUNTS, Outcome, outcomes
 from models.envelope import Degradation, Envelope, StageNote
 from models.plan import BranchPlan, Plan
-
-
-def branch(name: str, store: str = "local", limit_ms: int = 2_000) -> BranchPlan:
-    return BranchPlan(
-        name=name,
-        kind="bm25",
-        group="lexical",
-        store=store,
-        queue=f"chorale.{name}",
-        weight=1,
-        depth=10,
-        limit_ms=limit_ms,
-    )
+from tests.unit.fusion.builders import branch as built_branch
+from tests.unit.fusion.builders import plan as built_plan
 
 
 def plan(*branches: BranchPlan) -> Plan:
-    return Plan(
-        configuration="rrf",
-        namespace="default",
-        branches=branches,
-        method="rrf",
-        k=60,
-        generation=1,
-        asked=(0,),
-        now="2026-03-01",
-        finish_reserve_ms=60,
-        fusion_reserve_ms=160,
-    )
+    return built_plan(branches)
+
+
+def branch(name: str, store: str = "local", limit_ms: int = 2_000) -> BranchPlan:
+    return built_branch(name).model_copy(update={"store": store, "limit_ms": limit_ms})
 
 
 def verdicts(envelope: Envelope | None, *, timeout_s: float = 2, limit_ms: int = 2_000) -> list[str]:
@@ -50,27 +32,27 @@ def verdicts(envelope: Envelope | None, *, timeout_s: float = 2, limit_ms: int =
 @pytest.mark.parametrize("status", ["ok", "empty"])
 def test_an_answer_counts_for_the_branch_and_for_its_store(status: str) -> None:
     assert verdicts(Envelope("bm25", status)) == ["answered", "answered"]
+    without_model = Envelope("bm25", status, stages=(StageNote("expand", "partial"),))
+    assert verdicts(without_model) == ["answered", "answered"]
 
 
-@pytest.mark.parametrize("reason", ["unavailable", "unauthorised"])
-def test_an_unreachable_server_counts_against_branch_and_store(reason: str) -> None:
-    assert verdicts(Envelope.failed("bm25", reason)) == ["failed", "failed"]
+ALONE = ("timeout", "late", "error", "invalid_answer", "model_missing", "next_year")
+OF_THE_REQUEST = ("bad_index", "cancelled", "budget", "not_configured", "breaker_open")
 
 
 @pytest.mark.parametrize(
-    "reason", ["timeout", "late", "error", "invalid_answer", "model_missing", "next_year"]
+    ("reason", "expected"),
+    [
+        *((reason, ["failed", "failed"]) for reason in ("unavailable", "unauthorised")),
+        *((reason, ["failed", "says_nothing"]) for reason in ALONE),
+        *((reason, ["says_nothing", "says_nothing"]) for reason in OF_THE_REQUEST),
+    ],
 )
-def test_a_repeatable_failure_counts_against_the_branch_alone(reason: str) -> None:
-    assert verdicts(Envelope.failed("bm25", reason)) == ["failed", "says_nothing"]
-
-
-@pytest.mark.parametrize("reason", ["bad_index", "cancelled", "budget", "not_configured", "breaker_open"])
-def test_a_reason_of_the_request_itself_counts_against_nothing(reason: str) -> None:
-    assert verdicts(Envelope.failed("bm25", reason)) == ["says_nothing", "says_nothing"]
-
-
-def test_a_branch_that_nobody_started_has_failed() -> None:
-    assert verdicts(None) == ["failed", "says_nothing"]
+def test_the_reason_of_a_failure_says_whether_it_counts_against_the_branch_and_its_store(
+    reason: str, expected: list[str]
+) -> None:
+    assert verdicts(Envelope.failed("bm25", reason)) == expected
+    assert verdicts(None) == ["failed", "says_nothing"], "nobody started it"
 
 
 def test_a_timeout_after_too_short_a_time_counts_against_nothing() -> None:
@@ -83,16 +65,8 @@ def test_a_timeout_after_too_short_a_time_counts_against_nothing() -> None:
 
 def test_an_answer_from_a_store_outweighs_the_failures_of_other_branches_on_it() -> None:
     both = plan(branch("bm25"), branch("vector"), branch("hyde", store="remote"))
-    found = outcomes(
-        both,
-        {
-            "bm25": Envelope.failed("bm25", "unavailable"),
-            "vector": Envelope("vector", "empty"),
-            "hyde": Envelope.failed("hyde", "unavailable"),
-        },
-        {},
-        timeout_s=2,
-    )
+    given = {name: Envelope.failed(name, "unavailable") for name in ("bm25", "hyde")}
+    found = outcomes(both, {**given, "vector": Envelope("vector", "empty")}, {}, timeout_s=2)
     assert {one.name: one.verdict for one in found} == {
         "bm25": "failed",
         "vector": "answered",
@@ -124,19 +98,11 @@ def test_a_language_model_counts_neither_for_nor_against_the_branch_and_its_stor
     assert verdicts(failed) == verdicts(empty) == ["says_nothing", "says_nothing"]
 
 
-def test_a_search_without_its_language_model_counts() -> None:
-    assert verdicts(Envelope("bm25", "ok", stages=(StageNote("expand", "partial"),))) == ["answered"] * 2
-
-
 @pytest.mark.parametrize("reason", ["timeout", "unavailable", "error", "late", "not_started"])
-def test_a_failure_of_a_costly_request_counts_against_nothing(reason: str) -> None:
-    costly = branch("bm25").model_copy(update={"is_costly": True})
-    found = outcomes(plan(costly), {"bm25": Envelope.failed("bm25", reason)}, {}, timeout_s=2)
-    assert [one.verdict for one in found] == ["says_nothing", "says_nothing"]
-
-
-def test_an_answer_to_a_costly_request_closes_breakers_and_counts_for_no_duration() -> None:
-    costly = branch("bm25").model_copy(update={"is_costly": True})
+def test_of_a_costly_request_an_answer_counts_and_neither_a_failure_nor_its_duration(reason: str) -> None:
+    costly = plan(branch("bm25").model_copy(update={"is_costly": True}))
+    failed = outcomes(costly, {"bm25": Envelope.failed("bm25", reason)}, {}, timeout_s=2)
+    assert [one.verdict for one in failed] == ["says_nothing", "says_nothing"]
     note = StageNote("search.bm25", ms=9_000, start_ms=1_000)
-    found = outcomes(plan(costly), {"bm25": Envelope("bm25", "ok", stages=(note,))}, {}, timeout_s=60)
-    assert [(one.verdict, one.answered_after_ms) for one in found] == [("answered", None)] * 2
+    answered = outcomes(costly, {"bm25": Envelope("bm25", "ok", stages=(note,))}, {}, timeout_s=60)
+    assert [(one.verdict, one.answered_after_ms) for one in answered] == [("answered", None)] * 2

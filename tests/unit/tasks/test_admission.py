@@ -42,29 +42,28 @@ def over(found: Judgement) -> dict[str, str]:
     return {queue: load.over for queue, load in found.loads.items() if load.over}
 
 
-def test_a_branch_over_its_length_is_named_and_nobody_is_refused() -> None:
-    found = judged(*moving(100))
-    assert over(found) == {"chorale.vector": "length"}
-    assert found.retry_after_ms is None
-    assert over(judged(*moving(99))) == {}
+@pytest.mark.parametrize(
+    ("length", "age_s", "by"),
+    [
+        (100, None, "length"),
+        (99, None, None),
+        (FEWEST_WAITING, 1.0, "age"),
+        (FEWEST_WAITING, 0.9, None),
+        # However old they are.
+        (FEWEST_WAITING - 1, 50, None),
+    ],
+)
+def test_a_branch_over_its_length_or_age_is_named_and_nobody_is_refused(
+    length: int, age_s: float | None, by: str | None
+) -> None:
+    judgement = judged(*moving(length, age_s))
+    assert over(judgement) == ({"chorale.vector": by} if by else {})
+    assert judgement.retry_after_ms is None
 
 
-def test_a_branch_over_its_age_is_named() -> None:
-    assert over(judged(*moving(FEWEST_WAITING, 1.0))) == {"chorale.vector": "age"}
-    assert over(judged(*moving(FEWEST_WAITING, 0.9))) == {}
-
-
-def test_a_few_messages_are_no_overload_however_old_they_are() -> None:
-    assert over(judged(*moving(FEWEST_WAITING - 1, 50))) == {}
-
-
-def test_a_queue_without_a_worker_does_not_count_as_overloaded() -> None:
-    stuck = {"chorale.vector": QueueState(5_000, 30, oldest="the same")}
-    assert over(judged(*[stuck] * 8)) == {}
-
-
-def test_a_queue_whose_worker_has_hung_for_a_second_is_no_overload() -> None:
+def test_a_queue_without_a_worker_or_with_one_that_has_hung_for_a_second_is_no_overload() -> None:
     stuck = {"chorale.vector": QueueState(5_000, 30, oldest="message 2")}
+    assert over(judged(*[stuck] * 8)) == {}
     assert over(judged(*moving(5_000, 30), stuck)) == {"chorale.vector": "length"}
     assert over(judged(*moving(5_000, 30), *[stuck] * 5)) == {}
 
@@ -77,10 +76,8 @@ def test_a_queue_is_over_its_bound_if_two_looks_in_a_row_exceed_it() -> None:
 
 
 def test_a_queue_without_messages_to_look_at_is_served_if_the_broker_counts_workers() -> None:
-    assert over(judged(*[{"chorale.vector": QueueState(100, 5, workers=1)}] * 3)) == {
-        "chorale.vector": "length"
-    }
-    assert over(judged(*[{"chorale.vector": QueueState(100, 5, workers=0)}] * 3)) == {}
+    for workers, expected in ((1, {"chorale.vector": "length"}), (0, {})):
+        assert over(judged(*[{"chorale.vector": QueueState(100, 5, workers=workers)}] * 3)) == expected
 
 
 @pytest.mark.parametrize(("bounds", "by"), [(Bounds(0, 1.0), "age"), (Bounds(100, 0), "length")])
@@ -96,21 +93,12 @@ def test_new_requests_are_refused_if_planning_or_fusion_is_over_its_bound(queue:
 
 
 def test_new_requests_are_refused_if_every_branch_is_over_its_bound() -> None:
-    both = [
-        {
-            queue: QueueState(50, age_s, oldest=str(number))
-            for queue, age_s in zip(BRANCHES, (1.5, 3), strict=True)
-        }
-        for number in range(3)
-    ]
-    assert judged(*both).retry_after_ms == 3_000
+    first, second = (moving(50, age_s, queue) for queue, age_s in zip(BRANCHES, (1.5, 3), strict=True))
+    assert judged(*(one | other for one, other in zip(first, second, strict=True))).retry_after_ms == 3_000
 
 
 def test_without_an_age_the_wait_is_computed_from_the_recent_throughput() -> None:
-    lengths = (1_000, 900, 800)
-    looks = [
-        {"chorale.fusion": QueueState(length, oldest=str(number))} for number, length in enumerate(lengths)
-    ]
+    looks = [{"chorale.fusion": QueueState(length, oldest=str(length))} for length in (1_000, 900, 800)]
     # 100 messages in 0.25 s are 400 a second: 800 take two seconds.
     assert judged(*looks).retry_after_ms == 2_000
 

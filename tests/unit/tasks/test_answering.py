@@ -69,29 +69,35 @@ def answered(
     return [results[place] for place in places], kept
 
 
-class HalfAsFast:
-    """A reranker that has the time for two pairs, and likes both."""
+class Slow:
+    """A reranker that likes everything, and has the time for some pairs, or for ten in a second."""
 
     fingerprint = "half"
 
+    def __init__(self, pairs: int | None = None) -> None:
+        self._pairs = pairs
+
     def most(self, limit_s: float) -> int:
-        return 2
+        return self._pairs or int(limit_s * 10)
 
     def score(self, pairs: list[tuple[str, str]], *, limit_s: float) -> PairScores:
-        return PairScores((3.0,) * len(pairs), chosen=len(pairs))
+        chosen = min(len(pairs), self.most(limit_s))
+        return PairScores((3.0,) * chosen + (None,) * (len(pairs) - chosen), chosen=chosen)
+
+
+RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
 
 
 @pytest.mark.parametrize(("found", "is_cached"), [(2, True), (4, False)])
 def test_a_page_chosen_among_hits_that_the_reranker_had_no_time_for_is_not_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: int, is_cached: bool
 ) -> None:
-    rerank = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
-    of_plan = plan((branch("bm25"),), rerank=rerank, models={"reranker": "half"}, fusion_reserve_ms=560)
+    of_plan = plan((branch("bm25"),), rerank=RERANK, models={"reranker": "half"}, fusion_reserve_ms=560)
     ids = [f"d{place}" for place in range(found)]
     ranking = Ranking(tuple(hit(id_) for id_ in ids), texts=texts(*ids))
     fields = {"questions": [{"text": "tea"}], "thresholds": {"min_rerank_score": 0.5}}
 
-    results, kept = answered(tmp_path, monkeypatch, of_plan, (ranking,), [Line(1, "a", fields)], HalfAsFast())
+    results, kept = answered(tmp_path, monkeypatch, of_plan, (ranking,), [Line(1, "a", fields)], Slow(2))
 
     assert (results[0]["status"], len(results[0]["hits"])) == ("complete", 2)
     assert bool(kept) == is_cached
@@ -115,28 +121,16 @@ def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
     assert not kept  # the next who asks needs the warning too
 
 
-class TenPairsASecond:
-    fingerprint = "slow"
-
-    def most(self, limit_s: float) -> int:
-        return int(limit_s * 10)
-
-    def score(self, pairs: list[tuple[str, str]], *, limit_s: float) -> PairScores:
-        chosen = min(len(pairs), self.most(limit_s))
-        return PairScores((3.0,) * chosen + (None,) * (len(pairs) - chosen), chosen=chosen)
-
-
 def test_each_line_has_the_time_of_a_reranker_that_a_request_of_its_own_would_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """400 ms are enough for three pairs (some of it goes to the snippets), and 3 x 400 ms for eleven."""
-    rerank = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
-    of_plan = plan((branch("bm25"),), asked=(0, 1, 2), rerank=rerank, fusion_reserve_ms=560)
+    of_plan = plan((branch("bm25"),), asked=(0, 1, 2), rerank=RERANK, fusion_reserve_ms=560)
     ids = ["d1", "d2", "d3"]
     ranking = Ranking(tuple(hit(id_) for id_ in ids), texts=texts(*ids))
     lines = [Line(at, str(at), {"questions": [{"text": f"tea {at}"}], "cache": "bypass"}) for at in (1, 2, 3)]
 
-    results, _ = answered(tmp_path, monkeypatch, of_plan, (ranking,) * 3, lines, TenPairsASecond())
+    results, _ = answered(tmp_path, monkeypatch, of_plan, (ranking,) * 3, lines, Slow())
 
-    for one in results:
-        assert [hit["rerank"]["stage"] for hit in one["hits"]] == ["reranked"] * 3
+    for result in results:
+        assert [hit["rerank"]["stage"] for hit in result["hits"]] == ["reranked"] * 3

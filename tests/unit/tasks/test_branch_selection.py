@@ -60,25 +60,22 @@ def asked(found: Known, **options: Any) -> tuple[dict[str, str], Plan, Request]:
     )
 
 
-def test_every_branch_is_asked_if_no_breaker_is_open() -> None:
+def test_every_branch_is_asked_if_no_breaker_is_open_or_redis_is_away() -> None:
     reasons, plan, _ = asked(known(bm25=Load(5, 100)))
     assert (reasons, len(plan.branches)) == ({}, 3)
-
-
-def test_without_a_redis_every_branch_is_asked() -> None:
     assert asked(Known(Look(0), is_away=True))[0] == {}
 
 
 def test_an_open_branch_is_left_out_and_named_in_the_plan() -> None:
-    found = known(opened("vector"))
-    reasons, plan, _ = asked(found)
+    breakers = known(opened("vector"))
+    reasons, plan, _ = asked(breakers)
     assert reasons == {"vector": "breaker_open"}
     assert [branch.name for branch in plan.branches] == ["bm25", "hyde"]
     assert (plan.degraded[0]["where"], plan.degraded[0]["reason"]) == ("search.vector", "breaker_open")
     assert plan.degraded[0]["detail"] == (
         "not asked since 00:01:30 UTC, tried again from 00:01:45 UTC on; 5 failures in a row, the last: timeout"
     )
-    assert found.claimed == []
+    assert breakers.claimed == []
 
 
 def test_the_request_that_claims_a_half_open_branch_and_its_store_asks_it() -> None:
@@ -136,9 +133,7 @@ def test_an_accepted_request_asks_an_overloaded_branch_that_it_would_fail_withou
     loads: dict[str, Load], options: dict[str, Any]
 ) -> None:
     assert asked(known(**loads), **options)[0] == {}
-
-
-def test_an_overloaded_branch_is_asked_if_the_breakers_of_all_others_are_open() -> None:
+    # Also if the breakers of all others are open.
     reasons, _, _ = asked(known(opened("vector"), opened("hyde"), bm25=FULL))
     assert reasons == {"vector": "breaker_open", "hyde": "breaker_open"}
 

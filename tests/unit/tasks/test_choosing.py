@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chorale_client.request import Request
 
 from assembly.kinds import BUILT_IN
 from fusion.answered import BranchAnswers
 from models.documents import PassageText, Vector
+from models.envelope import Envelope
 from models.errors import StoreUnavailable
+from models.plan import Plan
 from tasks.request.choosing import Chosen, choose_pages
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, texts
 
@@ -38,37 +41,39 @@ class Store:
 
 def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> Chosen:
     """`stores`: of the branch `vector`, and of `bm25`."""
-    branches = [
-        branch("bm25").model_copy(update={"store": "1" if len(stores) > 1 else "0"}),
-        branch("vector"),
-    ]
-    planned = plan([branches[0], branches[1].model_copy(update={"store": "0"})])
+    places = {"bm25": str(len(stores) - 1), "vector": "0"}
+    planned = plan([branch(name).model_copy(update={"store": store}) for name, store in places.items()])
     asked, given = request(**options), envelopes(bm25=HITS, vector=HITS)
-    found = BranchAnswers(asked, planned, given)
+    return choose(planned, asked, given, stores, limit_s)
+
+
+def choose(
+    planned: Plan, asked: Request, given: dict[str, Envelope], stores: Sequence[Store], limit_s: float
+) -> Chosen:
     resources: Any = SimpleNamespace(
         store=lambda name: stores[int(name)],
         written_stores={},
         pipeline=SimpleNamespace(kinds=SimpleNamespace(branches=BUILT_IN.branches)),
     )
     fused = {0: fuse_question(planned, given, 0, asked)}
-    return choose_pages(resources, found, fused, {}, limit_s=limit_s)
+    return choose_pages(resources, BranchAnswers(asked, planned, given), fused, {}, limit_s=limit_s)
 
 
-def ids(found: Chosen) -> list[str]:
-    return [one.document_id for one in found.pages[0].hits]
+def ids(made: Chosen) -> list[str]:
+    return [one.document_id for one in made.pages[0].hits]
 
 
 def test_hits_that_are_like_a_better_hit_give_way() -> None:
     found = chosen(Store(SAME), diversity=0.6, top_k=3)
     assert (ids(found), found.pages[0].ordered_by, found.missing) == (["a", "d", "b"], "mmr", [])
-    assert [(note.stage, note.status, note.n_in, note.n_out) for note in found.notes] == [
-        ("diversify", "ok", 4, 4)
-    ]
-
-
-def test_pages_of_one_order_fit_together() -> None:
+    notes = [(note.stage, note.status, note.n_in, note.n_out) for note in found.notes]
+    assert notes == [("diversify", "ok", 4, 4)]
+    # Pages of one order fit together.
     pages = [chosen(Store(SAME), diversity=0.6, top_k=1, offset=offset) for offset in range(4)]
     assert [name for page in pages for name in ids(page)] == ids(chosen(Store(SAME), diversity=0.6))
+    # Another store of the plan may have what the first one lacks.
+    found = chosen(Store({"a#0": EAST}), Store(SAME), diversity=0.6)
+    assert (ids(found), found.missing) == (["a", "d", "b", "c"], [])
 
 
 def test_a_store_without_vectors_leaves_the_order_and_the_answer_says_so() -> None:
@@ -77,11 +82,6 @@ def test_a_store_without_vectors_leaves_the_order_and_the_answer_says_so() -> No
     assert [(one.where, one.reason, one.detail) for one in found.missing] == [
         ("diversify", "not_configured", "no vectors of 4 of 4 hits: the order stays by score")
     ]
-
-
-def test_another_store_of_the_plan_may_have_what_the_first_one_lacks() -> None:
-    found = chosen(Store({"a#0": EAST}), Store(SAME), diversity=0.6)
-    assert (ids(found), found.missing) == (["a", "d", "b", "c"], [])
 
 
 def test_a_hit_without_a_vector_counts_as_unlike_all_others() -> None:
@@ -124,13 +124,7 @@ def test_without_metadata_the_hits_stay_ungrouped_and_the_answer_says_so() -> No
 def test_only_the_best_fifty_are_compared_and_the_others_follow() -> None:
     many = [hit(f"d{place:03}") for place in range(400)]
     vectors = {one.passage_id: NORTH if place % 2 else EAST for place, one in enumerate(many)}
-    asked = request(diversity=0.5, top_k=400)
-    planned, given = plan([branch("vector", depth=400)]), envelopes(vector=many)
-    resources: Any = SimpleNamespace(
-        store=lambda name: Store(vectors),
-        pipeline=SimpleNamespace(kinds=SimpleNamespace(branches=BUILT_IN.branches)),
-    )
-    fused = {0: fuse_question(planned, given, 0, asked)}
-    found = choose_pages(resources, BranchAnswers(asked, planned, given), fused, {}, limit_s=60)
+    planned = plan([branch("vector", depth=400).model_copy(update={"store": "0"})])
+    found = choose(planned, request(diversity=0.5, top_k=400), envelopes(vector=many), [Store(vectors)], 60)
     assert ids(found)[50:] == [one.document_id for one in many[50:]]
     assert sorted(ids(found)) == sorted(one.document_id for one in many)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,11 +61,21 @@ def done(
 
 
 def test_vectors_by_id_give_cosines_and_a_store_of_texts_gives_bm25() -> None:
-    found = done(TextStore())
-    assert found.scores == [{"bm25": {"c#0": 4.0}, "vector": {"a#0": pytest.approx(0.6)}}]
-    assert found.note is not None
-    assert (found.note.stage, found.note.status, found.note.n_in, found.note.n_out) == ("score", "ok", 3, 2)
-    assert found.why is None
+    completed = done(TextStore())
+    assert completed.scores == [{"bm25": {"c#0": 4.0}, "vector": {"a#0": pytest.approx(0.6)}}]
+    note = completed.note
+    assert note is not None
+    assert (note.stage, note.status, note.n_in, note.n_out) == ("score", "ok", 3, 2)
+    assert completed.why is None
+    # Of several vectors the best cosine counts, and a store that cannot score texts is no failure.
+    several = Ranking(DENSE.hits, asked=Asked.by_vectors([EAST, NORTH]))
+    by_vectors = done(Store(), bm25=[LEXICAL], vector=[several])
+    [scores] = by_vectors.scores
+    assert not scores["bm25"]
+    assert dict(scores["vector"]) == {"a#0": pytest.approx(0.8)}
+    assert by_vectors.why is None
+    # A ranking that does not say what it asked is not completed.
+    assert done(TextStore(), bm25=[Ranking(LEXICAL.hits)], vector=[Ranking(DENSE.hits)]).scores == [{}]
 
 
 def test_only_what_was_asked_for_is_kept_and_as_plain_numbers() -> None:
@@ -77,26 +88,10 @@ def test_only_what_was_asked_for_is_kept_and_as_plain_numbers() -> None:
     assert type(scores["bm25"]["c#0"]) is float
 
 
-def test_a_store_that_cannot_score_texts_is_no_failure() -> None:
-    found = done(Store())
-    assert {name: dict(scores) for name, scores in found.scores[0].items()} == {
-        "bm25": {},
-        "vector": {"a#0": pytest.approx(0.6)},
-    }
-    assert found.why is None
-
-
 def test_all_questions_share_one_call_for_vectors() -> None:
     store = TextStore()
     done(store, asked=(0, 1), bm25=[LEXICAL, LEXICAL], vector=[DENSE, DENSE])
     assert store.asked == [["a#0", "b#0"]]
-
-
-def test_the_best_cosine_of_several_vectors_counts() -> None:
-    several = Ranking(DENSE.hits, asked=Asked.by_vectors([EAST, NORTH]))
-    assert dict(done(Store(), bm25=[LEXICAL], vector=[several]).scores[0]["vector"]) == {
-        "a#0": pytest.approx(0.8)
-    }
 
 
 @pytest.mark.parametrize(
@@ -133,11 +128,8 @@ def test_vectors_that_do_not_fit_cost_only_their_branch(asked: Asked) -> None:
     assert found.why is not None
 
 
-def test_a_ranking_that_does_not_say_what_it_asked_is_not_completed() -> None:
-    found = done(TextStore(), bm25=[Ranking(LEXICAL.hits)], vector=[Ranking(DENSE.hits)])
-    assert found.scores == [{}]
-
-
-def test_what_was_asked_goes_over_the_wire() -> None:
-    for ranking in (LEXICAL, DENSE):
+def test_what_a_ranking_asked_and_dropped_and_knew_goes_over_the_wire() -> None:
+    for ranking in (LEXICAL, DENSE, replace(DENSE, relaxed=2, known_words=0.0)):
         assert Ranking.from_wire(ranking.to_wire()) == ranking
+    assert not {"relaxed", "known_words"} & LEXICAL.to_wire().keys()
+    assert replace(LEXICAL, known_words="many").complaint() is not None  # type: ignore[arg-type]

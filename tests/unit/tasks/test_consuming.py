@@ -10,8 +10,8 @@ from kombu.asynchronous import Hub
 from tasks.celery_surface.consuming import AMQP, ROUNDS, Connection, Consumer, Transport
 
 
-def consumer_of(hub: Hub) -> Consumer:
-    return cast(Consumer, SimpleNamespace(hub=hub))
+def finish_ready(hub: Hub) -> None:
+    Consumer.finish_ready(cast(Consumer, SimpleNamespace(hub=hub)))
 
 
 def test_callbacks_that_become_ready_run_before_the_loop_waits() -> None:
@@ -25,8 +25,7 @@ def test_callbacks_that_become_ready_run_before_the_loop_waits() -> None:
         ran.append("acknowledge")
 
     hub.call_soon(read)
-    Consumer.finish_ready(consumer_of(hub))
-
+    finish_ready(hub)
     assert ran == ["read", "acknowledge"]
 
 
@@ -38,8 +37,7 @@ def test_a_callback_that_schedules_itself_for_ever_does_not_block_timers() -> No
         hub.call_soon(again)
 
     hub.call_soon(again)
-    Consumer.finish_ready(consumer_of(hub))
-
+    finish_ready(hub)
     assert len(ran) == ROUNDS
 
 

@@ -46,14 +46,21 @@ def said(made: Contexts) -> list[tuple[str, str]]:
     return [(one.where, one.reason) for one in made.missing if one]
 
 
-def test_the_passages_that_only_one_branch_chose_are_fetched_and_merged() -> None:
-    made = contexts()
-    assert made.of[0].text == "[1] Title of a\nA text.\n\n[2] B\nPart 3.\nPart 4."
-    assert said(made) == []
-    assert [(one.stage, one.n_in, one.n_out) for one in made.notes if one] == [
-        ("fetch", 3, 3),
-        ("context", 3, 3),
-    ]
+FETCHED = "[1] Title of a\nA text.\n\n[2] B\nPart 3.\nPart 4."
+
+
+@pytest.mark.parametrize(
+    ("around", "text", "notes"),
+    [
+        (0, FETCHED, [("fetch", 3, 3), ("context", 3, 3)]),
+        (1, FETCHED + "\nPart 5.", [("fetch", 3, 3), ("fetch", 2, 1), ("context", 4, 4)]),
+    ],
+    ids=["that only one branch chose", "neighbours"],
+)
+def test_passages_are_fetched_and_merged(around: int, text: str, notes: list[tuple[str, int, int]]) -> None:
+    made = contexts(around=around)
+    assert (made.of[0].text, said(made)) == (text, [])
+    assert [(one.stage, one.n_in, one.n_out) for one in made.notes if one] == notes
 
 
 @pytest.mark.parametrize(
@@ -80,23 +87,23 @@ def test_without_time_there_is_no_context() -> None:
     assert said(contexts(limit_s=0)) == [("fetch", "budget"), ("context", "budget")]
 
 
-def test_neighbours_are_fetched_and_merged() -> None:
-    made = contexts(around=1)
-    assert made.of[0].text == "[1] Title of a\nA text.\n\n[2] B\nPart 3.\nPart 4.\nPart 5."
-    assert [(one.stage, one.n_in, one.n_out) for one in made.notes if one] == [
-        ("fetch", 3, 3),
-        ("fetch", 2, 1),
-        ("context", 4, 4),
-    ]
+def test_a_document_is_read_to_its_end_and_left_as_it_was_if_it_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def asked_for(made: Contexts) -> list[int | None]:
+        return [one.n_in for one in made.notes if one and one.stage == "fetch"]
 
-
-def test_a_document_is_read_to_its_end_and_left_as_it_was_if_it_does_not_fit() -> None:
     # 40 passages are read in two calls, and have 80 words.
     made = contexts(around="document")
     assert made.of[0].citations[1].passage_ids == tuple(f"b#{n}" for n in range(40))
-    assert [one.n_in for one in made.notes if one and one.stage == "fetch"] == [3, 61, 32]
+    assert asked_for(made) == [3, 61, 32]
     short = contexts(around="document", limit=80)
     assert short.of[0].citations[1].passage_ids == ("b#3", "b#4")
+    # No more than the most passages are asked for.
+    monkeypatch.setattr(passages_around, "MOST_PASSAGES", 40)
+    made = contexts(around="document")
+    assert sum(count or 0 for count in asked_for(made)) == 3 + 40
+    assert made.of[0].citations[1].passage_ids == ("b#3", "b#4")
 
 
 def test_without_the_texts_around_them_the_hits_are_there_and_the_answer_says_why() -> None:
@@ -111,12 +118,5 @@ def test_without_the_texts_around_them_the_hits_are_there_and_the_answer_says_wh
     for around in (1, "document"):
         asked.clear()
         made = contexts(store=away_later, around=around)
-        assert made.of[0].text == "[1] Title of a\nA text.\n\n[2] B\nPart 3.\nPart 4."
+        assert made.of[0].text == FETCHED
         assert said(made) == [("fetch", "unavailable")]
-
-
-def test_no_more_than_the_most_passages_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passages_around, "MOST_PASSAGES", 40)
-    made = contexts(around="document")
-    assert sum(one.n_in or 0 for one in made.notes if one and one.stage == "fetch") == 3 + 40
-    assert made.of[0].citations[1].passage_ids == ("b#3", "b#4")

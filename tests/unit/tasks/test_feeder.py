@@ -28,20 +28,18 @@ def test_no_segment_is_sent_while_a_message_of_a_request_waits_longer_than_a_ten
     assert not is_interactive_late({})
 
 
-@pytest.mark.parametrize("state", ["queued", "running"])
-def test_a_job_with_pending_lines_is_fed(state: str) -> None:
-    assert is_fed(replace(JOB, state=state), NOW_MS)
-
-
-@pytest.mark.parametrize("state", ["validating", "paused", "cancelling", "ended"])
-def test_a_job_in_another_state_is_not_fed(state: str) -> None:
-    assert not is_fed(replace(JOB, state=state), NOW_MS)
-
-
-def test_a_job_is_not_fed_after_its_deadline_or_without_pending_lines() -> None:
-    assert not is_fed(replace(JOB, deadline_at_ms=NOW_MS), NOW_MS)
-    assert is_fed(replace(JOB, deadline_at_ms=NOW_MS + 1), NOW_MS)
-    assert not is_fed(replace(JOB, complete=90, running=10), NOW_MS)
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        *(({"state": state}, True) for state in ("queued", "running")),
+        *(({"state": state}, False) for state in ("validating", "paused", "cancelling", "ended")),
+        ({"deadline_at_ms": NOW_MS}, False),
+        ({"deadline_at_ms": NOW_MS + 1}, True),
+        ({"complete": 90, "running": 10}, False),
+    ],
+)
+def test_a_job_with_pending_lines_is_fed_until_its_deadline(changes: dict[str, Any], expected: bool) -> None:
+    assert is_fed(replace(JOB, **changes), NOW_MS) is expected
 
 
 @pytest.mark.parametrize(
@@ -65,54 +63,39 @@ def test_the_outcome_of_a_job_follows_from_its_state_and_counts(job: Job, outcom
     assert outcome_of(job, NOW_MS) == outcome
 
 
-def test_the_rate_is_that_of_the_last_minute() -> None:
+def test_the_rate_is_that_of_the_last_minute_and_counts_anew_if_lines_are_answered_again() -> None:
     pace = Pace()
     assert pace.rate(0.0, 0) is None
     assert pace.rate(10.0, 1_000) == 100.0
     assert pace.rate(60.0, 1_000) == pytest.approx(1_000 / 60)
     # The first look is more than a minute old by now: 500 lines in the 60 s since the second one.
     assert pace.rate(70.0, 1_500) == pytest.approx(500 / 60)
-
-
-def test_the_rate_of_a_job_that_is_answered_again_counts_from_then_on() -> None:
-    pace = Pace()
-    pace.rate(0.0, 0)
-    pace.rate(10.0, 100)
     # A retry opened 40 lines again.
-    assert pace.rate(11.0, 60) is None
-    assert pace.rate(12.0, 70) == 10.0
+    assert pace.rate(71.0, 1_460) is None
+    assert pace.rate(72.0, 1_470) == 10.0
+
+
+def feeder(jobs: object, events: Any, **redis: Any) -> Feeder:
+    lease = SimpleNamespace(acquire=lambda blocking: True)
+    server = SimpleNamespace(smembers=lambda key: set(), lock=lambda *_, **__: lease, **redis)
+    settings = Settings(redis_url="redis://unused")
+    app: Any = SimpleNamespace(resources=SimpleNamespace(jobs=jobs, redis=server, settings=settings))
+    return Feeder(app, lambda: None, events)
 
 
 def test_a_job_that_was_pruned_before_its_end_was_told_is_told_no_more() -> None:
-    class Pruned:
-        def get(self, job_id: str) -> Job:
-            raise NoSuchJob(job_id)
+    def pruned(job_id: str) -> Job:
+        raise NoSuchJob(job_id)
 
-    class Events:
-        unfinished = ("j1",)
-        sent: Any = None
-
-        def send(self, jobs: list[Job]) -> None:
-            self.sent = jobs
-
-    events: Any = Events()
-    redis = SimpleNamespace(smembers=lambda key: set(), lock=lambda *_, **__: None)
-    app: Any = SimpleNamespace(
-        resources=SimpleNamespace(jobs=Pruned(), redis=redis, settings=Settings(redis_url="redis://unused"))
-    )
-    Feeder(app, lambda: None, events).tell([])
-    assert events.sent == []
+    sent: list[list[Job]] = []
+    feeder(SimpleNamespace(get=pruned), SimpleNamespace(unfinished=("j1",), send=sent.append)).tell([])
+    assert sent == [[]]
 
 
 def test_the_end_of_the_last_job_is_told_when_no_job_is_active_any_more() -> None:
     ended = replace(JOB, state="ended", outcome="completed", complete=100)
-    told: list[list[Job]] = []
-    events: Any = SimpleNamespace(unfinished=["j1"], send=told.append)
+    sent: list[list[Job]] = []
     jobs = SimpleNamespace(active=list, get=lambda job_id: ended, prune=lambda before_ms: 0)
-    lease = SimpleNamespace(acquire=lambda blocking: True)
-    redis = SimpleNamespace(smembers=lambda key: set(), lock=lambda *_, **__: lease, time=lambda: (60, 0))
-    app: Any = SimpleNamespace(
-        resources=SimpleNamespace(jobs=jobs, redis=redis, settings=Settings(redis_url="redis://unused"))
-    )
-    assert not Feeder(app, lambda: None, events).feed_once()
-    assert told == [[ended]]
+    events = SimpleNamespace(unfinished=["j1"], send=sent.append)
+    assert not feeder(jobs, events, time=lambda: (60, 0)).feed_once()
+    assert sent == [[ended]]

@@ -23,15 +23,11 @@ class Node:
     pass
 
 
-def test_what_the_start_has_made_is_not_looked_at_again() -> None:
+def test_what_the_start_has_made_is_not_looked_at_again_and_answers_set_off_no_collection() -> None:
     made = [Node() for _ in range(1_000)]
     collect_seldom()
     seen = {id(one) for one in gc.get_objects()}
     assert not any(id(one) in seen for one in made)
-
-
-def test_the_answers_of_many_branches_set_off_no_collection() -> None:
-    collect_seldom()
     before = gc.get_stats()[0]["collections"]
     rankings = [[[f"document {place}", float(place)] for place in range(100)] for _ in range(30)]
     assert gc.get_stats()[0]["collections"] == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -80,7 +79,7 @@ def raw(name: str, text: str = "text", **rest: Any) -> RawDocument:
     return RawDocument(f"docs/{name}", "docs", name, text, path=name, **rest)
 
 
-def test_every_document_is_found_by_text_and_by_vector(
+def test_every_document_is_found_by_text_and_by_vector_and_a_second_run_embeds_nothing(
     index: Index, store: EmbeddedStore, docs: Path, embedder: HashingEmbedder
 ) -> None:
     report = index(docs)
@@ -89,33 +88,21 @@ def test_every_document_is_found_by_text_and_by_vector(
     assert report.generation == store.generation("n") > 0
     (by_text,) = store.search_text("n", ["beta"], Search(depth=5))
     assert [hit.document_id for hit in by_text.hits] == ["docs/b.txt"]
-    (by_vector,) = store.search_vectors(
-        "n", embedder.embed_questions([embedder.embedded[0]]), Search(depth=5)
-    )
-    assert by_vector.hits[0].document_id == "docs/a.txt"
-    assert by_vector.hits[0].score == pytest.approx(1, abs=1e-5)
-    assert by_vector.hits[0].content_hash == content_hash("a", "alpha")
+    vectors = embedder.embed_questions([embedder.embedded[0]])
+    best = store.search_vectors("n", vectors, Search(depth=5))[0].hits[0]
+    assert (best.document_id, best.content_hash) == ("docs/a.txt", content_hash("a", "alpha"))
+    assert best.score == pytest.approx(1, abs=1e-5)
+    embedder.embedded.clear()
+    second = index(docs)
+    assert (second.added, second.replaced, second.unchanged, second.passages) == (0, 0, 3, 0)
+    assert (second.generation, embedder.embedded) == (report.generation, [])
 
 
 def test_title_heading_and_text_are_embedded(index: Index, embedder: HashingEmbedder) -> None:
     index([raw("guide", f"## Part\n\n{LONG}\n\n{LONG}", markup="markdown")])
-    assert embedded_starts(embedder) == {"guide\n## Part", "guide\nPart"}
+    starts = {"\n".join(text.split("\n")[:2]) for text in embedder.embedded}
+    assert starts == {"guide\n## Part", "guide\nPart"}
     assert all(embedder.count_pieces(text) <= embedder.max_pieces for text in embedder.embedded)
-
-
-def embedded_starts(embedder: HashingEmbedder) -> set[str]:
-    return {"\n".join(text.split("\n")[:2]) for text in embedder.embedded}
-
-
-def test_a_second_run_embeds_nothing_and_commits_nothing(
-    index: Index, docs: Path, embedder: HashingEmbedder
-) -> None:
-    first = index(docs)
-    embedder.embedded.clear()
-    second = index(docs)
-    assert (second.added, second.replaced, second.unchanged, second.passages) == (0, 0, 3, 0)
-    assert second.generation == first.generation
-    assert embedder.embedded == []
 
 
 def test_a_changed_document_is_replaced_whole(index: Index, store: EmbeddedStore, docs: Path) -> None:
@@ -125,18 +112,9 @@ def test_a_changed_document_is_replaced_whole(index: Index, store: EmbeddedStore
     assert (report.replaced, report.unchanged, report.passages) == (1, 2, 1)
     assert store.search_text("n", ["word59"], Search(depth=5))[0].hits == ()
     assert len(store.search_text("n", ["short"], Search(depth=5))[0].hits) == 1
-
-
-def test_a_document_with_changed_metadata_is_replaced(index: Index, store: EmbeddedStore) -> None:
     index([raw("a", metadata={"source_type": "faq"})])
     assert index([raw("a", metadata={"source_type": "guide"})]).replaced == 1
     assert store.search_text("n", ["text"], Search(depth=1))[0].hits[0].source_type == "guide"
-
-
-def test_without_prune_missing_documents_stay(index: Index, docs: Path) -> None:
-    index(docs)
-    (docs / "a.txt").unlink()
-    assert index(docs).deleted == 0
 
 
 def test_prune_deletes_only_missing_documents_of_its_own_source(
@@ -145,12 +123,14 @@ def test_prune_deletes_only_missing_documents_of_its_own_source(
     index(docs)
     index([RawDocument("other/a.txt", "other", "a", "alpha")], source="other")
     (docs / "a.txt").unlink()
+    assert index(docs).deleted == 0, "without prune"
     report = index(docs, prune=True)
     assert (report.deleted, report.unchanged, report.spared) == (1, 2, 0)
-    assert [hit.document_id for hit in store.search_text("n", ["alpha"], Search(depth=9))[0].hits] == [
-        "other/a.txt"
-    ]
+    hits = store.search_text("n", ["alpha"], Search(depth=9))[0].hits
+    assert [hit.document_id for hit in hits] == ["other/a.txt"]
     assert report.generation == store.generation("n")
+    with pytest.raises(ValueError, match="of the source 'other', not of 'docs'"):
+        index([RawDocument("other/a", "other", "a", "text", path="a")])
 
 
 def test_prune_spares_documents_whose_file_cannot_be_read(index: Index, docs: Path) -> None:
@@ -164,30 +144,20 @@ def test_prune_spares_documents_whose_file_cannot_be_read(index: Index, docs: Pa
     assert report.has_faults
 
 
-def test_prune_waits_for_the_end_of_the_walk(index: Index, store: EmbeddedStore, docs: Path) -> None:
-    index(docs)
-
-    def walk() -> Iterator[RawDocument]:
-        yield raw("new")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        index(walk(), prune=True)
-    assert len(store.revisions("n", "docs")) == 3
-
-
 def test_the_next_run_continues_where_an_interrupted_run_stopped(
     index: Index, store: EmbeddedStore, embedder: HashingEmbedder
 ) -> None:
+    """And what it had to prune is still there, since its walk had no end."""
     documents = [raw(f"{n:02}", f"text {n}") for n in range(10)]
+    index([raw("old")])
 
     def interrupted() -> Iterator[RawDocument]:
         yield from documents[:7]
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index(interrupted(), batch_documents=3)
-    assert sorted(store.revisions("n", "docs")) == [f"docs/{n:02}" for n in range(6)]
+        index(interrupted(), batch_documents=3, prune=True)
+    assert sorted(store.revisions("n", "docs")) == [*(f"docs/{n:02}" for n in range(6)), "docs/old"]
     embedder.embedded.clear()
     report = index(documents, batch_documents=3)
     assert (report.added, report.unchanged, len(embedder.embedded)) == (4, 6, 4)
@@ -195,16 +165,13 @@ def test_the_next_run_continues_where_an_interrupted_run_stopped(
 
 def test_a_failed_batch_leaves_the_earlier_batches_committed(store: EmbeddedStore, index: Index) -> None:
     class Failing(HashingEmbedder):
-        def embed_passages(
-            self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
-        ) -> Matrix:
+        def embed_passages(self, texts: Sequence[str], **options: Any) -> Matrix:
             if any("poison" in text for text in texts):
                 raise RuntimeError("the model failed")
-            return super().embed_passages(texts, progress=progress)
+            return super().embed_passages(texts, **options)
 
-    documents = [raw("a"), raw("b", "poison"), raw("c")]
     with pytest.raises(RuntimeError, match="the model failed"):
-        index(documents, embedder=Failing(), batch_documents=1)
+        index([raw("a"), raw("b", "poison"), raw("c")], embedder=Failing(), batch_documents=1)
     assert list(store.revisions("n", "docs")) == ["docs/a"]
 
 
@@ -217,25 +184,23 @@ def test_documents_that_the_store_refuses_are_reported_and_tried_by_the_next_run
             generation = store.upsert(namespace, kept)
             raise PartlyWritten(namespace, {"docs/b": "too large"}, generation)
 
-    told: list[int] = []
-    choosy = Choosy(store._corpus.folder)
+    committed: list[int] = []
     documents = [raw("a"), raw("b"), raw("c")]
-    report = index(documents, store=choosy, committed=told.append)
+    report = index(documents, store=Choosy(store._corpus.folder), committed=committed.append)
     assert (report.added, report.skipped) == (2, [Skipped("docs/b", "not written: too large")])
-    assert told == [report.generation] == [1]
+    assert committed == [report.generation] == [1]
     assert report.has_faults
     again = index(documents)
     assert (again.added, again.unchanged) == (1, 2)
 
 
-def test_batches_raise_the_generation_one_by_one(index: Index, store: EmbeddedStore) -> None:
-    report = index([raw(str(n)) for n in range(5)], batch_documents=2)
-    assert report.generation == store.generation("n") == 3
-
-
-def test_long_documents_end_a_batch_early(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_ends_after_some_documents_and_after_many_characters(
+    index: Index, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch raises the generation by one."""
+    assert index([raw(str(n)) for n in range(5)], batch_documents=2).generation == store.generation("n") == 3
     monkeypatch.setattr("tasks.indexing.indexing_run.BATCH_CHARACTERS", 10)
-    assert index([raw("a", "longer than ten"), raw("b", "x")]).generation == 2
+    assert index([raw("a", "longer than ten"), raw("b", "x")]).generation == 3 + 2
 
 
 def test_an_id_that_comes_twice_is_reported_and_the_first_kept(index: Index, store: EmbeddedStore) -> None:
@@ -249,13 +214,7 @@ def test_skipped_files_are_in_the_report(index: Index) -> None:
     quiet, fault = Skipped("a.png", "no reader", is_fault=False), Skipped("b.txt", "binary")
     assert not index([quiet]).has_faults
     report = index([quiet, fault])
-    assert report.skipped == [quiet, fault]
-    assert report.has_faults
-
-
-def test_documents_of_another_source_are_refused(index: Index) -> None:
-    with pytest.raises(ValueError, match="of the source 'other', not of 'docs'"):
-        index([RawDocument("other/a", "other", "a", "text", path="a")])
+    assert (report.skipped, report.has_faults) == ([quiet, fault], True)
 
 
 def test_another_manifest_is_refused_before_anything_is_read(index: Index, docs: Path) -> None:
@@ -277,42 +236,30 @@ def groups(store: EmbeddedStore) -> dict[str, str | None]:
     }
 
 
-def test_near_duplicates_are_grouped_across_batches_and_runs(index: Index, store: EmbeddedStore) -> None:
-    index([raw("a", LONG)])
-    index([raw("b", LONG.upper()), raw("c", "short")], batch_documents=1)
-    assert groups(store) == {"docs/a": None, "docs/b": "docs/a", "docs/c": None}
-
-
-def test_near_duplicates_of_one_batch_are_grouped(index: Index, store: EmbeddedStore) -> None:
-    index([raw("a", LONG), raw("b", LONG.upper())])
-    assert groups(store) == {"docs/a": None, "docs/b": "docs/a"}
-
-
-def test_groups_of_a_namespace_that_was_dropped_are_forgotten(index: Index, store: EmbeddedStore) -> None:
-    index([raw("a", LONG)])
-    store.drop("n")
-    with store._corpus.reading() as connection:
-        assert connection.execute("SELECT count(*) FROM chorale_near_duplicate_band").fetchone() == (0,)
-    index([raw("b", LONG)])
-    assert groups(store) == {"docs/b": None}
-
-
-def test_groups_of_committed_documents_stay_when_a_run_is_interrupted(
+def test_near_duplicates_are_grouped_in_a_batch_and_across_batches_and_interrupted_runs(
     index: Index, store: EmbeddedStore
 ) -> None:
     def interrupted() -> Iterator[RawDocument]:
-        yield raw("a", LONG)
+        yield from (raw("a", LONG), raw("same", LONG.upper()))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index(interrupted(), batch_documents=1)
-    index([raw("b", LONG)])
-    assert groups(store) == {"docs/a": None, "docs/b": "docs/a"}
+        index(interrupted(), batch_documents=2)
+    index([raw("b", LONG.upper()), raw("c", "short")], batch_documents=1)
+    assert groups(store) == {"docs/a": None, "docs/same": "docs/a", "docs/b": "docs/a", "docs/c": None}
 
 
-def test_a_document_that_was_pruned_has_no_near_duplicates(index: Index, store: EmbeddedStore) -> None:
+@pytest.mark.parametrize("how", ["pruned", "dropped"])
+def test_a_document_that_was_pruned_or_dropped_has_no_near_duplicates(
+    index: Index, store: EmbeddedStore, how: str
+) -> None:
     index([raw("a", LONG)])
-    index([], prune=True)
+    if how == "pruned":
+        index([], prune=True)
+    else:
+        store.drop("n")
+        with store._corpus.reading() as connection:
+            assert connection.execute("SELECT count(*) FROM chorale_near_duplicate_band").fetchone() == (0,)
     index([raw("b", LONG)])
     assert groups(store) == {"docs/b": None}
 
@@ -334,42 +281,27 @@ def test_indexing_a_message_asks_the_store_only_for_its_documents(store: Embedde
 
 def test_the_remaining_time_is_unknown_while_all_documents_are_unchanged(index: Index) -> None:
     """They are skipped at the speed of reading, while the others take the time of the model."""
-    told: list[Progress] = []
+    seen: list[Progress] = []
     documents = [raw(str(n)) for n in range(6)]
     index(documents[:4])
     begun_s = time.monotonic()
-    index(documents, batch_documents=1, progress=told.append, total=6)
+    index(documents, batch_documents=1, progress=seen.append, total=6)
     took_s = time.monotonic() - begun_s
-    known = [each for each in told if each.remaining_s is not None]
-    assert [each.documents for each in told if each.remaining_s is None] == [1, 2, 3, 4, 4]
+    assert [each.documents for each in seen if each.remaining_s is None] == [1, 2, 3, 4, 4]
+    known = next(each for each in seen if each.remaining_s is not None)
     # 5 of 6 documents are done, one of them by the model: the last one takes as long as the run so far.
-    assert known[0].documents == 5
-    assert 0 < (known[0].remaining_s or 0) < took_s
+    assert known.documents == 5
+    assert 0 < (known.remaining_s or 0) < took_s
 
 
 def test_progress_counts_documents_and_passages_up_to_the_total(index: Index) -> None:
-    told: list[Progress] = []
+    seen: list[Progress] = []
     documents = [raw(str(n)) for n in range(4)]
-    index(documents, batch_documents=2, progress=told.append, total=4)
-    assert [(each.documents, each.passages) for each in told] == [(0, 2), (2, 2), (2, 4), (4, 4)]
-    assert [each.remaining_s is None for each in told] == [True, False, False, False]
-    assert told[-1].remaining_s == 0
-    assert all(each.passages_per_s > 0 for each in told)
-    told.clear()
-    index(documents, progress=told.append)
-    assert [(each.documents, each.passages) for each in told] == [(n, 0) for n in (1, 2, 3, 4)]
-
-
-def test_a_judged_collection_keeps_its_ids(index: Index, store: EmbeddedStore, tmp_path: Path) -> None:
-    rows = [{"_id": f"MED-{n}", "title": f"Title {n}", "text": f"text number {n}"} for n in range(3)]
-    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    index(read_documents([tmp_path / "corpus.jsonl"], source="docs", ids="given"))
-    assert sorted(store.revisions("n", "docs")) == ["MED-0", "MED-1", "MED-2"]
-
-
-def test_a_document_without_words_is_kept_as_read(index: Index, store: EmbeddedStore) -> None:
-    assert index([raw("a", " ")]).added == 1
-    assert index([raw("a", " ")]).unchanged == 1
+    index(documents, batch_documents=2, progress=seen.append, total=4)
+    assert [(each.documents, each.passages) for each in seen] == [(0, 2), (2, 2), (2, 4), (4, 4)]
+    assert [each.remaining_s is None for each in seen] == [True, False, False, False]
+    assert seen[-1].remaining_s == 0
+    assert all(each.passages_per_s > 0 for each in seen)
 
 
 @pytest.mark.parametrize("given", [list, iter])

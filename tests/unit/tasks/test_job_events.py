@@ -43,11 +43,6 @@ def test_a_job_that_is_seen_first_is_received_and_started_when_it_was_made() -> 
     assert shown[0] == "task-progress"
 
 
-def test_progress_names_what_is_done_the_rate_and_the_time_left() -> None:
-    # 10,000 lines, of which 1,277 + 3 are done: 8,720 / 218 = 40 s.
-    assert progress(JOB) == "running: 1,280/10,000 done (3 degraded), 218 lines/s, 40 s left"
-
-
 @pytest.mark.parametrize(
     ("outcome", "event"),
     [
@@ -64,16 +59,14 @@ def test_the_outcome_of_a_job_is_its_last_event(outcome: str, event: str) -> Non
     assert fields["result"].startswith(f"{outcome}: ")
 
 
-def test_lines_that_were_not_answered_are_not_done() -> None:
-    # Of 10,000 lines 1,277 + 3 have an answer.
+def test_progress_names_what_is_done_the_rate_and_the_time_left() -> None:
+    # 10,000 lines, of which 1,277 + 3 are done: 8,720 / 218 = 40 s.
+    assert progress(JOB) == "running: 1,280/10,000 done (3 degraded), 218 lines/s, 40 s left"
     job = ended("cancelled", cancelled=8_720)
     assert progress(job) == "cancelled: 1,280/10,000 done (3 degraded, 8,720 cancelled)"
     [(_, fields)] = events_of(replace(job, reason="wrong"), "running")
     assert fields["exception"] == f"{progress(job)}; wrong"
-
-
-def test_the_end_is_told_once() -> None:
-    assert list(events_of(ended("completed"), "ended")) == []
+    assert list(events_of(job, "ended")) == [], "the end is told once"
 
 
 def test_a_job_whose_lines_still_arrive_is_not_told() -> None:

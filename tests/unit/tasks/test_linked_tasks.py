@@ -23,10 +23,11 @@ def task(name: str, **options: Any) -> Any:
 
 
 ASK = task("chorale.retrieve")
+Message = Callable[..., SimpleNamespace]
 
 
 @pytest.fixture
-def message(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
+def message(monkeypatch: pytest.MonkeyPatch) -> Message:
     """Returns a function that applies a signature, and returns its first message as a task sees it (`task.request`)."""
     sent: list[Any] = []
     monkeypatch.setattr(app.amqp, "send_task_message", lambda _, name, message, **more: sent.append(message))
@@ -40,25 +41,23 @@ def message(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
     return apply
 
 
-def test_half_a_character_in_a_header_is_refused_by_field(message: Callable[..., SimpleNamespace]) -> None:
+def names(found: tuple[Linked, ...]) -> list[tuple[str, str, str | None]]:
+    return [(one.task, one.queue, one.first) for one in found]
+
+
+def test_a_call_that_nothing_follows_links_nothing(message: Message) -> None:
+    assert not is_followed(message(ASK))
+    assert linked_tasks(message(ASK), QUEUES) == ()
+
+
+def test_half_a_character_in_a_header_is_refused_by_field(message: Message) -> None:
     called = message(ASK, link=task("keep"))
     called.root_id = "\ud800"
     with pytest.raises(InvalidRequest, match=r"^link: root_id: half a character"):
         linked_tasks(called, QUEUES)
 
 
-def names(found: tuple[Linked, ...]) -> list[tuple[str, str, str | None]]:
-    return [(one.task, one.queue, one.first) for one in found]
-
-
-def test_a_call_that_nothing_follows_links_nothing(message: Callable[..., SimpleNamespace]) -> None:
-    assert not is_followed(message(ASK))
-    assert linked_tasks(message(ASK), QUEUES) == ()
-
-
-def test_linked_tasks_get_the_answer_and_those_for_errors_the_id(
-    message: Callable[..., SimpleNamespace],
-) -> None:
+def test_linked_tasks_get_the_answer_and_those_for_errors_the_id(message: Message) -> None:
     kept = task("keep", args=(1,), kwargs={"a": 2}, queue="reports", countdown=3)
     called = message(ASK, link=[kept, task("log", immutable=True)], link_error=task("failed"))
     found = linked_tasks(called, QUEUES)
@@ -74,30 +73,19 @@ def test_linked_tasks_get_the_answer_and_those_for_errors_the_id(
     assert {one.root_id for one in found} == {called.root_id}
 
 
-def test_the_rest_of_a_chain_travels_with_its_next_task(message: Callable[..., SimpleNamespace]) -> None:
+def test_the_rest_of_a_chain_travels_with_its_next_task(message: Message) -> None:
     steps = chain(ASK, task("a"), chain(task("b"), task("c")), app=app)
-    last = steps.freeze()
-    (found,) = linked_tasks(message(steps), QUEUES)
-
-    assert found.task == "a"
-    assert [one["task"] for one in found.chain] == ["c", "b"], "as Celery writes it: the next one is the last"
-    assert found.task_id
-    assert last is not None
-
-
-def test_a_linked_chain_begins_with_its_first_task(message: Callable[..., SimpleNamespace]) -> None:
-    (found,) = linked_tasks(message(ASK, link=chain(task("a"), task("b"), app=app)), QUEUES)
-
-    assert (found.task, [one["task"] for one in found.chain]) == ("a", ["b"])
+    steps.freeze()
+    (linked,) = linked_tasks(message(steps), QUEUES)
+    assert (linked.task, bool(linked.task_id)) == ("a", True)
+    assert [one["task"] for one in linked.chain] == ["c", "b"], "as Celery writes it: the next is the last"
+    (linked,) = linked_tasks(message(ASK, link=chain(task("a"), task("b"), app=app)), QUEUES)
+    assert (linked.task, [one["task"] for one in linked.chain]) == ("a", ["b"])
+    several = linked_tasks(message(chain(ASK, group(task("a"), task("b"), app=app), app=app)), QUEUES)
+    assert [one.task for one in several] == ["a", "b"]
 
 
-def test_a_group_at_the_end_is_several_tasks(message: Callable[..., SimpleNamespace]) -> None:
-    found = linked_tasks(message(chain(ASK, group(task("a"), task("b"), app=app), app=app)), QUEUES)
-
-    assert [one.task for one in found] == ["a", "b"]
-
-
-def test_a_chord_neither_follows_a_request_nor_has_one(message: Callable[..., SimpleNamespace]) -> None:
+def test_a_chord_neither_follows_a_request_nor_has_one(message: Message) -> None:
     both = group(task("a"), task("b"), app=app)
     with pytest.raises(InvalidRequest, match="a chord cannot follow a request; begin it in a task of yours"):
         linked_tasks(message(chain(ASK, both, task("c"), app=app)), QUEUES)

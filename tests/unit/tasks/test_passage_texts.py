@@ -44,20 +44,15 @@ def test_the_next_store_is_asked_if_the_first_one_has_no_texts(failure: Exceptio
     assert other.asked == 1
 
 
-def test_an_error_of_foreign_code_is_a_failure_of_that_store_alone() -> None:
+def test_a_failure_is_named_and_no_store_is_asked_when_the_time_is_over() -> None:
+    foreign = Store(RuntimeError("no such column"))
     with pytest.raises(StageFailure) as error:
-        texts({"own": Store(RuntimeError("no such column"))}, "own")
+        texts({"own": foreign}, "own")
     assert (error.value.reason, error.value.detail) == ("error", "RuntimeError: no such column")
-
-
-def test_a_store_that_is_away_is_named_before_one_that_holds_no_texts() -> None:
+    # One that is away is named before one that holds no texts.
     stores = {"own": Store(NotConfigured("none")), "other": Store(StoreUnavailable("away"))}
     with pytest.raises(StoreUnavailable, match="away"):
         texts(stores, "own")
-
-
-def test_no_store_is_asked_when_the_time_is_over() -> None:
-    own = Store({"a#0": TEXT})
     with pytest.raises(TimeoutError):
-        texts({"own": own}, "own", left_s=0)
-    assert own.asked == 0
+        texts({"own": foreign}, "own", left_s=0)
+    assert foreign.asked == 1

@@ -31,33 +31,24 @@ def key_of(
     return question_keys(request, plan_of(request, models=models or {"embedder": "abc"}, accepted_at=at))[0]
 
 
-def test_the_default_is_rrf_over_three_branches_with_their_weights() -> None:
+def test_a_request_chooses_branches_weights_method_and_depth_and_has_defaults() -> None:
     plan = plan_of(make_request("bread"))
-    assert (plan.method, plan.k) == ("rrf", 60)
-    assert {branch.name: branch.weight for branch in plan.branches} == {
-        "bm25": 0.3,
-        "vector": 0.4,
-        "hyde": 0.3,
+    assert (plan.method, plan.k, plan.now) == ("rrf", 60, "2026-03-01T12:00:00+00:00")
+    assert {branch.name: (branch.weight, branch.queue) for branch in plan.branches} == {
+        "bm25": (0.3, "chorale.bm25"),
+        "vector": (0.4, "chorale.vector"),
+        "hyde": (0.3, "chorale.hyde"),
     }
-    assert {branch.queue for branch in plan.branches} == {"chorale.bm25", "chorale.vector", "chorale.hyde"}
+    options: dict[str, Any] = {"branches": ["bm25", "vector"], "weights": {"bm25": 2}, "now": "2020-01-01"}
+    plan = plan_of(make_request("bread", **options, fusion="rrf-grouped", top_k=80, depth=50))
+    chosen = [(branch.name, branch.weight, branch.depth) for branch in plan.branches]
+    assert chosen == [("bm25", 2.0, 160), ("vector", 0.4, 160)]
+    assert (plan.method, plan.now) == ("rrf-grouped", "2020-01-01")
 
 
-def test_a_request_chooses_branches_weights_method_and_depth() -> None:
-    plan = plan_of(
-        make_request(
-            "bread",
-            branches=["bm25", "vector"],
-            weights={"bm25": 2},
-            fusion="rrf-grouped",
-            top_k=80,
-            depth=50,
-        )
-    )
-    assert [(branch.name, branch.weight, branch.depth) for branch in plan.branches] == [
-        ("bm25", 2.0, 160),
-        ("vector", 0.4, 160),
-    ]
-    assert plan.method == "rrf-grouped"
+def test_only_questions_with_a_text_are_searched_and_none_without_retrieval() -> None:
+    assert plan_of(make_request(["bread", "", " \n", "water"])).asked == (0, 3)
+    assert plan_of(make_request(["bread", "water"], needs_retrieval=False)).asked == ()
 
 
 @pytest.mark.parametrize(
@@ -113,19 +104,23 @@ def test_time_is_kept_for_the_terminal_write_and_for_fusion(
     assert reserves_ms(timeout_s) == (finish_ms, fusion_ms)
 
 
-def test_further_questions_are_given_time_to_be_fused_and_shown() -> None:
+def test_further_questions_and_contexts_are_given_time_to_be_fused_and_shown() -> None:
     one, many = plan_of(make_request("bread")), plan_of(make_request(["bread"] * 64, timeout_s=4))
     assert (one.finish_reserve_ms, one.fusion_reserve_ms) == (60, 160)
     # 63 more: 2.5 ms each, and .3 for each of their five hits.
     assert (many.finish_reserve_ms, many.fusion_reserve_ms) == (60, 160 + 63 * 4)
     # Never more than 40 % of the time.
     assert plan_of(make_request(["bread"] * 64, timeout_s=0.5)).fusion_reserve_ms == 60 + 200
-
-
-def test_a_context_is_given_time_by_its_tokens_and_hits() -> None:
-    # 16 µs for a token; a passage has 256 at most.
+    # 16 µs for a token of a context; a passage has 256 at most.
     assert plan_of(make_request("bread", context_tokens=1_000)).fusion_reserve_ms == 160 + 16
     assert plan_of(make_request("bread", context_tokens=1_000_000)).fusion_reserve_ms == 160 + 20
+
+
+def pipeline_of(folder: Path, added: str, *, removed: str = "") -> Pipeline:
+    """The default pipeline with these lines, and without those."""
+    file = folder / "pipeline.toml"
+    file.write_text(DEFAULT_FILE.read_text(encoding="utf-8").replace(removed, "") + added, encoding="utf-8")
+    return load_pipeline(file)
 
 
 @pytest.fixture(scope="module")
@@ -201,121 +196,90 @@ def test_with_on_missing_fail_the_required_branches_decide(
     assert {branch.name for branch in plan.branches if branch.is_decisive} == decisive
 
 
-def test_only_questions_with_a_text_are_searched_and_none_without_retrieval() -> None:
-    assert plan_of(make_request(["bread", "", " \n", "water"])).asked == (0, 3)
-    assert plan_of(make_request(["bread", "water"], needs_retrieval=False)).asked == ()
+# Equal questions
 
 
-def test_a_policy_and_weights_that_can_be_met_are_accepted() -> None:
-    assert plan_of(make_request("bread", min_branches=3)).asked == (0,)
-    assert plan_of(make_request("bread", weights={"bm25": 0, "vector": 0})).asked == (0,)
+def test_white_space_composition_caller_and_timeout_do_not_change_the_key() -> None:
+    assert key_of("caf\u00e9  bread") == key_of(" cafe\u0301 bread\n")
+    assert key_of(correlation_id="a", tags={"x": "y"}, timeout_s=5, request_id="other") == key_of()
 
 
-def test_now_comes_from_the_request_or_else_is_the_time_of_acceptance() -> None:
-    assert plan_of(make_request("bread")).now == "2026-03-01T12:00:00+00:00"
-    assert plan_of(make_request("bread", now="2020-01-01")).now == "2020-01-01"
+def test_tenants_share_no_key_and_two_requests_of_one_tenant_do() -> None:
+    assert len({key_of(), key_of(request_id="t.acme.1"), key_of(request_id="t.zenith.1")}) == 3
+    assert key_of(request_id="t.acme.1") == key_of(request_id="t.acme.2")
 
 
-def test_a_plan_survives_the_wire() -> None:
-    plan = plan_of(make_request("bread", configuration="italian-law"))
-    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"namespace": "other"},
+        {"top_k": 6},
+        {"offset": 1},
+        {"depth": 200},
+        {"filters": {"year": 2020}},
+        {"exclude_ids": ["a"]},
+        {"branches": ["bm25"]},
+        {"weights": {"bm25": 1}},
+        {"fusion": "rrf-grouped"},
+        {"configuration": "rrf-two"},
+        {"include": ["ids"]},
+        {"snippet_chars": 100},
+        {"fuse_by": "passage"},
+        {"boosts": "off"},
+        {"thresholds": {"min_fused_score": 0.1}},
+        {"thresholds": {"min_branch_score": {"bm25": 1}}},
+        {"group_by": "source"},
+        {"group_by": {"field": "source", "size": 2}},
+        {"diversity": 0.3},
+        {"context_tokens": 500},
+        {"models": {"embedder": "xyz"}},
+        {"text": "Bread"},
+    ],
+    ids=str,
+)
+def test_every_option_that_changes_the_answer_changes_the_key(options: dict[str, Any]) -> None:
+    assert key_of(**options) != key_of()
 
 
-class TestEqualQuestions:
-    def test_white_space_and_composition_do_not_change_the_key(self) -> None:
-        assert key_of("caf\u00e9  bread") == key_of(" cafe\u0301 bread\n")
+def test_hypotheses_and_every_variant_change_the_key() -> None:
+    variants: list[dict[str, Any]] = [
+        {"kind": kind, "text": "loaf"} for kind in ("keyword", "semantic", "entity")
+    ]
+    variants.append({"kind": "keyword", "text": "loaf", "replace": True})
+    requests = [make_request({"text": "bread", "variants": [one]}) for one in variants]
+    requests.append(make_request({"text": "bread", "hypothetical_documents": ["Bread is baked."]}))
+    keys = {question_keys(request, plan_of(request))[0] for request in requests}
+    assert len(keys | {key_of()}) == 6
 
-    def test_caller_and_timeout_do_not_change_the_key(self) -> None:
-        assert key_of(correlation_id="a", tags={"x": "y"}, timeout_s=5, request_id="other") == key_of()
 
-    def test_tenants_share_no_key_and_two_requests_of_one_tenant_do(self) -> None:
-        assert len({key_of(), key_of(request_id="t.acme.1"), key_of(request_id="t.zenith.1")}) == 3
-        assert key_of(request_id="t.acme.1") == key_of(request_id="t.acme.2")
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"namespace": "other"},
-            {"top_k": 6},
-            {"offset": 1},
-            {"depth": 200},
-            {"filters": {"year": 2020}},
-            {"exclude_ids": ["a"]},
-            {"branches": ["bm25"]},
-            {"weights": {"bm25": 1}},
-            {"fusion": "rrf-grouped"},
-            {"configuration": "rrf-two"},
-            {"include": ["ids"]},
-            {"snippet_chars": 100},
-            {"fuse_by": "passage"},
-            {"boosts": "off"},
-            {"thresholds": {"min_fused_score": 0.1}},
-            {"thresholds": {"min_branch_score": {"bm25": 1}}},
-            {"group_by": "source"},
-            {"group_by": {"field": "source", "size": 2}},
-            {"diversity": 0.3},
-            {"context_tokens": 500},
-        ],
-    )
-    def test_every_option_that_changes_the_answer_changes_the_key(self, options: dict[str, Any]) -> None:
-        assert key_of(**options) != key_of()
-
-    def test_text_hypotheses_and_models_change_the_key(self) -> None:
-        assert key_of("Bread") != key_of("bread")
-        assert key_of(models={"embedder": "xyz"}) != key_of()
-        request = make_request({"text": "bread", "hypothetical_documents": ["Bread is baked."]})
-        assert question_keys(request, plan_of(request))[0] != key_of()
-
-    def test_every_variant_changes_the_key(self) -> None:
-        variants: list[dict[str, Any]] = [
-            {"kind": kind, "text": "loaf"} for kind in ("keyword", "semantic", "entity")
-        ]
-        variants.append({"kind": "keyword", "text": "loaf", "replace": True})
-        requests = [make_request({"text": "bread", "variants": [one]}) for one in variants]
-        keys = {question_keys(request, plan_of(request))[0] for request in requests}
-        assert len(keys | {key_of()}) == 5
-
-    def test_with_boosts_by_age_the_key_changes_every_day(self) -> None:
-        tomorrow = datetime(2026, 3, 2, 12, tzinfo=UTC)
-        assert key_of(at=tomorrow) == key_of()
-        assert key_of(at=tomorrow, configuration="italian-law") != key_of(configuration="italian-law")
+def test_with_boosts_by_age_the_key_changes_every_day() -> None:
+    tomorrow = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    assert key_of(at=tomorrow) == key_of()
+    assert key_of(at=tomorrow, configuration="italian-law") != key_of(configuration="italian-law")
 
 
 def test_a_configuration_names_a_preset_with_its_window_and_the_halves_of_bounded_scores(
     tmp_path: Path,
 ) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(
-        DEFAULT_FILE.read_text(encoding="utf-8")
-        + '[configurations.as-elastic]\nmethod = "elastic"\nrank_window_size = 10\n'
-        + '[configurations.absolute]\nmethod = "bounded"\nhalves = { bm25 = 21.5, vector = 0.6 }\n',
-        encoding="utf-8",
+    pipeline = pipeline_of(
+        tmp_path,
+        '[configurations.as-elastic]\nmethod = "elastic"\nrank_window_size = 10\n'
+        '[configurations.absolute]\nmethod = "bounded"\nhalves = { bm25 = 21.5, vector = 0.6 }\n',
     )
-
-    def planned(**options: Any) -> Plan:
-        request = make_request("bread", **options)
-        return resolve(request, load_pipeline(file), accepted_at=NOON, generation=3, models={})
-
-    windowed, absolute = (planned(configuration=name, depth=50) for name in ("as-elastic", "absolute"))
+    windowed = plan_in(pipeline, configuration="as-elastic", depth=50)
     assert (windowed.method, {branch.depth for branch in windowed.branches}) == ("elastic", {10})
-    assert {branch.depth for branch in planned(configuration="as-elastic", depth=5, top_k=2).branches} == {5}
-    assert {one.name: (one.depth, one.half) for one in absolute.branches} == {
-        "bm25": (50, 21.5),
-        "vector": (50, 0.6),
-        "hyde": (50, None),
-    }
+    shallow = plan_in(pipeline, configuration="as-elastic", depth=5, top_k=2)
+    assert {branch.depth for branch in shallow.branches} == {5}
+    absolute = plan_in(pipeline, configuration="absolute", depth=50)
+    halves = {one.name: (one.depth, one.half) for one in absolute.branches}
+    assert halves == {"bm25": (50, 21.5), "vector": (50, 0.6), "hyde": (50, None)}
 
 
 def test_a_branch_without_a_declared_weight_has_the_one_that_the_method_gives_it(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
-    declared = DEFAULT_FILE.read_text(encoding="utf-8")
-    file.write_text(declared.replace('store = "local"\nweight = 0.4', 'store = "local"'), encoding="utf-8")
+    pipeline = pipeline_of(tmp_path, "", removed="weight = 0.4\n")
 
     def weights(**options: Any) -> dict[str, float]:
-        plan = resolve(
-            make_request("bread", **options), load_pipeline(file), accepted_at=NOON, generation=3, models={}
-        )
-        return {branch.name: branch.weight for branch in plan.branches}
+        return {branch.name: branch.weight for branch in plan_in(pipeline, **options).branches}
 
     assert weights() == {"bm25": 0.3, "vector": 1.0, "hyde": 0.3}
     assert weights(fusion="late-fusion") == {"bm25": 0.3, "vector": 0.1, "hyde": 0.3}
@@ -324,27 +288,26 @@ def test_a_branch_without_a_declared_weight_has_the_one_that_the_method_gives_it
 
 
 @pytest.mark.parametrize("method", PIPELINE.kinds.methods)
-def test_a_request_may_name_every_method(method: str) -> None:
+def test_a_request_may_name_every_method_and_its_plan_survives_the_wire(method: str) -> None:
     plan = plan_of(make_request("bread", fusion=method, configuration="scores"))
     assert plan.method == method
     # The configuration wants complete scores: no method by ranks and no preset has them.
     scores = {"bounded", "comb-mnz", "comb-sum", "dbsf", "min-max", "tm2c2", "z-score"}
     assert plan.complete_scores == (method in scores)
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
 
 
 def test_weights_by_type_are_those_of_the_asked_branches_and_a_requests_weights_count_first(
     tmp_path: Path,
 ) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(
-        DEFAULT_FILE.read_text() + '[configurations.typed]\nmethod = "rrf"\n'
-        "weights_by_type = { identifier = { bm25 = 1, vector = 0, hyde = 0 }, long = { vector = 0.9 } }\n"
+    pipeline = pipeline_of(
+        tmp_path,
+        '[configurations.typed]\nmethod = "rrf"\n'
+        "weights_by_type = { identifier = { bm25 = 1, vector = 0, hyde = 0 }, long = { vector = 0.9 } }\n",
     )
-    pipeline = load_pipeline(file)
 
     def weights(**options: Any) -> dict[str, dict[str, float]]:
-        request = make_request("bread", configuration="typed", **options)
-        return resolve(request, pipeline, accepted_at=NOON, generation=3, models={}).weights_by_type
+        return plan_in(pipeline, configuration="typed", **options).weights_by_type
 
     assert weights() == {"identifier": {"bm25": 1, "vector": 0, "hyde": 0}, "long": {"vector": 0.9}}
     assert weights(weights={"bm25": 0.5}) == {}

@@ -65,7 +65,7 @@ def test_only_the_questions_that_found_nothing_are_searched_again() -> None:
     ("error", "reason", "detail"),
     [(StoreUnavailable("gone"), "unavailable", "gone"), (TypeError("a bug"), "error", "TypeError: a bug")],
 )
-def test_a_search_that_fails_later_leaves_the_first_answer_and_says_so(
+def test_a_search_that_fails_later_or_has_no_time_leaves_the_first_answer_and_says_so(
     error: Exception, reason: str, detail: str
 ) -> None:
     def away_later(given: Part) -> list[Ranking]:
@@ -74,19 +74,14 @@ def test_a_search_that_fails_later_leaves_the_first_answer_and_says_so(
         return [FOUND, Ranking()]
 
     kind, asked = searching(away_later)
-    given = part("bread", "cake")
+    given, late = part("bread", "cake"), part("bread", "cake", ends_at_s=0.0)
     assert search_relaxed(kind, given) == [FOUND, Ranking()]
     assert [one.to_wire() for one in given.degraded] == [
         {"where": "search.bm25", "reason": reason, "detail": f"without 1 of the filters: {detail}"}
     ]
     assert len(asked) == 2
-
-
-def test_without_time_nothing_is_searched_again() -> None:
-    kind, asked = searching(lambda given: [Ranking()])
-    given = part("bread", ends_at_s=0.0)
-    assert search_relaxed(kind, given) == [Ranking()]
-    assert ([one.reason for one in given.degraded], len(asked)) == (["budget"], 1)
+    assert search_relaxed(kind, late) == [FOUND, Ranking()]
+    assert ([one.reason for one in late.degraded], len(asked)) == (["budget"], 3)
 
 
 def test_a_kind_that_forgets_a_question_is_told_apart() -> None:

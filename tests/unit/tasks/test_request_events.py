@@ -55,6 +55,14 @@ def test_a_branch_has_its_own_times_and_hits() -> None:
     assert branch["started"] == pytest.approx(ACCEPTED_MS / 1000 + 0.004)
     assert branch["runtime"] == 0.0125
     assert literal_eval(branch["result"]) == {"status": "ok", "hits": 3}
+    # A hedge, and an envelope without its candidates.
+    brief = {"status": "ok", "rankings": [], "left_out": True, "attempt": 2}
+    assert events(ended(envelopes={"bm25": brief}))[1][1]["uuid"] == "r:bm25:2"
+
+
+def test_the_text_of_a_question_is_shown_only_if_it_is_wanted() -> None:
+    assert "pays" not in str(events(ended()))
+    assert literal_eval(events(ended(), with_texts=True)[0][1]["kwargs"])["questions"] == ["Who pays?"]
 
 
 def test_a_branch_that_left_no_envelope_has_failed_for_the_reason_in_the_answer() -> None:
@@ -65,22 +73,11 @@ def test_a_branch_that_left_no_envelope_has_failed_for_the_reason_in_the_answer(
     assert literal_eval(request["result"])["branches"] == {"bm25": "timeout"}
 
 
-def test_a_hedge_and_an_envelope_without_its_candidates_are_shown() -> None:
-    brief = {"status": "ok", "rankings": [], "left_out": True, "attempt": 2}
-    _, (_, branch) = events(ended(envelopes={"bm25": brief}))
-    assert branch["uuid"] == "r:bm25:2"
-
-
 def test_a_request_that_was_answered_without_its_branches_has_no_children() -> None:
     cached = ended(plan={"asked": [], "branches": [{"name": "bm25", "kind": "bm25"}]})
     ((_, request),) = events(cached)
     assert literal_eval(request["result"]) == {"hits": 2, "ms": 40, "status": "complete", "by": "fusion"}
     assert len(events(ended(plan=None, envelopes={}))) == 1
-
-
-def test_the_text_of_a_question_is_shown_only_if_it_is_wanted() -> None:
-    assert "pays" not in str(events(ended()))
-    assert literal_eval(events(ended(), with_texts=True)[0][1]["kwargs"])["questions"] == ["Who pays?"]
 
 
 def test_a_request_that_cannot_be_shown_does_not_stop_the_audit() -> None:

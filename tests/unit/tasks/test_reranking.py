@@ -21,7 +21,13 @@ from ledger.protocol import Chord, Part, Snapshot
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
 from tasks.request.ending import FUSION_WORKER, end_joined
-from tasks.request.reranking import Reranking, passage_text, time_for_it_s, with_reranker_fingerprint
+from tasks.request.reranking import (
+    RerankedPages,
+    Reranking,
+    passage_text,
+    time_for_it_s,
+    with_reranker_fingerprint,
+)
 from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan
@@ -50,76 +56,79 @@ def declare(tmp_path: Path) -> Declare:
     return resources_of
 
 
-def test_a_missing_reranker_model_keeps_the_fused_order_and_names_the_reason(
-    declare: Declare, tmp_path: Path
-) -> None:
-    reranking = Reranking(declare(tmp_path / "no/such/model"), REQUEST, PLAN, RERANK, FUSED)
-    ended = reranking.ended(reranking.wanted(0.4), TEXTS, limit_s=0.4)
+def reranked(
+    resources: Resources,
+    limit_s: float,
+    *,
+    texts: dict[str, PassageText] = TEXTS,
+    of_plan: Plan = PLAN,
+    rerank: RerankPlan = RERANK,
+    **options: Any,
+) -> RerankedPages:
+    reranking = Reranking(resources, REQUEST, of_plan, rerank, FUSED)
+    return reranking.ended(reranking.wanted(limit_s), texts, limit_s=limit_s, **options)
+
+
+@pytest.fixture
+def warm(declare: Declare, tmp_path: Path) -> Resources:
+    """With a small reranker that is loaded."""
+    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
+    resources.reranker("tiny").warm()
+    return resources
+
+
+@pytest.fixture
+def missing(declare: Declare, tmp_path: Path) -> Resources:
+    """With a reranker whose model is not there."""
+    return declare(tmp_path / "no/such/model")
+
+
+def test_a_missing_reranker_model_keeps_the_fused_order_and_names_the_reason(missing: Resources) -> None:
+    ended = reranked(missing, 0.4)
     assert ended.why is not None
     assert (ended.why.where, ended.why.reason) == ("rerank", Reason.MODEL_MISSING)
     assert (ended.note.status, ended.note.n_in, ended.note.n_out) == ("failed", 6, 0)
     assert [one.document_id for one in ended.pages[0].hits] == ["d0", "d1", "d2"]
 
 
-def test_a_reranker_that_this_pipeline_does_not_declare_is_not_configured(
-    declare: Declare, tmp_path: Path
-) -> None:
-    other = RERANK.model_copy(update={"name": "of_another_version", "budget_ms": 30_000})
-    reranking = Reranking(declare(tmp_path), REQUEST, PLAN, other, FUSED)
-    ended = reranking.ended(reranking.wanted(0.4), TEXTS, limit_s=0.4)
+OTHER = RERANK.model_copy(update={"name": "of_another_version", "budget_ms": 30_000})
+
+
+def test_a_reranker_that_this_pipeline_does_not_declare_is_not_configured(missing: Resources) -> None:
+    ended = reranked(missing, 0.4, rerank=OTHER)
     assert ended.why is not None
     assert ended.why.reason == Reason.NOT_CONFIGURED
     assert "there are: tiny" in ended.why.detail
 
 
-def test_without_time_left_no_rerank_begins(declare: Declare, tmp_path: Path) -> None:
-    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
-    resources.reranker("tiny").warm()
-    reranking = Reranking(resources, REQUEST, PLAN, RERANK, FUSED)
-    ended = reranking.ended(reranking.wanted(-0.01), TEXTS, limit_s=-0.01)
-    assert ended.why is not None
-    assert (ended.why.reason, ended.note.n_out) == (Reason.BUDGET, 0)
+def test_without_time_or_texts_no_rerank_begins_and_the_reason_is_named(warm: Resources) -> None:
+    late = reranked(warm, -0.01)
+    without = reranked(warm, 20, texts={}, without_texts=Reason.UNAVAILABLE)
+    assert (late.why and late.why.reason, late.note.n_out) == (Reason.BUDGET, 0)
+    assert (without.why and without.why.reason) == Reason.UNAVAILABLE
 
 
-def test_a_plan_for_another_model_is_reranked_and_not_cached(declare: Declare, tmp_path: Path) -> None:
-    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
-    resources.reranker("tiny").warm()
-    own = resources.reranker("tiny").fingerprint
-    for planned, reason in (
-        ({"reranker": "another"}, Reason.MODEL_MISSING),
-        ({"reranker": own}, None),
-        ({}, None),
-    ):
-        of_plan = PLAN.model_copy(update={"models": planned})
-        reranking = Reranking(resources, REQUEST, of_plan, RERANK, FUSED)
-        ended = reranking.ended(reranking.wanted(20), TEXTS, limit_s=20)
-        assert (ended.why and ended.why.reason, ended.note.n_out) == (reason, 6)
-        assert ended.why is None or f"planned for the model another, reranked by {own}" in ended.why.detail
-
-
-def test_hits_without_a_text_stay_below_and_the_others_are_reranked(declare: Declare, tmp_path: Path) -> None:
-    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
-    resources.reranker("tiny").warm()
-    reranking = Reranking(resources, REQUEST, PLAN, RERANK, FUSED)
-    some = {name: text for name, text in TEXTS.items() if name in ("d1#0", "d4#0")}
-    ended = reranking.ended(reranking.wanted(20), some, limit_s=20)
+def test_hits_without_a_text_stay_below_and_the_others_are_reranked(warm: Resources) -> None:
+    ended = reranked(warm, 20, texts={name: TEXTS[name] for name in ("d1#0", "d4#0")})
     stages = {one.document_id: one.rerank and one.rerank.stage for one in ended.pages[0].hits}
     assert stages == {"d1": "reranked", "d4": "reranked", "d0": "coarse_fallback"}
     assert ended.note.n_out == 2
 
 
-def test_a_rerank_without_texts_fails_with_the_reason_of_the_store(declare: Declare, tmp_path: Path) -> None:
-    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
-    resources.reranker("tiny").warm()
-    reranking = Reranking(resources, REQUEST, PLAN, RERANK, FUSED)
-    ended = reranking.ended(reranking.wanted(20), {}, limit_s=20, without_texts=Reason.UNAVAILABLE)
-    assert ended.why is not None
-    assert ended.why.reason == Reason.UNAVAILABLE
+def test_a_plan_for_another_model_is_reranked_and_not_cached(warm: Resources) -> None:
+    own = warm.reranker("tiny").fingerprint
+    for models, reason in (
+        ({"reranker": "another"}, Reason.MODEL_MISSING),
+        ({"reranker": own}, None),
+        ({}, None),
+    ):
+        ended = reranked(warm, 20, of_plan=PLAN.model_copy(update={"models": models}))
+        assert (ended.why and ended.why.reason, ended.note.n_out) == (reason, 6)
+        assert ended.why is None or f"planned for the model another, reranked by {own}" in ended.why.detail
 
 
-def test_a_question_without_hits_needs_no_rerank(declare: Declare, tmp_path: Path) -> None:
-    nothing = {0: fuse_question(PLAN, {}, 0, REQUEST)}
-    reranking = Reranking(declare(tmp_path / "no/such/model"), REQUEST, PLAN, RERANK, nothing)
+def test_a_question_without_hits_needs_no_rerank(missing: Resources) -> None:
+    reranking = Reranking(missing, REQUEST, PLAN, RERANK, {0: fuse_question(PLAN, {}, 0, REQUEST)})
     assert reranking.ended(reranking.wanted(1), {}, limit_s=1).why is None
     assert reranking.left_as_fused().why is None
 
@@ -143,12 +152,8 @@ def snapshot(left_ms: int) -> Snapshot:
     ("left_ms", "spent_s", "questions", "expected_s"),
     [
         (2_000, 0.0, 1, 0.4),  # the budget
-        (
-            2_000,
-            0.2,
-            1,
-            0.33,
-        ),  # the sweeper takes over 560 ms after the join; 200 are spent, 30 are for the end
+        # The sweeper takes over 560 ms after the join; 200 are spent, 30 are for the end.
+        (2_000, 0.2, 1, 0.33),
         (300, 0.0, 1, 0.21),  # 60 ms before the deadline is the end, and 30 before that
         (80, 0.0, 1, -0.01),
         # 63 more questions, of 2.5 ms and three hits of .3 ms: half of that is for the end.
@@ -171,20 +176,13 @@ def test_the_time_of_a_rerank_counts_from_the_call_of_join(
     request = REQUEST.model_copy(update={"timeout_s": 60.0})
     stepped = SteppedLedger(redis_client)
     resources.ledger = ledger = stepped.ledger
-    other = RERANK.model_copy(update={"name": "of_another_version", "budget_ms": 30_000})
-    planned = PLAN.model_copy(update={"rerank": other})
     stepped.callers.accept(request)
+    # Long enough for a slow machine.
+    planned = PLAN.model_copy(update={"rerank": OTHER, "fusion_reserve_ms": 50_000})
     parts = [Part("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)]
-    written = planned.model_dump_json().encode()
+    text = request_json(request).encode()
     ledger.plan(
-        request.request_id,
-        Chord(
-            written,
-            parts,
-            planned.finish_reserve_ms,
-            planned.fusion_reserve_ms,
-            request=request_json(request).encode(),
-        ),
+        request.request_id, Chord(planned.model_dump_json().encode(), parts, 60, 50_000, request=text)
     )
     ledger.report(request.request_id, "bm25", answered("bm25", hit("d0")))
     entry = ledger.join(request.request_id)
@@ -195,18 +193,16 @@ def test_the_time_of_a_rerank_counts_from_the_call_of_join(
 
 
 def test_the_plan_names_the_rerankers_fingerprint_and_is_not_cached_without_it(
-    declare: Declare, tmp_path: Path
+    declare: Declare, tmp_path: Path, warm: Resources
 ) -> None:
-    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
-    assert with_reranker_fingerprint(resources, PLAN).models == {
-        "reranker": resources.reranker("tiny").fingerprint
-    }
-    assert with_reranker_fingerprint(resources, PLAN).generation == PLAN.generation
+    planned = with_reranker_fingerprint(warm, PLAN)
+    assert planned.models == {"reranker": warm.reranker("tiny").fingerprint}
+    assert planned.generation == PLAN.generation
     missing: Plan = with_reranker_fingerprint(declare(tmp_path / "no/such/model"), PLAN)
     assert (missing.models, missing.generation) == ({}, None)
     assert missing.warnings[0].startswith("cache: model_missing: no model ")
     without = plan((branch("bm25"),))
-    assert with_reranker_fingerprint(resources, without) is without
+    assert with_reranker_fingerprint(warm, without) is without
 
 
 def test_a_model_shares_the_cores_with_the_fusion_workers_that_rerank(

@@ -33,25 +33,17 @@ def resources_of(model: Path, **settings: Any) -> Resources:
     )
 
 
-def test_with_one_precision_for_both_sides_answers_depend_on_one_model(model: Path) -> None:
-    exact = resources_of(model)
-    fast = resources_of(model, embedder_document_precision="int8", embedder_question_precision="int8")
-    assert exact.fingerprints.keys() == fast.fingerprints.keys() == {"embedder", "feedback"}
-    assert exact.fingerprints["embedder"] != fast.fingerprints["embedder"]
+def test_answers_depend_on_one_model_and_on_a_different_precision_of_questions(model: Path) -> None:
+    exact = resources_of(model).fingerprints
+    mixed = resources_of(model, embedder_question_precision="int8").fingerprints
+    int8 = {"embedder_document_precision": "int8", "embedder_question_precision": "int8"}
+    fast = resources_of(model, **int8).fingerprints
+    assert exact.keys() == fast.keys() == {"embedder", "feedback"}
+    assert exact["embedder"] != fast["embedder"]
+    assert mixed == exact | {"questions": fast["embedder"], "feedback": "0.6 3 local"}
 
 
-def test_a_different_precision_of_questions_is_recorded(model: Path) -> None:
-    exact = resources_of(model)
-    mixed = resources_of(model, embedder_question_precision="int8")
-    fast = resources_of(model, embedder_document_precision="int8", embedder_question_precision="int8")
-    assert mixed.fingerprints == {
-        "embedder": exact.fingerprints["embedder"],
-        "questions": fast.fingerprints["embedder"],
-        "feedback": "0.6 3 local",
-    }
-
-
-HYDE = """
+PIPELINE = """
 [stores.local]
 kind = "embedded"
 
@@ -60,20 +52,25 @@ kind = "embedded"
 options = { folder = "texts" }
 
 [branches.hyde]
-kind = "KIND"
+kind = "hyde"
 group = "dense"
 store = "local"
 OPTIONS
 
+[rerankers.small]
+model = "acme/reranker"
+revision = "v2"
+
 [configurations.one]
 method = "rrf"
+reranker = "small"
 """
 
 
 def test_answers_depend_on_the_feedback_settings(model: Path, tmp_path: Path) -> None:
     def feedback(kind: str = "hyde", options: str = "", **settings: Any) -> str | None:
         file = tmp_path / "pipeline.toml"
-        file.write_text(HYDE.replace("KIND", kind).replace("OPTIONS", options))
+        file.write_text(PIPELINE.replace('"hyde"', f'"{kind}"').replace("OPTIONS", options))
         home = Settings(home=tmp_path, embedder=str(model), **settings)
         return Resources(home, load_pipeline(file), "redis://nowhere").fingerprints.get("feedback")
 
@@ -86,49 +83,27 @@ def test_answers_depend_on_the_feedback_settings(model: Path, tmp_path: Path) ->
 
 def test_cached_vectors_have_the_precision_of_questions(model: Path) -> None:
     mixed = resources_of(model, embedder_question_precision="int8")
-    asked = mixed.embedder.questions.embed_questions(TEXTS)
-    assert np.array_equal(mixed.questions.embed_questions(TEXTS), asked)
-    assert np.array_equal(mixed.questions.embed_questions(TEXTS), asked), "from the cache"
-    assert not np.array_equal(asked, mixed.embedder.embed_passages(TEXTS))
+    expected = mixed.embedder.questions.embed_questions(TEXTS)
+    for _ in ("embedded", "from the cache"):
+        assert np.array_equal(mixed.questions.embed_questions(TEXTS), expected)
+    assert not np.array_equal(expected, mixed.embedder.embed_passages(TEXTS))
 
 
 def test_an_unsupported_precision_is_refused_and_the_supported_ones_are_listed(model: Path) -> None:
-    resources = resources_of(
-        model, embedder_backend="sentence_transformers", embedder_question_precision="int8"
-    )
+    options = {"embedder_backend": "sentence_transformers", "embedder_question_precision": "int8"}
     with pytest.raises(WrongDeclaration, match=r"'int8'.*there are: fp32"):
-        _ = resources.embedder
-
-
-RERANKED = """
-[stores.local]
-kind = "embedded"
-
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "local"
-
-[rerankers.small]
-model = "acme/reranker"
-revision = "v2"
-
-[configurations.one]
-method = "rrf"
-reranker = "small"
-"""
+        _ = resources_of(model, **options).embedder
 
 
 def test_models_are_trusted_as_the_settings_and_the_pipeline_say(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
-    file.write_text(RERANKED)
+    file.write_text(PIPELINE.replace("OPTIONS", ""))
     given = Settings(home=tmp_path, embedder="acme/tiny", embedder_revision="c" * 40, pickled_weights=True)
     resources = Resources(given, load_pipeline(file), "redis://nowhere")
-    trusted = [resources.embedder.questions, resources.indexing_embedder, resources.reranker("small")]
-    assert [cast("OnnxEmbedder", one).trust for one in trusted] == [
-        ModelTrust("c" * 40, tmp_path / "model_hashes", pickled=True),
-        ModelTrust("c" * 40, tmp_path / "model_hashes", pickled=True),
-        ModelTrust("v2", tmp_path / "model_hashes", pickled=True),
+    models = [resources.embedder.questions, resources.indexing_embedder, resources.reranker("small")]
+    assert [cast("OnnxEmbedder", one).trust for one in models] == [
+        ModelTrust(revision, tmp_path / "model_hashes", pickled=True)
+        for revision in ("c" * 40, "c" * 40, "v2")
     ]
     assert not Settings(home=tmp_path).pickled_weights
 
