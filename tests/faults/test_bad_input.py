@@ -36,21 +36,15 @@ OPTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a year": ({"timeout_s": A_YEAR_S}, ("timeout_s: ", "less than or equal to 60")),
     "a time that is no number": ({"timeout_s": math.nan}, ("timeout_s: ", "finite number")),
     "an id too long": ({"request_id": "a" * 129}, ("request_id: an id is 1-128 letters",)),
-    "an id with a space": ({"request_id": "my id"}, ("request_id: an id is 1-128 letters", "'my id'")),
-    "an id with a line break": ({"request_id": "id\n"}, ("request_id: an id is 1-128 letters",)),
     "an id with a null character": ({"request_id": "a\x00b"}, ("request_id: an id is 1-128 letters",)),
     "a deep filter": ({"filters": {"year": nested(DEEP)}}, ("filters: ", "'year': nested deeper than 8")),
+    "a filter that JSON holds": ({"filters": {"year": nested(100)}}, ("filters: ", "nested deeper than 8")),
     "half a character": ({"filters": {"year": "\ud800"}}, ("filters: ", "'year'", "surrogates not allowed")),
-    "a filter of nothing": (
-        {"filters": {"year": None}},
-        ("filters: filter 'year': takes a text", "not None"),
-    ),
     "a filter that is no number": (
         {"filters": {"year": {"gte": math.nan}}},
         ("filters: filter 'year': gte takes a finite number", "not nan"),
     ),
     "a question too long": ({"questions": ["a" * 8_193]}, ("questions.0.text: ", "at most 8192 characters")),
-    "a filter that JSON holds": ({"filters": {"year": nested(100)}}, ("filters: ", "nested deeper than 8")),
     "rewrites that are none, beside plain ones": (
         {"questions": [{"text": "bread", "bm25_query": "loaf", "variants": None}]},
         ("questions.0.", "variants"),
