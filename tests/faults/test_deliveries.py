@@ -41,7 +41,8 @@ def message_of(pipeline: RunningPipeline, request: Request, branch: str) -> byte
     """Returns the part's message as it was published."""
     plan = Plan.model_validate_json(pipeline.redis.hget(entry_key(request.request_id), "plan") or b"")
     planned = next(part for part in plan.branches if part.name == branch)
-    return pipeline.app.fanout._part_message(request.request_id, planned)
+    message: bytes = pipeline.app.fanout._part_message(request.request_id, planned)
+    return message
 
 
 def deliveries(pipeline: RunningPipeline, request: Request) -> int:
