@@ -51,30 +51,29 @@ def ask_in_a_thread(client: Chorale, request: Request) -> Future[Answer]:
     return asked
 
 
-def killed_and_restarted(server: RedisServer) -> None:
-    server.kill()
-    server.start()
+def killed_and_restarted(pipeline: RunningPipeline) -> None:
+    pipeline.server.kill()
+    pipeline.server.start()
+    pipeline.resume("chorale.vector")
 
 
-def paused_for_a_second(server: RedisServer) -> None:
-    server.pause()
+def paused_for_a_second(pipeline: RunningPipeline) -> None:
+    pipeline.server.pause()
+    pipeline.resume("chorale.vector")
     time.sleep(1)
-    server.resume()
+    pipeline.server.resume()
 
 
 @pytest.mark.parametrize("fault", [killed_and_restarted, paused_for_a_second])
 def test_a_redis_that_is_away_during_a_request_loses_nothing(
-    whole: RunningPipeline, fault: Callable[[RedisServer], None]
+    whole: RunningPipeline, fault: Callable[[RunningPipeline], None]
 ) -> None:
     expected = order_by(whole, ALL)
     whole.pause("chorale.vector")
     asked = asking(whole, request_id=fault.__name__, timeout_s=20)
     one_branch_is_missing(whole, fault.__name__)
 
-    with ThreadPoolExecutor(1) as executor:
-        away = executor.submit(fault, whole.server)
-        whole.resume("chorale.vector")
-        away.result(60)
+    fault(whole)
 
     answer = asked.result(60)
     assert (answer.status, answer.missing) == ("complete", [])
