@@ -22,7 +22,6 @@ from tests.support.faults.waiting import (
 )
 from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 

@@ -10,7 +10,7 @@ from chorale_client.keys import OUTBOX
 from chorale_client.request import Request
 
 from tasks.request.retrieve import submit
-from tests.support.faults.lost_workers import assert_next_is_whole, assert_was_killed
+from tests.support.faults.lost_workers import assert_next_is_whole
 from tests.support.faults.moments import end_without_fusion
 from tests.support.faults.observers import Seen, order_by, seen, seen_of, striking, unchanged
 from tests.support.faults.serving import serving
@@ -110,19 +110,6 @@ def test_another_sweeper_ends_a_request_whose_sweeper_is_gone_while_ending_it(
     whole.resume("chorale.fusion")
     if fault == "hang":
         goes_on(whole, answer, name)
-
-
-# After the transaction the drainer only has to delete the outbox's entries.
-@pytest.mark.parametrize("where", ["before_commit", "after_commit"])
-def test_the_next_drainer_audits_once_what_a_killed_drainer_had_read(
-    whole: RunningPipeline, where: str
-) -> None:
-    asked = striking(whole, f"drainer.{where}", "kill", "drainer", branches=ONE, timeout_s=20)
-    assert_was_killed(whole, "drainer")
-    assert whole.redis.xlen(OUTBOX) > 0
-    whole.revive()
-
-    assert asked.result(60).status == "complete"
 
 
 def test_entries_that_a_hung_drainer_had_written_are_audited_once(whole: RunningPipeline) -> None:
