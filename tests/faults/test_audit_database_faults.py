@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from chorale_client import Answer
 from chorale_client.keys import OUTBOX
 
 from cli.doctor.audit_trail import schema
@@ -16,11 +17,11 @@ from cli.installation import Installation
 from cli.installation_status import read_status
 from tests.support.faults.moments import end_without_fusion
 from tests.support.faults.observers import audited, in_outbox
+from tests.support.faults.serving import serving
 from tests.support.faults.waiting import is_whole
 from tests.support.pipelines.failpoints import PROCESS
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.database_process import line_of, started
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 BM25_ALONE = """
@@ -47,6 +48,8 @@ if os.environ.get({PROCESS!r}) == "sweeper":
 """
 """The drainer's connections obey the pragma in a file of this name, which stands for a fault of the disk."""
 
+Fault = Callable[[RunningPipeline], AbstractContextManager[None]]
+
 KEPT_S = 0.5
 """Longer than a row needs to be written without a fault."""
 
@@ -55,18 +58,8 @@ KEPT_S = 0.5
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
     file = tmp_path_factory.mktemp("bm25") / "pipeline.toml"
     file.write_text(BM25_ALONE)
-    with (
-        RedisServer() as server,
-        RunningPipeline(
-            server,
-            queues=["chorale.retrieve", "chorale.bm25", "chorale.fusion"],
-            sweeper=True,
-            pipeline_file=file,
-            environment={"CHORALE_DRAIN": "true", "CHORALE_BREAKER_FAILURES": "0"},
-            preload=PRELOAD,
-        ) as pipeline,
-    ):
-        pipeline.index()
+    queues = ["chorale.retrieve", "chorale.bm25", "chorale.fusion"]
+    with serving(queues, pipeline_file=file, preload=PRELOAD) as pipeline:
         until(lambda: database(pipeline).exists())
         yield pipeline
 
@@ -97,44 +90,41 @@ def gone(pipeline: RunningPipeline) -> Iterator[None]:
     away.rmdir()
 
 
-@contextmanager
-def ordered(pipeline: RunningPipeline, fault: str, end: str) -> Iterator[None]:
-    orders = pipeline.home / ORDERS
-    _replace(orders, fault)
-    yield
-    _replace(orders, end)
+def ordered(fault: str, end: str) -> Fault:
+    """The disk has this fault until it is told of its end."""
+
+    @contextmanager
+    def lasting(pipeline: RunningPipeline) -> Iterator[None]:
+        orders = pipeline.home / ORDERS
+        for order in (fault, end):
+            new = orders.with_suffix(".new")
+            new.write_text(order)
+            new.replace(orders)
+            if order == fault:
+                yield
+
+    return lasting
 
 
-def _replace(file: Path, text: str) -> None:
-    new = file.with_suffix(".new")
-    new.write_text(text)
-    new.replace(file)
-
-
-def read_only(pipeline: RunningPipeline) -> AbstractContextManager[None]:
-    return ordered(pipeline, "PRAGMA query_only = ON", "PRAGMA query_only = OFF")
-
-
-def full(pipeline: RunningPipeline) -> AbstractContextManager[None]:
-    return ordered(pipeline, "PRAGMA max_page_count = 1", "PRAGMA max_page_count = 1073741823")
-
-
-FAULTS: dict[str, Callable[[RunningPipeline], AbstractContextManager[None]]] = {
+FAULTS: dict[str, Fault] = {
     "locked": locked,
     "gone": gone,
-    "read-only": read_only,
-    "full": full,
+    "read-only": ordered("PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
+    "full": ordered("PRAGMA max_page_count = 1", "PRAGMA max_page_count = 1073741823"),
 }
 
 
-@pytest.mark.parametrize("fault", ["locked", "gone", "read-only", "full"])
+def ask(pipeline: RunningPipeline) -> Answer:
+    return pipeline.client().retrieve("ERR-4711", cache="bypass", timeout_s=20)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_database_that_cannot_be_written_costs_no_answer_and_no_row(
-    running: RunningPipeline, fault: str
+    running: RunningPipeline, fault: Fault
 ) -> None:
-    client = running.client()
-    audited(running, client.retrieve("ERR-4711", cache="bypass", timeout_s=20).request_id)
-    with FAULTS[fault](running):
-        answers = [client.retrieve("ERR-4711", cache="bypass", timeout_s=20) for _ in range(5)]
+    audited(running, ask(running).request_id)
+    with fault(running):
+        answers = [ask(running) for _ in range(5)]
         time.sleep(KEPT_S)
         for answer in answers:
             assert (answer.status, answer.hits[0].document_id) == ("complete", "error")
@@ -147,22 +137,19 @@ def test_a_database_that_cannot_be_written_costs_no_answer_and_no_row(
     assert running.redis.xlen(OUTBOX) == 0
 
 
-def test_chorale_status_shows_the_entries_that_wait_for_the_database(running: RunningPipeline) -> None:
-    around = Installation(running.resources.settings, running.server.url)
-    with locked(running):
-        asked = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=20)
-        said = read_status(around)
-        assert said["outbox"]["entries"] == 1
-        assert said["outbox"]["oldest_s"] > 0
-    audited(running, asked.request_id)
-
-
-def test_the_doctor_says_that_the_database_is_gone(running: RunningPipeline) -> None:
+def test_status_and_doctor_say_that_entries_wait_and_that_the_database_is_gone(
+    running: RunningPipeline,
+) -> None:
     around = Installation(running.resources.settings, running.server.url)
     with gone(running):
+        request_id = ask(running).request_id
+        waiting = read_status(around)["outbox"]
+        assert waiting["entries"] == 1
+        assert waiting["oldest_s"] > 0
         (finding,) = schema(around)
-    assert "there is no audit database" in finding.what
+        assert "there is no audit database" in finding.what
     assert list(schema(around)) == []
+    audited(running, request_id)
 
 
 def test_a_sweeper_that_starts_while_the_database_is_locked_still_ends_requests(
@@ -175,11 +162,11 @@ def test_a_sweeper_that_starts_while_the_database_is_locked_still_ends_requests(
         running.wait_ready(["sweeper"])
         running.kill("chorale.fusion")
         with ThreadPoolExecutor(1) as executor:
-            asked = executor.submit(running.client().retrieve, "ERR-4711", cache="bypass", timeout_s=20)
+            asked = executor.submit(ask, running)
             end_without_fusion(running)
             answer = asked.result(60)
         assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
-        assert [(one.where, one.reason) for one in answer.degraded] == [("fuse", "not_started")]
+        assert [(missing.where, missing.reason) for missing in answer.degraded] == [("fuse", "not_started")]
     assert audited(running, answer.request_id).status == "degraded"
     running.start("chorale.fusion")
     running.wait_ready(["chorale.fusion"])
@@ -190,7 +177,7 @@ def test_the_next_start_creates_a_database_that_was_removed(running: RunningPipe
     """The new file has the requests that ended in between: no row is written to a file that was deleted."""
     for file in running.home.glob("audit.db*"):
         file.unlink()
-    answer = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=20)
+    answer = ask(running)
     time.sleep(KEPT_S)
     assert in_outbox(running.redis, answer.request_id)
 

@@ -18,8 +18,10 @@ from chorale_client.words import QUEUE_FUSION
 from ledger.breakers import FEWEST_DURATIONS
 from tasks.celery_surface.result_backend import part_id
 from tasks.request.retrieve import submit
+from tests.support.faults.moments import join_without_one_branch
+from tests.support.faults.serving import serving
+from tests.support.pipelines.bulk import reviving
 from tests.support.pipelines.pipeline import RunningPipeline
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 BM25 = "chorale.bm25"
@@ -53,17 +55,8 @@ signals.task_postrun.connect(lambda task_id, state, **_: client.rpush("test:post
 
 @pytest.fixture(scope="module")
 def pipeline() -> Iterator[RunningPipeline]:
-    with (
-        RedisServer() as server,
-        RunningPipeline(
-            server,
-            queues=[BM25, QUEUE_FUSION],
-            sweeper=True,
-            preload=FAULTY,
-            environment={"CHORALE_BREAKER_FAILURES": "0", "CHORALE_REMOTE_CONTROL": "true"},
-        ) as running,
-    ):
-        running.index()
+    environment = {"CHORALE_REMOTE_CONTROL": "true"}
+    with serving([BM25, QUEUE_FUSION], preload=FAULTY, environment=environment) as running:
         yield running
 
 
@@ -103,55 +96,53 @@ def answers(pipeline: RunningPipeline, ids: Sequence[str]) -> list[Answer]:
     return [client.answer(request_id, wait_s=30) for request_id in ids]
 
 
-def told(pipeline: RunningPipeline, key: str) -> set[str]:
-    found: Any = pipeline.redis.lrange(key, 0, -1)
-    return {one.decode() for one in found}
+def noted(pipeline: RunningPipeline, key: str) -> set[str]:
+    entries: Any = pipeline.redis.lrange(key, 0, -1)
+    return {entry.decode() for entry in entries}
 
 
 def searches(pipeline: RunningPipeline) -> list[list[str]]:
-    return [json.loads(one) for one in pipeline.redis.lrange(SEARCHES, 0, -1)]
+    return [json.loads(texts) for texts in pipeline.redis.lrange(SEARCHES, 0, -1)]
+
+
+def reasons(answer: Answer) -> list[tuple[str, str]]:
+    return [(missing.where, missing.reason) for missing in answer.degraded]
+
+
+def statuses(pipeline: RunningPipeline, ids: Sequence[str]) -> list[str]:
+    return [answer.status for answer in answers(pipeline, ids)]
 
 
 def test_messages_that_wait_are_searched_together(pipeline: RunningPipeline) -> None:
     ids = sent_to_a_paused_worker(pipeline, [f"bread {nth}" for nth in range(9)])
-    assert [one.status for one in answers(pipeline, ids)] == ["complete"] * 9
+    assert statuses(pipeline, ids) == ["complete"] * 9
     sizes = [len(texts) for texts in searches(pipeline)]
     assert sum(sizes) == 9
     assert max(sizes) == 8, "eight at once, the usual setting"
+    until(lambda: pipeline.redis.zcard(MOMENTS) == 0)
+    assert pipeline.redis.llen(BM25) == pipeline.redis.llen(QUEUE_FUSION) == 0, "something is left"
 
 
 def test_a_part_that_exits_fails_alone(pipeline: RunningPipeline) -> None:
     ids = sent_to_a_paused_worker(pipeline, ["bread", "this exits", "repairs"])
-    found = answers(pipeline, ids)
-    assert [one.status for one in found] == ["complete", "failed", "complete"]
-    assert [(one.where, one.reason) for one in found[1].degraded] == [("search.bm25", "error")]
+    ended = answers(pipeline, ids)
+    assert [answer.status for answer in ended] == ["complete", "failed", "complete"]
+    assert reasons(ended[1]) == [("search.bm25", "error")]
     assert pipeline.processes[BM25].poll() is None
 
 
 @pytest.mark.usefixtures("short_lease")
 def test_a_part_that_kills_its_worker_costs_no_other_part(pipeline: RunningPipeline) -> None:
-    stop = threading.Event()
-
-    def supervise() -> None:
-        while not stop.wait(0.05):
-            if pipeline.processes[BM25].poll() is not None:
-                pipeline.start(BM25)
-
     texts = ["bread", "the killed one", "repairs", "deposit", "notice"]
-    supervisor = threading.Thread(target=supervise)
-    supervisor.start()
-    try:
-        ids = sent_to_a_paused_worker(pipeline, texts)
-        found = answers(pipeline, ids)
-    finally:
-        stop.set()
-        supervisor.join()
-    assert [one.status for one in found] == ["complete", "failed", "complete", "complete", "complete"]
-    assert [(one.where, one.reason) for one in found[1].degraded] == [("search.bm25", "timeout")]
-    # The first time in company, then alone as often as a part is sent again.
-    alone = [one for one in searches(pipeline) if one == ["the killed one"]]
-    assert len(alone) == 2
-    assert sum("the killed one" in one for one in searches(pipeline)) == 3
+    with reviving(pipeline):
+        ids = sent_to_a_paused_worker(pipeline, texts, timeout_s=60)
+        # The first time in company, then alone as often as a part is sent again.
+        until(lambda: sum("the killed one" in together for together in searches(pipeline)) == 3, 60)
+        join_without_one_branch(pipeline, ids[1])
+        ended = answers(pipeline, ids)
+    assert [answer.status for answer in ended] == ["complete", "failed", "complete", "complete", "complete"]
+    assert reasons(ended[1]) == [("search.bm25", "timeout")]
+    assert searches(pipeline).count(["the killed one"]) == 2
 
 
 def replicas_are_killed(pipeline: RunningPipeline, count: int, *, kills: int) -> list[Answer]:
@@ -162,12 +153,11 @@ def replicas_are_killed(pipeline: RunningPipeline, count: int, *, kills: int) ->
     ids: list[str] = []
     try:
         for nth in range(kills):
-            ids += send(pipeline, [f"bread {nth} {one}" for one in range(count // kills)])
+            ids += send(pipeline, [f"bread {nth} {number}" for number in range(count // kills)])
             until(lambda: pipeline.redis.llen(BM25) < count // kills)
             pipeline.kill("replica")
             pipeline.start("replica", queue=queues)
-            found = answers(pipeline, ids[-count // kills :])
-            assert {one.status for one in found} == {"complete"}
+            assert set(statuses(pipeline, ids[-count // kills :])) == {"complete"}
             pipeline.wait_ready(["replica"])
         return answers(pipeline, ids)
     finally:
@@ -175,26 +165,33 @@ def replicas_are_killed(pipeline: RunningPipeline, count: int, *, kills: int) ->
 
 
 @pytest.mark.usefixtures("short_lease")
-def test_a_replica_killed_within_a_batch_costs_no_request_its_branch(pipeline: RunningPipeline) -> None:
-    found = replicas_are_killed(pipeline, 120, kills=3)
-    assert [one.status for one in found] == ["complete"] * 120
+@pytest.mark.parametrize(
+    ("count", "kills"), [(120, 3), pytest.param(1_000, 10, marks=pytest.mark.limit_s(360))]
+)
+def test_of_many_requests_none_loses_its_branch_to_killed_replicas(
+    pipeline: RunningPipeline, count: int, kills: int
+) -> None:
+    ended = replicas_are_killed(pipeline, count, kills=kills)
+    assert [answer.status for answer in ended] == ["complete"] * count
 
 
-@pytest.mark.limit_s(360)
-@pytest.mark.usefixtures("short_lease")
-def test_of_a_thousand_requests_none_loses_its_branch_to_killed_replicas(pipeline: RunningPipeline) -> None:
-    found = replicas_are_killed(pipeline, 1_000, kills=10)
-    assert [one.status for one in found] == ["complete"] * 1_000
+def sleeping_worker(pipeline: RunningPipeline) -> int:
+    """Returns the worker's process once a part sleeps in it."""
+    begun: Any = pipeline.redis.blpop([BEGUN], timeout=30)
+    return int(begun[1])
+
+
+def quits(pipeline: RunningPipeline, pid: int) -> None:
+    os.kill(pid, signal.SIGQUIT)
+    assert pipeline.processes[BM25].wait(60) == 0
 
 
 def test_a_worker_that_is_stopped_within_a_batch_puts_its_messages_back(pipeline: RunningPipeline) -> None:
     ids = sent_to_a_paused_worker(pipeline, ["bread", "it sleeps", "repairs"])
-    found: Any = pipeline.redis.blpop([BEGUN], timeout=30)
-    os.kill(int(found[1]), signal.SIGQUIT)
-    assert pipeline.processes[BM25].wait(60) == 0
+    quits(pipeline, sleeping_worker(pipeline))
     assert pipeline.redis.llen(BM25) >= 2
     pipeline.revive()
-    assert [one.status for one in answers(pipeline, ids)] == ["complete"] * 3
+    assert statuses(pipeline, ids) == ["complete"] * 3
 
 
 def test_a_revoked_part_is_cancelled_and_the_others_are_answered(pipeline: RunningPipeline) -> None:
@@ -202,15 +199,15 @@ def test_a_revoked_part_is_cancelled_and_the_others_are_answered(pipeline: Runni
         make_request(text, branches=["bm25"], cache="bypass", timeout_s=20) for text in ("bread", "repairs")
     ]
     revoked = part_id(requests[0].request_id, "bm25")
-    replies = pipeline.app.control.revoke(revoked, reply=True, timeout=5, limit=2)
+    replies = pipeline.app.control.revoke(revoked, reply=True, timeout=20, limit=2)
     assert len(replies) == 2
     pipeline.pause(BM25)
     for request in requests:
         submit(pipeline.resources, pipeline.app.fanout, request)
     pipeline.resume(BM25)
-    found = answers(pipeline, [request.request_id for request in requests])
-    assert [one.status for one in found] == ["failed", "complete"]
-    assert [(one.where, one.reason) for one in found[0].degraded] == [("search.bm25", "cancelled")]
+    ended = answers(pipeline, [request.request_id for request in requests])
+    assert [answer.status for answer in ended] == ["failed", "complete"]
+    assert reasons(ended[0]) == [("search.bm25", "cancelled")]
 
 
 def test_celery_s_signals_tell_of_each_message(pipeline: RunningPipeline) -> None:
@@ -218,9 +215,8 @@ def test_celery_s_signals_tell_of_each_message(pipeline: RunningPipeline) -> Non
     answers(pipeline, ids)
     tasks = {part_id(request_id, "bm25") for request_id in ids} | set(ids)
     # A message that waited too long is sent again under the same id.
-    until(lambda: told(pipeline, "test:postrun") >= {f"{task_id} SUCCESS" for task_id in tasks})
-    assert told(pipeline, "test:prerun") >= tasks
-    assert told(pipeline, "test:postrun") >= {f"{task_id} SUCCESS" for task_id in tasks}
+    until(lambda: noted(pipeline, "test:postrun") >= {f"{task_id} SUCCESS" for task_id in tasks})
+    assert noted(pipeline, "test:prerun") >= tasks
 
 
 def test_a_busy_worker_sends_the_heartbeats_that_flower_expects(pipeline: RunningPipeline) -> None:
@@ -231,19 +227,11 @@ def test_a_busy_worker_sends_the_heartbeats_that_flower_expects(pipeline: Runnin
         listener.start()
         try:
             ids = send(pipeline, ["it sleeps"])
-            found: Any = pipeline.redis.blpop([BEGUN], timeout=30)
-            until(lambda: sum(one["pid"] == int(found[1]) and one["active"] == 1 for one in beats) >= 2)
+            pid = sleeping_worker(pipeline)
+            until(lambda: sum(beat["pid"] == pid and beat["active"] == 1 for beat in beats) >= 2)
         finally:
             receiver.should_stop = True
             listener.join()
-    os.kill(int(found[1]), signal.SIGQUIT)
-    assert pipeline.processes[BM25].wait(60) == 0
+    quits(pipeline, pid)
     pipeline.revive()
-    assert [one.status for one in answers(pipeline, ids)] == ["complete"]
-
-
-def test_nothing_is_left_when_all_have_ended(pipeline: RunningPipeline) -> None:
-    ids = sent_to_a_paused_worker(pipeline, ["bread"] * 5)
-    answers(pipeline, ids)
-    until(lambda: pipeline.redis.zcard(MOMENTS) == 0)
-    assert pipeline.redis.llen(BM25) == pipeline.redis.llen(QUEUE_FUSION) == 0
+    assert statuses(pipeline, ids) == ["complete"]

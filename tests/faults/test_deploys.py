@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chorale_client import Answer, make_request
+from chorale_client import make_request
 from chorale_client.words import QUEUE_INDEX
 from redis import Redis
 
@@ -25,8 +25,8 @@ from config.settings import Settings
 from search.embedded.store import EmbeddedStore
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
+from tests.support.faults.serving import QUEUES, serving
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 # A part, a fusion or an index run begins, reports that, and waits until the test releases it.
@@ -55,17 +55,8 @@ VECTOR, FUSION = "chorale.vector", "chorale.fusion"
 
 @pytest.fixture(scope="module")
 def pipeline() -> Iterator[RunningPipeline]:
-    with (
-        RedisServer(appendonly=True) as server,
-        RunningPipeline(
-            server,
-            queues=[f"chorale.{name}" for name in ("retrieve", "bm25", "vector", "hyde", "fusion", "index")],
-            sweeper=True,
-            preload=HELD,
-            environment={"CHORALE_SOFT_SHUTDOWN_S": "1"},
-        ) as running,
-    ):
-        running.index()
+    environment = {"CHORALE_SOFT_SHUTDOWN_S": "3"}
+    with serving([*QUEUES, QUEUE_INDEX], appendonly=True, preload=HELD, environment=environment) as running:
         yield running
 
 
@@ -80,21 +71,23 @@ def hold(pipeline: RunningPipeline) -> Iterator[Callable[[str], None]]:
     pipeline.redis.delete("test:release", "test:begun")
 
 
-def begun(pipeline: RunningPipeline, queue: str) -> int:
-    """Wait until the worker has begun the held message; returns the worker's process."""
+def begun(pipeline: RunningPipeline) -> int:
+    """Wait until a worker has begun the held message; returns the worker's process."""
     found: Any = pipeline.redis.blpop(["test:begun"], timeout=30)
     assert found, "nothing began"
-    assert int(found[1]) == pipeline.processes[queue].pid
     return int(found[1])
 
 
-def ask(pipeline: RunningPipeline, timeout_s: float = 30) -> str:
-    request = make_request("ERR-4711", cache="bypass", timeout_s=timeout_s)
+def ask(pipeline: RunningPipeline) -> str:
+    request = make_request("ERR-4711", cache="bypass", timeout_s=30)
     return submit(pipeline.resources, pipeline.app.fanout, request)
 
 
-def ended(pipeline: RunningPipeline, request_id: str) -> Answer:
-    return pipeline.client().answer(request_id, wait_s=31)
+def is_complete(pipeline: RunningPipeline, request_id: str) -> None:
+    answer = pipeline.client().answer(request_id, wait_s=31)
+    assert (answer.status, answer.degraded) == ("complete", ())
+    assert answer.hits[0].document_id == "error"
+    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
 
 
 def replaced(pipeline: RunningPipeline, name: str) -> None:
@@ -105,9 +98,7 @@ def replaced(pipeline: RunningPipeline, name: str) -> None:
 
 
 def test_the_first_request_after_ready_is_complete(pipeline: RunningPipeline) -> None:
-    answer = pipeline.client().retrieve("ERR-4711")
-    assert (answer.status, answer.degraded) == ("complete", ())
-    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+    is_complete(pipeline, ask(pipeline))
 
 
 def test_a_worker_told_to_stop_finishes_the_part_that_runs(
@@ -115,17 +106,14 @@ def test_a_worker_told_to_stop_finishes_the_part_that_runs(
 ) -> None:
     hold(VECTOR)
     request_id = ask(pipeline)
-    os.kill(begun(pipeline, VECTOR), signal.SIGTERM)
+    os.kill(begun(pipeline), signal.SIGTERM)
     # The worker's process ends no sooner than the part, however long that takes.
     time.sleep(0.2)
     assert pipeline.processes[VECTOR].poll() is None
     pipeline.redis.set("test:release", 1)
     assert pipeline.processes[VECTOR].wait(60) == 0
 
-    answer = ended(pipeline, request_id)
-
-    assert (answer.status, answer.hits[0].document_id) == ("complete", "error")
-    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+    is_complete(pipeline, request_id)
     replaced(pipeline, VECTOR)
 
 
@@ -142,16 +130,14 @@ def test_the_next_worker_does_the_task_that_a_stopping_worker_does_not_finish(
 ) -> None:
     hold(VECTOR)
     request_id = ask(pipeline)
-    pid = begun(pipeline, VECTOR)
+    pid = begun(pipeline)
+    assert pid == pipeline.processes[VECTOR].pid
     for number in stop:
         os.kill(pid, number)
         time.sleep(0.05)
     replaced(pipeline, VECTOR)
 
-    answer = ended(pipeline, request_id)
-
-    assert answer.status == "complete"
-    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+    is_complete(pipeline, request_id)
 
 
 def test_a_fusion_that_is_interrupted_is_done_by_another_worker(
@@ -161,15 +147,13 @@ def test_a_fusion_that_is_interrupted_is_done_by_another_worker(
     pipeline.wait_ready(["fusion-2"])
     hold(FUSION)
     request_id = ask(pipeline)
-    found: Any = pipeline.redis.blpop(["test:begun"], timeout=30)
+    pid = begun(pipeline)
     names = {pipeline.processes[name].pid: name for name in (FUSION, "fusion-2")}
-    os.kill(int(found[1]), signal.SIGQUIT)
+    os.kill(pid, signal.SIGQUIT)
 
-    answer = ended(pipeline, request_id)
+    is_complete(pipeline, request_id)
 
-    assert answer.status == "complete"
-    stopped = names.pop(int(found[1]))
-    assert pipeline.processes.pop(stopped).wait(60) == 0
+    assert pipeline.processes.pop(names.pop(pid)).wait(60) == 0
     (left,) = names.values()
     pipeline.processes[FUSION] = pipeline.processes.pop(left)
 
@@ -180,16 +164,15 @@ def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit
     """At once: not after the minute that the broker waits for a killed worker."""
     hold(QUEUE_INDEX)
     document = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}
-    pipeline.app.send_task(
-        "chorale.index", kwargs={"namespace": "sent", "documents": [document]}, queue=QUEUE_INDEX
-    )
-    os.kill(begun(pipeline, QUEUE_INDEX), signal.SIGQUIT)
+    documents = {"namespace": "sent", "documents": [document]}
+    pipeline.app.send_task("chorale.index", kwargs=documents, queue=QUEUE_INDEX)
+    os.kill(begun(pipeline), signal.SIGQUIT)
     assert pipeline.processes[QUEUE_INDEX].wait(60) == 0
     assert pipeline.redis.llen(QUEUE_INDEX) == 1
     replaced(pipeline, QUEUE_INDEX)
     until(lambda: pipeline.resources.generations.in_redis("sent"))
-    found = pipeline.client().retrieve("green tea", namespace="sent", timeout_s=20)
-    assert [hit.document_id for hit in found.hits] == ["tea"]
+    answer = pipeline.client().retrieve("green tea", namespace="sent", timeout_s=20)
+    assert [hit.document_id for hit in answer.hits] == ["tea"]
     assert pipeline.redis.llen(QUEUE_INDEX) == pipeline.redis.hlen("unacked") == 0
 
 
@@ -221,8 +204,7 @@ def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complet
         stop.set()
         asking.join()
     assert [answer.status for answer in answers] == ["complete"] * len(answers)
-    first = pipeline.client().retrieve("when may a tenant leave?", cache="bypass")
-    assert (first.status, first.degraded) == ("complete", ())
+    is_complete(pipeline, ask(pipeline))
 
 
 @contextmanager

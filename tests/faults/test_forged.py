@@ -15,6 +15,7 @@ from chorale_client.ledger import CallersLedger
 from chorale_client.words import QUEUE_RETRIEVE, TASK_DELETE, TASK_RETRIEVE
 
 from tests.faults.test_bad_messages import body, message
+from tests.support.faults.moments import end_without_fusion
 from tests.support.pipelines.branch_faults import envelope_of
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
@@ -36,7 +37,7 @@ def a_question() -> str:
     return f"who pays for repairs {uuid.uuid4().hex}?"
 
 
-def asked(pipeline: RunningPipeline, text: str, **options: Any) -> str:
+def send(pipeline: RunningPipeline, text: str, **options: Any) -> str:
     """A request whose branch `bm25` waits for its worker."""
     request_id = pipeline.client().send(text, branches=["bm25"], timeout_s=20, **options)
     until(lambda: pipeline.redis.hget(entry_key(request_id), "state") == b"planned")
@@ -67,7 +68,7 @@ def test_a_forged_answer_of_a_branch_is_a_failed_branch_and_nobody_else_sees_it(
 ) -> None:
     question = a_question()
     with paused(faulty, "chorale.bm25"):
-        poisoned = asked(faulty, question)
+        poisoned = send(faulty, question)
         write(faulty, poisoned, **forged_envelope())
         answer = answer_of(faulty, poisoned)
     assert (answer.status, answer.hits, reasons(answer)) == ("failed", (), [("search.bm25", "forged")])
@@ -79,7 +80,7 @@ def test_a_forged_answer_of_a_branch_is_a_failed_branch_and_nobody_else_sees_it(
 def test_a_forged_answer_does_not_answer_those_who_asked_the_same(faulty: RunningPipeline) -> None:
     question = a_question()
     with paused(faulty, "chorale.bm25"):
-        leader = asked(faulty, question)
+        leader = send(faulty, question)
         follower = faulty.client().send(question, branches=["bm25"], timeout_s=21)
         until(lambda: faulty.redis.hget(entry_key(follower), "state") == b"following")
         write(faulty, leader, **forged_envelope())
@@ -90,7 +91,7 @@ def test_a_forged_answer_does_not_answer_those_who_asked_the_same(faulty: Runnin
 
 def test_a_forged_plan_is_neither_searched_nor_fused(faulty: RunningPipeline) -> None:
     with paused(faulty, "chorale.bm25"):
-        request_id = asked(faulty, a_question())
+        request_id = send(faulty, a_question())
         plan = json.loads(faulty.redis.hget(entry_key(request_id), "plan") or b"")
         plan["branches"][0]["depth"] = 3
         write(faulty, request_id, plan=json.dumps(plan))
@@ -103,7 +104,7 @@ def test_a_request_that_was_changed_after_it_was_planned_is_not_cached_under_the
 ) -> None:
     other = a_question()
     with paused(faulty, "chorale.bm25"):
-        request_id = asked(faulty, a_question())
+        request_id = send(faulty, a_question())
         request = json.loads(faulty.redis.hget(entry_key(request_id), "request") or b"")
         request["questions"][0]["text"] = other
         write(faulty, request_id, request=json.dumps(request))
@@ -116,15 +117,11 @@ def test_a_forged_entry_makes_the_sweeper_push_no_message_to_another_queue(fault
     request = make_request("bread", timeout_s=3)
     CallersLedger(faulty.redis).accept(request)
     far = str(int(time.time() * 1000) + 60_000)
-    parts = {
-        f"{field}:{branch}": at for branch in ("bm25", "y") for field, at in (("limit", far), ("resend", "1"))
-    }
-    reserves = {"finish_reserve": "60", "fusion_reserve": "160"}
-    write(
-        faulty,
-        request.request_id,
-        **{"state": "planned", "plan": json.dumps(plan), "left": "2", "join_at": far, **reserves, **parts},
-    )
+    fields = {"state": "planned", "plan": json.dumps(plan), "left": "2", "join_at": far}
+    fields |= {"finish_reserve": "60", "fusion_reserve": "160"}
+    for branch in ("bm25", "y"):
+        fields |= {f"limit:{branch}": far, f"resend:{branch}": "1"}
+    write(faulty, request.request_id, **fields)
     answer = answer_of(faulty, request.request_id)
     assert (answer.status, reasons(answer)) == ("failed", [("plan", "forged")])
     assert not faulty.redis.exists("app")
@@ -134,7 +131,8 @@ def test_an_entry_without_its_fields_keeps_no_other_request_from_its_end(faulty:
     faulty.redis.hset(f"{ENTRY}poison", "state", "planned")
     faulty.redis.zadd(MOMENTS, {"poison": 0})
     with paused(faulty, "chorale.fusion"):
-        request_id = faulty.client().send("bread", branches=["bm25"], cache="bypass", timeout_s=2)
+        request_id = faulty.client().send("bread", branches=["bm25"], cache="bypass", timeout_s=20)
+        end_without_fusion(faulty, request_id)
         answer = answer_of(faulty, request_id)
     assert answer.hits[0].document_id == "bread"
     assert faulty.redis.hget(QUARANTINE, "poison") == b"no request"
@@ -144,21 +142,15 @@ def test_workers_drop_each_message_on_the_queue_of_requests_that_is_not_a_reques
     faulty: RunningPipeline,
 ) -> None:
     faulty.index({"kept": ("Kept", "bread that is kept")}, namespace="of_others")
-    deletion = message(
-        body({"namespace": "of_others", "whole_namespace": True}), {"task": TASK_DELETE, "id": "of_others.x"}
-    )
-    builtin = message(
-        json.dumps(
-            [[{"task": TASK_DELETE, "args": [], "kwargs": {"namespace": "of_others"}}, [[]]], {}, {}]
-        ).encode(),
-        {"task": "celery.starmap", "id": "x"},
-    )
+    whole = {"namespace": "of_others", "whole_namespace": True}
+    deletion = message(body(whole), {"task": TASK_DELETE, "id": "of_others.x"})
+    deletions = [{"task": TASK_DELETE, "args": [], "kwargs": {"namespace": "of_others"}}, [[]]]
+    builtin = message(json.dumps([deletions, {}, {}]).encode(), {"task": "celery.starmap", "id": "x"})
     faulty.redis.lpush(QUEUE_RETRIEVE, deletion, builtin)
     until(lambda: not faulty.redis.llen(QUEUE_RETRIEVE))
-    found = faulty.client().retrieve(
-        "bread", namespace="of_others", branches=["bm25"], timeout_s=20, cache="bypass"
-    )
-    assert [hit.document_id for hit in found.hits] == ["kept"]
+    options: dict[str, Any] = {"namespace": "of_others", "branches": ["bm25"], "timeout_s": 20}
+    answer = faulty.client().retrieve("bread", cache="bypass", **options)
+    assert [hit.document_id for hit in answer.hits] == ["kept"]
 
 
 def test_a_message_with_the_id_of_a_part_does_not_count_as_a_failure_of_its_branch(
@@ -166,7 +158,7 @@ def test_a_message_with_the_id_of_a_part_does_not_count_as_a_failure_of_its_bran
 ) -> None:
     """Five failures of this kind would open the branch's breaker for everybody."""
     with paused(faulty, "chorale.bm25"):
-        request_id = asked(faulty, a_question(), cache="bypass")
+        request_id = send(faulty, a_question(), cache="bypass")
         for sent in (
             message(body({}, chord={"task": "x"}), {"task": TASK_RETRIEVE, "id": f"{request_id}:bm25"}),
             message(b"{}", {"task": TASK_RETRIEVE, "id": f"{request_id}:bm25"}),

@@ -99,20 +99,11 @@ def is_complete(pipeline: RunningPipeline, job_id: str) -> None:
     job = wait_ended(pipeline, job_id)
     assert job.outcome == Outcome.COMPLETED
     found = results(pipeline, job_id)
-    assert {one["status"] for one in found.values()} == {"complete"}
-    assert {tuple(documents(one)) for one in found.values()} == {("bread",)}
+    assert {(result["status"], *documents(result)) for result in found.values()} == {("complete", "bread")}
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "bulk.before_take",
-        "bulk.after_take",
-        "bulk.before_write",
-        "bulk.after_write",
-    ],
-)
-def test_a_worker_that_is_killed_with_a_segment_costs_no_line(whole: RunningPipeline, place: str) -> None:
+@pytest.mark.parametrize("place", failpoints.JOB_PLACES)
+def test_a_worker_or_a_feeder_that_is_killed_costs_no_line(whole: RunningPipeline, place: str) -> None:
     before = failpoints.taken(whole.redis).get(place, 0)
     failpoints.arm(whole.redis, place)
 
@@ -122,32 +113,18 @@ def test_a_worker_that_is_killed_with_a_segment_costs_no_line(whole: RunningPipe
     is_complete(whole, job_id)
 
 
-@pytest.mark.parametrize("place", ["feeder.after_send", "feeder.before_end", "feeder.after_end"])
-def test_another_feeder_goes_on_when_one_is_killed(whole: RunningPipeline, place: str) -> None:
-    before = failpoints.taken(whole.redis).get(place, 0)
-    failpoints.arm(whole.redis, place)
-
-    job_id = submit(whole, some(), segment=8)
-
-    failpoints.wait_taken(whole.redis, place, before=before)
-    is_complete(whole, job_id)
-
-
-def test_a_worker_that_was_taken_for_dead_writes_nothing_twice(whole: RunningPipeline) -> None:
-    """It sleeps for twice its lease before it renews it, and the other worker answers its segment."""
-    failpoints.arm(whole.redis, "bulk.after_take", "sleep")
+@pytest.mark.parametrize("place", ["bulk.after_take", "feeder.after_send"])
+def test_a_worker_or_a_feeder_that_was_taken_for_dead_does_nothing_twice(
+    whole: RunningPipeline, place: str
+) -> None:
+    """It sleeps for twice its lease before it renews it, and another one goes on in its place."""
+    failpoints.arm(whole.redis, place, "sleep")
 
     job_id = submit(whole, some(), segment=8)
 
     is_complete(whole, job_id)
     time.sleep(1.6)
     is_complete(whole, job_id)
-
-
-def test_a_feeder_that_was_taken_for_dead_harms_nothing(whole: RunningPipeline) -> None:
-    failpoints.arm(whole.redis, "feeder.after_send", "sleep")
-
-    is_complete(whole, submit(whole, some(), segment=8))
 
 
 def test_a_message_that_is_delivered_twice_is_answered_once(whole: RunningPipeline) -> None:
@@ -165,15 +142,33 @@ def test_a_message_that_is_delivered_twice_is_answered_once(whole: RunningPipeli
     is_complete(whole, job_id)
 
 
-def test_a_job_goes_on_when_redis_was_killed_and_came_back(whole: RunningPipeline) -> None:
-    slowed(whole, 0.1)
-    job_id = submit(whole, some(80), segment=8)
-    wait_done(whole, job_id, 8)
+def began(pipeline: RunningPipeline, slow_s: float = 0.1) -> str:
+    """Returns the id of a job of ten segments, of which one is answered."""
+    slowed(pipeline, slow_s)
+    job_id = submit(pipeline, some(80), segment=8)
+    wait_done(pipeline, job_id, 8)
+    return job_id
 
-    whole.server.kill()
+
+def restart_redis(pipeline: RunningPipeline) -> None:
+    pipeline.server.kill()
     time.sleep(0.5)
-    whole.server.start()
+    pipeline.server.start()
 
+
+def lock_database(pipeline: RunningPipeline) -> None:
+    with closing(sqlite3.connect(pipeline.home / "audit.db", isolation_level=None, timeout=30)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        time.sleep(3)
+        other.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("strike", [restart_redis, lock_database])
+def test_a_job_goes_on_when_redis_was_killed_or_the_database_was_locked(
+    whole: RunningPipeline, strike: Callable[[RunningPipeline], None]
+) -> None:
+    job_id = began(whole)
+    strike(whole)
     is_complete(whole, job_id)
 
 
@@ -184,19 +179,6 @@ def test_a_job_goes_on_when_redis_forgot_its_messages(whole: RunningPipeline) ->
     until(lambda: whole.redis.delete(BULK))
     for worker in WORKERS:
         whole.resume(worker)
-
-    is_complete(whole, job_id)
-
-
-def test_a_job_goes_on_when_its_database_was_locked(whole: RunningPipeline) -> None:
-    slowed(whole, 0.1)
-    job_id = submit(whole, some(80), segment=8)
-    wait_done(whole, job_id, 8)
-
-    with closing(sqlite3.connect(whole.home / "audit.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        time.sleep(3)
-        other.execute("ROLLBACK")
 
     is_complete(whole, job_id)
 
@@ -216,9 +198,7 @@ def test_a_line_that_kills_its_worker_costs_itself_alone(whole: RunningPipeline)
 
 
 def test_a_paused_job_sends_nothing_until_it_is_resumed(whole: RunningPipeline) -> None:
-    slowed(whole, 0.1)
-    jobs, job_id = whole.resources.jobs, submit(whole, some(80), segment=8)
-    wait_done(whole, job_id, 8)
+    jobs, job_id = whole.resources.jobs, began(whole, slow_s=0.5)
 
     jobs.pause(job_id)
 
@@ -228,6 +208,7 @@ def test_a_paused_job_sends_nothing_until_it_is_resumed(whole: RunningPipeline) 
     assert 8 <= paused.done < 80
     time.sleep(0.3)
     assert jobs.get(job_id).done == paused.done
+    slowed(whole, 0)
     jobs.resume(job_id)
     is_complete(whole, job_id)
 
@@ -236,34 +217,21 @@ def ended_early(pipeline: RunningPipeline, job_id: str, outcome: Outcome, of: in
     job = wait_ended(pipeline, job_id)
     assert job.outcome == outcome
     found = results(pipeline, job_id)
-    done = [number for number, one in found.items() if one["status"] == "complete"]
+    done = [number for number, result in found.items() if result["status"] == "complete"]
     assert 8 <= len(done) < of
-    assert {one["status"] for number, one in found.items() if number not in done} == {str(outcome)}
+    assert {found[number]["status"] for number in found if number not in done} == {str(outcome)}
     assert all(documents(found[number]) == ["bread"] for number in done)
 
 
-def cancelled(pipeline: RunningPipeline, job_id: str) -> None:
-    pipeline.resources.jobs.cancel(job_id)
-
-
-def test_a_cancelled_job_keeps_what_was_answered(whole: RunningPipeline) -> None:
-    slowed(whole, 0.1)
-    job_id = submit(whole, some(80), segment=8)
-    wait_done(whole, job_id, 8)
-
-    cancelled(whole, job_id)
-
-    ended_early(whole, job_id, Outcome.CANCELLED)
-
-
-def test_a_job_is_cancelled_although_its_workers_died(whole: RunningPipeline) -> None:
-    slowed(whole, 0.1)
-    job_id = submit(whole, some(80), segment=8)
-    wait_done(whole, job_id, 8)
-    for worker in WORKERS:
+@pytest.mark.parametrize("have_died", [False, True], ids=["alive", "dead"])
+def test_a_job_cancelled_with_its_workers_alive_or_dead_keeps_what_was_answered(
+    whole: RunningPipeline, have_died: bool
+) -> None:
+    job_id = began(whole, slow_s=0.5)
+    for worker in WORKERS if have_died else ():
         whole.processes[worker].kill()
 
-    cancelled(whole, job_id)
+    whole.resources.jobs.cancel(job_id)
 
     ended_early(whole, job_id, Outcome.CANCELLED)
 
@@ -277,33 +245,20 @@ def test_a_job_whose_deadline_comes_keeps_what_was_answered(whole: RunningPipeli
     ended_early(whole, job_id, Outcome.EXPIRED, of=240)
 
 
-def strikes(pipeline: RunningPipeline, chance: random.Random) -> list[Callable[[], object]]:
-    def restart_redis() -> None:
-        pipeline.server.kill()
-        pipeline.server.start()
-
-    def lock_database() -> None:
-        with closing(sqlite3.connect(pipeline.home / "audit.db", isolation_level=None, timeout=30)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            time.sleep(3)
-            other.execute("ROLLBACK")
-
-    return [
-        lambda: pipeline.processes[chance.choice(WORKERS)].kill(),
-        lambda: [pipeline.processes[name].kill() for name in SWEEPERS],
-        restart_redis,
-        lock_database,
-    ]
-
-
 @pytest.mark.limit_s(300)
 def test_a_job_of_2000_lines_that_is_struck_at_random_ends_whole(whole: RunningPipeline) -> None:
     chance = random.Random(13)
     slowed(whole, 0.05)
     job_id = submit(whole, some(2_000))
+    strikes: list[Callable[[], object]] = [
+        lambda: whole.processes[chance.choice(WORKERS)].kill(),
+        lambda: [whole.processes[name].kill() for name in SWEEPERS],
+        lambda: restart_redis(whole),
+        lambda: lock_database(whole),
+    ]
 
     with reviving(whole):
-        for strike in chance.sample(strikes(whole, chance) * 2, 8):
+        for strike in chance.sample(strikes * 2, 8):
             done = whole.resources.jobs.get(job_id).done
             strike()
             wait_done(whole, job_id, min(2_000, done + chance.randrange(50, 200)))

@@ -9,19 +9,24 @@ from chorale_client import make_request
 from chorale_client.keys import MOMENTS
 
 from tests.support.faults.killed_callers import ask_and_be_killed
-from tests.support.faults.lost_workers import ALL, BM25_GONE, FUSION_GONE, KILLED, places
-from tests.support.faults.moments import end_without_fusion, join_without_one_branch
+from tests.support.faults.lost_workers import (
+    BM25_GONE,
+    FUSION_GONE,
+    KILLED,
+    assert_was_killed,
+    bm25_is_gone,
+    fusion_is_gone,
+    places,
+)
 from tests.support.faults.observers import order_by, seen, seen_of, striking
+from tests.support.faults.serving import ALL
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(
     ("caller", "place"),
-    [
-        ("chorale_client", "publisher.after_accept"),
-        ("itself_a_planner", "planner.after_plan"),
-    ],
+    [("chorale_client", "publisher.after_accept"), ("itself_a_planner", "planner.after_plan")],
 )
 def test_anybody_can_fetch_the_whole_answer_of_a_killed_caller(
     whole: RunningPipeline, caller: str, place: str
@@ -30,70 +35,46 @@ def test_anybody_can_fetch_the_whole_answer_of_a_killed_caller(
     request = make_request("ERR-4711", cache="bypass", timeout_s=20)
 
     assert ask_and_be_killed(whole, caller, place, request) == KILLED
-    found = seen_of(whole, request)
 
-    assert (found.status, found.documents) == ("complete", expected)
+    answer = seen_of(whole, request)
+    assert (answer.status, answer.documents) == ("complete", expected)
 
 
 @pytest.mark.parametrize(
-    "where",
-    ["before_plan", "while_plan", "after_plan"],
+    ("process", "place", "has_to_be_back"),
+    [
+        ("chorale.retrieve", "planner.before_plan", True),
+        ("chorale.retrieve", "planner.while_plan", False),
+        ("chorale.retrieve", "planner.after_plan", False),
+        ("chorale.bm25", "branch.before_start", True),
+    ],
 )
-def test_a_killed_planner_costs_nothing_once_there_is_another(whole: RunningPipeline, where: str) -> None:
+def test_a_planner_or_a_worker_killed_before_its_part_costs_nothing_once_there_is_another(
+    whole: RunningPipeline, process: str, place: str, has_to_be_back: bool
+) -> None:
     expected = order_by(whole, ALL)
 
-    asked = striking(whole, f"planner.{where}", "kill", "chorale.retrieve", timeout_s=20)
-    assert whole.processes["chorale.retrieve"].wait(30) == KILLED
-    if where == "before_plan":
+    asked = striking(whole, place, "kill", process, timeout_s=20)
+    assert_was_killed(whole, process)
+    if has_to_be_back:
         whole.revive()
 
-    found = asked.result(60)
-    assert (found.status, found.documents) == ("complete", expected)
+    answer = asked.result(60)
+    assert (answer.status, answer.documents) == ("complete", expected)
 
 
 @pytest.mark.parametrize("where", places(BM25_GONE, {"after_start", "while_report"}))
 def test_a_killed_branch_worker_costs_only_what_it_had_not_reported(
     whole: RunningPipeline, where: str
 ) -> None:
-    status, missing, healthy = BM25_GONE[where]
-    expected = order_by(whole, healthy)
-
-    asked = striking(whole, f"branch.{where}", "kill", "chorale.bm25", timeout_s=20)
-    if missing:
-        join_without_one_branch(whole)
-    found = asked.result(60)
-
-    assert whole.processes["chorale.bm25"].wait(30) == KILLED
-    assert (found.status, found.missing) == (status, missing)
-    assert (found.documents, found.branches) == (expected, set(healthy))
-
-
-def test_the_next_worker_does_a_part_whose_worker_was_killed_before_opening_it(
-    whole: RunningPipeline,
-) -> None:
-    expected = order_by(whole, ALL)
-
-    asked = striking(whole, "branch.before_start", "kill", "chorale.bm25", timeout_s=20)
-    assert whole.processes["chorale.bm25"].wait(30) == KILLED
-    whole.revive()
-
-    found = asked.result(60)
-    assert (found.status, found.documents) == ("complete", expected)
+    bm25_is_gone(whole, where, "kill")
+    assert_was_killed(whole, "chorale.bm25")
 
 
 @pytest.mark.parametrize("where", places(FUSION_GONE, {"after_join", "while_finish"}))
 def test_a_killed_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:
-    status, missing = FUSION_GONE[where]
-    expected = order_by(whole, ALL)
-
-    asked = striking(whole, f"fusion.{where}", "kill", "chorale.fusion", timeout_s=20)
-    if missing:
-        end_without_fusion(whole)
-    found = asked.result(60)
-
-    assert whole.processes["chorale.fusion"].wait(30) == KILLED
-    assert (found.status, found.missing) == (status, missing)
-    assert (found.documents, found.branches) == (expected, set(ALL))
+    fusion_is_gone(whole, where, "kill")
+    assert_was_killed(whole, "chorale.fusion")
 
 
 def test_another_fusion_follows_one_that_was_killed_after_taking_the_request(whole: RunningPipeline) -> None:
@@ -101,10 +82,10 @@ def test_another_fusion_follows_one_that_was_killed_after_taking_the_request(who
     whole.start("another", queue="chorale.fusion")
     whole.wait_ready(["another"])
 
-    found = striking(whole, "fusion.after_join", "kill", timeout_s=20).result(60)
+    answer = striking(whole, "fusion.after_join", "kill", timeout_s=20).result(60)
 
-    assert (found.status, found.documents) == ("complete", expected)
-    assert found.answer.took_ms < 15_000, "nobody waits for the one that is gone"
+    assert (answer.status, answer.documents) == ("complete", expected)
+    assert answer.answer.took_ms < 15_000, "nobody waits for the one that is gone"
     whole.kill("another")
 
 
@@ -112,14 +93,13 @@ def test_a_fusion_that_is_killed_after_the_end_costs_only_the_cache_entry(whole:
     question: dict[str, Any] = {"question": "who pays for repairs?", "cache": "use", "timeout_s": 20}
 
     first = striking(whole, "fusion.after_finish", "kill", "chorale.fusion", **question).result(60)
-    assert whole.processes["chorale.fusion"].wait(30) == KILLED
+    assert_was_killed(whole, "chorale.fusion")
     whole.revive()
-    again = seen(whole, **question)
-    kept = seen(whole, **question)
+    answers = [first, seen(whole, **question), seen(whole, **question)]
 
-    assert [one.status for one in (first, again, kept)] == ["complete"] * 3
-    assert [one.answer.cached for one in (first, again, kept)] == [False, False, True]
-    assert first.documents == again.documents == kept.documents
+    assert [answer.status for answer in answers] == ["complete"] * 3
+    assert [answer.answer.cached for answer in answers] == [False, False, True]
+    assert [answer.documents for answer in answers] == [first.documents] * 3
 
 
 def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: RunningPipeline) -> None:
@@ -131,13 +111,13 @@ def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: Ru
     # The request is sent while no process is alive to take it.
     later = make_request("ERR-4711", cache="bypass", timeout_s=30)
     whole.client().send("ERR-4711", request_id=later.request_id, cache="bypass", timeout_s=30)
-    for process in whole.processes.values():
-        assert process.wait(30) == KILLED
+    for name in whole.processes:
+        assert_was_killed(whole, name)
     # When the caller has ended the first request, only the later one is in flight.
     until(lambda: whole.redis.zcard(MOMENTS) == 1)
     whole.revive()
 
-    found = asked.result(60)
-    assert (found.status, found.missing, found.documents) == ("failed", [("fuse", "not_started")], [])
-    found = seen_of(whole, later)
-    assert (found.status, found.documents) == ("complete", expected)
+    answer = asked.result(60)
+    assert (answer.status, answer.missing, answer.documents) == ("failed", [("fuse", "not_started")], [])
+    answer = seen_of(whole, later)
+    assert (answer.status, answer.documents) == ("complete", expected)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from chorale_client import Answer
 from chorale_client.keys import HEARTBEAT
 
-from tests.support.faults.observers import order_by, seen
+from tests.support.faults.moments import join_without_one_branch
+from tests.support.faults.observers import asking, order_by, seen
+from tests.support.faults.serving import nobody_has_ended, serving
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.pipelines.failpoints import PROCESS
 from tests.support.pipelines.pipeline import RunningPipeline
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 TEXTS = {
@@ -23,7 +25,6 @@ TEXTS = {
     "text": ("A text", "a question of text"),
 }
 QUESTION = "a tree of words"
-SLOWLY_S = 2.5
 
 TWO_BRANCHES = """
 [stores.local]
@@ -48,8 +49,8 @@ if os.environ.get({PROCESS!r}) == "chorale.vector":
     from inference.embedding.onnx_embedder import OnnxEmbedder
     load = OnnxEmbedder._load
     def load_slowly(embedder):
-        if Path(os.environ["CHORALE_HOME"], "slow").exists():
-            time.sleep({SLOWLY_S})
+        while Path(os.environ["CHORALE_HOME"], "slow").exists():
+            time.sleep(0.05)
         return load(embedder)
     OnnxEmbedder._load = load_slowly
 """
@@ -61,23 +62,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipelin
     write_tiny_bert(folder)
     file = folder.parent / "pipeline.toml"
     file.write_text(TWO_BRANCHES)
-    environment = {
-        "CHORALE_EMBEDDER": str(folder),
-        "CHORALE_DRAIN": "true",
-        "CHORALE_BREAKER_FAILURES": "0",
-    }
-    with (
-        RedisServer() as server,
-        RunningPipeline(
-            server,
-            queues=["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"],
-            sweeper=True,
-            pipeline_file=file,
-            environment=environment,
-            preload=PRELOAD,
-        ) as pipeline,
-    ):
-        pipeline.index(TEXTS)
+    queues = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"]
+    environment = {"CHORALE_EMBEDDER": str(folder)}
+    with serving(
+        queues, pipeline_file=file, environment=environment, preload=PRELOAD, texts=TEXTS
+    ) as pipeline:
         yield pipeline
 
 
@@ -88,11 +77,7 @@ def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
     yield running
     running.wait_ready()
     assert order_by(running, ["bm25", "vector"], QUESTION) == expected
-    assert [name for name, process in running.processes.items() if process.poll() is not None] == []
-
-
-def model(pipeline: RunningPipeline) -> Path:
-    return Path(pipeline.resources.settings.embedder)
+    nobody_has_ended(running)
 
 
 def no_folder(folder: Path) -> None:
@@ -106,6 +91,16 @@ def half_the_weights(folder: Path) -> None:
 
 def no_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
+
+
+@contextmanager
+def damaged(pipeline: RunningPipeline, damage: Callable[[Path], None]) -> Iterator[None]:
+    folder = Path(pipeline.resources.settings.embedder)
+    damage(folder)
+    try:
+        yield
+    finally:
+        mend(folder)
 
 
 def mend(folder: Path) -> None:
@@ -132,43 +127,31 @@ def start_again(pipeline: RunningPipeline, name: str) -> None:
     pipeline.start(name)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        half_the_weights,
-        no_folder,
-        no_tokenizer,
-    ],
-)
+@pytest.mark.parametrize("damage", [half_the_weights, no_folder, no_tokenizer])
 def test_a_worker_that_starts_without_its_model_says_so_and_loads_the_model_once_it_is_there(
     whole: RunningPipeline, damage: Callable[[Path], None]
 ) -> None:
     expected = order_by(whole, ["bm25"], QUESTION)
-    damage(model(whole))
-    try:
+    with damaged(whole, damage):
         start_again(whole, "chorale.vector")
         client = whole.client()
-        until(
-            lambda: (
-                client.retrieve(QUESTION, cache="bypass", timeout_s=20).degraded[0].reason == "model_missing"
-            )
-        )
 
-        found = seen(whole, QUESTION, timeout_s=20)
+        def lacks_its_model() -> bool:
+            answer = client.retrieve(QUESTION, cache="bypass", timeout_s=20)
+            return [missing.reason for missing in answer.degraded] == ["model_missing"]
 
-        assert found.status == "degraded"
-        assert found.missing == [("search.vector", "model_missing")]
-        assert found.documents == expected
+        until(lacks_its_model)
+        answer = seen(whole, QUESTION, timeout_s=20)
+
+        assert (answer.status, answer.missing) == ("degraded", [("search.vector", "model_missing")])
+        assert answer.documents == expected
         assert not is_ready(whole, "chorale.vector")
-    finally:
-        mend(model(whole))
 
 
 def test_a_planner_without_the_model_plans_requests(whole: RunningPipeline) -> None:
     """The model's fingerprint is part of the cache key: without it no answer is cached."""
     expected = order_by(whole, ["bm25", "vector"], QUESTION)
-    no_folder(model(whole))
-    try:
+    with damaged(whole, no_folder):
         start_again(whole, "chorale.retrieve")
 
         # While the planner starts or is slow, a sweeper in a process with the model plans.
@@ -179,8 +162,6 @@ def test_a_planner_without_the_model_plans_requests(whole: RunningPipeline) -> N
             assert (answer.status, answer.cached) == ("complete", False)
             assert [hit.document_id for hit in answer.hits] == expected
         assert not is_ready(whole, "chorale.retrieve")
-    finally:
-        mend(model(whole))
     whole.wait_ready()
     until(lambda: whole.client().retrieve(QUESTION, timeout_s=20).cached)
 
@@ -188,15 +169,17 @@ def test_a_planner_without_the_model_plans_requests(whole: RunningPipeline) -> N
 def test_a_request_does_not_wait_for_a_model_that_loads_beyond_the_deadline(whole: RunningPipeline) -> None:
     expected = order_by(whole, ["bm25"], QUESTION)
     (whole.home / "slow").touch()
-    start_again(whole, "chorale.vector")
+    try:
+        start_again(whole, "chorale.vector")
+        asked = asking(whole, QUESTION, timeout_s=20)
+        join_without_one_branch(whole)
+        answer = asked.result(60)
 
-    found = seen(whole, QUESTION, timeout_s=1)
-
-    assert found.status == "degraded"
-    assert found.missing == [("search.vector", "not_started")]
-    assert found.documents == expected
-    assert not is_ready(whole, "chorale.vector")
-    (whole.home / "slow").unlink()
+        assert (answer.status, answer.missing) == ("degraded", [("search.vector", "not_started")])
+        assert answer.documents == expected
+        assert not is_ready(whole, "chorale.vector")
+    finally:
+        (whole.home / "slow").unlink()
 
     whole.wait_ready(["chorale.vector"])
     assert seen(whole, QUESTION, timeout_s=20).status == "complete", "the first request is whole"

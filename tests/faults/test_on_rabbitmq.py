@@ -14,8 +14,10 @@ from kombu import Connection
 from ledger.breakers import FEWEST_DURATIONS
 from models.plan import Plan
 from tasks.request.retrieve import submit
-from tests.support.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
+from tests.support.faults.effects import REPORTED, UNREPORTED, Case, costs_only_its_branch, failed_or_lost
+from tests.support.faults.moments import join_without_one_branch
 from tests.support.faults.observers import asking, order_by, seen, seen_of, unchanged
+from tests.support.faults.serving import nobody_has_ended, serving
 from tests.support.ledger.audit_rows import envelope_of
 from tests.support.pipelines import branch_faults
 from tests.support.pipelines.branch_faults import (
@@ -28,7 +30,6 @@ from tests.support.pipelines.branch_faults import (
 )
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
 
@@ -51,21 +52,17 @@ DIFFERENT = (
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningPipeline, Connection]]:
     url = need("rabbitmq", "what a broker of its own changes is not tested")
-    file = branch_faults.pipeline_file(tmp_path_factory.mktemp("rabbitmq"))
     with (
-        RedisServer() as server,
         own_queues(url, (*QUEUES, *OF_SOME_TESTS)) as connection,
-        RunningPipeline(
-            server,
-            queues=QUEUES,
-            sweeper=True,
-            pipeline_file=file,
+        serving(
+            QUEUES,
+            pipeline_file=branch_faults.pipeline_file(tmp_path_factory.mktemp("rabbitmq")),
             kinds=branch_faults.KINDS,
             preload=branch_faults.PRELOAD,
-            environment={"CHORALE_BROKER_URL": url, "CHORALE_BREAKER_FAILURES": "0", "CHORALE_DRAIN": "true"},
+            # A message of the kind `perishable` is gone long before it is sent again.
+            environment={"CHORALE_BROKER_URL": url, "CHORALE_RESEND_AFTER_S": "3"},
         ) as running,
     ):
-        running.index()
         yield running, connection
 
 
@@ -73,9 +70,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningPi
 def faulty(broker: tuple[RunningPipeline, Connection]) -> Iterator[RunningPipeline]:
     running, connection = broker
     yield running
-    assert [name for name, process in running.processes.items() if process.poll() is not None] == []
+    nobody_has_ended(running)
     assert order_by(running, ["bm25"]) == ["error"]
-    assert running.redis.zcard(MOMENTS) == 0, "a request is left in flight"
+    # What a caller has ended by itself is in flight until the next sweep.
+    until(lambda: running.redis.zcard(MOMENTS) == 0)
     until(lambda: not any(waiting(connection, name) for name in QUEUES))
 
 
@@ -95,20 +93,13 @@ def waiting(connection: Connection, queue: str) -> int:
 def test_a_part_that_would_fail_or_hang_a_plain_chord_costs_only_its_branch(
     faulty: RunningPipeline, case: Case
 ) -> None:
-    healthy = order_by(faulty, ["bm25"])
-    is_reported = case in REPORTED.values()
-
-    found = seen(faulty, branches=["bm25", case.kind], timeout_s=20 if is_reported else 3)
-
-    costs_only_its_branch(found, case, healthy)
-    assert not is_reported or found.answer.took_ms < AT_ONCE_MS
+    failed_or_lost(faulty, case)
 
 
 def test_a_branch_that_answers_at_its_second_attempt_costs_nothing(faulty: RunningPipeline) -> None:
-    found = seen(faulty, branches=["bm25", "retries_once"], timeout_s=20)
+    answer = seen(faulty, branches=["bm25", "retries_once"], timeout_s=20)
 
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.branches == {"bm25", "retries_once"}
+    assert (answer.status, answer.branches) == ("complete", {"bm25", "retries_once"})
 
 
 def test_a_branch_whose_messages_the_broker_drops_is_named(
@@ -116,17 +107,24 @@ def test_a_branch_whose_messages_the_broker_drops_is_named(
 ) -> None:
     """A TTL on the queue drops messages like this: nobody is told of an expired message."""
     healthy = order_by(faulty, ["bm25"])
-    request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=3, cache="bypass")
+    request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=20, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, request)
     dropped = 0
-    while faulty.redis.exists(entry_key(request.request_id)):
-        with broker[1].channel() as channel:
+    with broker[1].channel() as channel:
+        while dropped < 3:
             dropped += channel.queue_purge(UNSERVED) or 0
-        time.sleep(0.02)
-    found = seen_of(faulty, request)
+            time.sleep(0.02)
+    join_without_one_branch(faulty, request.request_id)
+    answer = seen_of(faulty, request)
 
-    assert dropped == 3, "sent once, and twice again"
-    costs_only_its_branch(found, Case("unserved", "not_started", "no worker took it"), healthy)
+    assert dropped + waiting(broker[1], UNSERVED) == 3, "sent once, and twice again"
+    costs_only_its_branch(answer, Case("unserved", "not_started", "no worker took it"), healthy)
+
+
+def expired(connection: Connection) -> None:
+    """Returns once a message has expired in the queue HELD_QUEUE."""
+    until(lambda: waiting(connection, HELD_QUEUE) == 1)
+    until(lambda: waiting(connection, HELD_QUEUE) == 0)
 
 
 def test_a_branch_whose_messages_expire_in_the_queue_is_named(
@@ -134,12 +132,12 @@ def test_a_branch_whose_messages_expire_in_the_queue_is_named(
 ) -> None:
     """RabbitMQ treats Celery's `expires` as a TTL, and tells nobody which message it dropped."""
     healthy = order_by(faulty, ["bm25"])
-    asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=4)
-    until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
-    until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
-    found = asked.result(60)
+    asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=20)
+    expired(broker[1])
+    join_without_one_branch(faulty)
 
-    costs_only_its_branch(found, Case("perishable", "not_started", "no worker took it"), healthy)
+    case = Case("perishable", "not_started", "no worker took it")
+    costs_only_its_branch(asked.result(60), case, healthy)
 
 
 def test_a_branch_whose_message_expired_in_the_queue_is_asked_again(
@@ -152,14 +150,12 @@ def test_a_branch_whose_message_expired_in_the_queue_is_asked_again(
     submit(faulty.resources, faulty.app.fanout, busy)
     until(lambda: faulty.redis.exists(ATTEMPTS + busy.request_id))
     asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=20)
-    until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
-    until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
+    expired(broker[1])
     faulty.redis.lpush(f"{LET_GO}{busy.request_id}:1", 1)
-    found = asked.result(60)
+    answer = asked.result(60)
     faulty.kill(HELD_QUEUE)
 
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.branches == {"bm25", "perishable"}
+    assert (answer.status, answer.branches) == ("complete", {"bm25", "perishable"})
 
 
 @pytest.fixture
@@ -171,9 +167,8 @@ def hedging(faulty: RunningPipeline) -> Iterator[RunningPipeline]:
     faulty.wait_ready(workers)
     faulty.redis.delete(f"{DURATIONS}held")  # those of earlier tests
     faulty.redis.rpush(f"{DURATIONS}held", *[200] * FEWEST_DURATIONS)
-    until(
-        lambda: faulty.resources.breakers.p95_ms(["held"]) == {"held": 200}
-    )  # its figures are up to a second old
+    # Its figures are up to a second old.
+    until(lambda: faulty.resources.breakers.p95_ms(["held"]) == {"held": 200})
     yield faulty
     for name in workers:
         faulty.kill(name)
@@ -190,22 +185,19 @@ def test_a_part_that_is_late_is_sent_once_more_and_the_first_answer_wins(
     submit(hedging.resources, hedging.app.fanout, request)
     until(lambda: hedging.redis.hlen(ATTEMPTS + request.request_id) == 2)
     hedging.redis.lpush(f"{release}{first}", 1)
-    found = seen_of(hedging, request)
-    with unchanged(hedging, found):
+    answer = seen_of(hedging, request)
+    with unchanged(hedging, answer):
         other = f"{release}{3 - first}"
         hedging.redis.lpush(other, 1)
         until(lambda: not hedging.redis.exists(other))
         order_by(hedging, ["bm25"])
 
-    assert (found.status, found.missing) == ("complete", [])
-    assert [hit.document_id for hit in found.answer.hits if "held" in hit.found_by] == [document]
-    assert {row.branch: envelope_of(row).attempt for row in found.audit.branches} == {
-        "bm25": 1,
-        "held": first,
-    }
-    assert hedging.redis.hget(ATTEMPTS + request.request_id, "2") == b"1", (
-        "the hedge was sent more than once more"
-    )
+    assert (answer.status, answer.missing) == ("complete", [])
+    assert [hit.document_id for hit in answer.answer.hits if "held" in hit.found_by] == [document]
+    attempts = {row.branch: envelope_of(row).attempt for row in answer.audit.branches}
+    assert attempts == {"bm25": 1, "held": first}
+    hedges = hedging.redis.hget(ATTEMPTS + request.request_id, "2")
+    assert hedges == b"1", "the hedge was sent more than once more"
 
 
 def test_parts_and_callbacks_delivered_ten_times_change_nothing(faulty: RunningPipeline) -> None:
@@ -220,15 +212,15 @@ def test_parts_and_callbacks_delivered_ten_times_change_nothing(faulty: RunningP
             faulty.app.fanout.send_fuse(request.request_id)
     finally:
         faulty.resume("chorale.bm25")
-    found = seen_of(faulty, request)
-    with unchanged(faulty, found):
+    answer = seen_of(faulty, request)
+    with unchanged(faulty, answer):
         for branch in plan.branches:
             faulty.app.fanout.send_part(request.request_id, branch)
         faulty.app.fanout.send_fuse(request.request_id)
         order_by(faulty, ["bm25"])
 
-    assert (found.status, found.missing) == ("complete", [])
-    assert sorted(row.branch for row in found.audit.branches) == ["bm25", "fickle"]
+    assert (answer.status, answer.missing) == ("complete", [])
+    assert sorted(row.branch for row in answer.audit.branches) == ["bm25", "fickle"]
 
 
 def task(**headers: Any) -> dict[str, Any]:

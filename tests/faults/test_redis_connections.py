@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
-from chorale_client import Chorale, ServiceUnavailable, make_request
+from chorale_client import Answer, Chorale, ServiceUnavailable, make_request
 from chorale_client.keys import ENTRY
 
 from tests.contracts.client import NewClient
 from tests.support.client_on_a_loop import ClientOnALoop
 from tests.support.faults.observers import asking, audited, order_by, seen
-from tests.support.faults.waiting import is_whole, one_branch_is_missing
+from tests.support.faults.serving import ALL, is_as_before, serving
+from tests.support.faults.waiting import one_branch_is_missing
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.waiting import until
-
-ALL = ["bm25", "vector", "hyde"]
-QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +57,8 @@ def new_client(request: pytest.FixtureRequest) -> Iterator[NewClient]:
 
 @pytest.fixture(scope="module")
 def running(server: RedisServer, network: TcpProxy) -> Iterator[RunningPipeline]:
-    environment = {
-        "CHORALE_REDIS_URL": network.redis_url,
-        "CHORALE_REDIS_SOCKET_TIMEOUT_S": "1",
-        "CHORALE_BREAKER_FAILURES": "0",
-        "CHORALE_DRAIN": "true",
-    }
-    with RunningPipeline(server, queues=QUEUES, sweeper=True, environment=environment) as pipeline:
-        pipeline.index()
+    environment = {"CHORALE_REDIS_URL": network.redis_url, "CHORALE_REDIS_SOCKET_TIMEOUT_S": "1"}
+    with serving(server=server, environment=environment) as pipeline:
         yield pipeline
 
 
@@ -75,8 +68,19 @@ def whole(running: RunningPipeline, network: TcpProxy) -> Iterator[RunningPipeli
     yield running
     network.delay_s, network.is_refusing = 0.0, False
     network.flow()
-    until(lambda: is_whole(running))
-    assert [name for name, process in running.processes.items() if process.poll() is not None] == []
+    is_as_before(running)
+
+
+@contextmanager
+def asking_without_vector(
+    pipeline: RunningPipeline, client: Chorale, name: str, **options: Any
+) -> Iterator[tuple[str, Future[Answer]]]:
+    """Yields the id and the answer to come of a request whose branch `vector` has no worker for now."""
+    request_id = f"{name}-{type(client).__name__}"
+    request = make_request("ERR-4711", request_id=request_id, cache="bypass", **options)
+    pipeline.pause("chorale.vector")
+    with ThreadPoolExecutor(1) as executor:
+        yield request_id, executor.submit(client.ask, request)
 
 
 def test_workers_whose_connections_are_cut_in_the_middle_finish_the_request(
@@ -90,21 +94,16 @@ def test_workers_whose_connections_are_cut_in_the_middle_finish_the_request(
     assert network.cut() > 0
     whole.resume("chorale.vector")
 
-    found = asked.result(60)
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.documents == expected
+    answer = asked.result(60)
+    assert (answer.status, answer.missing, answer.documents) == ("complete", [], expected)
 
 
 def test_a_caller_whose_connection_is_cut_in_the_middle_gets_its_answer(
     whole: RunningPipeline, line: TcpProxy, new_client: NewClient
 ) -> None:
     expected = order_by(whole, ALL)
-    whole.pause("chorale.vector")
     client = new_client(line.redis_url)
-    request_id = f"caller-cut-{type(client).__name__}"
-    request = make_request("ERR-4711", request_id=request_id, cache="bypass", timeout_s=20)
-    with ThreadPoolExecutor(1) as executor:
-        asked = executor.submit(client.ask, request)
+    with asking_without_vector(whole, client, "caller-cut", timeout_s=20) as (request_id, asked):
         one_branch_is_missing(whole, request_id)
         assert line.cut() > 0
         whole.resume("chorale.vector")
@@ -132,12 +131,8 @@ def test_a_caller_whose_connection_falls_silent_gets_an_error_within_its_time_li
 ) -> None:
     """The request ends as usual: a caller on another connection reads the complete answer."""
     client = new_client(line.redis_url)
-    request_id = f"silent-{type(client).__name__}"
     client.retrieve("bread", cache="bypass", timeout_s=20)
-    whole.pause("chorale.vector")
-    request = make_request("ERR-4711", request_id=request_id, cache="bypass", timeout_s=5)
-    with ThreadPoolExecutor(1) as executor:
-        asked = executor.submit(client.ask, request)
+    with asking_without_vector(whole, client, "silent", timeout_s=5) as (request_id, asked):
         one_branch_is_missing(whole, request_id)
         line.stall()
         whole.resume("chorale.vector")
@@ -171,11 +166,10 @@ def test_a_slow_network_makes_answers_later_and_no_worse(whole: RunningPipeline,
     expected = order_by(whole, ALL)
     network.delay_s = 0.03
 
-    found = seen(whole, timeout_s=20)
+    answer = seen(whole, timeout_s=20)
 
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.documents == expected
-    assert found.answer.took_ms >= 60, "a plan alone takes a trip in each direction"
+    assert (answer.status, answer.missing, answer.documents) == ("complete", [], expected)
+    assert answer.answer.took_ms >= 60, "a plan alone takes a trip in each direction"
 
 
 def test_a_caller_that_takes_long_to_connect_still_gets_what_was_found(
@@ -183,19 +177,10 @@ def test_a_caller_that_takes_long_to_connect_still_gets_what_was_found(
 ) -> None:
     """Otherwise the caller would give up before the ledger does, and a request that lacks one branch would be `failed`."""
     expected = order_by(whole, ["bm25"])
-    whole.pause("chorale.vector")
     line.delay_s = 0.1  # there and back for the greeting of each connection, before anything is accepted
     client = new_client(line.redis_url, broker_url=whole.server.url)
-    request_id = f"came-late-{type(client).__name__}"
-    request = make_request(
-        "ERR-4711",
-        request_id=request_id,
-        branches=["bm25", "vector"],
-        cache="bypass",
-        timeout_s=4,
-    )
-    with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(client.ask, request)
+    options: dict[str, Any] = {"branches": ["bm25", "vector"], "timeout_s": 4}
+    with asking_without_vector(whole, client, "came-late", **options) as (request_id, asked):
         until(lambda: whole.redis.exists(ENTRY + request_id))
         line.delay_s = 0.0
         answer = asked.result(60)
@@ -203,7 +188,9 @@ def test_a_caller_that_takes_long_to_connect_still_gets_what_was_found(
     whole.resume("chorale.vector")
     assert answer.status == "degraded"
     assert [hit.document_id for hit in answer.hits] == expected
-    assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]
+    assert [(missing.where, missing.reason) for missing in answer.degraded] == [
+        ("search.vector", "not_started")
+    ]
 
 
 def test_workers_whose_connections_are_silent_beyond_the_deadline_cost_only_that_request(
@@ -213,13 +200,13 @@ def test_workers_whose_connections_are_silent_beyond_the_deadline_cost_only_that
     network.stall()
     connections = network.accepted
 
-    found = whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=1.5)
+    answer = whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=1.5)
 
-    assert found.status == "failed"
-    assert [(one.where, one.reason) for one in found.degraded] == [("plan", "not_started")]
+    assert answer.status == "failed"
+    assert [(missing.where, missing.reason) for missing in answer.degraded] == [("plan", "not_started")]
     until(lambda: network.accepted > connections)
     network.flow()
-    assert audited(whole, found.request_id).status == "failed"
+    assert audited(whole, answer.request_id).status == "failed"
 
 
 def test_workers_whose_connections_are_refused_for_a_while_reconnect(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
@@ -14,43 +14,33 @@ from chorale_client.request import Request
 from redis.exceptions import RedisError
 
 from tests.support.faults.observers import asking, audited, order_by, seen
-from tests.support.faults.waiting import is_whole, one_branch_is_missing
+from tests.support.faults.serving import ALL, is_as_before, serving
+from tests.support.faults.waiting import (
+    ended_late_with_the_hits_of_bm25_and_hyde,
+    is_whole,
+    one_branch_is_missing,
+)
 from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-
-ALL = ["bm25", "vector", "hyde"]
-QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[RunningPipeline]:
-    environment = {"CHORALE_DRAIN": "true", "CHORALE_BREAKER_FAILURES": "0"}
-    with (
-        RedisServer(appendonly=True) as server,
-        RunningPipeline(
-            server, queues=QUEUES, sweeper=True, preload=PRELOAD, environment=environment
-        ) as pipeline,
-    ):
-        pipeline.index()
+    with serving(appendonly=True, preload=PRELOAD) as pipeline:
         yield pipeline
 
 
 @pytest.fixture
 def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
     """Yields the pipeline; checks afterwards that every process reconnects and the next request is complete."""
-    pids = {name: process.pid for name, process in running.processes.items()}
     yield running
     with suppress(RedisError):
         running.redis.config_set("maxmemory", "0")
     disarm(running.redis)
-    for name in pids:
+    for name in running.processes:
         running.resume(name)
-    until(lambda: is_whole(running))
-    assert {
-        name: process.pid for name, process in running.processes.items() if process.poll() is None
-    } == pids
+    is_as_before(running)
 
 
 def ask_in_a_thread(client: Chorale, request: Request) -> Future[Answer]:
@@ -60,20 +50,33 @@ def ask_in_a_thread(client: Chorale, request: Request) -> Future[Answer]:
     return asked
 
 
-def test_a_redis_killed_and_restarted_during_a_request_loses_nothing(whole: RunningPipeline) -> None:
+def killed_and_restarted(pipeline: RunningPipeline) -> None:
+    pipeline.server.kill()
+    pipeline.server.start()
+    pipeline.resume("chorale.vector")
+
+
+def paused_for_a_second(pipeline: RunningPipeline) -> None:
+    pipeline.server.pause()
+    pipeline.resume("chorale.vector")
+    time.sleep(1)
+    pipeline.server.resume()
+
+
+@pytest.mark.parametrize("fault", [killed_and_restarted, paused_for_a_second])
+def test_a_redis_that_is_away_during_a_request_loses_nothing(
+    whole: RunningPipeline, fault: Callable[[RunningPipeline], None]
+) -> None:
     expected = order_by(whole, ALL)
     whole.pause("chorale.vector")
-    asked = asking(whole, request_id="killed", timeout_s=20)
-    one_branch_is_missing(whole, "killed")
+    asked = asking(whole, request_id=fault.__name__, timeout_s=20)
+    one_branch_is_missing(whole, fault.__name__)
 
-    whole.server.kill()
-    whole.server.start()
-    whole.resume("chorale.vector")
+    fault(whole)
 
-    found = asked.result(60)
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.documents == expected
-    assert found.branches == set(ALL)
+    answer = asked.result(60)
+    assert (answer.status, answer.missing) == ("complete", [])
+    assert (answer.documents, answer.branches) == (expected, set(ALL))
 
 
 def test_a_branch_that_finished_while_redis_was_away_reports_when_redis_is_back(
@@ -91,25 +94,8 @@ def test_a_branch_that_finished_while_redis_was_away_reports_when_redis_is_back(
     time.sleep(0.3)
     whole.server.start()
 
-    found = asked.result(60)
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.documents == expected
-
-
-def test_a_redis_paused_for_a_second_costs_only_that_second(whole: RunningPipeline) -> None:
-    expected = order_by(whole, ALL)
-    whole.pause("chorale.vector")
-    asked = asking(whole, request_id="second", timeout_s=20)
-    one_branch_is_missing(whole, "second")
-
-    whole.server.pause()
-    whole.resume("chorale.vector")
-    time.sleep(1)
-    whole.server.resume()
-
-    found = asked.result(60)
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.documents == expected
+    answer = asked.result(60)
+    assert (answer.status, answer.missing, answer.documents) == ("complete", [], expected)
 
 
 def test_a_redis_paused_beyond_the_deadline_holds_no_caller(whole: RunningPipeline) -> None:
@@ -133,13 +119,7 @@ def test_a_redis_paused_beyond_the_deadline_holds_no_caller(whole: RunningPipeli
 
     answer = whole.client().answer("held", wait_s=30)
 
-    assert answer.status == "degraded"
-    assert {(one.where, one.reason) for one in answer.degraded} == {
-        ("search.vector", "not_started"),
-        ("fuse", "not_started"),
-        ("fetch", "budget"),
-    }
-    assert {branch for hit in answer.hits for branch in hit.found_by} == {"bm25", "hyde"}
+    ended_late_with_the_hits_of_bm25_and_hyde(answer)
     assert audited(whole, "held").status == "degraded"
 
 
@@ -154,10 +134,9 @@ def test_a_full_redis_ends_the_requests_in_flight_and_refuses_new_ones(whole: Ru
     with pytest.raises(ServiceUnavailable, match=r"Redis refuses: .*maxmemory"):
         whole.client().retrieve("ERR-4711", request_id="refused", timeout_s=2)
 
-    found = asked.result(60)
-    assert (found.status, found.missing) == ("degraded", [("search.vector", "not_started")])
-    assert found.documents == expected
-    assert found.branches == {"bm25", "hyde"}
+    answer = asked.result(60)
+    assert (answer.status, answer.missing) == ("degraded", [("search.vector", "not_started")])
+    assert (answer.documents, answer.branches) == (expected, {"bm25", "hyde"})
     with pytest.raises(UnknownRequest):
         whole.client().answer("refused")
 
@@ -181,7 +160,7 @@ def test_the_waiting_caller_ends_its_request_after_redis_was_emptied(whole: Runn
     answer = asked.result(60)
 
     assert (answer.status, answer.hits) == ("failed", ())
-    assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "not_started")]
+    assert [(missing.where, missing.reason) for missing in answer.degraded] == [("plan", "not_started")]
     assert whole.client().answer("emptied") == answer
     assert audited(whole, "emptied").status == "failed"
     assert not whole.redis.exists(ENTRY + "emptied")

@@ -22,36 +22,35 @@ ALL = frozenset({"first", "second", "third"})
 RIGHT = {"common.7": ALL, "first.7": {"first"}, "second.7": {"second"}, "third.7": {"third"}}
 
 
-class TestTheJudge:
-    """The soak's judge must detect wrong answers."""
+WITHOUT_THIRD = {name: by - {"third"} for name, by in RIGHT.items() if name != "third.7"}
 
-    def test_the_right_hits_pass(self) -> None:
-        assert wrong(Question("q 7", "complete", list(RIGHT), RIGHT), missing=set(), is_emptied=False) is None
 
-    @pytest.mark.parametrize(
-        ("hits", "found_by"),
-        [
-            pytest.param(["common.8", *list(RIGHT)[1:]], RIGHT, id="of another question"),
-            pytest.param(list(RIGHT)[:3], RIGHT, id="a branch's hit is lost"),
-            pytest.param([*RIGHT, "common.7"], RIGHT, id="a hit twice"),
-            pytest.param(list(RIGHT), {**RIGHT, "first.7": {"second"}}, id="of another branch"),
-            pytest.param(list(reversed(RIGHT)), RIGHT, id="in another order"),
-        ],
-    )
-    def test_wrong_hits_are_detected(self, hits: list[str], found_by: dict[str, frozenset[str]]) -> None:
-        assert wrong(Question("q 7", "complete", hits, found_by), missing=set(), is_emptied=False)
+@pytest.mark.parametrize(
+    ("status", "hits", "found_by", "missing", "is_emptied"),
+    [
+        pytest.param("complete", ["common.8", *list(RIGHT)[1:]], RIGHT, "", False, id="of another question"),
+        pytest.param("complete", list(RIGHT)[:3], RIGHT, "", False, id="a branch's hit is lost"),
+        pytest.param("complete", [*RIGHT, "common.7"], RIGHT, "", False, id="a hit twice"),
+        pytest.param(
+            "complete", list(RIGHT), {**RIGHT, "first.7": {"second"}}, "", False, id="of another branch"
+        ),
+        pytest.param("complete", list(reversed(RIGHT)), RIGHT, "", False, id="in another order"),
+        pytest.param(
+            "complete", list(WITHOUT_THIRD), WITHOUT_THIRD, "third", False, id="complete without a branch"
+        ),
+        pytest.param("degraded", list(RIGHT), RIGHT, "third", False, id="with the hits of a missing branch"),
+        pytest.param("failed", ["common.7"], RIGHT, "first", False, id="failed with a hit"),
+        pytest.param("degraded", ["common.7"], RIGHT, "third", True, id="emptied with a hit"),
+    ],
+)
+def test_the_judge_of_the_soak_detects_wrong_hits(
+    status: str, hits: list[str], found_by: dict[str, frozenset[str]], missing: str, is_emptied: bool
+) -> None:
+    question = Question("q 7", status, hits, found_by)
+    assert wrong(question, missing={missing} - {""}, is_emptied=is_emptied)
 
-    def test_a_branch_that_is_named_missing_and_answered_is_detected(self) -> None:
-        degraded = Question("q 7", "degraded", list(RIGHT), RIGHT)
-        assert wrong(degraded, missing={"third"}, is_emptied=False)
 
-    def test_a_complete_answer_without_a_branch_is_detected(self) -> None:
-        hits = {name: by - {"third"} for name, by in RIGHT.items() if name != "third.7"}
-        assert wrong(Question("q 7", "complete", list(hits), hits), missing={"third"}, is_emptied=False)
-        assert (
-            wrong(Question("q 7", "degraded", list(hits), hits), missing={"third"}, is_emptied=False) is None
-        )
-
-    def test_hits_are_detected_where_none_are_expected(self) -> None:
-        assert wrong(Question("q 7", "failed", ["common.7"], RIGHT), missing=set(ALL), is_emptied=False)
-        assert wrong(Question("q 7", "degraded", ["common.7"], RIGHT), missing={"third"}, is_emptied=True)
+def test_right_hits_pass_the_judge_of_the_soak() -> None:
+    assert wrong(Question("q 7", "complete", list(RIGHT), RIGHT), missing=set(), is_emptied=False) is None
+    degraded = Question("q 7", "degraded", list(WITHOUT_THIRD), WITHOUT_THIRD)
+    assert wrong(degraded, missing={"third"}, is_emptied=False) is None

@@ -18,13 +18,11 @@ from ingest.read import read_documents
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.faults.observers import order_by, seen
+from tests.support.faults.serving import ALL, is_as_before, serving
 from tests.support.faults.waiting import is_whole
 from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
-ALL = ["bm25", "vector", "hyde"]
-QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
 JUNK = b"this is no index " * 1_000
 
 OTHERS = {"tram": ("Trams", "The tram leaves every ten minutes."), "bus": ("Buses", "The bus is late.")}
@@ -32,11 +30,7 @@ OTHERS = {"tram": ("Trams", "The tram leaves every ten minutes."), "bus": ("Buse
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[RunningPipeline]:
-    environment = {"CHORALE_DRAIN": "true", "CHORALE_BREAKER_FAILURES": "0"}
-    with (
-        RedisServer() as server,
-        RunningPipeline(server, queues=QUEUES, sweeper=True, environment=environment) as pipeline,
-    ):
+    with serving() as pipeline:
         rebuild(pipeline)
         yield pipeline
 
@@ -47,9 +41,8 @@ def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
     expected = order_by(running, ALL)
     yield running
     rebuild(running)
-    until(lambda: is_whole(running))
+    is_as_before(running)
     assert order_by(running, ALL) == expected
-    assert [name for name, process in running.processes.items() if process.poll() is not None] == []
 
 
 def rebuild(pipeline: RunningPipeline, texts: dict[str, tuple[str, str]] = CORPUS) -> None:
@@ -110,69 +103,63 @@ def set_aside(pipeline: RunningPipeline) -> set[Path]:
     }
 
 
-def test_a_lexical_index_deleted_under_workers_that_have_it_open_costs_nothing(
-    whole: RunningPipeline,
+def lexical(pipeline: RunningPipeline) -> None:
+    shutil.rmtree(pipeline.home / "corpus" / "lexical")
+
+
+def corpus(pipeline: RunningPipeline) -> None:
+    for file in (pipeline.home / "corpus").glob("corpus.db*"):
+        file.unlink()
+
+
+@pytest.mark.parametrize("delete", [lexical, corpus])
+def test_an_index_deleted_under_workers_that_have_it_open_costs_nothing(
+    whole: RunningPipeline, delete: Callable[[RunningPipeline], None]
 ) -> None:
     expected = order_by(whole, ALL)
-    shutil.rmtree(whole.home / "corpus" / "lexical")
+    delete(whole)
 
-    found = seen(whole, timeout_s=20)
+    answer = seen(whole, timeout_s=20)
 
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.documents == order_by(whole, ALL) == expected
+    assert (answer.status, answer.missing, answer.documents) == ("complete", [], expected)
+    has_corpus = (whole.home / "corpus" / "corpus.db").exists()
+    assert has_corpus == (delete is lexical), "a reader made an empty corpus"
 
 
-@pytest.mark.parametrize("damage", [cut_short, overwrite])
+@pytest.mark.parametrize(
+    ("damage", "starts_anew"),
+    [
+        pytest.param(cut_short, False, id="cut short"),
+        pytest.param(overwrite, False, id="overwritten"),
+        pytest.param(cut_short, True, id="before a worker starts"),
+    ],
+)
 def test_a_lexical_index_damaged_under_the_workers_costs_the_branches_that_read_it(
-    whole: RunningPipeline, damage: Callable[[Path], None]
+    whole: RunningPipeline, damage: Callable[[Path], None], starts_anew: bool
 ) -> None:
     expected = order_by(whole, ["vector"])
     for file in segment_files(whole):
         damage(file)
+    if starts_anew:
+        whole.kill("chorale.bm25")
+        whole.start("chorale.bm25")
+        whole.wait_ready(["chorale.bm25"])
 
-    found = seen(whole, timeout_s=20)
+    answer = seen(whole, timeout_s=20)
 
-    assert found.status == "degraded"
-    assert found.missing == [("search.bm25", "bad_index"), ("search.hyde", "bad_index")]
-    assert found.documents == expected
-    assert "chorale index --rebuild" in found.answer.degraded[0].detail
-
-
-def test_a_worker_that_starts_on_a_damaged_lexical_index_says_so(whole: RunningPipeline) -> None:
-    expected = order_by(whole, ["vector"])
-    for file in segment_files(whole):
-        cut_short(file)
-    whole.kill("chorale.bm25")
-    whole.start("chorale.bm25")
-    whole.wait_ready(["chorale.bm25"])
-
-    found = seen(whole, timeout_s=20)
-
-    assert found.status == "degraded"
-    assert found.missing == [("search.bm25", "bad_index"), ("search.hyde", "bad_index")]
-    assert found.documents == expected
-
-
-def test_a_corpus_deleted_under_workers_that_have_it_open_costs_nothing(whole: RunningPipeline) -> None:
-    expected = order_by(whole, ALL)
-    for file in (whole.home / "corpus").glob("corpus.db*"):
-        file.unlink()
-
-    found = seen(whole, timeout_s=20)
-
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.documents == expected
-    assert not (whole.home / "corpus" / "corpus.db").exists(), "a reader made an empty corpus"
+    missing = [("search.bm25", "bad_index"), ("search.hyde", "bad_index")]
+    assert (answer.status, answer.missing, answer.documents) == ("degraded", missing, expected)
+    assert "chorale index --rebuild" in answer.answer.degraded[0].detail
 
 
 def test_a_corpus_that_was_replaced_by_junk_is_named_by_every_branch(whole: RunningPipeline) -> None:
     replace(corpus_file(whole))
 
-    found = seen(whole, timeout_s=20)
+    answer = seen(whole, timeout_s=20)
 
-    assert (found.status, found.documents) == ("failed", [])
-    assert found.missing == [(f"search.{branch}", "bad_index") for branch in ALL]
-    assert "chorale index --rebuild" in found.answer.degraded[0].detail
+    assert (answer.status, answer.documents) == ("failed", [])
+    assert answer.missing == [(f"search.{branch}", "bad_index") for branch in ALL]
+    assert "chorale index --rebuild" in answer.answer.degraded[0].detail
 
 
 @pytest.mark.parametrize("damage", [cut_short, overwrite])
@@ -183,11 +170,11 @@ def test_a_corpus_damaged_in_place_gives_no_wrong_hits(
     expected = order_by(whole, ALL)
     damage(corpus_file(whole))
 
-    found = seen(whole, timeout_s=20)
+    answer = seen(whole, timeout_s=20)
 
-    assert {reason for _, reason in found.missing} <= {"bad_index"}
-    assert (found.status == "complete") == (found.missing == [])
-    assert set(found.documents) <= set(expected)
+    assert {reason for _, reason in answer.missing} <= {"bad_index"}
+    assert (answer.status == "complete") == (answer.missing == [])
+    assert set(answer.documents) <= set(expected)
 
 
 def test_workers_search_a_rebuilt_corpus_and_no_cached_answer_outlives_the_old_one(

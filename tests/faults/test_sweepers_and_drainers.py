@@ -10,12 +10,12 @@ from chorale_client.keys import OUTBOX
 from chorale_client.request import Request
 
 from tasks.request.retrieve import submit
-from tests.support.faults.lost_workers import KILLED, assert_next_is_whole
+from tests.support.faults.lost_workers import assert_next_is_whole
 from tests.support.faults.moments import end_without_fusion
 from tests.support.faults.observers import Seen, order_by, seen, seen_of, striking, unchanged
+from tests.support.faults.serving import serving
 from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
-from tests.support.servers.redis_server import RedisServer
 
 ONE = ["bm25"]
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.fusion", "chorale.index"]
@@ -30,18 +30,9 @@ os.environ["CHORALE_SWEEPER_THREADS"] = str(os.environ["CHORALE_TEST_PROCESS"] =
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[RunningPipeline]:
-    with (
-        RedisServer() as server,
-        RunningPipeline(
-            server,
-            queues=QUEUES,
-            sweeper=True,
-            preload=PRELOAD + ONLY_THESE_SWEEP,
-            environment={"CHORALE_DRAIN": "false", "CHORALE_BREAKER_FAILURES": "0"},
-        ) as pipeline,
-    ):
+    environment = {"CHORALE_DRAIN": "false"}
+    with serving(QUEUES, preload=PRELOAD + ONLY_THESE_SWEEP, environment=environment) as pipeline:
         pipeline.start("drainer")
-        pipeline.index()
         pipeline.wait_ready()
         yield pipeline
 
@@ -58,20 +49,20 @@ def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
 GONE = pytest.mark.parametrize("fault", ["kill", "hang"])
 
 
-def goes_on(pipeline: RunningPipeline, found: Seen, name: str) -> None:
+def goes_on(pipeline: RunningPipeline, answer: Seen, name: str) -> None:
     """Lets the hung sweeper resume, and waits until it sweeps again."""
     [other] = SWEEPERS - {name}
-    with unchanged(pipeline, found):
+    with unchanged(pipeline, answer):
         pipeline.resume(name)
         pipeline.pause(other)
-        known_to_sweepers_alone = asked(timeout_s=20)
+        known_to_sweepers_alone = a_request()
         pipeline.resources.callers_ledger.accept(known_to_sweepers_alone)
         assert pipeline.client().answer(known_to_sweepers_alone.request_id, wait_s=20).status == "complete"
         pipeline.resume(other)
 
 
-def asked(*, timeout_s: float) -> Request:
-    return make_request("ERR-4711", branches=ONE, cache="bypass", timeout_s=timeout_s)
+def a_request() -> Request:
+    return make_request("ERR-4711", branches=ONE, cache="bypass", timeout_s=20)
 
 
 @GONE
@@ -79,20 +70,20 @@ def test_another_sweeper_sends_a_request_whose_sweeper_is_gone_before_sending(
     whole: RunningPipeline, fault: str
 ) -> None:
     expected = order_by(whole, ONE)
-    request, place = asked(timeout_s=20), "sweeper.after_sweep"
+    request, place = a_request(), "sweeper.after_sweep"
     before = taken(whole.redis).get(place, 0)
     arm(whole.redis, place, fault, request_id=request.request_id)
 
     # Its caller was killed before it sent a message.
     whole.resources.callers_ledger.accept(request)
     name = wait_taken(whole.redis, place, before=before)
-    found = seen_of(whole, request)
+    answer = seen_of(whole, request)
 
     assert name in SWEEPERS
-    assert (found.status, found.documents) == ("complete", expected)
-    assert found.answer.took_ms < 15_000, "another takes over long before the deadline"
+    assert (answer.status, answer.documents) == ("complete", expected)
+    assert answer.answer.took_ms < 15_000, "another takes over long before the deadline"
     if fault == "hang":
-        goes_on(whole, found, name)
+        goes_on(whole, answer, name)
 
 
 @GONE
@@ -104,7 +95,7 @@ def test_another_sweeper_ends_a_request_whose_sweeper_is_gone_while_ending_it(
     whole: RunningPipeline, fault: str, where: str, missing: list[tuple[str, str]]
 ) -> None:
     expected = order_by(whole, ONE)
-    request, place = asked(timeout_s=20), f"sweeper.{where}"
+    request, place = a_request(), f"sweeper.{where}"
     before = taken(whole.redis).get(place, 0)
     arm(whole.redis, place, fault, request_id=request.request_id)
     whole.pause("chorale.fusion")
@@ -112,52 +103,35 @@ def test_another_sweeper_ends_a_request_whose_sweeper_is_gone_while_ending_it(
     submit(whole.resources, whole.app.fanout, request)
     end_without_fusion(whole)
     name = wait_taken(whole.redis, place, before=before)
-    found = seen_of(whole, request)
+    answer = seen_of(whole, request)
 
     assert name in SWEEPERS
-    assert (found.status, found.missing, found.documents) == ("degraded", missing, expected)
+    assert (answer.status, answer.missing, answer.documents) == ("degraded", missing, expected)
     whole.resume("chorale.fusion")
     if fault == "hang":
-        goes_on(whole, found, name)
-
-
-# After the transaction the drainer only has to delete the outbox's entries.
-@pytest.mark.parametrize("where", ["before_commit", "after_commit"])
-def test_the_next_drainer_audits_once_what_a_killed_drainer_had_read(
-    whole: RunningPipeline, where: str
-) -> None:
-    reading = striking(whole, f"drainer.{where}", "kill", "drainer", branches=ONE, timeout_s=20)
-    assert whole.processes["drainer"].wait(30) == KILLED
-    assert whole.redis.xlen(OUTBOX) > 0
-    whole.revive()
-
-    assert reading.result(60).status == "complete"
+        goes_on(whole, answer, name)
 
 
 def test_entries_that_a_hung_drainer_had_written_are_audited_once(whole: RunningPipeline) -> None:
-    reading = striking(whole, "drainer.after_commit", "hang", "drainer", branches=ONE, timeout_s=20)
+    asked = striking(whole, "drainer.after_commit", "hang", "drainer", branches=ONE, timeout_s=20)
     assert whole.redis.xlen(OUTBOX) > 0
     whole.start("drainer of another machine")
 
-    found = reading.result(60)
-    assert found.status == "complete"
-    with unchanged(whole, found):
+    answer = asked.result(60)
+    assert answer.status == "complete"
+    with unchanged(whole, answer):
         whole.resume("drainer")
         whole.kill("drainer of another machine")
-        assert_drains(whole)
+        assert seen(whole, branches=ONE, timeout_s=20).status == "complete"
 
 
 def test_entries_that_a_hung_drainer_had_not_written_are_audited_once_when_it_resumes(
     whole: RunningPipeline,
 ) -> None:
     """SQLite is locked while the drainer hangs; requests still end."""
-    reading = striking(whole, "drainer.before_commit", "hang", "drainer", branches=ONE, timeout_s=20)
+    asked = striking(whole, "drainer.before_commit", "hang", "drainer", branches=ONE, timeout_s=20)
     assert_next_is_whole(whole, ONE)
-    assert not reading.done()
+    assert not asked.done()
     whole.resume("drainer")
 
-    assert reading.result(60).status == "complete"
-
-
-def assert_drains(pipeline: RunningPipeline) -> None:
-    assert seen(pipeline, branches=ONE, timeout_s=20).status == "complete"
+    assert asked.result(60).status == "complete"

@@ -27,17 +27,13 @@ runpy.run_module("cli", run_name="__main__")
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_ends_before_its_next_attempt_to_reach_redis(tmp_path: Path, number: signal.Signals) -> None:
-    environment = {
-        "PYTHONPATH": PYTHONPATH,
-        "CHORALE_HOME": str(tmp_path),
-        "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0",
-    }
+    environment = {"CHORALE_HOME": str(tmp_path), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
     log = tmp_path / "worker.log"
     with log.open("w") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", WORKER],
             cwd=ROOT,
-            env={**os.environ, **environment},
+            env={**os.environ, "PYTHONPATH": PYTHONPATH, **environment},
             stdout=output,
             stderr=output,
         )

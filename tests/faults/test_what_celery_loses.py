@@ -13,7 +13,14 @@ from chorale_client.keys import ENTRY
 
 from tasks.celery_surface.result_backend import part_id
 from tasks.request.retrieve import submit
-from tests.support.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
+from tests.support.faults.effects import (
+    AT_ONCE_MS,
+    REPORTED,
+    UNREPORTED,
+    Case,
+    costs_only_its_branch,
+    failed_or_lost,
+)
 from tests.support.faults.observers import asking, channels, mentions, order_by, seen, seen_of
 from tests.support.pipelines.branch_faults import FORKED, QUEUE, UNSERVED, forked_worker
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
@@ -22,48 +29,38 @@ from tests.support.waiting import until
 
 @pytest.mark.parametrize("case", REPORTED.values(), ids=REPORTED)
 def test_a_part_that_celery_reports_as_failed_is_named_at_once(faulty: RunningPipeline, case: Case) -> None:
-    healthy = order_by(faulty, ["bm25"])
-
-    found = seen(faulty, branches=["bm25", case.kind], timeout_s=20)
-
-    costs_only_its_branch(found, case, healthy)
-    assert found.answer.took_ms < AT_ONCE_MS
+    failed_or_lost(faulty, case)
 
 
 @pytest.mark.parametrize("case", UNREPORTED.values(), ids=UNREPORTED)
 def test_a_part_that_celery_loses_costs_its_branch_and_no_time(faulty: RunningPipeline, case: Case) -> None:
-    healthy = order_by(faulty, ["bm25"])
     subscribed = channels(faulty.redis)
 
-    found = seen(faulty, branches=["bm25", case.kind], timeout_s=3)
+    request_id = failed_or_lost(faulty, case).request.request_id
 
-    costs_only_its_branch(found, case, healthy)
-    assert mentions(faulty.redis, found.request.request_id) == [
-        f"celery-task-meta-{found.request.request_id}"
-    ]
+    until(lambda: mentions(faulty.redis, request_id) == [f"celery-task-meta-{request_id}"])
     until(lambda: channels(faulty.redis) <= subscribed)
 
 
 def test_a_branch_that_answers_at_its_second_attempt_costs_nothing(faulty: RunningPipeline) -> None:
-    found = seen(faulty, branches=["bm25", "retries_once"], timeout_s=20)
+    answer = seen(faulty, branches=["bm25", "retries_once"], timeout_s=20)
 
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.branches == {"bm25", "retries_once"}
+    assert (answer.status, answer.branches) == ("complete", {"bm25", "retries_once"})
 
 
 def test_a_branch_that_was_revoked_before_it_began_is_named_as_cancelled(faulty: RunningPipeline) -> None:
     healthy = order_by(faulty, ["bm25"])
     request = make_request("ERR-4711", branches=["bm25", "fickle"], timeout_s=20, cache="bypass")
-    told = faulty.app.control.revoke(
+    replies = faulty.app.control.revoke(
         part_id(request.request_id, "fickle"), reply=True, timeout=20, limit=1, destination=worker_of(QUEUE)
     )
-    assert told, "no worker heard of it"
+    assert replies, "no worker heard of it"
 
     submit(faulty.resources, faulty.app.fanout, request)
-    found = seen_of(faulty, request)
+    answer = seen_of(faulty, request)
 
-    costs_only_its_branch(found, Case("fickle", "cancelled", "revoked"), healthy)
-    assert found.answer.took_ms < AT_ONCE_MS
+    costs_only_its_branch(answer, Case("fickle", "cancelled", "revoked"), healthy)
+    assert answer.answer.took_ms < AT_ONCE_MS
 
 
 def worker_of(queue: str) -> list[str]:
@@ -78,10 +75,9 @@ def test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time(faulty: Ru
     for _ in range(2):
         assert faulty.redis.brpop([UNSERVED], timeout=30), "it was not sent again"
     assert faulty.redis.blmove(UNSERVED, QUEUE, 30), "it was not sent again"
-    found = seen_of(faulty, request)
+    answer = seen_of(faulty, request)
 
-    assert (found.status, found.missing) == ("complete", [])
-    assert found.branches == {"bm25", "unserved"}
+    assert (answer.status, answer.branches) == ("complete", {"bm25", "unserved"})
 
 
 def test_the_waiting_caller_ends_a_request_whose_entry_is_gone(faulty: RunningPipeline) -> None:
@@ -89,10 +85,8 @@ def test_the_waiting_caller_ends_a_request_whose_entry_is_gone(faulty: RunningPi
     asked = asking(faulty, branches=["bm25", "ignores"], timeout_s=3)
     faulty.redis.delete(*until(lambda: list(faulty.redis.scan_iter(f"{ENTRY}*"))))
 
-    found = asked.result(60)
-
-    assert found.status == "failed"
-    assert found.missing == [("plan", "not_started")]
+    answer = asked.result(60)
+    assert (answer.status, answer.missing) == ("failed", [("plan", "not_started")])
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +113,7 @@ def forked(faulty_pipeline: RunningPipeline) -> Iterator[None]:
 )
 @pytest.mark.usefixtures("forked")
 def test_a_part_whose_process_is_lost_is_named_at_once(faulty: RunningPipeline, case: Case) -> None:
-    healthy = order_by(faulty, ["bm25"])
-
-    found = seen(faulty, branches=["bm25", case.kind], timeout_s=20)
-
-    costs_only_its_branch(found, case, healthy)
-    assert found.answer.took_ms < 15_000
+    failed_or_lost(faulty, case)
 
 
 @pytest.mark.usefixtures("forked")
@@ -134,6 +123,5 @@ def test_a_branch_that_is_revoked_while_it_runs_is_named_as_cancelled(faulty: Ru
     submit(faulty.resources, faulty.app.fanout, request)
     until(lambda: faulty.redis.hexists(ENTRY + request.request_id, "started:hangs"))
     faulty.app.control.revoke(part_id(request.request_id, "hangs"), terminate=True, signal="SIGKILL")
-    found = seen_of(faulty, request)
 
-    costs_only_its_branch(found, Case("hangs", "cancelled", "terminated"), healthy)
+    costs_only_its_branch(seen_of(faulty, request), Case("hangs", "cancelled", "terminated"), healthy)

@@ -49,16 +49,8 @@ class Askers:
     def start(self, name: str) -> None:
         begun = [one["number"] for one in self._events(name) if one["event"] == "begun"]
         first = max(begun) + ASKERS if begun else int(name.rpartition(".")[2])
-        where = [str(first), str(self.requests), str(ASKERS), str(self.log(name))]
-        command = [
-            sys.executable,
-            "-m",
-            "tests.soak.asker",
-            self.system,
-            self.redis_url,
-            str(self.seed),
-            *where,
-        ]
+        what = [self.system, self.redis_url, self.seed, first, self.requests, ASKERS, self.log(name)]
+        command = [sys.executable, "-m", "tests.soak.asker", *map(str, what)]
         self.processes[name] = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
 
     def start_all(self) -> None:
@@ -78,11 +70,8 @@ class Askers:
         return [event for number in range(ASKERS) for event in self._events(f"asker.{number}")]
 
     def begun(self) -> int:
-        return sum(
-            self.log(name).read_bytes().count(b'"begun"')
-            for name in self.processes
-            if self.log(name).exists()
-        )
+        logs = [self.log(name) for name in self.processes]
+        return sum(log.read_bytes().count(b'"begun"') for log in logs if log.exists())
 
 
 @dataclass(slots=True)

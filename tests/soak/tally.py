@@ -16,8 +16,6 @@ from sqlalchemy.orm import Session
 from models.audit_tables import HitRow, QuestionRow, RequestRow
 from tests.soak.questions import PREFIX, Question, wrong
 
-QUANTILES = (0.5, 0.95, 0.99, 1.0)
-
 
 @dataclass(slots=True)
 class Tally:
@@ -59,14 +57,9 @@ class Tally:
 
 def of_chorale(events: Iterable[Mapping[str, Any]], redis: Redis, engine: Engine, seed: int) -> Tally:
     """Judges by the audit, by the callers' answers, and by the keys left in Redis."""
-    begun: set[str] = set()
-    answered: dict[str, Mapping[str, Any]] = {}
-    for event in events:
-        request_id = f"{PREFIX}{seed}-{event['number']}"
-        if event["event"] == "begun":
-            begun.add(request_id)
-        else:
-            answered[request_id] = event
+    by_id = [(f"{PREFIX}{seed}-{event['number']}", event) for event in events]
+    begun = {request_id for request_id, event in by_id if event["event"] == "begun"}
+    answered = {request_id: event for request_id, event in by_id if event["event"] != "begun"}
     tally = Tally(requests=len(begun))
     rows, hits = _rows(engine)
     for request_id in sorted(begun):
@@ -167,8 +160,7 @@ def of_plain_chord(events: Iterable[Mapping[str, Any]], redis: Redis, seed: int)
             continue
         tally.ended += 1
         state = from_json(result)["status"]
-        tally.statuses[
-            "complete" if state == "SUCCESS" and status == "complete" else f"{status}, then {state}"
-        ] += 1
+        is_complete = state == "SUCCESS" and status == "complete"
+        tally.statuses["complete" if is_complete else f"{status}, then {state}"] += 1
     tally.keys_left = {"all": sum(1 for _ in redis.scan_iter("*", count=1_000))}
     return tally

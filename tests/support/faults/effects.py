@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 
-from tests.support.faults.observers import Seen
+from tests.support.faults.moments import join_without_one_branch
+from tests.support.faults.observers import Seen, asking, order_by
 from tests.support.pipelines.branch_faults import UNKNOWN
+from tests.support.pipelines.pipeline import RunningPipeline
 
 AT_ONCE_MS = 15_000
 """Below the twenty seconds of the request, which need not wait for its limit."""
@@ -40,9 +43,26 @@ UNREPORTED = {
 """Celery reports nothing, so a plain chord never ends; the request ends with the hits of the other branches."""
 
 
-def costs_only_its_branch(found: Seen, case: Case, healthy: list[str]) -> None:
-    assert found.status == "degraded"
-    assert found.missing == [(f"search.{case.kind}", case.reason)]
-    assert case.detail in found.answer.degraded[0].detail
-    assert found.documents == healthy
-    assert [row.status for row in found.audit.branches if row.branch == "bm25"] == ["ok"]
+def failed_or_lost(pipeline: RunningPipeline, case: Case) -> Seen:
+    """Asks bm25 and the branch of this case, and checks that it costs only itself.
+
+    A request that waits for a branch of which Celery reports nothing is joined as soon as bm25 has answered.
+    """
+    healthy = order_by(pipeline, ["bm25"])
+    request_id = str(uuid.uuid4())
+    asked = asking(pipeline, request_id=request_id, branches=["bm25", case.kind], timeout_s=20)
+    is_lost = case in UNREPORTED.values()
+    if is_lost:
+        join_without_one_branch(pipeline, request_id, begun=case.kind)
+    answer = asked.result(60)
+    costs_only_its_branch(answer, case, healthy)
+    assert is_lost or answer.answer.took_ms < AT_ONCE_MS
+    return answer
+
+
+def costs_only_its_branch(answer: Seen, case: Case, healthy: list[str]) -> None:
+    assert answer.status == "degraded"
+    assert answer.missing == [(f"search.{case.kind}", case.reason)]
+    assert case.detail in answer.answer.degraded[0].detail
+    assert answer.documents == healthy
+    assert [row.status for row in answer.audit.branches if row.branch == "bm25"] == ["ok"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.faults.moments import end_without_fusion, join_without_one_branch
+from tests.support.faults.observers import Seen, order_by, striking
+from tests.support.faults.serving import ALL
 from tests.support.pipelines.pipeline import RunningPipeline
 
-ALL = ["bm25", "vector", "hyde"]
-QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
 KILLED = -9
 
 BM25_GONE: Mapping[str, tuple[str, list[tuple[str, str]], list[str]]] = {
@@ -35,6 +36,36 @@ FUSION_GONE: Mapping[str, tuple[str, list[tuple[str, str]]]] = {
 def places(table: Mapping[str, object], first: Container[str]) -> list[Any]:
     """Returns the places of a table as parameters of a test; those that are not `first` are slow."""
     return [pytest.param(place, marks=() if place in first else pytest.mark.slow) for place in table]
+
+
+def bm25_is_gone(pipeline: RunningPipeline, where: str, fault: str) -> Seen:
+    """Kills or hangs the worker of bm25 there, and checks that this costs only what it had not reported."""
+    status, missing, healthy = BM25_GONE[where]
+    expected = order_by(pipeline, healthy)
+    asked = striking(pipeline, f"branch.{where}", fault, "chorale.bm25", timeout_s=20)
+    if missing:
+        join_without_one_branch(pipeline)
+    seen = asked.result(60)
+    assert (seen.status, seen.missing) == (status, missing)
+    assert (seen.documents, seen.branches) == (expected, set(healthy))
+    return seen
+
+
+def fusion_is_gone(pipeline: RunningPipeline, where: str, fault: str) -> Seen:
+    """Kills or hangs the fusion worker there, and checks that this costs no hit."""
+    status, missing = FUSION_GONE[where]
+    expected = order_by(pipeline, ALL)
+    asked = striking(pipeline, f"fusion.{where}", fault, "chorale.fusion", timeout_s=20)
+    if missing:
+        end_without_fusion(pipeline)
+    seen = asked.result(60)
+    assert (seen.status, seen.missing) == (status, missing)
+    assert (seen.documents, seen.branches) == (expected, set(ALL))
+    return seen
+
+
+def assert_was_killed(pipeline: RunningPipeline, name: str) -> None:
+    assert pipeline.processes[name].wait(30) == KILLED
 
 
 def assert_next_is_whole(pipeline: RunningPipeline, branches: Sequence[str] = ALL) -> None:

@@ -10,16 +10,20 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
 
-def join_without_one_branch(pipeline: RunningPipeline) -> None:
-    """Once all branches but one have reported, the one request in flight waits for that branch no longer."""
-    request_id = in_flight(pipeline)
+def join_without_one_branch(pipeline: RunningPipeline, request_id: str = "", *, begun: str = "") -> None:
+    """Once all branches but one have reported, the request (by default the one in flight) waits for that one no longer.
+
+    `begun`: that branch has to have begun before.
+    """
+    request_id = request_id or in_flight(pipeline)
     until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"1")
+    until(lambda: not begun or pipeline.redis.hexists(ENTRY + request_id, f"started:{begun}"))
     _now(pipeline, request_id, "join_at", _now_ms(pipeline))
 
 
-def end_without_fusion(pipeline: RunningPipeline) -> None:
-    """Once all branches have reported, the sweeper ends the one request in flight, with the rest of its time for that."""
-    request_id = in_flight(pipeline)
+def end_without_fusion(pipeline: RunningPipeline, request_id: str = "") -> None:
+    """Once all branches have reported, the sweeper ends the request, with the rest of its time for that."""
+    request_id = request_id or in_flight(pipeline)
     until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"0")
     deadline = int(pipeline.redis.hget(ENTRY + request_id, "deadline") or 0)
     _now(pipeline, request_id, "finish_reserve", deadline - _now_ms(pipeline))

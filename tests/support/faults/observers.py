@@ -27,6 +27,7 @@ from audit.queries import show
 from models.audit_tables import RequestRow
 from tests.support.pipelines.failpoints import arm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.waiting import until
 
 ROOM_MS = 10_000
 """How much later than its deadline a request may end on a busy machine, by the Redis clock."""
@@ -111,7 +112,7 @@ class Watched:
 def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
     """Compares `AsyncResult(request_id)` with the ledger's result until the end, and counts the announcements."""
     client, key = pipeline.server.client(), result_key(request_id)
-    found = Watched([], [])
+    watched = Watched([], [])
     stop = threading.Event()
     app = Celery("reader", set_as_current=False, backend=pipeline.server.celery_url)
     listener = client.pubsub(ignore_subscribe_messages=True)
@@ -124,9 +125,9 @@ def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
             after = client.get(key)
             wanted = {"SUCCESS" if before else "PENDING", "SUCCESS" if after else "PENDING"}
             if state not in wanted:
-                found.disagreements.append(f"Celery says {state}, the ledger {sorted(wanted)}")
+                watched.disagreements.append(f"Celery says {state}, the ledger {sorted(wanted)}")
             while (message := listener.get_message()) is not None:
-                found.announcements.append(message["data"])
+                watched.announcements.append(message["data"])
             stop.wait(0.02)
 
     def watch_on() -> None:
@@ -140,10 +141,10 @@ def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
     thread = threading.Thread(target=watch_on, daemon=True)
     thread.start()
     try:
-        yield found
+        yield watched
     finally:
-        until = time.monotonic() + 2
-        while not found.announcements and time.monotonic() < until:
+        give_up = time.monotonic() + 2
+        while not watched.announcements and time.monotonic() < give_up:
             time.sleep(0.02)
         stop.set()
         thread.join()
@@ -163,11 +164,10 @@ def read_later(pipeline: RunningPipeline, request: Request, answer: Answer, watc
     assert watched.disagreements == []
     assert len(watched.announcements) <= 1, "two terminal writes"
     assert not client.exists(ENTRY + request_id), "an ended request is still in flight"
-    assert client.zscore(MOMENTS, request_id) is None
     assert client.pttl(result_key(request_id)) > 0, "the answer never expires"
-    until = time.monotonic() + 20
-    while any(request_id in channel for channel in channels(client)):
-        assert time.monotonic() < until, "a subscription was left behind"
+    # What a caller has ended by itself has a moment until the next sweep.
+    until(lambda: client.zscore(MOMENTS, request_id) is None)
+    until(lambda: not any(request_id in channel for channel in channels(client)))
     assert request_id.encode() not in [client.get(key) for key in client.scan_iter(FLIGHT + "*")]
     row = audited(pipeline, request_id)
     assert (row.status, row.took_ms) == (answer.status, answer.took_ms)
@@ -218,24 +218,22 @@ def _value(client: Redis, key: bytes) -> Any:
 def audited(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 20) -> RequestRow:
     """Returns the request's one row, once the outbox no longer has the request."""
     engine = open_database(pipeline.resources.settings.audit_database_url)
-    until = time.monotonic() + limit_s
+
+    def row() -> RequestRow | None:
+        try:
+            return None if in_outbox(pipeline.redis, request_id) else show(engine, request_id)
+        except Exception:  # the database that the test took away, or that is not there yet
+            return None
+
     try:
-        while (found := _row(engine, request_id)) is None or in_outbox(pipeline.redis, request_id):
-            assert time.monotonic() < until, "no audit row was written"
-            time.sleep(0.02)
+        written = until(row, limit_s)
         with engine.connect() as connection:
             count = select(func.count()).where(RequestRow.request_id == request_id)
             assert connection.execute(count).scalar() == 1, "audited twice"
-        return found
+        assert written is not None
+        return written
     finally:
         engine.dispose()
-
-
-def _row(engine: Any, request_id: str) -> RequestRow | None:
-    try:
-        return show(engine, request_id)
-    except Exception:  # the database that the test took away, or that is not there yet
-        return None
 
 
 def in_outbox(client: Redis, request_id: str) -> bool:

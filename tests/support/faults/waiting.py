@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from chorale_client import Answer
 from chorale_client.keys import ENTRY
 
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -19,3 +20,14 @@ def is_whole(pipeline: RunningPipeline, **options: Any) -> bool:
     """Returns whether every branch answers a request, as in a healthy pipeline."""
     asked = {"cache": "bypass", "timeout_s": 20, **options}
     return pipeline.client().retrieve("bread", **asked).status == "complete"
+
+
+def ended_late_with_the_hits_of_bm25_and_hyde(answer: Answer) -> None:
+    """Checks a request whose branch `vector` was paused, and which nobody could end before its time was over."""
+    assert answer.status == "degraded"
+    assert {(missing.where, missing.reason) for missing in answer.degraded} == {
+        ("search.vector", "not_started"),
+        ("fuse", "not_started"),
+        ("fetch", "budget"),
+    }
+    assert {branch for hit in answer.hits for branch in hit.found_by} == {"bm25", "hyde"}

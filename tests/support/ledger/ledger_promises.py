@@ -9,7 +9,6 @@ from chorale_client.ledger import Accepted
 from chorale_client.protocol_constants import ProtocolConstants
 
 from ledger.protocol import Action
-from tests.support.ledger.ledger_plans import reserves_ms
 from tests.support.ledger.stepped_ledger import View
 
 NUMBERS = re.compile(
@@ -58,12 +57,15 @@ class Promises:
             return False
         return int(fields[b"accepted_at"]) == known.accepted_at_ms
 
+    def ended(self, view: View) -> set[str]:
+        """Returns the ids whose last request has ended."""
+        return {request_id for request_id, fields in _ends(view) if self.is_of(request_id, fields)}
+
     def hold(self, view: View, now_ms: int, *, is_swept: bool) -> None:
         self._every_request_in_flight_has_a_next_moment(view)
         self._times_and_counts_are_written_in_digits(view)
         self._a_request_ends_once(view)
-        self._no_answer_is_lost_that_came_before_the_snapshot(view)
-        self._nothing_of_what_ended_is_left(view, now_ms)
+        self._an_end_keeps_what_came_before_the_snapshot_and_leaves_nothing(view, now_ms)
         self._a_cancelled_answer_is_its_own_requests_alone(view)
         if is_swept:
             self._no_end_comes_late(view, now_ms)
@@ -86,49 +88,49 @@ class Promises:
             assert not NUMBERS.fullmatch(field) or re.fullmatch(rb"-?\d+", value), (field, value)
 
     def _a_request_ends_once(self, view: View) -> None:
-        assert Counter(fields[b"id"].decode() for fields in view.outbox) <= self.ends_due
+        assert Counter(request_id for request_id, _ in _ends(view)) <= self.ends_due
 
-    def _no_answer_is_lost_that_came_before_the_snapshot(self, view: View) -> None:
-        for fields in view.outbox:
-            request_id = fields[b"id"].decode()
-            if self.is_of(request_id, fields):
-                kept = {
-                    name.decode().removeprefix("envelope:"): value
-                    for name, value in fields.items()
-                    if name.startswith(b"envelope:")
-                }
-                reported = self.reported[request_id]
-                assert kept.keys() == reported.keys()
-                assert all(_says_the_same(kept[name], reported[name]) for name in kept)
-
-    def _nothing_of_what_ended_is_left(self, view: View, now_ms: int) -> None:
+    def _an_end_keeps_what_came_before_the_snapshot_and_leaves_nothing(self, view: View, now_ms: int) -> None:
         """A caller's login cannot reach flights and followers: the next sweep and the TTL do the rest."""
-        for fields in view.outbox:
-            request_id = fields[b"id"].decode()
-            if self.is_of(request_id, fields):
-                assert request_id not in view.entries
-                is_by_caller = fields[b"by"] == b"client"
-                assert is_by_caller or request_id not in view.moments
-                assert view.moments.get(request_id, 0) <= now_ms
-                assert is_by_caller or request_id not in view.flights.values()
+        for request_id, fields in _ends(view):
+            if not self.is_of(request_id, fields):
+                continue
+            prefix = b"envelope:"
+            kept = {name[len(prefix) :].decode(): fields[name] for name in fields if name.startswith(prefix)}
+            reported = self.reported[request_id]
+            assert kept.keys() == reported.keys()
+            assert all(_says_the_same(kept[name], reported[name]) for name in kept)
+            is_by_caller = fields[b"by"] == b"client"
+            assert request_id not in view.entries
+            assert is_by_caller or request_id not in view.moments
+            assert view.moments.get(request_id, 0) <= now_ms
+            assert is_by_caller or request_id not in view.flights.values()
 
     def _a_cancelled_answer_is_its_own_requests_alone(self, view: View) -> None:
-        for fields in view.outbox:
+        for _, fields in _ends(view):
             assert fields[b"by"] != b"leader" or b'"status":"cancelled"' not in fields[b"answer"]
 
     def _no_end_comes_late(self, view: View, now_ms: int) -> None:
         for request_id, known in self.accepted.items():
             if request_id in view.entries:
-                assert now_ms <= known.deadline_ms + _reserve_ms(known)
-        for fields in view.outbox:
-            request_id = fields[b"id"].decode()
+                assert now_ms <= _latest_ms(known)
+        for request_id, fields in _ends(view):
             if self.is_of(request_id, fields):
-                known = self.accepted[request_id]
-                assert int(fields[b"ended_at"]) <= known.deadline_ms + _reserve_ms(known)
+                assert int(fields[b"ended_at"]) <= _latest_ms(self.accepted[request_id])
 
 
-def _reserve_ms(known: Accepted) -> int:
-    return reserves_ms(known.deadline_ms - known.accepted_at_ms)[0]
+def reserves_ms(timeout_ms: int) -> tuple[int, int]:
+    """Returns a planner's (finish, fusion) reserves."""
+    finish_ms = min(60, timeout_ms // 5)
+    return finish_ms, finish_ms + min(100, timeout_ms * 2 // 5)
+
+
+def _latest_ms(known: Accepted) -> int:
+    return known.deadline_ms + reserves_ms(known.deadline_ms - known.accepted_at_ms)[0]
+
+
+def _ends(view: View) -> list[tuple[str, dict[bytes, bytes]]]:
+    return [(fields[b"id"].decode(), fields) for fields in view.outbox]
 
 
 def _says_the_same(kept: bytes, reported: bytes) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from typing import Any
 
 from chorale_client import Request, make_request
+from pydantic_core import to_json
 
 from ledger.protocol import Chord, Part
 from models.envelope import Envelope
-from tests.support.ledger.ledger_plans import plan_of
 from tests.support.ledger.single_steps import SingleSteps
 
 CALLBACK = b"message of fuse"
@@ -30,21 +30,15 @@ def chord(
     hedge_ms: int | None = None,
     lease_ms: int = 0,
     decisive: Collection[str] = (),
+    message: str = "message of {}",
 ) -> Chord:
-    parts = [
-        Part(
-            name,
-            f"queue.{name}",
-            limit_ms,
-            resend_ms,
-            f"message of {name}".encode(),
-            hedge_ms,
-            name in decisive,
-            lease_ms,
-        )
-        for name in branches
-    ]
-    return Chord(plan_of(parts), parts, finish_ms, fusion_ms, flight)
+    parts = []
+    for name in branches:
+        sent, is_decisive = message.format(name).encode(), name in decisive
+        parts.append(Part(name, f"queue.{name}", limit_ms, resend_ms, sent, hedge_ms, is_decisive, lease_ms))
+    # The scripts read no more of a plan.
+    plan = to_json({"v": 1, "branches": [{"name": part.branch, "queue": part.queue} for part in parts]})
+    return Chord(plan, parts, finish_ms, fusion_ms, flight)
 
 
 def plan(ledger: SingleSteps, request: Request, *branches: str, **options: Any) -> str:

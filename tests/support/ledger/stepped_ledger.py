@@ -5,14 +5,13 @@ The scripts run unchanged after a prelude whose `now_ms` is the test's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
-from chorale_client.keys import CACHE, ENTRY, FLIGHT, GENERATION, MOMENTS, OUTBOX, OVERLOAD, RESULT, entry_key
+from chorale_client.keys import CACHE, ENTRY, FLIGHT, GENERATION, MOMENTS, OUTBOX, OVERLOAD, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from chorale_client.scripts import prelude
-from chorale_client.words import QUEUE_FUSION
 from redis import Redis
 
 from ledger.outbox import publish_outbox_limit, read_outbox_bound
@@ -59,16 +58,14 @@ def stepped_prelude(constants: ProtocolConstants = PROTOCOL) -> str:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The visible state of a ledger.  The outbox is sorted, since followers that end together have no order."""
+    """The visible state of a ledger."""
 
     entries: dict[str, Entry]
-    results: dict[str, bytes]
+    fields: list[tuple[bytes, bytes]]
+    """The raw fields of every entry's hash."""
     flights: dict[str, str]
-    queues: dict[str, list[bytes]]
     moments: dict[str, float]
     outbox: list[dict[bytes, bytes]]
-    fields: list[tuple[bytes, bytes]] = field(default_factory=list, compare=False)
-    """The raw fields of every entry's hash."""
 
 
 class SteppedLedger:
@@ -148,39 +145,20 @@ class SteppedLedger:
         return {key.decode(): cast(bytes, self.client.get(key)).decode() for key in keys}
 
     def outbox(self) -> list[dict[bytes, bytes]]:
-        return [
-            fields for _, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", self.client.xrange(OUTBOX))
-        ]
+        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", self.client.xrange(OUTBOX))
+        return [fields for _, fields in entries]
 
     def view(self) -> View:
-        """Reads the whole state in two round trips, because tests read it often."""
-        keys = {key.decode() for key in cast("list[bytes]", self.client.keys("*"))} - {NOW, EXPIRIES}
-        hashes, results, flights, queues = (
-            sorted(key for key in keys if key.startswith(prefix))
-            for prefix in (ENTRY, RESULT, FLIGHT, ("queue.", QUEUE_FUSION))
-        )
-        pipe = self.client.pipeline(transaction=False)
-        for key in hashes:
-            pipe.hgetall(key)
-        for key in (*results, *flights):
-            pipe.get(key)
-        for key in queues:
-            pipe.lrange(key, 0, -1)
-        pipe.zrange(MOMENTS, 0, -1, withscores=True)
-        pipe.xrange(OUTBOX)
-        *values, moments, outbox = pipe.execute()
-        found = dict(zip((*hashes, *results, *flights, *queues), values, strict=True))
-        ids = {key: key.removeprefix(ENTRY) for key in hashes}
+        keys = cast("list[bytes]", self.client.keys(ENTRY + "*"))
+        ids = [key.decode().removeprefix(ENTRY) for key in keys]
+        with self.client.pipeline(transaction=False) as trip:
+            for key in keys:
+                trip.hgetall(key)
+            hashes = trip.execute()
         return View(
-            entries={ids[key]: _entry(ids[key], found[key]) for key in hashes},
-            results={key.removeprefix(RESULT): found[key] for key in results},
-            flights={key: found[key].decode() for key in flights},
-            queues={key: found[key] for key in queues},
-            moments={request_id.decode(): moment for request_id, moment in moments},
-            outbox=sorted((fields for _, fields in outbox), key=_place),
-            fields=[field for key in hashes for field in found[key].items()],
+            entries={of: _entry(of, fields) for of, fields in zip(ids, hashes, strict=True)},
+            fields=[field for fields in hashes for field in fields.items()],
+            flights=self.flights(),
+            moments=self.moments(),
+            outbox=self.outbox(),
         )
-
-
-def _place(fields: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    return sorted(fields.items())

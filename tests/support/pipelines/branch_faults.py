@@ -56,7 +56,7 @@ ATTEMPTS = "test:attempts:"
 LET_GO = "test:let_go:"
 """Key prefix: the list on which an attempt of the kind `held` waits, by request id and attempt."""
 
-PERISHABLE_S = 0.3
+PERISHABLE_S = 1.0
 """How long a broker keeps a message of the kind `perishable`."""
 
 Task = Callable[..., Any]
@@ -68,103 +68,72 @@ def envelope_of(branch: str, document: str, **fields: Any) -> Envelope:
     return Envelope(branch, "ok", rankings=(ranking,), **fields)
 
 
-def _begun(task: Any, request_id: str, branch: str) -> None:
-    task.app.resources.ledger.start(request_id, branch)
+def _raising(error: BaseException) -> Task:
+    def fail(*_: Any) -> None:
+        raise error
+
+    return fail
 
 
-def _raises(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
-    raise RuntimeError("the disk is on fire")
-
-
-def _exits(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
-    raise SystemExit(3)
-
-
-def _runs_out_of_memory(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
-    raise MemoryError("too much")
-
-
-def _returns_what_is_no_json(task: Any, request_id: str, branch: str, **_: Any) -> object:
-    _begun(task, request_id, branch)
+def _returns_what_is_no_json(*_: Any) -> object:
     return {1, 2}
 
 
-def _rejects(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
-    raise Reject("not mine", requeue=False)
-
-
-def _ignores(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
-    raise Ignore
-
-
-def _retries_once(task: Any, request_id: str, branch: str, **_: Any) -> Report:
-    _begun(task, request_id, branch)
+def _retries_once(task: Any, _: str, branch: str, _attempt: int) -> Report:
     if not task.request.retries:
         raise task.retry(countdown=0)
     return Report(envelope_of(branch, "error"))
 
 
-def _retries_in_vain(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
+def _retries_in_vain(task: Any, *_: Any) -> None:
     raise task.retry(exc=RuntimeError("still on fire"), countdown=0, max_retries=2)
 
 
-def _retries_much_later(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
+def _retries_much_later(task: Any, *_: Any) -> None:
     raise task.retry(countdown=180)
 
 
-def _is_not_counted(task: Any, request_id: str, branch: str, **_: Any) -> Report:
+def _is_not_counted(task: Any, _: str, branch: str, _attempt: int) -> Report:
     """Like a task of celery-batches, whose request has no chord, or a worker lost between storing and counting."""
-    _begun(task, request_id, branch)
     task.request.chord = None
     return Report(envelope_of(branch, "error"))
 
 
-def _becomes_a_failing_chord(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
-    inner = task.app.signature("test.inner", args=(True,), queue=QUEUE)
-    raise task.replace(chord([inner, inner.clone()], task.app.signature("test.joined", queue=QUEUE)))
+def _becoming_a_chord(*, fails: bool) -> Task:
+    def become(task: Any, *_: Any) -> None:
+        inner = task.app.signature("test.inner", args=(fails,), queue=QUEUE)
+        raise task.replace(chord([inner, inner.clone()], task.app.signature("test.joined", queue=QUEUE)))
+
+    return become
 
 
-def _becomes_a_chord(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
-    inner = task.app.signature("test.inner", args=(False,), queue=QUEUE)
-    raise task.replace(chord([inner, inner.clone()], task.app.signature("test.joined", queue=QUEUE)))
+def _sleeping(seconds: float) -> Task:
+    def sleep(_task: Any, _: str, branch: str, _attempt: int) -> Report:
+        time.sleep(seconds)
+        return Report(envelope_of(branch, "error"))
+
+    return sleep
 
 
-def _sleeps(task: Any, request_id: str, branch: str, **_: Any) -> Report:
-    _begun(task, request_id, branch)
-    time.sleep(3)
-    return Report(envelope_of(branch, "error"))
-
-
-def _is_killed(task: Any, request_id: str, branch: str, **_: Any) -> None:
-    _begun(task, request_id, branch)
+def _is_killed(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _is_fickle(task: Any, request_id: str, branch: str, **_: Any) -> Report:
+def _is_fickle(task: Any, request_id: str, branch: str, _attempt: int) -> Report:
     """Answers every delivery, even if nobody waits for it: `bread` first, then `repairs`."""
-    _begun(task, request_id, branch)
     count = task.app.resources.redis.incr(DELIVERIES + request_id)
     return Report(envelope_of(branch, "bread" if count == 1 else "repairs"))
 
 
-def _is_held(task: Any, request_id: str, branch: str, attempt: int = 1, **_: Any) -> Report:
-    """Begins, and answers when the test lets it: `bread` at the first attempt, `repairs` at the second.
+def _is_held(task: Any, request_id: str, branch: str, attempt: int) -> Report:
+    """Answers when the test lets it: `bread` at the first attempt, `repairs` at the second.
 
     The sweeper may send a part again that waits too long in RabbitMQ's queue: the copy keeps no worker busy.
     """
-    _begun(task, request_id, branch)
     if task.app.resources.redis.hincrby(ATTEMPTS + request_id, attempt, 1) > 1:
         raise Ignore
-    task.app.resources.redis.brpop([f"{LET_GO}{request_id}:{attempt}"], timeout=4)
+    # A test that fails before it lets go must not hold the worker for ever.
+    task.app.resources.redis.brpop([f"{LET_GO}{request_id}:{attempt}"], timeout=20)
     return Report(envelope_of(branch, "bread" if attempt == 1 else "repairs", attempt=attempt))
 
 
@@ -181,26 +150,25 @@ class _Wire(Envelope):
         return text[self.branch]
 
 
-def _answers_otherwise(task: Any, request_id: str, branch: str, **_: Any) -> Report:
-    _begun(task, request_id, branch)
+def _answers_otherwise(_task: Any, _: str, branch: str, _attempt: int) -> Report:
     return Report(_Wire(branch, "ok"))
 
 
 TASKS: Mapping[str, Task] = {
-    "raises": _raises,
-    "exits": _exits,
-    "out_of_memory": _runs_out_of_memory,
+    "raises": _raising(RuntimeError("the disk is on fire")),
+    "exits": _raising(SystemExit(3)),
+    "out_of_memory": _raising(MemoryError("too much")),
     "no_result": _returns_what_is_no_json,
-    "rejects": _rejects,
-    "ignores": _ignores,
+    "rejects": _raising(Reject("not mine", requeue=False)),
+    "ignores": _raising(Ignore()),
     "retries_once": _retries_once,
     "retries_in_vain": _retries_in_vain,
     "retries_later": _retries_much_later,
     "not_counted": _is_not_counted,
-    "failing_chord": _becomes_a_failing_chord,
-    "nested_chord": _becomes_a_chord,
-    "sleeps": _sleeps,
-    "hangs": _sleeps,
+    "failing_chord": _becoming_a_chord(fails=True),
+    "nested_chord": _becoming_a_chord(fails=False),
+    "sleeps": _sleeping(3),
+    "hangs": _sleeping(15),
     "killed": _is_killed,
     "unserved": _is_fickle,
     "perishable": _is_fickle,
@@ -210,7 +178,7 @@ TASKS: Mapping[str, Task] = {
     "of_another_shape": _answers_otherwise,
     "no_json": _answers_otherwise,
 }
-"""The task of a branch, by its kind, which is also its name."""
+"""What the task of a branch does after it has begun, by the branch's kind, which is also its name."""
 
 UNKNOWN = "unknown"
 """A kind that can be declared and for which no worker has a task, as during a deploy."""
@@ -227,14 +195,8 @@ KINDS = kinds_with(UNKNOWN, *TASKS)
 def pipeline_file(folder: Path) -> Path:
     """A pipeline of `bm25` and every faulty kind."""
     tables = ['[stores.local]\nkind = "embedded"\n', _branch("bm25", "lexical", "chorale.bm25")]
-    queues = {
-        "sleeps": FORKED,
-        "hangs": FORKED,
-        "killed": FORKED,
-        "unserved": UNSERVED,
-        "perishable": HELD_QUEUE,
-        "held": HELD_QUEUE,
-    }
+    queues = dict.fromkeys(("sleeps", "hangs", "killed"), FORKED) | {"unserved": UNSERVED}
+    queues |= dict.fromkeys(("perishable", "held"), HELD_QUEUE)
     tables += [_branch(kind, "dense", queues.get(kind, QUEUE)) for kind in (*TASKS, UNKNOWN)]
     file = folder / "pipeline.toml"
     file.write_text("\n".join(tables))
@@ -257,11 +219,19 @@ def install() -> None:
         for kind, task in TASKS.items():
             name = TASK_SEARCH.format(kind=kind)
             app.tasks.unregister(name)
-            app.task(task, name=name, bind=True, ignore_result=True, **OPTIONS.get(kind, {}))
+            app.task(_begun(task), name=name, bind=True, ignore_result=True, **OPTIONS.get(kind, {}))
         app.task(_inner, name="test.inner")
         app.task(_joined, name="test.joined")
 
     batch.register = register_all
+
+
+def _begun(does: Task) -> Task:
+    def task(self: Any, request_id: str, branch: str, attempt: int = 1, **_: Any) -> Any:
+        self.app.resources.ledger.start(request_id, branch)
+        return does(self, request_id, branch, attempt)
+
+    return task
 
 
 def _inner(fails: bool) -> int:

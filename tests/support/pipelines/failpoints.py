@@ -12,8 +12,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ from chorale_client.words import QUEUE_FUSION
 from redis import Redis
 from redis.connection import AbstractConnection
 from redis.exceptions import RedisError
+
+from tests.support.waiting import until
 
 PRELOAD = "from tests.support.pipelines import failpoints; failpoints.install()\n"
 
@@ -100,29 +102,15 @@ JOB_PLACES: Mapping[str, Place] = {
 """The places of bulk jobs; `install(JOB_PLACES)` wraps them."""
 
 
-def _kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def _hang() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
     # Where another thread takes the signal, this one runs on for a moment.
     time.sleep(0.02)
 
 
-def _raise() -> None:
-    raise RuntimeError("the disk is on fire")
-
-
-def _run_out_of_memory() -> None:
-    raise MemoryError("too much")
-
-
 FAULTS: Mapping[str, Callable[[], None]] = {
-    "kill": _kill,
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "hang": _hang,
-    "raise": _raise,
-    "memory": _run_out_of_memory,
     "sleep": lambda: time.sleep(3),
     "nothing": lambda: None,
 }
@@ -156,12 +144,9 @@ def taken(client: Redis) -> dict[str, int]:
     return {place.decode(): int(count) for place, count in found.items()}
 
 
-def wait_taken(client: Redis, place: str, *, before: int = 0, limit_s: float = 20) -> str:
+def wait_taken(client: Redis, place: str, *, before: int = 0, limit_s: float = 30) -> str:
     """Waits until a fault of this place happened, beyond those of `before`; returns the process that it hit."""
-    until = time.monotonic() + limit_s
-    while taken(client).get(place, 0) <= before:
-        assert time.monotonic() < until, f"nobody came by {place}"
-        time.sleep(0.005)
+    until(lambda: taken(client).get(place, 0) > before, limit_s)
     name: Any = client.hget(TAKEN_BY, place)
     return str(name.decode())
 
@@ -193,14 +178,6 @@ class _Armed:
         if fault is not None:
             fault()
 
-    @contextmanager
-    def with_reply_unread(self, place: str, *about: Any) -> Iterator[None]:
-        self.pending.fault = self.take(place, *about)
-        try:
-            yield
-        finally:
-            self.pending.fault = None
-
 
 def install(places: Mapping[str, Place] = PLACES) -> None:
     """Wrap every one of `places` in this process."""
@@ -229,10 +206,12 @@ def _wrapped(call: Any, places: list[tuple[str, Place]], armed: _Armed) -> Any:
                 armed.act(name, args, options)
         between = [name for name, place in places if place.when == "while" and place.only(options, None)]
         if between:
-            with armed.with_reply_unread(between[0], args, options):
-                result = call(*args, **options)
-        else:
+            armed.pending.fault = armed.take(between[0], args, options)
+        try:
             result = call(*args, **options)
+        finally:
+            if between:
+                armed.pending.fault = None
         for name, place in places:
             if place.when == "after" and place.only(options, result):
                 armed.act(name, args, options, result)
