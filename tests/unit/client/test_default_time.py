@@ -13,13 +13,10 @@ from redis.retry import Retry
 DECLARED = {"late": 8.0, "": 5.0}
 
 
-def test_a_request_without_a_time_limit_gets_that_of_its_configuration() -> None:
+def test_a_request_without_a_time_limit_gets_that_of_its_configuration_and_an_explicit_one_stays() -> None:
     assert in_its_time(make_request("q", configuration="late"), DECLARED).timeout_s == 8
     assert in_its_time(make_request("q"), DECLARED).timeout_s == 5
     assert in_its_time(make_request("q", configuration="quick"), DECLARED).timeout_s == 2
-
-
-def test_an_explicit_time_limit_stays_even_if_it_is_the_usual_one() -> None:
     assert in_its_time(make_request("q", configuration="late", timeout_s=2), DECLARED).timeout_s == 2
 
 
@@ -39,9 +36,6 @@ def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_cl
     assert ledger.drive(times.apply(make_request("q", configuration="gone"))).timeout_s == 2
     redis_client.delete(TIMEOUTS)
     assert ledger.drive(times.apply(make_request("q"))).timeout_s == 5
-
-
-def test_without_declared_time_limits_redis_has_no_key(redis_client: redis.Redis) -> None:
     publish_timeouts(redis_client, DECLARED)
     publish_timeouts(redis_client, {})
     assert redis_client.exists(TIMEOUTS) == 0

@@ -47,29 +47,26 @@ def test_the_error_for_a_wrong_filter_is_one_sentence(condition: Any, says: str)
     assert complaint(filters={"b": 1, "a": condition}) == f"filters: filter 'a': {says}"
 
 
-def test_a_filter_with_a_too_large_number_is_refused() -> None:
-    assert "takes a text, a finite number" in complaint(filters={"a": 10**400})
+VALID: list[Any] = [
+    "x",
+    "",
+    1,
+    1.5,
+    True,
+    [],
+    ["x", 1, False],
+    {"gt": 1, "lte": "2024-05-01"},
+    {"exists": False},
+]
+NESTED: list[Any] = [
+    {"not": ["a", "b"]},
+    {"not": {"gte": 3}},
+    {"contains": ["kiwi", 3]},
+    {"all": ["x", ["x", 1], {"gt": 1}, {"all": [{"not": "y"}]}]},
+]
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "x",
-        "",
-        1,
-        1.5,
-        True,
-        [],
-        ["x", 1, False],
-        {"gt": 1, "lte": "2024-05-01"},
-        {"exists": False},
-        {"not": ["a", "b"]},
-        {"not": {"gte": 3}},
-        {"contains": ["kiwi", 3]},
-        {"all": ["x", ["x", 1], {"gt": 1}, {"all": [{"not": "y"}]}]},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("condition", [*VALID, *NESTED], ids=str)
 def test_every_valid_filter_is_taken_unchanged(condition: Any) -> None:
     assert make_request("bread", filters={"a": condition}).filters == {"a": condition}
 

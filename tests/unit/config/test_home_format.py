@@ -12,30 +12,28 @@ from search.embedded import connections
 from search.embedded.store import EmbeddedStore
 
 
-def test_a_missing_folder_is_not_created(tmp_path: Path) -> None:
-    check_home(tmp_path / "home")
-    assert not (tmp_path / "home").exists()
-
-
 def test_a_folder_without_a_mark_has_format_1_and_gets_the_current_mark(tmp_path: Path) -> None:
+    check_home(tmp_path / "home")
+    assert not (tmp_path / "home").exists(), "a missing folder is not created"
     assert home_format(tmp_path) == 1
     check_home(tmp_path)
     assert (tmp_path / "format").read_text() == f"{HOME_FORMAT}\n"
 
 
-def test_a_newer_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "format").write_text("9\n")
-    with pytest.raises(
-        WrongHome, match=f"has format 9, but the newest that this program knows is {HOME_FORMAT}"
-    ):
+@pytest.mark.parametrize(
+    ("mark", "says"),
+    [
+        ("9\n", f"has format 9, but the newest that this program knows is {HOME_FORMAT}"),
+        ("one", "contains no format"),
+    ],
+)
+def test_a_newer_folder_or_one_without_a_number_is_refused_and_left_as_it_is(
+    tmp_path: Path, mark: str, says: str
+) -> None:
+    (tmp_path / "format").write_text(mark)
+    with pytest.raises(WrongHome, match=says):
         check_home(tmp_path)
-    assert (tmp_path / "format").read_text() == "9\n"
-
-
-def test_a_mark_that_is_not_a_number_is_reported_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "format").write_text("one")
-    with pytest.raises(WrongHome, match="contains no format"):
-        check_home(tmp_path)
+    assert (tmp_path / "format").read_text() == mark
 
 
 @pytest.mark.parametrize(
