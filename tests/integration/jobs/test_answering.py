@@ -60,20 +60,12 @@ def pipeline() -> Iterator[RunningPipeline]:
 @pytest.fixture(scope="module")
 def flaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
     file = tmp_path_factory.mktemp("flaky") / "pipeline.toml"
-    file.write_text(
-        '[stores.local]\nkind = "embedded"\n'
-        '[branches.flaky]\nkind = "flaky"\ngroup = "lexical"\nstore = "local"\n'
-    )
+    branch = '[branches.flaky]\nkind = "flaky"\ngroup = "lexical"\nstore = "local"\n'
+    file.write_text(f'[stores.local]\nkind = "embedded"\n{branch}')
+    options = {"pipeline_file": file, "kinds": kinds_with("flaky"), "preload": FLAKY + HASTE + QUICKLY_AGAIN}
     with (
         RedisServer() as server,
-        RunningPipeline(
-            server,
-            queues=[BULK],
-            sweeper=True,
-            pipeline_file=file,
-            kinds=kinds_with("flaky"),
-            preload=FLAKY + HASTE + QUICKLY_AGAIN,
-        ) as running,
+        RunningPipeline(server, queues=[BULK], sweeper=True, **options) as running,
     ):
         running.index()
         yield running
@@ -149,12 +141,9 @@ def test_a_line_with_several_questions_has_a_page_for_each(pipeline: RunningPipe
 
 
 def test_more_questions_than_a_request_may_have_are_answered(pipeline: RunningPipeline) -> None:
-    wide = [
-        Line(at, f"q{at}", {"questions": [{"text": f"bread {at} {n}"} for n in range(30)]})
-        for at in range(1, 6)
-    ]
+    texts = [[{"text": f"bread {at} {n}"} for n in range(30)] for at in range(5)]
 
-    found = answered(pipeline, wide)
+    found = answered(pipeline, [Line(at, f"q{at}", {"questions": some}) for at, some in enumerate(texts, 1)])
 
     assert [len(found[at]["questions"]) for at in found] == [30] * 5
 
@@ -179,20 +168,17 @@ def test_the_answer_cache_is_used_and_filled(pipeline: RunningPipeline) -> None:
     assert pipeline.client().retrieve(text, timeout_s=20).cached
 
 
-def test_a_refused_line_keeps_its_error_and_costs_no_other_line(pipeline: RunningPipeline) -> None:
-    found = answered(
-        pipeline, [line(1, "bread"), Line(2, "wrong", None, "text: must not be empty"), line(3, "deposit")]
-    )
+def test_a_line_that_is_refused_or_that_no_request_may_be_costs_no_other_line(
+    pipeline: RunningPipeline,
+) -> None:
+    refused = Line(2, "wrong", None, "text: must not be empty")
+    wrong = line(4, "deposit", configuration="none such")
 
-    assert [found[at]["status"] for at in found] == ["complete", "refused", "complete"]
+    found = answered(pipeline, [line(1, "bread"), refused, line(3, "deposit"), wrong])
+
+    assert [found[at]["status"] for at in found] == ["complete", "refused", "complete", "failed"]
     assert found[2]["error"] == "text: must not be empty"
-
-
-def test_a_line_that_no_request_may_be_fails_alone(pipeline: RunningPipeline) -> None:
-    found = answered(pipeline, [line(1, "bread"), line(2, "deposit", configuration="none such")])
-
-    assert [found[at]["status"] for at in found] == ["complete", "failed"]
-    assert "none such" in found[2]["error"]
+    assert "none such" in found[4]["error"]
 
 
 def test_a_job_on_a_namespace_that_does_not_exist_fails_with_the_reason(pipeline: RunningPipeline) -> None:
@@ -204,12 +190,6 @@ def test_a_job_on_a_namespace_that_does_not_exist_fails_with_the_reason(pipeline
     for one in results(pipeline, job_id).values():
         assert one["status"] == "failed"
         assert "nowhere" in one["error"]
-
-
-def test_a_job_of_refused_lines_alone_ends(pipeline: RunningPipeline) -> None:
-    found = answered(pipeline, [Line(1, "wrong", None, "text: must not be empty")])
-
-    assert found[1]["status"] == "refused"
 
 
 @pytest.mark.parametrize(
