@@ -36,27 +36,22 @@ def children(engine: Engine) -> list[int]:
         return [connection.scalar(select(func.count()).select_from(table)) or 0 for table in tables]
 
 
-def test_ended_requests_become_rows_and_leave_the_outbox(
+def test_ended_requests_become_rows_and_leave_the_outbox_batch_by_batch(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine
 ) -> None:
-    put(redis_client, whole_entry(make_request("one", "two", request_id="a")), whole_entry())
-    assert drainer.drain_once(1) == 2
-    assert count(engine) == 2
-    # Three questions in all, three branches each request, a hit for each question.
-    assert children(engine) == [3, 6, 3]
+    put(
+        redis_client,
+        whole_entry(make_request("one", "two", request_id="a")),
+        *(whole_entry() for _ in range(24)),
+    )
+    assert [drainer.drain_once(1) for _ in range(4)] == [10, 10, 5, 0]
+    # 26 questions in all, three branches each request, a hit for each question.
+    assert (count(engine), children(engine)) == (25, [26, 75, 26])
     assert redis_client.xlen(OUTBOX) == 0
 
 
-def test_more_than_a_batch_is_drained_batch_by_batch(
-    drainer: Drainer, redis_client: redis.Redis, engine: Engine
-) -> None:
-    put(redis_client, *(whole_entry() for _ in range(25)))
-    assert [drainer.drain_once(1) for _ in range(4)] == [10, 10, 5, 0]
-    assert count(engine) == 25
-
-
 @pytest.mark.parametrize("batch", [1, 10])
-def test_the_first_of_two_ends_of_a_request_is_kept(
+def test_the_first_of_two_ends_of_a_request_is_kept_and_an_id_used_again_later_is_another_request(
     redis_client: redis.Redis, engine: Engine, batch: int
 ) -> None:
     request = make_request(request_id="twice")
@@ -69,13 +64,7 @@ def test_the_first_of_two_ends_of_a_request_is_kept(
     assert kept is not None
     assert (kept.status, kept.ended_by) == ("complete", "fusion")
     assert (count(engine), children(engine)) == (1, [1, 3, 1])
-
-
-def test_an_id_that_is_used_again_later_is_another_request(
-    drainer: Drainer, redis_client: redis.Redis, engine: Engine
-) -> None:
-    request = make_request(request_id="again")
-    put(redis_client, whole_entry(request), whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS + 1))
+    put(redis_client, whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS + 1))
     drainer.drain_once(1)
     assert (count(engine), children(engine)) == (2, [2, 6, 2])
 
@@ -84,46 +73,31 @@ def test_an_unreadable_entry_is_set_aside_and_the_others_are_written(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = {**whole_entry(make_request(request_id="broken")), "answer": "{"}
-    put(redis_client, whole_entry(), broken, {"hello": "world"}, whole_entry())
-    assert drainer.drain_once(1) == 4
-    assert count(engine) == 2
-    assert redis_client.xlen(OUTBOX) == 0
-    first, second = kept_aside(redis_client)
+    very_many = {f"field {number}": "x" for number in range(20_000)}
+    put(redis_client, whole_entry(), broken, {"hello": "world"}, very_many, whole_entry())
+    assert drainer.drain_once(1) == 5
+    assert (count(engine), redis_client.xlen(OUTBOX)) == (2, 0)
+    first, second, third = kept_aside(redis_client)
     assert (first[b"id"], first[b"answer"]) == (b"broken", b"{")
     assert b"EOF" in first[b"error"]
     assert second == {b"hello": b"world", b"error": b"no field 'id'"}
-    assert caplog.text.count("set aside") == 2
+    assert (third[b"field 0"], third[b"error"]) == (b"x", b"no field 'id'")
+    assert caplog.text.count("set aside") == 3
 
 
-def test_the_first_fields_of_an_unreadable_entry_with_very_many_are_kept(
-    drainer: Drainer, redis_client: redis.Redis, engine: Engine
-) -> None:
-    put(redis_client, {f"field {number}": "x" for number in range(20_000)}, whole_entry())
-    assert drainer.drain_once(1) == 2
-    assert (count(engine), redis_client.xlen(OUTBOX)) == (1, 0)
-    (kept,) = kept_aside(redis_client)
-    assert (kept[b"field 0"], kept[b"error"]) == (b"x", b"no field 'id'")
-
-
-def poisonous(what: str) -> dict[str, str]:
-    request = make_request(request_id=f"poisonous-{what}")
-    answer = make_answer(request)
-    if what == "number":
-        answer["questions"][0]["total_matches"] = 2**70
-    else:
-        answer["questions"][0]["hits"] *= 2
-    return whole_entry(request, answer=answer)
-
-
-@pytest.mark.parametrize("what", ["number", "rank"])
+@pytest.mark.parametrize("what", ["a number", "a rank given twice"])
 def test_a_row_that_the_database_refuses_does_not_hold_up_the_others(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine, what: str
 ) -> None:
-    put(redis_client, whole_entry(), poisonous(what), whole_entry())
+    request = make_request(request_id="poisonous")
+    answer = make_answer(request)
+    (page,) = answer["questions"]
+    page.update({"total_matches": 2**70} if what == "a number" else {"hits": page["hits"] * 2})
+    put(redis_client, whole_entry(), whole_entry(request, answer=answer), whole_entry())
     assert drainer.drain_once(1) == 3
     assert (count(engine), children(engine)) == (2, [2, 6, 2])
     (kept,) = kept_aside(redis_client)
-    assert kept[b"id"] == f"poisonous-{what}".encode()
+    assert kept[b"id"] == b"poisonous"
     assert redis_client.xlen(OUTBOX) == 0
 
 
@@ -169,14 +143,6 @@ def test_the_drainer_works_with_any_kind_of_client(
         drainer = Drainer(client, engine, keep_texts=True)
         assert [drainer.drain_once(1), drainer.drain_once(1)] == [2, 0]
     assert (count(engine), redis_client.xlen(UNREADABLE)) == (1, 1)
-
-
-@pytest.mark.slow
-def test_a_client_with_a_short_timeout_causes_no_error(
-    redis_client: redis.Redis, redis_server: RedisServer, engine: Engine
-) -> None:
-    with redis_server.client(socket_timeout=4, retry=None) as client:
-        assert Drainer(client, engine, keep_texts=True).drain_once(60_000) == 0
 
 
 def test_the_outbox_tells_its_length_and_its_age(redis_client: redis.Redis) -> None:

@@ -115,56 +115,49 @@ def test_a_database_that_is_created_later_gets_everything(
     engine.dispose()
 
 
-def test_entries_wait_while_the_database_has_no_tables(redis_client: redis.Redis, empty_url: str) -> None:
-    engine = open_database(empty_url)
-    Path(engine.url.database or "").parent.mkdir(exist_ok=True)
-    add(redis_client, "a")
-    with pytest.raises(Exception, match="chorale_request"):
-        Drainer(redis_client, engine, keep_texts=True).drain_once(1)
-    engine.dispose()
-    assert (redis_client.xlen(OUTBOX), redis_client.xlen(UNREADABLE)) == (1, 0)
-
-
-def test_requests_wait_in_the_outbox_while_the_disk_is_full(
-    redis_client: redis.Redis, tmp_path: Path
-) -> None:
+@pytest.fixture
+def file_engine(tmp_path: Path) -> Iterator[Engine]:
     url = f"sqlite:///{tmp_path}/audit.db"
     upgrade(url)
     engine = open_database(url, pool_size=1, max_overflow=0)
+    yield engine
+    engine.dispose()
 
+
+def test_requests_wait_in_the_outbox_while_the_disk_is_full(
+    redis_client: redis.Redis, file_engine: Engine
+) -> None:
     def limit_pages(pages: int) -> None:
-        with engine.connect() as connection:
+        with file_engine.connect() as connection:
             connection.execute(text(f"PRAGMA max_page_count = {pages}"))
 
     # With no additional pages allowed, SQLite reports "database or disk is full".
     limit_pages(1)
     names = [f"request-{number}" for number in range(40)]
     add(redis_client, *names)
-    drainer = Drainer(redis_client, engine, keep_texts=True)
+    drainer = Drainer(redis_client, file_engine, keep_texts=True)
     with pytest.raises(OperationalError, match="full"):
         drainer.drain_once(1)
-    assert (count(engine), redis_client.xlen(OUTBOX)) == (0, 40)
+    assert (count(file_engine), redis_client.xlen(OUTBOX)) == (0, 40)
     limit_pages(1_000_000)
     assert drainer.drain_once(1) == 40
-    assert written(engine) == set(names)
-    engine.dispose()
+    assert written(file_engine) == set(names)
 
 
 @pytest.mark.parametrize("own_redis_server", [{"appendonly": True, "appendfsync": "always"}], indirect=True)
 def test_draining_continues_after_redis_died_and_came_back(
-    own_redis_server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    own_redis_server: RedisServer, file_engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    url = f"sqlite:///{tmp_path}/audit.db"
-    upgrade(url)
-    engine = open_database(url)
-    with own_redis_server.client() as client, running(Drainer(client, engine, keep_texts=True)):
-        with own_redis_server.client() as other:
-            add(other, "a")
-            until(lambda: count(engine) == 1)
-            own_redis_server.kill()
-            until(lambda: "wait in the outbox" in caplog.text)
-            own_redis_server.start()
-            add(other, "b")
-        until(lambda: count(engine) == 2)
-    assert written(engine) == {"a", "b"}
-    engine.dispose()
+    with (
+        own_redis_server.client() as client,
+        own_redis_server.client() as other,
+        running(Drainer(client, file_engine, keep_texts=True)),
+    ):
+        add(other, "a")
+        until(lambda: count(file_engine) == 1)
+        own_redis_server.kill()
+        until(lambda: "wait in the outbox" in caplog.text)
+        own_redis_server.start()
+        add(other, "b")
+        until(lambda: count(file_engine) == 2)
+    assert written(file_engine) == {"a", "b"}

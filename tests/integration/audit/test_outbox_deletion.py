@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -78,22 +77,6 @@ def test_every_unreadable_entry_that_contains_the_value_is_deleted(
     assert left(redis_client, UNREADABLE) == ["other"]
 
 
-def erase_everywhere(client: redis.Redis, engine: Engine) -> None:
-    outbox_deletion.erase(client, "request_id", "a")
-    table_deletion.wait_for_drainers(engine)
-    table_deletion.remove(engine, table_deletion.requests_of("request_id", "a"))
-
-
-def once(do: Callable[[], None]) -> Callable[..., None]:
-    """Calls `do` only once."""
-    calls = iter([do])
-
-    def call(*_: object) -> None:
-        next(calls, lambda: None)()
-
-    return call
-
-
 @pytest.mark.parametrize("moment", ["before_cursor_execute", "after_cursor_execute", "commit"])
 def test_an_entry_deleted_while_a_drainer_has_it_does_not_reach_the_tables(
     redis_client: redis.Redis, engine: Engine, moment: str
@@ -101,22 +84,28 @@ def test_an_entry_deleted_while_a_drainer_has_it_does_not_reach_the_tables(
     """Deletes before the drainer's INSERT, after it, or after its check of the entries."""
     put(redis_client, entry_of(*ASKED[0]), entry_of(*ASKED[1]))
     other = open_database(engine.url)
-    thread = threading.Thread(target=erase_everywhere, args=(redis_client, other))
 
-    def begin() -> None:
-        thread.start()
-        # The thread waits for the commit of this transaction, so an unlimited join would be a deadlock.
-        thread.join(0.5)
+    def erase() -> None:
+        outbox_deletion.erase(redis_client, "request_id", "a")
+        table_deletion.wait_for_drainers(other)
+        table_deletion.remove(other, table_deletion.requests_of("request_id", "a"))
 
-    event.listen(engine, moment, once(begin))
+    thread = threading.Thread(target=erase)
+
+    def begin(*_: object) -> None:
+        if thread.ident is None:
+            thread.start()
+            # The thread waits for the commit of this transaction, so an unlimited join would be a deadlock.
+            thread.join(0.5)
+
+    event.listen(engine, moment, begin)
     drainer = Drainer(redis_client, engine, keep_texts=True)
     while drainer.drain_once(1):
         pass
     thread.join(20)
     assert not thread.is_alive()
     other.dispose()
-    assert count(engine) == 1
-    assert redis_client.xlen(OUTBOX) == 0
+    assert (count(engine), redis_client.xlen(OUTBOX)) == (1, 0)
 
 
 def test_an_entry_deleted_while_a_drainer_finds_it_unreadable_is_not_set_aside(

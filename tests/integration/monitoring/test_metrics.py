@@ -50,15 +50,6 @@ def test_requests_branches_and_the_cache_are_counted(here: OneProcess) -> None:
     assert found["chorale_branch_queue_wait_seconds_count", "vector"] == 1
 
 
-def test_the_buckets_of_a_histogram_are_cumulative(here: OneProcess) -> None:
-    here.redis.hset(METRICS, mapping={"chorale_branch_duration_seconds|bm25|empty|0": 2})
-    here.redis.hset(METRICS, mapping={"chorale_branch_duration_seconds|bm25|empty|13": 1})
-    found = samples(here.redis)
-    name = "chorale_branch_duration_seconds_bucket"
-    assert (found[name, "bm25", "0.005", "empty"], found[name, "bm25", "60.0", "empty"]) == (2, 2)
-    assert found[name, "bm25", "+Inf", "empty"] == 3
-
-
 def test_breakers_queues_outbox_and_sweeper_are_shown_as_they_are_now(here: OneProcess) -> None:
     here.ask("bread", cache="bypass")
 
@@ -80,10 +71,18 @@ def test_breakers_queues_outbox_and_sweeper_are_shown_as_they_are_now(here: OneP
         here.redis.delete("chorale:breaker:vector")
 
 
-def test_every_metric_is_rendered_before_the_first_request(redis_client: Redis) -> None:
-    text = render(redis_client).decode()
+def test_every_metric_is_rendered_before_the_first_request_and_buckets_are_cumulative(
+    redis_client: Redis,
+) -> None:
+    text = render(redis_client, queues={"chorale.index": QueueState(3, 0.5)}).decode()
     for series in (*HISTOGRAMS, *COUNTERS, *GAUGES):
         assert f"# HELP {series.name}" in text
+    assert 'chorale_queue_messages{queue="chorale.index"} 3.0' in text
+    name = "chorale_branch_duration_seconds"
+    redis_client.hset(METRICS, mapping={f"{name}|bm25|empty|0": 2, f"{name}|bm25|empty|13": 1})
+    bounds = samples(redis_client)
+    counts = [bounds[f"{name}_bucket", "bm25", bound, "empty"] for bound in ("0.005", "60.0", "+Inf")]
+    assert counts == [2, 2, 3]
 
 
 def test_a_moment_that_nobody_acts_on_is_the_sweepers_lag(redis_client: Redis) -> None:
@@ -100,8 +99,3 @@ def test_a_moment_that_nobody_acts_on_is_the_sweepers_lag(redis_client: Redis) -
     assert found["chorale_refusing",] == 1
     assert found["chorale_quarantined_entries",] == 2
     assert found["chorale_sweeper_acting",] == 0
-
-
-def test_further_queues_can_be_given(redis_client: Redis) -> None:
-    text = render(redis_client, queues={"chorale.index": QueueState(3, 0.5)}).decode()
-    assert 'chorale_queue_messages{queue="chorale.index"} 3.0' in text
