@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-import redis
+from redis import Redis
 from sqlalchemy import Engine
 
 from audit.drainer import Drainer
@@ -24,13 +24,11 @@ from tests.support.ledger.audit_rows import count, envelope_of
 
 
 @pytest.fixture
-def drain(redis_client: redis.Redis, engine: Engine) -> Drainer:
+def drain(redis_client: Redis, engine: Engine) -> Drainer:
     return Drainer(redis_client, engine, keep_texts=True)
 
 
-def test_the_last_requests_come_newest_first(
-    redis_client: redis.Redis, engine: Engine, drain: Drainer
-) -> None:
+def test_the_last_requests_come_first(redis_client: Redis, engine: Engine, drain: Drainer) -> None:
     assert (count(engine), last(engine, 10), show(engine, "nobody")) == (0, [], None)
     for name, age_ms in (("second", 2), ("newest", 1), ("oldest", 3)):
         request = make_request(f"what is {name}?", "and more?", request_id=name)
@@ -47,9 +45,7 @@ def test_the_last_requests_come_newest_first(
     assert count(engine) == 4
 
 
-def test_show_returns_everything_about_one_request(
-    redis_client: redis.Redis, engine: Engine, drain: Drainer
-) -> None:
+def test_everything_about_one_request_is_shown(redis_client: Redis, engine: Engine, drain: Drainer) -> None:
     request = make_request("first", {"text": "second", "bm25_query": "keyword"}, request_id="one")
     answer = make_answer(request, status="degraded", degraded=[late("vector")])
     envelope = make_envelope("bm25", make_ranking("a", "b"), make_ranking("c"))

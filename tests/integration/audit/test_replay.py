@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-import redis
 from chorale_client.request import Request
 from pydantic_core import from_json, to_json
+from redis import Redis
 from sqlalchemy import Engine
 
 from assembly.pipeline import load_pipeline
@@ -53,7 +53,7 @@ Recorded = Callable[..., RequestRow]
 
 
 @pytest.fixture
-def recorded(redis_client: redis.Redis, engine: Engine) -> Recorded:
+def recorded(redis_client: Redis, engine: Engine) -> Recorded:
     """Drains a request of two questions that was fused and answered."""
 
     def record(
@@ -99,9 +99,7 @@ def equal(replayed: Replay) -> list[bool | None]:
 
 
 @pytest.mark.parametrize(("keep_texts", "offset"), [(True, 0), (False, 1)])
-def test_the_recorded_answer_is_rebuilt_from_rows_alone(
-    recorded: Recorded, keep_texts: bool, offset: int
-) -> None:
+def test_the_recorded_answer_is_rebuilt_from_rows(recorded: Recorded, keep_texts: bool, offset: int) -> None:
     row = recorded(keep_texts=keep_texts, exclude_ids=["far"], offset=offset)
     again = replay(row, PIPELINE)
     assert (again.is_equal, again.gaps, equal(again)) == (True, [], [True, True])
@@ -165,9 +163,7 @@ SCORES: Sequence[Scores] = (
 )
 
 
-def test_the_scores_that_completed_rankings_are_in_the_rows_even_if_some_were_not_to_be_had(
-    recorded: Recorded,
-) -> None:
+def test_the_scores_that_completed_rankings_are_in_the_rows(recorded: Recorded) -> None:
     row = recorded(keep_texts=False, planned=COMPLETING, scores=SCORES)
     again = replay(row, PIPELINE)
     assert (again.is_equal, again.gaps, equal(again)) == (True, [], [True, True])
@@ -193,9 +189,7 @@ def for_each_ranking(kept: RequestRow, change: Callable[[dict[str, Any]], Any]) 
         branch.candidates = zlib.compress(to_json(rankings))
 
 
-def test_another_configuration_lacks_scores_only_if_it_needs_more_than_were_recorded(
-    recorded: Recorded,
-) -> None:
+def test_a_configuration_lacks_scores_only_if_it_needs_more_than_were_recorded(recorded: Recorded) -> None:
     row = recorded(planned=COMPLETING, scores=SCORES)
     assert replay(row, PIPELINE, configuration="scores").gaps == []
     assert replay(row, PIPELINE, configuration="baseline").gaps == []

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-import redis
+from redis import Redis
 from sqlalchemy import Engine, func, select
 
 from audit import retention, table_deletion
@@ -35,7 +35,7 @@ REQUESTS = {
 
 
 @pytest.fixture
-def trail(redis_client: redis.Redis, engine: Engine) -> Engine:
+def trail(redis_client: Redis, engine: Engine) -> Engine:
     """Four requests: of this moment, and one, two and three days old."""
     now_ms = time.time_ns() // 1_000_000
     for days, (name, (correlation, namespace)) in enumerate(REQUESTS.items()):
@@ -107,9 +107,7 @@ def test_requests_are_deleted_by_one_field_and_leave_nothing_in_any_table(
 
 
 @pytest.mark.slow
-def test_the_process_that_drains_keeps_what_its_settings_say(
-    redis_server: RedisServer, tmp_path: Path
-) -> None:
+def test_the_draining_process_keeps_what_its_settings_say(redis_server: RedisServer, tmp_path: Path) -> None:
     """A request of three days ago leaves the tables, and the question of a new one cannot be guessed."""
     url = f"sqlite:///{tmp_path / 'audit.db'}"
     upgrade(url)

@@ -7,7 +7,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +41,6 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 
-@contextmanager
-def sweeping(resources: Resources) -> Iterator[None]:
-    """Does the commands in a thread."""
-    stop = threading.Event()
-    thread = threading.Thread(target=JobCommands(resources, lambda: None).run, args=(stop,))
-    thread.start()
-    yield
-    stop.set()
-    thread.join()
-
-
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with the newest schema, to be copied."""
@@ -68,12 +57,16 @@ def store(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Jobs]:
-    """The store of a running sweeper."""
+    """The store of a sweeper that does the commands in a thread."""
     monkeypatch.setattr(commands, "TAKE_S", 0.1)
     shutil.copy(database, tmp_path)
     resources = Resources(Settings(home=tmp_path), load_pipeline(None), redis_server.url)
-    with sweeping(resources):
-        yield resources.jobs
+    stop = threading.Event()
+    sweeper = threading.Thread(target=JobCommands(resources, lambda: None).run, args=(stop,))
+    sweeper.start()
+    yield resources.jobs
+    stop.set()
+    sweeper.join()
     resources.jobs.close()
     resources.redis.connection_pool.disconnect()
 
@@ -97,9 +90,7 @@ def questions(count: int) -> list[str]:
 # Submitting
 
 
-def test_questions_are_stored_as_segments_of_a_job_that_waits_for_its_turn(
-    jobs: ClientJobs, store: Jobs
-) -> None:
+def test_questions_are_stored_as_segments_of_a_queued_job(jobs: ClientJobs, store: Jobs) -> None:
     given = {"namespace": "docs", "name": "weekly", "tenant": "ada"}
     handle = jobs.submit(questions(150), **given, options={"top_k": 3}, deadline_s=60)
     job, row = handle.get(), store.get(handle.job_id)
@@ -115,7 +106,7 @@ def test_questions_are_stored_as_segments_of_a_job_that_waits_for_its_turn(
 
 
 @pytest.mark.parametrize("form", ["file", "stream"])
-def test_a_file_and_a_stream_are_read_in_their_format(
+def test_a_file_or_stream_is_read_in_its_format(
     jobs: ClientJobs, store: Jobs, tmp_path: Path, form: str
 ) -> None:
     text = "id,text\na,tea\nb,rice\n"
@@ -149,7 +140,7 @@ def test_wrong_lines_refuse_the_job_and_are_named_by_their_numbers(jobs: ClientJ
     assert job.reason.startswith("34 of 35 lines are wrong")
 
 
-def test_wrong_lines_that_are_skipped_stay_in_the_job_as_refused(
+def test_skipped_wrong_lines_stay_as_refused(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "PAGE_BYTES", 200)  # results come in several pages
@@ -159,25 +150,23 @@ def test_wrong_lines_that_are_skipped_stay_in_the_job_as_refused(
     assert list(handle.results()) == list(store.results(handle.job_id))
 
 
-@pytest.mark.parametrize(
-    ("lines", "given", "why"),
-    [
-        ([], {}, "there is no line"),
-        (["tea"], {"options": {"namespace": "law"}}, "namespace: 'law'; the job's is 'docs'"),
-        (["tea"], {"namespace": "No!"}, "namespace: a namespace is"),
-        (["tea"], {"weight": 0}, "weight: "),
-        (["tea"], {"name": "a\0b"}, "name: the character U+0000 is not allowed"),
-        (["tea"], {"options": {"topk": 3}}, "topk: no field of the defaults"),
-        (["tea"], {"on_end": {"mail": "a@b"}}, 'either {"task": name'),
-        (["tea"], {"on_end": {"url": "ftp://example.org/"}}, "https://"),
-        (["tea"], {"on_end": {"url": "https://example.org/"}}, "set CHORALE_WEBHOOK_SECRET"),
-        (["tea"], {"on_end": {"task": "t", "queue": "app"}}, "'app' is not in CHORALE_ON_END_QUEUES"),
-        ("absent.jsonl", {}, "absent.jsonl: No such file"),
-        ("q.xlsx", {}, "there are: jsonl, csv"),
-        (io.StringIO("tea"), {}, "binary mode"),
-        (io.BytesIO("tea".encode("utf-16")), {}, "UTF-16"),
-    ],
-)
+REFUSED: list[tuple[Any, dict[str, Any], str]] = [
+    ([], {}, "there is no line"),
+    (["tea"], {"options": {"namespace": "law"}}, "namespace: 'law'; the job's is 'docs'"),
+    (["tea"], {"namespace": "No!"}, "namespace: a namespace is"),
+    (["tea"], {"weight": 0}, "weight: "),
+    (["tea"], {"name": "a\0b"}, "name: the character U+0000 is not allowed"),
+    (["tea"], {"options": {"topk": 3}}, "topk: no field of the defaults"),
+    (["tea"], {"on_end": {"mail": "a@b"}}, 'either {"task": name'),
+    (["tea"], {"on_end": {"url": "https://example.org/"}}, "set CHORALE_WEBHOOK_SECRET"),
+    ("absent.jsonl", {}, "absent.jsonl: No such file"),
+    ("q.xlsx", {}, "there are: jsonl, csv"),
+    (io.StringIO("tea"), {}, "binary mode"),
+    (io.BytesIO("tea".encode("utf-16")), {}, "UTF-16"),
+]
+
+
+@pytest.mark.parametrize(("lines", "given", "why"), REFUSED)
 def test_a_job_that_cannot_be_done_is_refused_with_the_reason(
     jobs: ClientJobs, store: Jobs, lines: Any, given: dict[str, Any], why: str
 ) -> None:
@@ -220,7 +209,7 @@ def test_a_long_submission_keeps_few_messages_in_redis(
     assert all(redis_client.pttl(key) > 0 for key in redis_client.keys(JOB_REPLY + "*"))
 
 
-def test_lines_that_come_slowly_do_not_wait_for_a_full_message(
+def test_slow_lines_wait_for_no_full_message(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines_read, "MESSAGE_S", 0.0)
@@ -300,7 +289,7 @@ def test_commands_that_a_dead_sweeper_has_taken_are_sent_again(
 
 
 @pytest.mark.slow
-def test_every_command_may_be_done_twice(
+def test_any_command_may_be_done_twice(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, heard = job_commands.Commands._reply, set()
@@ -323,7 +312,7 @@ def test_every_command_may_be_done_twice(
 
 
 @pytest.mark.slow
-def test_a_submission_waits_for_a_locked_database(
+def test_a_locked_database_is_waited_for(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add, failures = Jobs.add_all, [JobsUnavailable("database is locked")] * 2
@@ -360,7 +349,7 @@ def test_lines_do_not_fill_redis(own_redis_server: RedisServer, monkeypatch: pyt
             sender.send("add", job_id="job", first=0, segments=["x" * 256_000], for_s=0.2)
 
 
-def test_unreadable_and_unknown_commands_end_nothing(
+def test_unreadable_or_unknown_commands_end_nothing(
     jobs: ClientJobs, store: Jobs, redis_client: Redis
 ) -> None:
     command = {"do": "get", "caller": "f" * 32, "number": 1, "given": {}}

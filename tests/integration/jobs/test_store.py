@@ -161,9 +161,7 @@ def test_a_job_is_paused_resumed_and_cancelled(store: Jobs) -> None:
 
 
 @pytest.mark.parametrize("state", [State.PAUSED, State.CANCELLING, State.ENDED])
-def test_a_feeder_that_comes_late_sends_no_segment_of_a_job_that_may_not_run(
-    store: Jobs, state: State
-) -> None:
+def test_a_late_feeder_sends_no_segment_of_a_job_that_may_not_run(store: Jobs, state: State) -> None:
     job = submitted(store, "job", [lines(2)])
     steer = store.pause if state == State.PAUSED else store.cancel
     steer(job)
@@ -193,28 +191,22 @@ def test_retry_answers_only_the_lines_with_the_chosen_statuses(store: Jobs) -> N
         store.retry(job, ["failed", "expired"], now_ms=400)
 
 
-def test_retry_of_failed_lines_leaves_cancelled_lines_alone(store: Jobs) -> None:
+def test_retry_leaves_other_lines_alone_and_a_line_not_reached_keeps_its_result(store: Jobs) -> None:
     job = submitted(store, "job", [lines(2), lines(2, first=3)])
     answered(store, job, {1: result("failed")}, segments=1)
     store.end(job, Outcome.CANCELLED, now_ms=2)
     assert store.retry(job, ["failed"], now_ms=200) == 1
-    assert answered(store, job) == 1
+    assert answered(store, job, {1: result("degraded", deduplicated=True)}) == 1
     store.end(job, Outcome.COMPLETED, now_ms=300)
-    assert counts(store, job) == {"complete": 2, "cancelled": 2}
-    assert store.retry(job, ["expired"], now_ms=400) == 2
+    assert counts(store, job) == {"complete": 1, "degraded": 1, "cancelled": 2}
+    assert store.retry(job, ["degraded"], now_ms=400) == 1
+    store.end(job, Outcome.EXPIRED, now_ms=500)
+    assert counts(store, job) == {"complete": 1, "degraded": 1, "cancelled": 2}
+    assert store.get(job).deduplicated == 1
+    assert [line["hits"] for line in store.results(job)][:2] == [result()["hits"]] * 2
+    assert store.retry(job, ["expired", "degraded"], now_ms=600) == 3
     ended(store, job)
     assert counts(store, job) == {"complete": 4}
-
-
-def test_a_line_whose_retry_is_not_reached_keeps_its_earlier_result(store: Jobs) -> None:
-    job = submitted(store, "job", [lines(2)])
-    ended(store, job, {2: result("degraded", deduplicated=True)})
-    store.retry(job, ["degraded"], now_ms=200)
-    assert counts(store, job) == {"pending": 1, "complete": 1}
-    store.end(job, Outcome.EXPIRED, now_ms=300)
-    assert counts(store, job) == {"complete": 1, "degraded": 1}
-    assert [line["hits"] for line in store.results(job)] == [result()["hits"]] * 2
-    assert store.get(job).deduplicated == 1
 
 
 def test_jobs_are_listed_newest_first_and_active_ones_oldest_first(store: Jobs) -> None:

@@ -50,9 +50,7 @@ def names_in(expression: str) -> set[str]:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_every_metric_and_label_of_dashboard_and_alerts_is_one_of_ours(
-    expression: str, rendered: set[str]
-) -> None:
+def test_every_metric_and_label_that_is_asked_for_is_one_of_ours(expression: str, rendered: set[str]) -> None:
     assert names_in(expression)
     assert names_in(expression) <= rendered
     grouped = [label for by in re.findall(r"by \(([^)]*)\)", expression) for label in by.split(", ")]

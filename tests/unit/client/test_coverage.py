@@ -43,9 +43,7 @@ def test_each_branch_is_ok_or_empty_or_has_the_reason_why_it_is_missing() -> Non
     assert json.loads(json.dumps(covered)) == covered
 
 
-def test_an_answer_without_stages_names_the_missing_branches_what_is_abstained_and_when_to_ask_again() -> (
-    None
-):
+def test_an_answer_without_stages_names_what_is_missing_and_when_to_ask_again() -> None:
     ended = answer(
         status="failed", degraded=[missing("search.bm25", "not_started"), missing("fuse", "timeout")]
     )

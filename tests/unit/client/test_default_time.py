@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import redis
 from chorale_client import make_request
 from chorale_client.default_time import DefaultTimes, in_its_time, publish_timeouts
 from chorale_client.keys import TIMEOUTS
 from chorale_client.ledger import CallersLedger, fingerprint
+from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -28,7 +28,7 @@ def test_a_request_sent_again_under_another_default_is_equal() -> None:
     assert fingerprint(make_request("q", request_id="one", timeout_s=5)) != fingerprint(now)
 
 
-def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_client: redis.Redis) -> None:
+def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_client: Redis) -> None:
     publish_timeouts(redis_client, {"gone": 3.0})
     publish_timeouts(redis_client, DECLARED)
     ledger, times = CallersLedger(redis_client), DefaultTimes()
@@ -42,6 +42,6 @@ def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_cl
 
 
 def test_without_redis_the_usual_time_limit_applies() -> None:
-    nobody = redis.Redis(port=9, retry=Retry(NoBackoff(), 0))
+    nobody = Redis(port=9, retry=Retry(NoBackoff(), 0))
     assert CallersLedger(nobody).drive(DefaultTimes().apply(make_request("q"))).timeout_s == 2
     nobody.close()

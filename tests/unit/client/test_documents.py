@@ -41,9 +41,7 @@ ENDLESS["metadata"] = {"again": ENDLESS}
     ],
     ids=["too large", "recursive"],
 )
-def test_the_error_for_a_wrong_document_gives_its_number(
-    client: Chorale, wrong: dict[str, Any], says: str
-) -> None:
+def test_a_wrong_document_is_refused_by_its_number(client: Chorale, wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidRequest, match=f"^documents: number 2: {says}"):
         client.upsert("docs", [TEA, wrong, TEA])
 

@@ -67,9 +67,7 @@ def test_valid_options_are_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0.01, 61, '"long"'])
-def test_the_timeout_of_a_configuration_has_the_range_of_a_requests_timeout(
-    tmp_path: Path, timeout_s: object
-) -> None:
+def test_a_configuration_s_timeout_has_the_range_of_a_request_s(tmp_path: Path, timeout_s: object) -> None:
     with pytest.raises(WrongDeclaration, match=r":13: configurations\.late\.timeout_s"):
         declared(tmp_path, MODEL, timeout_s)
 

@@ -27,9 +27,7 @@ def test_a_folder_without_a_mark_has_format_1_and_gets_the_current_mark(tmp_path
         ("one", "contains no format"),
     ],
 )
-def test_a_newer_folder_or_one_without_a_number_is_refused_and_left_as_it_is(
-    tmp_path: Path, mark: str, says: str
-) -> None:
+def test_a_newer_folder_or_an_odd_mark_is_refused_and_stays(tmp_path: Path, mark: str, says: str) -> None:
     (tmp_path / "format").write_text(mark)
     with pytest.raises(WrongHome, match=says):
         check_home(tmp_path)
@@ -39,7 +37,7 @@ def test_a_newer_folder_or_one_without_a_number_is_refused_and_left_as_it_is(
 @pytest.mark.parametrize(
     ("present", "said"), [(2, "move the folder away and index again"), (0, "use the newer program")]
 )
-def test_a_corpus_of_another_format_is_refused(
+def test_another_corpus_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: int, said: str
 ) -> None:
     EmbeddedStore(tmp_path).namespaces()

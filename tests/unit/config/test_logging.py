@@ -66,7 +66,7 @@ def test_a_stage_that_failed_is_a_warning(status: str, level: str, set_up: Setup
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
 @pytest.mark.parametrize("texts", [True, False])
-def test_texts_of_questions_are_logged_only_if_the_installation_wants_it(
+def test_texts_are_logged_only_if_the_installation_wants_it(
     texts: bool, log_format: str, set_up: Setup
 ) -> None:
     stream = set_up(log_format=log_format, texts=texts)
@@ -84,9 +84,7 @@ def test_lines_of_libraries_have_the_same_shape(set_up: Setup) -> None:
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_a_traceback_shows_no_local_variables_and_cannot_look_like_a_line_of_the_log(
-    log_format: str, set_up: Setup
-) -> None:
+def test_a_traceback_shows_no_local_variables_and_forges_no_line(log_format: str, set_up: Setup) -> None:
     stream = set_up(log_format=log_format)
     password = "open" + "sesame"
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from assembly.pipeline import load_pipeline
 from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, declared_queues
 from models.errors import WrongDeclaration
-from models.extensions import BranchKind, Kinds, StoreKind
 from models.plan import BoostPlan
 
 SMALLEST = """\
@@ -56,12 +54,9 @@ def test_without_a_file_the_embedded_pipeline_is_declared() -> None:
     assert pipeline.configurations["rrf-grouped"].k == 10
     names = ("retrieve", "bm25", "vector", "hyde", "fusion", "index", "bulk")
     assert pipeline.queues == tuple(f"chorale.{name}" for name in names)
-
-
-def test_the_clustered_pipeline_offers_what_the_default_one_does() -> None:
-    default, clustered = load_pipeline(), load_pipeline(DEFAULT_FILE.with_name("clustered.toml"))
-    assert clustered.configurations == default.configurations
-    assert clustered.default_configuration == default.default_configuration
+    clustered = load_pipeline(DEFAULT_FILE.with_name("clustered.toml"))
+    assert clustered.configurations == pipeline.configurations, "it offers what the default one does"
+    assert clustered.default_configuration == pipeline.default_configuration
 
 
 def test_the_smallest_file_gets_plain_rrf_over_its_branches(declares: Declares) -> None:
@@ -82,19 +77,15 @@ def test_a_configuration_has_weights_of_its_own(declares: Declares) -> None:
     assert pipeline.branches[0].weight == 1.0
 
 
-def test_a_shipped_boosts_preset_can_be_named_from_any_file(declares: Declares) -> None:
-    pipeline = declares(SMALLEST + '[configurations.law]\nmethod = "rrf"\nboosts = "italian-law"\n')
-    boosts = pipeline.configurations["law"].boosts
+def test_own_boosts_are_bounded_and_a_shipped_preset_can_be_named_from_any_file(declares: Declares) -> None:
+    own = '[configurations.a]\nmethod = "rrf"\nboosts = "mine"\n[boosts.mine]\nauthority = { faq = 2 }\n'
+    shipped = '[configurations.law]\nmethod = "rrf"\nboosts = "italian-law"\n'
+    configurations = declares(SMALLEST + own + shipped).configurations
+    assert configurations["a"].boosts == BoostPlan(authority={"faq": 2.0}, max_places=5)
+    boosts = configurations["law"].boosts
     assert boosts == load_pipeline().configurations["italian-law"].boosts
     assert boosts is not None
     assert boosts.max_places is None, "plain factors, without a bound"
-
-
-def test_own_boosts_are_bounded_unless_declared_unbounded(declares: Declares) -> None:
-    text = '[configurations.a]\nmethod = "rrf"\nboosts = "mine"\n[boosts.mine]\nauthority = { faq = 2 }\n'
-    assert declares(SMALLEST + text).configurations["a"].boosts == BoostPlan(
-        authority={"faq": 2.0}, max_places=5
-    )
 
 
 def test_a_reranker_is_declared_once_and_chosen_by_configurations(declares: Declares) -> None:
@@ -112,24 +103,6 @@ def test_a_reranker_is_declared_once_and_chosen_by_configurations(declares: Decl
     assert pipeline.configurations["plain"].reranker is None
     assert pipeline.rerankers == {"small": best}, "what no configuration uses is never loaded"
     assert load_pipeline().rerankers == {}, "off by default"
-
-
-def test_kinds_and_methods_are_those_of_the_given_table(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(
-        '[stores.far]\nkind = "distant"\noptions = { url = "x" }\n'
-        '[branches.graph]\nkind = "walk"\ngroup = "graph"\nstore = "far"\n'
-        '[configurations.c]\nmethod = "magic"\n'
-    )
-    magic = replace(BUILT_IN.methods["rrf"], name="magic")
-    kinds = Kinds(
-        {"distant": StoreKind(lambda name, options: None, {"url": None})},
-        {"walk": BranchKind(lambda part: [])},
-        {"magic": magic},
-    )
-    pipeline = load_pipeline(file, kinds)
-    assert pipeline.stores["far"].options == {"url": "x"}
-    assert pipeline.branches[0].kind == "walk"
 
 
 STORE = 'store = "local"'
@@ -169,9 +142,7 @@ def refusal(declares: Declares, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
-def test_a_wrong_branch_or_store_names_its_line_and_the_choices(
-    case: tuple[Any, ...], declares: Declares
-) -> None:
+def test_a_wrong_branch_or_store_is_named_by_its_line(case: tuple[Any, ...], declares: Declares) -> None:
     before, after, line, *says = case
     assert before in SMALLEST
     complaints = refusal(declares, SMALLEST.replace(before, after))
@@ -255,16 +226,14 @@ def test_all_mistakes_are_reported_together_in_line_order(declares: Declares) ->
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", None])
-def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named_and_a_byte_order_mark_is_read(
+    content: bytes | None, tmp_path: Path
+) -> None:
     file = tmp_path / "pipeline.toml"
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(WrongDeclaration, match=r"pipeline\.toml: the pipeline file cannot be read"):
         load_pipeline(file)
-
-
-def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
     file.write_text("\ufeff" + DEFAULT_FILE.read_text(encoding="utf-8"), encoding="utf-8")
     assert load_pipeline(file) == load_pipeline()
 

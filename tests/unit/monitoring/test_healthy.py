@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
+from redis import Redis
 
 from monitoring.healthy import complaint, main
 from tests.support.servers.redis_server import RedisServer
 
 
 @pytest.fixture(autouse=True)
-def _server(redis_server: RedisServer, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def _server(redis_server: RedisServer, redis_client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHORALE_REDIS_URL", redis_server.url)
 
 
@@ -26,7 +26,7 @@ OLD = "last sign of life"
     [(0, True, "None", "None"), (0, False, "None", "not ready"), (60, True, OLD, OLD), (60, False, OLD, OLD)],
 )
 def test_a_fresh_heartbeat_means_alive_and_says_whether_the_worker_is_ready(
-    age_s: int, ready: bool, not_alive: str, not_ready: str, redis_client: redis.Redis
+    age_s: int, ready: bool, not_alive: str, not_ready: str, redis_client: Redis
 ) -> None:
     for question in ("alive", "ready"):
         assert "no sign of life" in str(complaint(question, "bm25"))
@@ -37,7 +37,7 @@ def test_a_fresh_heartbeat_means_alive_and_says_whether_the_worker_is_ready(
     assert not_ready in str(complaint("ready", "bm25"))
 
 
-def test_while_redis_is_away_a_worker_is_not_ready_and_does_not_count_as_dead(
+def test_while_redis_is_away_a_worker_is_neither_ready_nor_dead(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CHORALE_REDIS_URL", "redis://127.0.0.1:1/0")

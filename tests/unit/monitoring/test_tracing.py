@@ -117,9 +117,7 @@ def test_the_variables_of_opentelemetry_turn_traces_on_and_off() -> None:
     assert not is_wanted({**endpoint, "OTEL_SDK_DISABLED": "true"})
 
 
-def test_without_the_packages_there_are_no_traces_and_a_word_about_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_the_packages_there_are_no_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     assert open_spans({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, with_texts=False) is None
 
