@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from chorale_client.keys import OUTBOX
 from redis import Redis
 from sqlalchemy import Engine, func, select
 
-from audit.drainer import Drainer
+from audit.drainer import LONGEST_BACK_OFF_S, Drainer, back_off_s
 from audit.outbox import UNREADABLE, outbox_state
 from audit.queries import show
 from models.audit_tables import BranchRow, HitRow, QuestionRow
@@ -157,19 +158,22 @@ def test_two_drainers_write_each_request_once(
     redis_client: Redis, redis_server: RedisServer, engine: Engine
 ) -> None:
     put(redis_client, *(whole_entry() for _ in range(60)))
-    start = threading.Barrier(2)
 
-    def drain() -> None:
+    def drain(_: int) -> None:
         with redis_server.client() as client:
             drainer = Drainer(client, engine, keep_texts=True, batch=3)
-            start.wait()
             while drainer.drain_once(1):
                 pass
 
-    threads = [threading.Thread(target=drain) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as drainers:
+        list(drainers.map(drain, range(2)))
     assert (count(engine), children(engine)) == (60, [60, 180, 60])
     assert redis_client.xlen(UNREADABLE) == 0
+
+
+def test_pauses_after_failures_grow_differ_and_stay_bounded() -> None:
+    assert all(0 < back_off_s(failures) <= LONGEST_BACK_OFF_S for failures in range(1, 2_000))
+    # Jitter halves a pause at most, so a pause that is four times longer stays longer.
+    assert back_off_s(1) < back_off_s(3) < back_off_s(5) < back_off_s(8)
+    assert back_off_s(1_000) >= LONGEST_BACK_OFF_S / 2
+    assert len({back_off_s(3) for _ in range(20)}) > 1, "drainers do not retry together"

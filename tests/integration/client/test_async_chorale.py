@@ -1,4 +1,4 @@
-"""The asynchronous client keeps the contract of both clients, and belongs to an event loop."""
+"""Both clients keep one contract, and the asynchronous one belongs to an event loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import wraps
 from typing import Any, cast
 
@@ -71,10 +71,10 @@ def chorale(runner: asyncio.Runner, redis_server: RedisServer, redis_client: Red
     runner.run(client.aclose())
 
 
-@pytest.fixture
-def new_client() -> Iterator[NewClient]:
+@pytest.fixture(params=[Chorale, ClientOnALoop], ids=["blocking", "on a loop"])
+def new_client(request: pytest.FixtureRequest) -> Iterator[NewClient]:
     with ExitStack() as stack:
-        yield lambda *args, **options: cast("Chorale", stack.enter_context(ClientOnALoop(*args, **options)))
+        yield lambda *args, **options: stack.enter_context(closing(request.param(*args, **options)))
 
 
 class TestAsking(AskingContract):

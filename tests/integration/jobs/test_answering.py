@@ -66,10 +66,7 @@ def flaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]
         "kinds": kinds_with("flaky"),
         "preload": f"{FLAKY}{HASTE}answering.AGAIN_MS = 50\n",
     }
-    with (
-        RedisServer() as server,
-        RunningPipeline(server, queues=[BULK], sweeper=True, **options) as running,
-    ):
+    with RedisServer() as server, RunningPipeline(server, queues=[BULK], sweeper=True, **options) as running:
         running.index()
         yield running
 

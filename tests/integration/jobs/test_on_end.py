@@ -116,11 +116,11 @@ def test_a_webhook_brings_the_job_with_a_signature(here: Installation) -> None:
 def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installation, status: int) -> None:
     with Hook(status, status) as hook:
         here.ends("job", {"url": hook.url})
-        begun_s = time.monotonic()
         here.tell()
-        assert time.monotonic() - begun_s > 0.1 + 0.2
     assert len(hook.got) == 3
     assert len({headers["webhook-id"] for _, headers, _ in hook.got}) == 1
+    pauses_s = [user_tasks.pause_s(failures, longest_s=0.5) for failures in range(4)]
+    assert pauses_s == [0.1, 0.2, 0.4, 0.5], "they grow up to a limit"
 
 
 @pytest.mark.slow
@@ -250,8 +250,8 @@ def test_the_call_goes_to_the_address_that_was_checked(monkeypatch: pytest.Monke
         called.append(where)
         raise ConnectionRefusedError
 
-    resolving(monkeypatch, "93.184.215.14")
+    resolving(monkeypatch, PUBLIC[0])
     monkeypatch.setattr(socket, "create_connection", connect)
     with pytest.raises(ConnectionRefusedError):
         webhook.post("job.1", b"{}", "https://rebinds.example/", Settings(webhook_secret=SECRET))
-    assert called == [("93.184.215.14", 443)]
+    assert called == [(PUBLIC[0], 443)]

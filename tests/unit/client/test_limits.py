@@ -8,18 +8,6 @@ from typing import Any
 
 import pytest
 from chorale_client import InvalidRequest, Request, limits, make_request
-from chorale_client.limits import (
-    MAX_BRANCHES,
-    MAX_CONDITIONS,
-    MAX_EXCLUDED,
-    MAX_FILTER_VALUES,
-    MAX_ID_CHARS,
-    MAX_NAME_CHARS,
-    MAX_QUESTIONS,
-    MAX_REQUEST_BYTES,
-    MAX_TAGS,
-    MAX_TEXT_CHARS,
-)
 from chorale_client.reading import MAX_IGNORED, read_request
 from chorale_client.request_json import check_fields, request_json
 
@@ -41,22 +29,31 @@ def names(count: int) -> list[str]:
     return [f"b{place}" for place in range(count)]
 
 
-NAME = "a" * MAX_NAME_CHARS
+NAME = "a" * limits.MAX_NAME_CHARS
 NAMES: dict[str, Any] = {"configuration": NAME, "fusion": NAME, "correlation_id": NAME, "tags": {NAME: NAME}}
-SIXTEEN = names(MAX_BRANCHES)
+SIXTEEN = names(limits.MAX_BRANCHES)
 WEIGHTS = dict.fromkeys(SIXTEEN, 1)
 LARGEST: dict[str, dict[str, Any]] = {
     "names": NAMES,
-    "branches": {"branches": SIXTEEN, "weights": WEIGHTS, "require": SIXTEEN, "min_branches": MAX_BRANCHES},
-    "tags": {"tags": dict.fromkeys(names(MAX_TAGS), "x")},
-    "ids": {"exclude_ids": ["x" * 200] * MAX_EXCLUDED},
-    "a long id": {"exclude_ids": ["x" * MAX_ID_CHARS]},
-    "fields": {"filters": dict.fromkeys(names(MAX_CONDITIONS), 1)},
-    "conditions of one field": {"filters": {"a": {"all": [{"gt": 1, "lt": 9}] * (MAX_CONDITIONS // 2)}}},
-    "parts": {"filters": {"a": {"contains": ["x"] * MAX_CONDITIONS}}},
-    "values": {"filters": {"a": ["x"] * (MAX_FILTER_VALUES - 1), "b": {"not": ["x"]}}},
+    "branches": {
+        "branches": SIXTEEN,
+        "weights": WEIGHTS,
+        "require": SIXTEEN,
+        "min_branches": limits.MAX_BRANCHES,
+    },
+    "tags": {"tags": dict.fromkeys(names(limits.MAX_TAGS), "x")},
+    "ids": {"exclude_ids": ["x" * 200] * limits.MAX_EXCLUDED},
+    "a long id": {"exclude_ids": ["x" * limits.MAX_ID_CHARS]},
+    "fields": {"filters": dict.fromkeys(names(limits.MAX_CONDITIONS), 1)},
+    "conditions of one field": {
+        "filters": {"a": {"all": [{"gt": 1, "lt": 9}] * (limits.MAX_CONDITIONS // 2)}}
+    },
+    "parts": {"filters": {"a": {"contains": ["x"] * limits.MAX_CONDITIONS}}},
+    "values": {"filters": {"a": ["x"] * (limits.MAX_FILTER_VALUES - 1), "b": {"not": ["x"]}}},
     "a field's name": {"filters": {NAME: 1}},
-    "questions": {"questions": ["a" * (MAX_REQUEST_BYTES // MAX_QUESTIONS - 100)] * MAX_QUESTIONS},
+    "questions": {
+        "questions": ["a" * (limits.MAX_REQUEST_BYTES // limits.MAX_QUESTIONS - 100)] * limits.MAX_QUESTIONS
+    },
 }
 TOO_MUCH: dict[str, tuple[dict[str, Any], str]] = {
     "configuration": ({"configuration": HUGE}, "configuration: String should have at most 256 characters"),
@@ -83,7 +80,7 @@ TOO_MUCH: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown field": ({HUGE: 1}, ": unknown field"),
     "unknown fields": (dict.fromkeys(names(100_000), 1), "; and 99,992 more"),
     "everything": (
-        {"questions": ["a" * MAX_TEXT_CHARS] * 33},
+        {"questions": ["a" * limits.MAX_TEXT_CHARS] * 33},
         "questions: the request has 272,792 bytes as JSON, most of them here; at most 262,144 are allowed",
     ),
 }  # fmt: skip
@@ -144,10 +141,10 @@ def test_half_a_character_in_a_question_or_a_tag_is_replaced() -> None:
 
 
 def test_a_request_that_was_made_past_the_client_s_checks_is_refused_before_it_is_read() -> None:
-    entry = b'{"questions":["bread"],"configuration":"' + b"a" * MAX_REQUEST_BYTES + b'"}'
+    entry = b'{"questions":["bread"],"configuration":"' + b"a" * limits.MAX_REQUEST_BYTES + b'"}'
     endless: list[Any] = []
     endless.append(endless)
-    too_large = Request(questions=("é" * MAX_TEXT_CHARS,) * 17)
+    too_large = Request(questions=("é" * limits.MAX_TEXT_CHARS,) * 17)
     for refused, says in (
         (lambda: read_request(entry), "request: the request has 262,186 bytes as JSON; at most 262,144"),
         (

@@ -65,9 +65,7 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> list[str]:
     ("variable", "value", "says"),
     [
         ("CHORALE_LOG_LEVEL", "loud", "'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
-        ("CHORALE_ANSWER_TTL_S", "-1", "greater than or equal to 1"),
         ("CHORALE_FEEDBACK_ALPHA", "0.4", "greater than or equal to 0.5"),
-        ("CHORALE_MODEL_THREADS", "two", "valid integer"),
         ("CHORALE_LEAN", "perhaps", "valid boolean"),
         ("CHORALE_LANGUAGE", "English", "[a-z]{2}"),
         ("CHORALE_REDIS_URL", "localhost:6379", "redis://, rediss://, unix://"),

@@ -65,8 +65,7 @@ def test_each_question_of_a_line_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "shared"),
-    [("abc", "abc", 1.0), ("abcd", "dx", 0.25), ("", "", 1.0), ("a", "", 0.0)],
+    ("ours", "theirs", "shared"), [("abc", "abc", 1.0), ("abcd", "dx", 0.25), ("", "", 1.0), ("a", "", 0.0)]
 )
 def test_the_overlap_is_a_share_of_the_longer_list(ours: str, theirs: str, shared: float) -> None:
     assert overlap(tuple(ours), tuple(theirs)) == shared

@@ -64,10 +64,7 @@ def test_a_question_gets_at_most_so_many_synonyms_and_pins() -> None:
 
 def test_rules_act_in_the_order_in_which_they_are_written_and_a_block_beats_a_pin() -> None:
     when = {"contains": ["bread"]}
-    pin = {
-        "second": {**when, "documents": ["c", "a", "gone"]},
-        "first": {**when, "documents": ["a", "b"]},
-    }
+    pin = {"second": {**when, "documents": ["c", "a", "gone"]}, "first": {**when, "documents": ["a", "b"]}}
     block = {"always": {"documents": ["gone"]}, "sometimes": {**when, "documents": ["bad"]}}
     rules = found("bread", pin=pin, block=block)
     assert rules.pinned == {"c": "second", "a": "second", "b": "first"}
