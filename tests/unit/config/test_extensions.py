@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,52 +82,46 @@ def refusal(declares: Declares, text: str) -> str:
 WRONG_KINDS = {
     "a kind that nobody has": (
         "shell",
-        {},
-        ":5: stores.other.kind: no store kind 'shell'; there are: ",
-        "embedded",
-        "shelf",
+        "",
+        "",
+        ":5: stores.other.kind: no store kind 'shell'; there are: .*shelf",
     ),
     "a package that does not import": (
         "broken",
-        {"stores": "broken = odd:STORE", "module": "import nowhere_to_be_found"},
-        ":5: stores.other.kind: store kind 'broken' of the package odd 1.0 cannot be imported",
-        "No module named 'nowhere_to_be_found'",
+        "broken = odd:STORE",
+        "import nowhere_to_be_found",
+        ":5: stores.other.kind: store kind 'broken' of the package odd 1.0 cannot be imported.*nowhere_to_be_found",
     ),
     "an object of another class": (
         "odd",
-        {"stores": "odd = odd:STORE", "module": "STORE = {}"},
-        "store kind 'odd' of the package odd 1.0 is dict; under chorale.stores stands a ",
-        "models.extensions.StoreKind",
+        "odd = odd:STORE",
+        "STORE = {}",
+        "store kind 'odd' of the package odd 1.0 is dict; under chorale.stores stands a models.extensions.StoreKind",
     ),
     "a built-in name": (
         "shelf",
-        {"stores": "embedded = odd:SHELF"},
+        "embedded = odd:SHELF",
+        MODULE,
         "store kind 'embedded' is claimed by Chorale itself and by odd 1.0: uninstall all but one",
-    ),
-    "a name that two packages claim": (
-        "shelf",
-        {"branch_kinds": "titles = odd:TITLES"},
-        "branch kind 'titles' is claimed by ",
-        "good 1.0",
-        "odd 1.0",
     ),
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "package", "says"),
-    [(kind, package, says) for kind, package, *says in WRONG_KINDS.values()],
-    ids=WRONG_KINDS,
-)
-def test_a_kind_that_cannot_be_used_is_named_with_its_package_and_the_choices(
-    kind: str, package: dict[str, str], says: list[str], site: Path, declares: Declares
+@pytest.mark.parametrize(("kind", "stores", "module", "says"), WRONG_KINDS.values(), ids=WRONG_KINDS)
+def test_a_kind_that_cannot_be_used_is_named_with_its_package(
+    kind: str, stores: str, module: str, says: str, site: Path, declares: Declares
 ) -> None:
-    if package:
-        write_package(site, "odd", **{"module": MODULE, **package})
+    write_package(site, "odd", module, stores=stores)
     with importable(site):
-        complaint = refusal(declares, PIPELINE.replace('"shelf"', f'"{kind}"'))
-    for words in says:
-        assert words in complaint
+        assert re.search(says, refusal(declares, PIPELINE.replace('"shelf"', f'"{kind}"')), re.DOTALL)
+
+
+def test_a_name_that_two_packages_claim_is_refused(site: Path, declares: Declares) -> None:
+    write_package(site, "second", MODULE, branch_kinds="titles = second:TITLES")
+    with importable(site):
+        complaint = refusal(declares, PIPELINE)
+    claimed_by = complaint.split("branch kind 'titles' is claimed by ")[1].split(":")[0]
+    assert {*claimed_by.split(" and by ")} == {"good 1.0", "second 1.0"}
 
 
 def test_a_pipeline_can_declare_kinds_and_methods_of_a_package(site: Path, declares: Declares) -> None:
