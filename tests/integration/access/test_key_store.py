@@ -106,7 +106,12 @@ def test_a_wrong_an_unknown_an_expired_and_a_revoked_key_are_the_same(store: Key
 def test_secrets_are_compared_once_in_constant_time(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     made = store.create(GRANT)
     compared: list[object] = []
-    monkeypatch.setattr("access.key.hmac.compare_digest", lambda *pair: bool(compared.append(pair)))
+
+    def compare_digest(*pair: str) -> bool:
+        compared.append(pair)
+        return False
+
+    monkeypatch.setattr("access.key.hmac.compare_digest", compare_digest)
     for text in (made.text, f"chorale_{made.key_id}_{'b' * 43}", f"chorale_{'a' * 12}_{'b' * 43}"):
         assert store.find(text) is None
     assert len(compared) == 3

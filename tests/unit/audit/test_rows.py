@@ -157,7 +157,7 @@ def test_filters_that_could_be_dropped_are_not_named_where_filters_are_not_kept(
 
 def test_a_branch_row_joins_the_envelope_with_its_plan_and_a_missing_one_has_the_answers_reason() -> None:
     branches = branches_of(make_envelope("bm25", make_ranking("a")))
-    expected = {
+    expected: dict[str, dict[str, Any]] = {
         "bm25": {
             "status": "ok",
             "reason": None,
