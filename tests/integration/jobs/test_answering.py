@@ -61,7 +61,7 @@ def flaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]
     file = tmp_path_factory.mktemp("flaky") / "pipeline.toml"
     branch = '[branches.flaky]\nkind = "flaky"\ngroup = "lexical"\nstore = "local"\n'
     file.write_text(f'[stores.local]\nkind = "embedded"\n{branch}')
-    options = {
+    options: dict[str, Any] = {
         "pipeline_file": file,
         "kinds": kinds_with("flaky"),
         "preload": f"{FLAKY}{HASTE}answering.AGAIN_MS = 50\n",
@@ -178,13 +178,21 @@ def test_a_job_on_a_namespace_that_does_not_exist_fails_with_the_reason(pipeline
         assert "nowhere" in result["error"]
 
 
-def test_a_line_is_answered_three_times_again_and_a_failing_one_fails_alone(flaky: RunningPipeline) -> None:
-    texts = ["bread away 3", "bread away 4", "bread", "poison", "deposit"]
+@pytest.mark.parametrize(("times", "status"), [(3, "complete"), (4, "failed")])
+def test_a_line_is_answered_again_three_times_while_its_store_is_away(
+    flaky: RunningPipeline, times: int, status: str
+) -> None:
+    found = answered(flaky, [line(1, f"bread away {times}")])
 
-    found = answered(flaky, [line(at, text) for at, text in enumerate(texts, 1)])
+    assert found[1]["status"] == status
+    assert flaky.redis.get(f"asked:bread away {times}") == b"4"
+    assert ("unavailable" in (found[1]["error"] or "")) == (status == "failed")
 
-    assert [found[at]["status"] for at in found] == ["complete", "failed", "complete", "failed", "complete"]
-    assert flaky.redis.get("asked:bread away 4") == b"4"
-    assert "unavailable" in found[2]["error"]
-    assert "the disk is on fire" in found[4]["error"]
-    assert [documents(found[at])[0] for at in (3, 5)] == ["bread", "deposit"]
+
+@pytest.mark.slow
+def test_lines_of_a_failing_search_are_answered_one_by_one(flaky: RunningPipeline) -> None:
+    found = answered(flaky, [line(1, "bread"), line(2, "poison"), line(3, "deposit")])
+
+    assert [found[at]["status"] for at in found] == ["complete", "failed", "complete"]
+    assert "the disk is on fire" in found[2]["error"]
+    assert [documents(found[at])[0] for at in (1, 3)] == ["bread", "deposit"]

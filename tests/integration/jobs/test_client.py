@@ -91,7 +91,7 @@ def questions(count: int) -> list[str]:
 
 
 def test_questions_are_stored_as_segments_of_a_queued_job(jobs: ClientJobs, store: Jobs) -> None:
-    given = {"namespace": "docs", "name": "weekly", "tenant": "ada"}
+    given: dict[str, Any] = {"namespace": "docs", "name": "weekly", "tenant": "ada"}
     handle = jobs.submit(questions(150), **given, options={"top_k": 3}, deadline_s=60)
     job, row = handle.get(), store.get(handle.job_id)
     assert (job.state, job.total, row.segments) == ("queued", 150, 3)
@@ -152,12 +152,15 @@ def test_skipped_wrong_lines_stay_as_refused(
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     ([], {}, "there is no line"),
+    (["tea", 5], {}, "1 of 2 lines is wrong:\n  line 2: not "),
     (["tea"], {"options": {"namespace": "law"}}, "namespace: 'law'; the job's is 'docs'"),
     (["tea"], {"namespace": "No!"}, "namespace: a namespace is"),
     (["tea"], {"weight": 0}, "weight: "),
     (["tea"], {"name": "a\0b"}, "name: the character U+0000 is not allowed"),
     (["tea"], {"options": {"topk": 3}}, "topk: no field of the defaults"),
     (["tea"], {"on_end": {"mail": "a@b"}}, 'either {"task": name'),
+    (["tea"], {"on_end": {"url": "ftp://example.org/"}}, "https://"),
+    (["tea"], {"on_end": {"task": "t", "queue": "app"}}, "'app' is not in CHORALE_ON_END_QUEUES"),
     (["tea"], {"on_end": {"url": "https://example.org/"}}, "set CHORALE_WEBHOOK_SECRET"),
     ("absent.jsonl", {}, "absent.jsonl: No such file"),
     ("q.xlsx", {}, "there are: jsonl, csv"),
@@ -243,7 +246,8 @@ def test_a_job_is_paused_resumed_cancelled_and_answered_again(jobs: ClientJobs, 
 def test_errors_come_as_the_clients_own(jobs: ClientJobs, store: Jobs) -> None:
     handle = jobs.submit(questions(1), namespace="docs")
     calls: list[Callable[[str], Any]] = [jobs.get, jobs.pause, jobs.resume, jobs.cancel, jobs.retry]
-    for call in (*calls, lambda job_id: list(jobs.results(job_id))):
+    calls.append(lambda job_id: list(jobs.results(job_id)))
+    for call in calls:
         with pytest.raises(NoSuchJob, match="no job 'absent'"):
             call("absent")
     with pytest.raises(WrongJobState, match="is queued; this is possible while it is ended"):

@@ -79,7 +79,7 @@ def of_trace(collected: Collector, trace: str) -> dict[str, Any]:
 def test_one_trace_leads_from_the_caller_to_the_fusion(
     instrumented: RunningPipeline, collected: Collector
 ) -> None:
-    asked = {"cache": "bypass", "timeout_s": 20, "traceparent": CALLERS}
+    asked: dict[str, Any] = {"cache": "bypass", "timeout_s": 20, "traceparent": CALLERS}
     assert instrumented.client().retrieve("Who pays for repairs?", **asked).status == "complete"
     until(lambda: "retrieval default" in of_trace(collected, TRACE))
     spans = of_trace(collected, TRACE)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from chorale_client import Answer
+from chorale_client.adapters.extra import needs
 from chorale_client.adapters.retrieved import retrieved, with_texts
 from chorale_client.coverage import coverage_of
 
@@ -108,3 +109,10 @@ def test_an_adapter_without_its_framework_names_the_extra() -> None:
     assert len(errors) == 5
     for adapter, error in errors.items():
         assert f"pip install 'chorale-client[{adapter.replace('_', '-')}]'" in error
+
+
+def test_the_error_of_a_missing_extra_names_the_package() -> None:
+    says = r"needs not_there: pip install 'chorale-client\[x\]'"
+    with pytest.raises(ImportError, match=says) as raised, needs("x"):
+        import not_there  # type: ignore[import-not-found] # noqa: F401
+    assert raised.value.name == "not_there"

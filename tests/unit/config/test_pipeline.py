@@ -169,6 +169,7 @@ ADDED = {
         (MINE + "weights = { vector = 1 }", 10, "no branch 'vector'; there are: bm25"),
         (MINE + "weights = { bm25 = 0 }", 8, "every weight is 0"),
         (MINE + "weights_by_type = { long = { bm25 = 0 } }", 10, "every weight is 0"),
+        (MINE + "weights_by_type = { long = { vector = 1 } }", 10, "no branch 'vector'"),
         (MINE + "weights_by_type = { short = { bm25 = 1 } }", 10, "'identifier', 'keyword'"),
         (MINE + 'boosts = "none"', 10, "no boosts 'none'; there are: italian-law"),
         ("[configurations.mine]\nk = 1", 8, "method: Field required"),
