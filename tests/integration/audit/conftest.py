@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
@@ -12,13 +11,6 @@ from audit.database import open_database
 from audit.schema import upgrade
 from models.audit_tables import AuditTable
 from tests.support.servers.databases import empty_database
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of a database without any table."""
-    with empty_database(request.param, tmp_path) as address:
-        yield address
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

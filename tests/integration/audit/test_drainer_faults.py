@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import redis
 from chorale_client.keys import OUTBOX
+from redis import Redis
 from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import OperationalError
 
@@ -27,7 +27,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 
-def add(client: redis.Redis, *names: str) -> None:
+def add(client: Redis, *names: str) -> None:
     put(client, *(whole_entry(make_request(request_id=name)) for name in names))
 
 
@@ -50,7 +50,7 @@ def running(drainer: Drainer) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_drainer_killed_between_commit_and_delete_writes_the_request_once(
-    redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, audit_url: str
+    redis_client: Redis, redis_server: RedisServer, engine: Engine, audit_url: str
 ) -> None:
     add(redis_client, "a", "b")
     with started("drain_and_die", audit_url, redis_server.url) as process:
@@ -63,7 +63,7 @@ def test_a_drainer_killed_between_commit_and_delete_writes_the_request_once(
 
 @pytest.mark.slow
 def test_a_drainer_killed_at_any_point_writes_each_request_once(
-    redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, audit_url: str
+    redis_client: Redis, redis_server: RedisServer, engine: Engine, audit_url: str
 ) -> None:
     names = [f"request-{number}" for number in range(150)]
     add(redis_client, *names)
@@ -79,7 +79,7 @@ def test_a_drainer_killed_at_any_point_writes_each_request_once(
 
 @pytest.mark.slow
 def test_requests_wait_and_one_line_is_logged_while_another_process_locks_the_database(
-    redis_client: redis.Redis, engine: Engine, audit_url: str, caplog: pytest.LogCaptureFixture
+    redis_client: Redis, engine: Engine, audit_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     drainer = Drainer(redis_client, engine, keep_texts=True)
@@ -97,8 +97,8 @@ def test_requests_wait_and_one_line_is_logged_while_another_process_locks_the_da
     assert "INSERT" not in caplog.text, "statements and their values stay out of the log"
 
 
-def test_a_database_that_is_created_later_gets_everything(
-    redis_client: redis.Redis, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_database_created_later_gets_all(
+    redis_client: Redis, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"sqlite:///{tmp_path}/not-yet/audit.db"
     engine = open_database(url)
@@ -115,56 +115,47 @@ def test_a_database_that_is_created_later_gets_everything(
     engine.dispose()
 
 
-def test_entries_wait_while_the_database_has_no_tables(redis_client: redis.Redis, empty_url: str) -> None:
-    engine = open_database(empty_url)
-    Path(engine.url.database or "").parent.mkdir(exist_ok=True)
-    add(redis_client, "a")
-    with pytest.raises(Exception, match="chorale_request"):
-        Drainer(redis_client, engine, keep_texts=True).drain_once(1)
-    engine.dispose()
-    assert (redis_client.xlen(OUTBOX), redis_client.xlen(UNREADABLE)) == (1, 0)
-
-
-def test_requests_wait_in_the_outbox_while_the_disk_is_full(
-    redis_client: redis.Redis, tmp_path: Path
-) -> None:
+@pytest.fixture
+def file_engine(tmp_path: Path) -> Iterator[Engine]:
     url = f"sqlite:///{tmp_path}/audit.db"
     upgrade(url)
     engine = open_database(url, pool_size=1, max_overflow=0)
+    yield engine
+    engine.dispose()
 
+
+def test_requests_wait_in_the_outbox_while_the_disk_is_full(redis_client: Redis, file_engine: Engine) -> None:
     def limit_pages(pages: int) -> None:
-        with engine.connect() as connection:
+        with file_engine.connect() as connection:
             connection.execute(text(f"PRAGMA max_page_count = {pages}"))
 
     # With no additional pages allowed, SQLite reports "database or disk is full".
     limit_pages(1)
     names = [f"request-{number}" for number in range(40)]
     add(redis_client, *names)
-    drainer = Drainer(redis_client, engine, keep_texts=True)
+    drainer = Drainer(redis_client, file_engine, keep_texts=True)
     with pytest.raises(OperationalError, match="full"):
         drainer.drain_once(1)
-    assert (count(engine), redis_client.xlen(OUTBOX)) == (0, 40)
+    assert (count(file_engine), redis_client.xlen(OUTBOX)) == (0, 40)
     limit_pages(1_000_000)
     assert drainer.drain_once(1) == 40
-    assert written(engine) == set(names)
-    engine.dispose()
+    assert written(file_engine) == set(names)
 
 
 @pytest.mark.parametrize("own_redis_server", [{"appendonly": True, "appendfsync": "always"}], indirect=True)
 def test_draining_continues_after_redis_died_and_came_back(
-    own_redis_server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    own_redis_server: RedisServer, file_engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    url = f"sqlite:///{tmp_path}/audit.db"
-    upgrade(url)
-    engine = open_database(url)
-    with own_redis_server.client() as client, running(Drainer(client, engine, keep_texts=True)):
-        with own_redis_server.client() as other:
-            add(other, "a")
-            until(lambda: count(engine) == 1)
-            own_redis_server.kill()
-            until(lambda: "wait in the outbox" in caplog.text)
-            own_redis_server.start()
-            add(other, "b")
-        until(lambda: count(engine) == 2)
-    assert written(engine) == {"a", "b"}
-    engine.dispose()
+    with (
+        own_redis_server.client() as client,
+        own_redis_server.client() as other,
+        running(Drainer(client, file_engine, keep_texts=True)),
+    ):
+        add(other, "a")
+        until(lambda: count(file_engine) == 1)
+        own_redis_server.kill()
+        until(lambda: "wait in the outbox" in caplog.text)
+        own_redis_server.start()
+        add(other, "b")
+        until(lambda: count(file_engine) == 2)
+    assert written(file_engine) == {"a", "b"}

@@ -9,6 +9,8 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -76,24 +78,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return Certificate.make(tmp_path_factory.mktemp("postgresql"))
 
 
-@pytest.fixture(scope="module")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    """Another authority."""
-    return Certificate.make(tmp_path_factory.mktemp("stranger"))
-
-
 @pytest.fixture
 def encrypting(certificate: Certificate) -> Iterator[HalfAServer]:
-    server = HalfAServer(certificate)
-    yield server
-    server.close()
+    with closing(HalfAServer(certificate)) as server:
+        yield server
 
 
 @pytest.fixture
 def plain() -> Iterator[HalfAServer]:
-    server = HalfAServer(None)
-    yield server
-    server.close()
+    with closing(HalfAServer(None)) as server:
+        yield server
 
 
 def audit(url: str) -> None:
@@ -124,10 +118,11 @@ def test_verify_full_logs_in_over_tls_with_the_named_authority(
 
 
 def test_verify_full_tells_a_server_of_another_authority_nothing(
-    encrypting: HalfAServer, stranger: Certificate
+    encrypting: HalfAServer, tmp_path: Path
 ) -> None:
-    said = log_in(encrypting, f"?sslmode=verify-full&sslrootcert={stranger.file}")
-    assert "certificate verify failed" in said
+    stranger = Certificate.make(tmp_path)
+    error = log_in(encrypting, f"?sslmode=verify-full&sslrootcert={stranger.file}")
+    assert "certificate verify failed" in error
     assert encrypting.heard == []
 
 

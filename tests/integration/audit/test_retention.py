@@ -1,4 +1,4 @@
-"""Old requests leave the audit tables by themselves."""
+"""Old requests leave the audit tables by themselves, and others when somebody deletes them: completely, and no others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-import redis
-from sqlalchemy import Engine
+from redis import Redis
+from sqlalchemy import Engine, func, select
 
 from audit import retention, table_deletion
 from audit.database import open_database
@@ -18,23 +18,31 @@ from audit.drainer import Drainer
 from audit.queries import last, show
 from audit.retention import Retention
 from audit.schema import upgrade
+from models.audit_tables import AuditTable
 from tests.support.command_line import command
 from tests.support.ledger.audit_entries import make_request, put, whole_entry
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 DAY_S = 86_400
+REQUESTS = {
+    "r0": ("customer-1", "law"),
+    "r1": ("customer-2", "law"),
+    "r2": ("customer-1", "news"),
+    "r3": (None, "law"),
+}
+"""The correlation id and the namespace of each."""
 
 
 @pytest.fixture
-def trail(redis_client: redis.Redis, engine: Engine) -> Engine:
+def trail(redis_client: Redis, engine: Engine) -> Engine:
     """Four requests: of this moment, and one, two and three days old."""
     now_ms = time.time_ns() // 1_000_000
-    for days in range(4):
-        entry = whole_entry(make_request(request_id=f"r{days}"), accepted_at_ms=now_ms - days * DAY_S * 1_000)
-        put(redis_client, entry)
+    for days, (name, (correlation, namespace)) in enumerate(REQUESTS.items()):
+        request = make_request("who?", request_id=name, correlation_id=correlation, namespace=namespace)
+        put(redis_client, whole_entry(request, accepted_at_ms=now_ms - days * DAY_S * 1_000))
     Drainer(redis_client, engine, keep_texts=True).drain_once(1)
-    assert left(engine) == ["r0", "r1", "r2", "r3"]
+    assert left(engine) == [*REQUESTS]
     return engine
 
 
@@ -45,37 +53,61 @@ def left(engine: Engine) -> list[str]:
 def test_requests_older_than_the_time_to_keep_are_deleted_and_the_others_stay(
     trail: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In several transactions, between which drainers can write."""
+    """In several transactions, between which drainers can write; and a database that is away is asked again."""
     monkeypatch.setattr(table_deletion, "AT_ONCE", 1)
+    monkeypatch.setattr(retention, "EVERY_S", 0.01)
+    failures = [OSError("away"), OSError("away")]
+
+    def prepare() -> None:
+        if failures:
+            raise failures.pop()
+
     stop = threading.Event()
-    thread = threading.Thread(target=Retention(trail, keep_s=1.5 * DAY_S).run, args=(stop,))
+    old = Retention(trail, keep_s=1.5 * DAY_S, prepare=prepare)
+    thread = threading.Thread(target=old.run, args=(stop,))
     thread.start()
     try:
         until(lambda: left(trail) == ["r0", "r1"])
     finally:
         stop.set()
         thread.join(10)
-    assert not thread.is_alive()
-    assert left(trail) == ["r0", "r1"]
+    assert (thread.is_alive(), failures, left(trail)) == (False, [], ["r0", "r1"])
 
 
-def test_a_database_that_is_away_is_asked_again(trail: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "EVERY_S", 0.01)
-    stop, calls = threading.Event(), iter([OSError("away"), OSError("away")])
+@pytest.mark.parametrize(
+    ("field", "value", "stays"),
+    [
+        ("request_id", "r1", ["r0", "r2", "r3"]),
+        ("correlation_id", "customer-1", ["r1", "r3"]),
+        ("namespace", "law", ["r2"]),
+        ("namespace", "nobody", ["r0", "r1", "r2", "r3"]),
+    ],
+)
+def test_requests_are_deleted_by_one_field_and_leave_nothing_in_any_table(
+    trail: Engine, monkeypatch: pytest.MonkeyPatch, field: str, value: str, stays: list[str]
+) -> None:
+    """Also if several transactions are needed."""
 
-    def prepare() -> None:
-        if (error := next(calls, None)) is not None:
-            raise error
-        stop.set()
+    def rows() -> dict[str, int]:
+        tables = AuditTable.metadata.tables
+        with trail.connect() as connection:
+            return {
+                name: connection.scalar(select(func.count()).select_from(tables[name])) or 0
+                for name in tables
+            }
 
-    Retention(trail, keep_s=2.5 * DAY_S, prepare=prepare).run(stop)
-    assert left(trail) == ["r0", "r1", "r2"]
+    monkeypatch.setattr(table_deletion, "AT_ONCE", 1)
+    of_four = rows()
+    assert of_four["chorale_hit"] == 4
+    which = table_deletion.requests_of(field, value)
+    assert table_deletion.count_matching(trail, which) == 4 - len(stays)
+    assert table_deletion.remove(trail, which) == 4 - len(stays)
+    assert left(trail) == stays
+    assert rows() == {name: count * len(stays) // 4 for name, count in of_four.items()}
 
 
 @pytest.mark.slow
-def test_the_process_that_drains_keeps_what_its_settings_say(
-    redis_server: RedisServer, tmp_path: Path
-) -> None:
+def test_the_draining_process_keeps_what_its_settings_say(redis_server: RedisServer, tmp_path: Path) -> None:
     """A request of three days ago leaves the tables, and the question of a new one cannot be guessed."""
     url = f"sqlite:///{tmp_path / 'audit.db'}"
     upgrade(url)
@@ -92,16 +124,14 @@ def test_the_process_that_drains_keeps_what_its_settings_say(
         "HOME": str(tmp_path),
         "REDIS_URL": redis_server.url,
     }
-    given = command(
-        "sweeper", "--only", "drain", **{f"CHORALE_{name}": value for name, value in settings.items()}
-    )
-    with subprocess.Popen(**given) as process:
+    variables = {f"CHORALE_{name}": value for name, value in settings.items()}
+    with subprocess.Popen(**command("sweeper", "--only", "drain", **variables)) as process:
         try:
             until(lambda: left(engine) == ["new"], 60)
         finally:
             process.terminate()
-    found = show(engine, "new")
+    row = show(engine, "new")
     engine.dispose()
-    assert found is not None
+    assert row is not None
     key = (tmp_path / "audit_key").read_bytes()
-    assert found.questions[0].text_hash == hmac.digest(key, b"am I pregnant?", "sha256").hex()
+    assert row.questions[0].text_hash == hmac.digest(key, b"am I pregnant?", "sha256").hex()

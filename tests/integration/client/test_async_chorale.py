@@ -1,11 +1,13 @@
-"""The asynchronous client keeps the contract of both clients, and belongs to an event loop."""
+"""Both clients keep one contract, and the asynchronous one belongs to an event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from functools import wraps
 from typing import Any, cast
 
 import pytest
@@ -42,32 +44,56 @@ LATE_S = 0.05
 """Less than the time limit of a request, so that a late announcement meets the next one."""
 
 
+def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Runs the test on the loop of the fixture `runner`."""
+
+    @wraps(test)
+    def run(*given: Any, runner: asyncio.Runner, **named: Any) -> None:
+        runner.run(test(*given, **named))
+
+    signature = inspect.signature(test)
+    runner = inspect.Parameter("runner", inspect.Parameter.KEYWORD_ONLY)
+    parameters = [*signature.parameters.values(), runner]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
 @pytest.fixture
-def new_client() -> Iterator[NewClient]:
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture
+def chorale(runner: asyncio.Runner, redis_server: RedisServer, redis_client: Redis) -> Iterator[AsyncChorale]:
+    client = AsyncChorale(redis_server.url)
+    yield client
+    runner.run(client.aclose())
+
+
+@pytest.fixture(params=[Chorale, ClientOnALoop], ids=["blocking", "on a loop"])
+def new_client(request: pytest.FixtureRequest) -> Iterator[NewClient]:
     with ExitStack() as stack:
-        yield lambda *args, **options: cast("Chorale", stack.enter_context(ClientOnALoop(*args, **options)))
+        yield lambda *args, **options: stack.enter_context(closing(request.param(*args, **options)))
 
 
 class TestAsking(AskingContract):
-    def test_a_refusal_announced_late_does_not_end_the_same_request_sent_again(
-        self, redis_server: RedisServer, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+    @on_a_loop
+    async def test_a_refusal_announced_late_does_not_end_the_same_request_sent_again(
+        self, chorale: AsyncChorale, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         hear = Announcements._hear
 
         def hear_late(self: Announcements, message: Sequence[Any]) -> None:
             asyncio.get_running_loop().call_later(LATE_S, hear, self, message)
 
-        async def main() -> None:
-            async with AsyncChorale(redis_server.url) as client:
-                await client.retrieve("warm", timeout_s=0.1)
-                monkeypatch.setattr(Announcements, "_hear", hear_late)
-                request = make_request("bread", timeout_s=0.1)
-                redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-                assert (await client.ask(request)).status == Status.REFUSED
-                redis_client.delete(OVERLOAD)
-                assert (await client.ask(request)).status == Status.FAILED, "nobody serves"
-
-        asyncio.run(main())
+        await chorale.retrieve("warm", timeout_s=0.1)
+        monkeypatch.setattr(Announcements, "_hear", hear_late)
+        request = make_request("bread", timeout_s=0.1)
+        redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
+        assert (await chorale.ask(request)).status == Status.REFUSED
+        redis_client.delete(OVERLOAD)
+        assert (await chorale.ask(request)).status == Status.FAILED, "nobody serves"
 
 
 class TestHandles(HandleContract): ...
@@ -88,88 +114,63 @@ async def soon(so: Callable[[], Any]) -> None:
 class TestOneRoundTrip(ClientContract):
     """Requests that come together go out together, and each stays a request of its own."""
 
-    def test_requests_of_one_moment_are_64_requests_in_one_round_trip(
-        self, redis_server: RedisServer, redis_client: Redis, service: SingleSteps, trips: list[int]
+    @on_a_loop
+    async def test_requests_of_one_moment_are_64_requests_in_one_round_trip(
+        self, chorale: AsyncChorale, redis_client: Redis, service: SingleSteps, trips: list[int]
     ) -> None:
-        async def main() -> None:
-            async with AsyncChorale(redis_server.url) as client:
-                await client.submit("warm", timeout_s=1)
-                trips.clear()
-                handles = await asyncio.gather(
-                    *(
-                        client.submit(f"bread {n}", timeout_s=1 + n / 10, tags={"n": str(n)})
-                        for n in range(64)
-                    )
-                )
-            assert trips == [64]
-            assert len({one.id for one in handles}) == 64
-            given_ms = [
-                one.accepted.deadline_ms - one.accepted.accepted_at_ms for one in handles if one.accepted
-            ]
-            assert given_ms == [1_000 + 100 * n for n in range(64)]
-            assert redis_client.llen(QUEUE_RETRIEVE) == 65
-            for one in handles:
-                self.end(service, one.id)
-            entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(OUTBOX))
-            rows = [rows_of(parse(fields), hash_key=None).request for _, fields in entries]
-            assert [row["tags"]["n"] for row in rows] == [str(n) for n in range(64)]
+        await chorale.submit("warm", timeout_s=1)
+        trips.clear()
+        handles = await asyncio.gather(
+            *(chorale.submit(f"bread {n}", timeout_s=1 + n / 10, tags={"n": str(n)}) for n in range(64))
+        )
+        assert trips == [64]
+        assert len({handle.id for handle in handles}) == 64
+        accepted = [handle.accepted for handle in handles if handle.accepted]
+        assert [one.deadline_ms - one.accepted_at_ms for one in accepted] == [
+            1_000 + 100 * n for n in range(64)
+        ]
+        assert redis_client.llen(QUEUE_RETRIEVE) == 65
+        for handle in handles:
+            self.end(service, handle.id)
+        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(OUTBOX))
+        rows = [rows_of(parse(fields), hash_key=None).request for _, fields in entries]
+        assert [row["tags"]["n"] for row in rows] == [str(n) for n in range(64)]
 
-        asyncio.run(main())
-
-    def test_requests_that_come_while_a_round_trip_is_under_way_share_the_next(
+    @on_a_loop
+    async def test_requests_that_come_while_a_round_trip_is_under_way_share_the_next(
         self, own_redis_server: RedisServer, trips: list[int]
     ) -> None:
-        async def main() -> None:
-            async with AsyncChorale(own_redis_server.url, socket_timeout_s=60) as client:
-                await client.submit("warm", timeout_s=1)
-                own_redis_server.pause()
-                trips.clear()
-                first = asyncio.create_task(client.submit("first", timeout_s=1))
-                await soon(lambda: trips == [1])
-                others = [asyncio.create_task(client.submit(f"bread {n}", timeout_s=1)) for n in range(20)]
-                await asyncio.sleep(0.01)
-                own_redis_server.resume()
-                await asyncio.gather(first, *others)
-                assert trips == [1, 20]
+        async with AsyncChorale(own_redis_server.url, socket_timeout_s=60) as client:
+            await client.submit("warm", timeout_s=1)
+            own_redis_server.pause()
+            trips.clear()
+            first = asyncio.create_task(client.submit("first", timeout_s=1))
+            await soon(lambda: trips == [1])
+            others = [asyncio.create_task(client.submit(f"bread {n}", timeout_s=1)) for n in range(20)]
+            await asyncio.sleep(0.01)
+            own_redis_server.resume()
+            await asyncio.gather(first, *others)
+            assert trips == [1, 20]
 
-        asyncio.run(main())
-
-    def test_an_error_of_one_is_no_error_of_the_others(
-        self, redis_server: RedisServer, redis_client: Redis
-    ) -> None:
-        async def main() -> None:
-            async with AsyncChorale(redis_server.url) as client:
-                asked = [("one", "bread"), ("one", "salt"), ("two", "salt"), ("two", "salt")]
-                found = await asyncio.gather(
-                    *(client.submit(text, request_id=name, timeout_s=1) for name, text in asked),
-                    return_exceptions=True,
-                )
-                said = [one.state if isinstance(one, AsyncHandle) else type(one) for one in found]
-                assert said == ["new", RequestIdConflict, "new", "known"]
-
-        asyncio.run(main())
-
-    def test_an_id_that_cannot_be_sent_is_an_error_of_its_caller_alone(
-        self, redis_server: RedisServer, redis_client: Redis
-    ) -> None:
-        async def main() -> None:
-            async with AsyncChorale(redis_server.url) as client:
-                half = "\ud800"
-                asked = (
-                    client.submit("bread"),
-                    client.answer(half),
-                    client.cancel(half),
-                    client.submit("salt"),
-                )
-                found = await asyncio.gather(*asked, return_exceptions=True)
-                said = [one.state if isinstance(one, AsyncHandle) else type(one) for one in found]
-                assert said == ["new", UnicodeEncodeError, UnicodeEncodeError, "new"]
-
-        asyncio.run(main())
+    @on_a_loop
+    async def test_an_error_of_one_is_no_error_of_the_others(self, chorale: AsyncChorale) -> None:
+        half = "\ud800"
+        calls = [
+            chorale.submit("bread", request_id="one"),
+            chorale.submit("salt", request_id="one"),
+            chorale.answer(half),
+            chorale.cancel(half),
+            chorale.submit("salt", request_id="two"),
+            chorale.submit("salt", request_id="two"),
+        ]
+        results: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
+        outcomes = [one.state if isinstance(one, AsyncHandle) else type(one) for one in results]
+        errors = [RequestIdConflict, UnicodeEncodeError, UnicodeEncodeError]
+        assert outcomes == ["new", *errors, "new", "known"]
 
     @pytest.fixture
     def trips(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """How many trips shared each round trip."""
+        """How many requests shared each round trip."""
         seen: list[int] = []
         round_trip = Commands._round_trip
 
@@ -181,141 +182,104 @@ class TestOneRoundTrip(ClientContract):
         return seen
 
 
-class TestCancelledTasks(ClientContract):
+async def cancel_when(doing: Coroutine[Any, Any, Any], so: Callable[[], Any]) -> None:
+    task = asyncio.create_task(doing)
+    await soon(so)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+class TestCancelledTasks:
     """A task that is cancelled no longer wants its answer."""
 
-    async def _cancel_when(self, doing: Coroutine[Any, Any, Any], so: Callable[[], Any]) -> None:
-        task = asyncio.create_task(doing)
-        await soon(so)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    @on_a_loop
+    async def test_a_cancelled_task_cancels_its_request(
+        self, chorale: AsyncChorale, redis_client: Redis
+    ) -> None:
+        request = make_request("bread", timeout_s=30)
+        await cancel_when(chorale.ask(request), lambda: redis_client.llen(QUEUE_RETRIEVE))
+        assert (await chorale.answer(request.request_id, wait_s=10)).status == Status.CANCELLED
 
-    def test_a_cancelled_task_cancels_its_request(
+    @on_a_loop
+    async def test_a_task_cancelled_before_the_acceptance_is_known_cancels_its_request(
         self, redis_server: RedisServer, redis_client: Redis
     ) -> None:
-        async def main() -> None:
-            async with AsyncChorale(redis_server.url) as client:
-                request = make_request("bread", timeout_s=30)
-                await self._cancel_when(client.ask(request), lambda: redis_client.llen(QUEUE_RETRIEVE))
-                assert (await client.answer(request.request_id, wait_s=10)).status == Status.CANCELLED
-
-        asyncio.run(main())
-
-    def test_a_task_cancelled_before_the_acceptance_is_known_cancels_its_request(
-        self, redis_server: RedisServer, redis_client: Redis
-    ) -> None:
-        async def main() -> None:
-            async with AsyncChorale(redis_server.url) as client:
-                await client.submit("warm")
-                task = asyncio.create_task(client.retrieve("bread", request_id="early", timeout_s=30))
-                while not client._commands._asked and client._commands._work is None:
-                    await asyncio.sleep(0)
+        async with AsyncChorale(redis_server.url) as client:
+            await client.submit("warm")
+            task = asyncio.create_task(client.retrieve("bread", request_id="early", timeout_s=30))
+            while not client._commands._asked and client._commands._work is None:
                 await asyncio.sleep(0)
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-            # Closing has sent everything.
-            assert redis_client.exists(entry_key("early")) == 0
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        # Closing has sent everything.
+        assert redis_client.exists(entry_key("early")) == 0
 
-        asyncio.run(main())
-
-    def test_the_request_of_another_caller_goes_on(
-        self, redis_server: RedisServer, redis_client: Redis
+    @on_a_loop
+    async def test_the_request_of_another_caller_goes_on(
+        self, chorale: AsyncChorale, redis_client: Redis
     ) -> None:
-        async def main() -> None:
-            async with AsyncChorale(redis_server.url) as client:
-                request = make_request("bread", timeout_s=30)
-                assert (await client.submit_request(request)).state == "new"
-                await self._cancel_when(client.ask(request), lambda: client._announcements._subscribed)
-            assert redis_client.hget(entry_key(request.request_id), "state") == b"accepted"
-
-        asyncio.run(main())
+        request = make_request("bread", timeout_s=30)
+        assert (await chorale.submit_request(request)).state == "new"
+        await cancel_when(chorale.ask(request), lambda: chorale._announcements._subscribed)
+        assert redis_client.hget(entry_key(request.request_id), "state") == b"accepted"
 
 
 class TestOneLoop(ClientContract):
-    def test_a_lost_connection_loses_no_end(
-        self, redis_server: RedisServer, redis_client: Redis, service: SingleSteps
+    @on_a_loop
+    async def test_a_lost_connection_loses_no_end(
+        self, chorale: AsyncChorale, redis_client: Redis, service: SingleSteps
     ) -> None:
-        async def main() -> None:
-            async with AsyncChorale(redis_server.url) as client:
-                requests = [make_request(f"bread {n}", timeout_s=30) for n in range(20)]
-                waiting = [asyncio.create_task(client.ask(one)) for one in requests]
-                await soon(lambda: redis_client.llen(QUEUE_RETRIEVE) == 20)
-                for half in (requests[:10], requests[10:]):
-                    # Both kinds of connections are gone, and the ends come before the client has new ones.
-                    redis_client.client_kill_filter(_type="pubsub", skipme=True)
-                    redis_client.client_kill_filter(_type="normal", skipme=True)
-                    for one in half:
-                        self.end(service, one.request_id)
-                    await soon(lambda: len(client._announcements._subscribed) >= 10)
-                async with asyncio.timeout(20):  # long before the deadline
-                    answers = await asyncio.gather(*waiting)
-                assert [one.status for one in answers] == ["complete"] * 20
+        requests = [make_request(f"bread {n}", timeout_s=30) for n in range(20)]
+        waiting = [asyncio.create_task(chorale.ask(request)) for request in requests]
+        await soon(lambda: redis_client.llen(QUEUE_RETRIEVE) == 20)
+        for half in (requests[:10], requests[10:]):
+            # Both kinds of connections are gone, and the ends come before the client has new ones.
+            redis_client.client_kill_filter(_type="pubsub", skipme=True)
+            redis_client.client_kill_filter(_type="normal", skipme=True)
+            for request in half:
+                self.end(service, request.request_id)
+            await soon(lambda: len(chorale._announcements._subscribed) >= 10)
+        async with asyncio.timeout(20):  # long before the deadline
+            answers = await asyncio.gather(*waiting)
+        assert [answer.status for answer in answers] == ["complete"] * 20
 
-        asyncio.run(main())
-
-    def test_a_hung_server_holds_no_other_task_of_the_loop(self, own_redis_server: RedisServer) -> None:
-        async def main() -> None:
-            async with AsyncChorale(own_redis_server.url) as client:
-                await client.submit("bread")
-                own_redis_server.pause()
-                try:
-                    asking = asyncio.create_task(client.retrieve("salt", timeout_s=0.3))
-                    upserting = asyncio.create_task(client.upsert("docs", [{"id": "tea", "text": "tea"}]))
-                    turns = 0
-                    while not asking.done():
-                        await asyncio.sleep(0.005)
-                        turns += 1
-                    assert turns >= 10
-                    with pytest.raises(ServiceUnavailable, match="Redis does not answer"):
-                        await asking
-                finally:
-                    own_redis_server.resume()
-                await asyncio.wait([upserting])
-                assert (await client.submit("salt")).state == "new"
-
-        asyncio.run(main())
-
-    def test_a_hung_server_holds_a_reader_of_an_answer_for_one_timeout(
-        self, own_redis_server: RedisServer
-    ) -> None:
-        async def main() -> None:
-            async with AsyncChorale(own_redis_server.url, socket_timeout_s=1) as client:
-                handle = await client.submit("bread", timeout_s=30)
-                heard = asyncio.create_task(handle.answer(30))
-                await soon(lambda: client._announcements._subscribed)
-                own_redis_server.pause()
-                try:
-                    begun_s = asyncio.get_running_loop().time()
-                    with pytest.raises(ServiceUnavailable, match="Redis does not answer"):
-                        await handle.answer(0.1)
-                    assert asyncio.get_running_loop().time() - begun_s < 2, "two timeouts, one after another"
-                finally:
-                    own_redis_server.resume()
-                    heard.cancel()
-
-        asyncio.run(main())
-
-    def test_a_closed_client_says_so_to_those_who_wait_and_to_those_who_ask(
-        self, redis_server: RedisServer, redis_client: Redis
-    ) -> None:
-        async def main() -> None:
-            client = AsyncChorale(redis_server.url)
-            waiting = asyncio.create_task(client.retrieve("bread", timeout_s=30))
-            handle = await client.submit("rice", timeout_s=30)
-            reading = asyncio.create_task(handle.answer(30))
-            await soon(lambda: len(client._announcements._subscribed) == 2)
-            await client.aclose()
-            for asking in (waiting, reading, client.submit("salt")):
-                with pytest.raises(ServiceUnavailable, match="the client is closed"):
+    @on_a_loop
+    async def test_a_hung_server_holds_no_other_task_of_the_loop(self, own_redis_server: RedisServer) -> None:
+        async with AsyncChorale(own_redis_server.url) as client:
+            await client.submit("bread")
+            own_redis_server.pause()
+            try:
+                asking = asyncio.create_task(client.retrieve("salt", timeout_s=0.3))
+                upserting = asyncio.create_task(client.upsert("docs", [{"id": "tea", "text": "tea"}]))
+                turns = 0
+                while not asking.done():
+                    await asyncio.sleep(0.005)
+                    turns += 1
+                assert turns >= 10
+                with pytest.raises(ServiceUnavailable, match="Redis does not answer"):
                     await asking
+            finally:
+                own_redis_server.resume()
+            await asyncio.wait([upserting])
+            assert (await client.submit("salt")).state == "new"
 
-        asyncio.run(main())
+    @on_a_loop
+    async def test_a_closed_client_says_so_to_all_who_wait_or_ask(self, chorale: AsyncChorale) -> None:
+        waiting = asyncio.create_task(chorale.retrieve("bread", timeout_s=30))
+        handle = await chorale.submit("rice", timeout_s=30)
+        reading = asyncio.create_task(handle.answer(30))
+        await soon(lambda: len(chorale._announcements._subscribed) == 2)
+        await chorale.aclose()
+        for asking in (waiting, reading, chorale.submit("salt")):
+            with pytest.raises(ServiceUnavailable, match="the client is closed"):
+                await asking
 
-    @pytest.mark.parametrize("calls", [500, pytest.param(10_000, marks=pytest.mark.slow)])
-    def test_calls_leave_no_channel_no_connection_and_no_task(
-        self, calls: int, redis_server: RedisServer, redis_client: Redis, service: SingleSteps
+    @on_a_loop
+    async def test_calls_leave_no_channel_no_connection_and_no_task(
+        self, redis_server: RedisServer, redis_client: Redis, service: SingleSteps
     ) -> None:
         """Half of the calls are answered, the others are cancelled or not waited for."""
         stop = threading.Event()
@@ -327,26 +291,24 @@ class TestOneLoop(ClientContract):
                     self.end(service, key.decode().removeprefix(entry_key("")))
 
         def ours() -> int:
-            return sum(one["name"] == "ours" for one in redis_client.client_list())
+            return sum(connection["name"] == "ours" for connection in redis_client.client_list())
 
-        async def main() -> None:
+        async def some(client: AsyncChorale, first: int) -> None:
+            for number in range(first, 500, 50):
+                if number % 2:
+                    await client.retrieve("bread", request_id=f"wanted-{number}", timeout_s=30)
+                    continue
+                unwanted = client.retrieve("bread", request_id=f"not-{number}", timeout_s=30)
+                asking = asyncio.create_task(unwanted)
+                await asyncio.sleep(0.001 * (number % 3))
+                asking.cancel()
+                await asyncio.wait([asking])
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        try:
             async with AsyncChorale(f"{redis_server.url}&client_name=ours") as client:
-
-                async def some(first: int) -> None:
-                    for number in range(first, calls, 50):
-                        if number % 2:
-                            await client.retrieve("bread", request_id=f"wanted-{number}", timeout_s=30)
-                            continue
-                        asking = asyncio.create_task(
-                            client.retrieve("bread", request_id=f"not-{number}", timeout_s=30)
-                        )
-                        await asyncio.sleep(0.001 * (number % 3))
-                        asking.cancel()
-                        await asyncio.wait([asking])
-
-                async with asyncio.TaskGroup() as group:
-                    for first in range(50):
-                        group.create_task(some(first))
+                await asyncio.gather(*(some(client, first) for first in range(50)))
                 await soon(lambda: redis_client.pubsub_channels() == [])
                 assert ours() == 2
                 names = {task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()}}
@@ -355,11 +317,6 @@ class TestOneLoop(ClientContract):
             assert asyncio.all_tasks() == {asyncio.current_task()}
             await soon(lambda: ours() == 0)
             assert redis_client.keys(entry_key("*")) == []
-
-        serving = threading.Thread(target=serve)
-        serving.start()
-        try:
-            asyncio.run(main())
         finally:
             stop.set()
             serving.join()

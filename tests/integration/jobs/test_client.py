@@ -7,6 +7,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +36,9 @@ from jobs.job import JobsUnavailable, Outcome
 from jobs.store import Jobs
 from tasks.jobs import commands
 from tasks.jobs.commands import JobCommands
-from tests.support.jobs import answered, ended, result, statuses
+from tests.support.jobs import answered, ended, result, statuses, taken
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-
-
-class Sweeper:
-    """Does the commands in a thread, until it is stopped."""
-
-    def __init__(self, resources: Resources) -> None:
-        self._stop = threading.Event()
-        duty = JobCommands(resources, lambda: None)
-        self._thread = threading.Thread(target=duty.run, args=(self._stop,))
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -63,31 +50,25 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def start(
+def store(
     redis_client: Redis,
     redis_server: RedisServer,
     database: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Callable[..., Resources]]:
-    """Starts a sweeper on this installation, or another one."""
+) -> Iterator[Jobs]:
+    """The store of a sweeper that does the commands in a thread."""
     monkeypatch.setattr(commands, "TAKE_S", 0.1)
     shutil.copy(database, tmp_path)
-    sweepers: list[Sweeper] = []
-    opened: list[Resources] = []
-
-    def starts(**settings: Any) -> Resources:
-        resources = Resources(Settings(home=tmp_path, **settings), load_pipeline(None), redis_server.url)
-        opened.append(resources)
-        sweepers.append(Sweeper(resources))
-        return resources
-
-    yield starts
-    for sweeper in sweepers:
-        sweeper.stop()
-    for resources in opened:
-        resources.jobs.close()
-        resources.redis.connection_pool.disconnect()
+    resources = Resources(Settings(home=tmp_path), load_pipeline(None), redis_server.url)
+    stop = threading.Event()
+    sweeper = threading.Thread(target=JobCommands(resources, lambda: None).run, args=(stop,))
+    sweeper.start()
+    yield resources.jobs
+    stop.set()
+    sweeper.join()
+    resources.jobs.close()
+    resources.redis.connection_pool.disconnect()
 
 
 @pytest.fixture
@@ -98,20 +79,8 @@ def jobs(
         monkeypatch.setattr(job_commands, name, value)
     monkeypatch.setattr(client_jobs, "LONGEST_LOOK_S", 0.1)
     monkeypatch.setattr(client_jobs, "PATIENCE_S", 20)
-    chorale = Chorale(redis_server.url)
-    yield chorale.jobs
-    disconnect(chorale._redis)
-
-
-def disconnect(redis: Redis) -> None:
-    """A connection warns if the garbage collector takes its socket first."""
-    redis.connection_pool.disconnect()
-
-
-@pytest.fixture
-def store(start: Callable[..., Resources]) -> Jobs:
-    """The store of a running sweeper."""
-    return start().jobs
+    with closing(Chorale(redis_server.url)) as chorale:
+        yield chorale.jobs
 
 
 def questions(count: int) -> list[str]:
@@ -121,39 +90,23 @@ def questions(count: int) -> list[str]:
 # Submitting
 
 
-def test_questions_are_stored_as_segments_of_a_job_that_waits_for_its_turn(
-    jobs: ClientJobs, store: Jobs
-) -> None:
-    handle = jobs.submit(
-        questions(150), namespace="docs", name="weekly", tenant="ada", options={"top_k": 3}, deadline_s=60
-    )
-    job = handle.get()
-    assert (job.state, job.total, job.namespace, job.name, job.tenant) == (
-        "queued",
-        150,
-        "docs",
-        "weekly",
-        "ada",
-    )
+def test_questions_are_stored_as_segments_of_a_queued_job(jobs: ClientJobs, store: Jobs) -> None:
+    given: dict[str, Any] = {"namespace": "docs", "name": "weekly", "tenant": "ada"}
+    handle = jobs.submit(questions(150), **given, options={"top_k": 3}, deadline_s=60)
+    job, row = handle.get(), store.get(handle.job_id)
+    assert (job.state, job.total, row.segments) == ("queued", 150, 3)
+    assert job.model_dump(include={*given}) == given
     assert job.created_at is not None
     assert job.deadline_at is not None
     assert 59 < (job.deadline_at - job.created_at).total_seconds() <= 60
-    row = store.get(handle.job_id)
-    assert row.segments == 3
-    assert job.model_dump(mode="json", include={"counts", "job_id"}) == {
-        "counts": row.counts,
-        "job_id": handle.job_id,
-    }
-    sent = store.send(handle.job_id, now_ms=1, lease_ms=1)
-    assert sent is not None
-    taken = store.take(handle.job_id, *sent, now_ms=1, lease_ms=1)
-    assert taken is not None
-    assert (taken.lines[1].number, taken.lines[1].id) == (2, "2")
-    assert taken.lines[1].fields == {"top_k": 3, "questions": [{"text": "question 2"}]}
+    assert job.model_dump(mode="json", include={"counts"}) == {"counts": row.counts}
+    line = taken(store, handle.job_id, now_ms=1).lines[1]
+    assert (line.number, line.id) == (2, "2")
+    assert line.fields == {"top_k": 3, "questions": [{"text": "question 2"}]}
 
 
 @pytest.mark.parametrize("form", ["file", "stream"])
-def test_a_file_and_a_stream_are_read_in_their_format(
+def test_a_file_or_stream_is_read_in_its_format(
     jobs: ClientJobs, store: Jobs, tmp_path: Path, form: str
 ) -> None:
     text = "id,text\na,tea\nb,rice\n"
@@ -168,59 +121,55 @@ def test_a_file_and_a_stream_are_read_in_their_format(
 
 
 def test_wrong_lines_refuse_the_job_and_are_named_by_their_numbers(jobs: ClientJobs, store: Jobs) -> None:
-    lines: list[str | dict[str, Any]] = [
+    unreadable: list[Any] = ["half \ud800", {"text": "tea", "tags": {"x": object()}}, 5]
+    lines = [
         {"id": "a", "text": "tea"},
         {"id": "a", "text": "rice"},
-        {"text": ""},
+        *unreadable,
         *({"no": 1} for _ in range(30)),
     ]
     with pytest.raises(
-        InvalidJob, match="32 of 33 lines are wrong:\n  line 2: id: 'a' is also the id of line 1"
+        InvalidJob, match="34 of 35 lines are wrong:\n  line 2: id: 'a' is also the id"
     ) as raised:
         jobs.submit(lines, namespace="docs")
-    assert raised.value.wrong == 32
+    assert raised.value.wrong == 34
     assert [number for number, _ in raised.value.lines] == list(range(2, 22))
+    assert all(says.startswith("not ") for _, says in raised.value.lines[1:4])
     (job,) = jobs.last(5)
     assert (job.state, job.outcome, job.total) == ("ended", "failed", 0)
-    assert job.reason.startswith("32 of 33 lines are wrong")
+    assert job.reason.startswith("34 of 35 lines are wrong")
 
 
-def test_wrong_lines_that_are_skipped_stay_in_the_job_as_refused(jobs: ClientJobs, store: Jobs) -> None:
+def test_skipped_wrong_lines_stay_as_refused(
+    jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "PAGE_BYTES", 200)  # results come in several pages
     handle = jobs.submit(["tea", {"text": ""}, "rice"], namespace="docs", on_error="skip")
     ended(store, handle.job_id)
     assert statuses(store, handle.job_id) == [(1, "complete"), (2, "refused"), (3, "complete")]
+    assert list(handle.results()) == list(store.results(handle.job_id))
 
 
-@pytest.mark.parametrize("wrong", ["half \ud800", {"text": "tea", "tags": {"x": object()}}, 5])
-def test_a_question_that_is_no_json_is_a_wrong_line(jobs: ClientJobs, store: Jobs, wrong: Any) -> None:
-    with pytest.raises(InvalidJob, match="line 2: not ") as raised:
-        jobs.submit(["tea", wrong], namespace="docs")
-    assert raised.value.wrong == 1
+REFUSED: list[tuple[Any, dict[str, Any], str]] = [
+    ([], {}, "there is no line"),
+    (["tea", 5], {}, "1 of 2 lines is wrong:\n  line 2: not "),
+    (["tea"], {"options": {"namespace": "law"}}, "namespace: 'law'; the job's is 'docs'"),
+    (["tea"], {"namespace": "No!"}, "namespace: a namespace is"),
+    (["tea"], {"weight": 0}, "weight: "),
+    (["tea"], {"name": "a\0b"}, "name: the character U+0000 is not allowed"),
+    (["tea"], {"options": {"topk": 3}}, "topk: no field of the defaults"),
+    (["tea"], {"on_end": {"mail": "a@b"}}, 'either {"task": name'),
+    (["tea"], {"on_end": {"url": "ftp://example.org/"}}, "https://"),
+    (["tea"], {"on_end": {"task": "t", "queue": "app"}}, "'app' is not in CHORALE_ON_END_QUEUES"),
+    (["tea"], {"on_end": {"url": "https://example.org/"}}, "set CHORALE_WEBHOOK_SECRET"),
+    ("absent.jsonl", {}, "absent.jsonl: No such file"),
+    ("q.xlsx", {}, "there are: jsonl, csv"),
+    (io.StringIO("tea"), {}, "binary mode"),
+    (io.BytesIO("tea".encode("utf-16")), {}, "UTF-16"),
+]
 
 
-@pytest.mark.parametrize(
-    ("lines", "given", "why"),
-    [
-        ([], {}, "there is no line"),
-        (["tea"], {"options": {"namespace": "law"}}, "namespace: 'law'; the job's is 'docs'"),
-        (["tea"], {"namespace": "No!"}, "namespace: a namespace is"),
-        (["tea"], {"weight": 0}, "weight: "),
-        (["tea"], {"name": "a\0b"}, "name: the character U+0000 is not allowed"),
-        (["tea"], {"options": {"topk": 3}}, "topk: no field of the defaults"),
-        (["tea"], {"on_end": {"mail": "a@b"}}, 'either {"task": name'),
-        (["tea"], {"on_end": {"url": "ftp://example.org/"}}, "https://"),
-        (["tea"], {"on_end": {"url": "https://example.org/"}}, "set CHORALE_WEBHOOK_SECRET"),
-        (
-            ["tea"],
-            {"on_end": {"task": "t", "queue": "app"}},
-            "'app' is not in CHORALE_ON_END_QUEUES; there are: none",
-        ),
-        ("absent.jsonl", {}, "absent.jsonl: No such file"),
-        ("q.xlsx", {}, "there are: jsonl, csv"),
-        (io.StringIO("tea"), {}, "binary mode"),
-        (io.BytesIO("tea".encode("utf-16")), {}, "UTF-16"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "given", "why"), REFUSED)
 def test_a_job_that_cannot_be_done_is_refused_with_the_reason(
     jobs: ClientJobs, store: Jobs, lines: Any, given: dict[str, Any], why: str
 ) -> None:
@@ -263,7 +212,7 @@ def test_a_long_submission_keeps_few_messages_in_redis(
     assert all(redis_client.pttl(key) > 0 for key in redis_client.keys(JOB_REPLY + "*"))
 
 
-def test_lines_that_come_slowly_do_not_wait_for_a_full_message(
+def test_slow_lines_wait_for_no_full_message(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines_read, "MESSAGE_S", 0.0)
@@ -285,25 +234,22 @@ def test_a_job_is_paused_resumed_cancelled_and_answered_again(jobs: ClientJobs, 
     assert handle.resume().state == "queued"
     assert handle.cancel().state == "cancelling"
     store.end(handle.job_id, Outcome.CANCELLED, now_ms=100)
-    assert [one["status"] for one in handle.results()] == ["cancelled"] * 3
+    assert [line["status"] for line in handle.results()] == ["cancelled"] * 3
     assert jobs.retry(handle.job_id, ["expired"]) == 3
     ended(store, handle.job_id, {2: result("failed")})
     assert handle.wait(1).counts["failed"] == 1
     assert jobs.retry(handle.job_id) == 1
+    later = jobs.submit(questions(1), namespace="docs")
+    assert [job.job_id for job in jobs.last(2)] == [later.job_id, handle.job_id]
 
 
 def test_errors_come_as_the_clients_own(jobs: ClientJobs, store: Jobs) -> None:
     handle = jobs.submit(questions(1), namespace="docs")
-    for asked in (
-        jobs.get,
-        jobs.pause,
-        jobs.resume,
-        jobs.cancel,
-        jobs.retry,
-        lambda one: list(jobs.results(one)),
-    ):
+    calls: list[Callable[[str], Any]] = [jobs.get, jobs.pause, jobs.resume, jobs.cancel, jobs.retry]
+    calls.append(lambda job_id: list(jobs.results(job_id)))
+    for call in calls:
         with pytest.raises(NoSuchJob, match="no job 'absent'"):
-            asked("absent")
+            call("absent")
     with pytest.raises(WrongJobState, match="is queued; this is possible while it is ended"):
         jobs.retry(handle.job_id)
     with pytest.raises(InvalidJob, match="only: one or more of failed, expired, degraded"):
@@ -312,57 +258,42 @@ def test_errors_come_as_the_clients_own(jobs: ClientJobs, store: Jobs) -> None:
         handle.wait(0)
 
 
-def test_jobs_are_listed_newest_first(jobs: ClientJobs, store: Jobs) -> None:
-    for name in ("a", "b", "c"):
-        jobs.submit(questions(1), namespace="docs", name=name)
-    assert [job.name for job in jobs.last(2)] == ["c", "b"]
-
-
 def test_results_are_read_while_the_job_runs_from_any_line(jobs: ClientJobs, store: Jobs) -> None:
     handle = jobs.submit(questions(200), namespace="docs")
     answered(store, handle.job_id, segments=2)
-    assert [one["line"] for one in handle.results()] == list(range(1, 129))
-    assert [one["line"] for one in handle.results(after=120)] == list(range(121, 129))
+    assert [line["line"] for line in handle.results()] == list(range(1, 129))
     follows = handle.results(after=120, wait=True)
     assert [next(follows)["line"] for _ in range(8)] == list(range(121, 129))
     late = threading.Timer(0.3, lambda: ended(store, handle.job_id))
     late.start()
-    assert [one["line"] for one in follows] == list(range(129, 201))
+    assert [line["line"] for line in follows] == list(range(129, 201))
     late.join()
-
-
-def test_large_results_come_in_pages(jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "PAGE_BYTES", 1_000)
-    handle = jobs.submit(questions(100), namespace="docs")
-    ended(store, handle.job_id)
-    assert list(handle.results()) == list(store.results(handle.job_id))
 
 
 # What can go wrong
 
 
 def test_commands_that_a_dead_sweeper_has_taken_are_sent_again(
-    jobs: ClientJobs, start: Callable[..., Resources], redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+    jobs: ClientJobs, store: Jobs, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines_read, "MESSAGE_BYTES", 2_000)
-    resources = start()
     lost = []
 
     def loses_some() -> Iterator[str]:
         for number, question in enumerate(questions(500)):
-            if number % 50 == 0 and (taken := redis_client.rpop(JOB_COMMANDS)) is not None:
-                lost.append(json.loads(taken)["do"])  # type: ignore[arg-type]
+            if number % 50 == 0 and (message := redis_client.rpop(JOB_COMMANDS)) is not None:
+                lost.append(message)
             yield question
 
     handle = jobs.submit(loses_some(), namespace="docs")
     assert lost
     assert (handle.get().state, handle.get().total) == ("queued", 500)
-    ended(resources.jobs, handle.job_id)
-    assert [one["line"] for one in handle.results()] == list(range(1, 501))
+    ended(store, handle.job_id)
+    assert [line["line"] for line in handle.results()] == list(range(1, 501))
 
 
 @pytest.mark.slow
-def test_every_command_may_be_done_twice(
+def test_any_command_may_be_done_twice(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, heard = job_commands.Commands._reply, set()
@@ -380,18 +311,14 @@ def test_every_command_may_be_done_twice(
     assert (handle.get().state, handle.get().total) == ("queued", 100)
     assert store.send(handle.job_id, now_ms=1, lease_ms=1)
     jobs._ask("begin", job_id=handle.job_id, segments=2)
-    assert [handle.pause().state, handle.resume().state, handle.cancel().state] == [
-        "paused",
-        "queued",
-        "cancelling",
-    ]
+    states = [handle.pause().state, handle.resume().state, handle.cancel().state]
+    assert states == ["paused", "queued", "cancelling"]
 
 
 @pytest.mark.slow
-def test_a_submission_waits_for_a_locked_database(
-    jobs: ClientJobs, start: Callable[..., Resources], monkeypatch: pytest.MonkeyPatch
+def test_a_locked_database_is_waited_for(
+    jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resources = start()
     add, failures = Jobs.add_all, [JobsUnavailable("database is locked")] * 2
 
     def locked(*args: Any, **given: Any) -> None:
@@ -401,7 +328,7 @@ def test_a_submission_waits_for_a_locked_database(
 
     monkeypatch.setattr(Jobs, "add_all", locked)
     assert jobs.submit(questions(3), namespace="docs").get().total == 3
-    assert resources.jobs.active()
+    assert store.active()
     monkeypatch.setattr(client_jobs, "REPLY_S", 0.5)
     monkeypatch.setattr(Jobs, "last", locked)
     failures += [JobsUnavailable("database is locked")] * 9
@@ -418,21 +345,20 @@ def test_without_a_sweeper_nothing_hangs(jobs: ClientJobs, monkeypatch: pytest.M
 @pytest.mark.parametrize("own_redis_server", [{"maxmemory": "8mb"}], indirect=True)
 def test_lines_do_not_fill_redis(own_redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_commands, "LOOK_S", 0.1)
-    redis = own_redis_server.client()
-    for number in range(60):
-        redis.set(f"ballast {number}", "x" * 100_000)
-    sender = job_commands.Commands(redis, socket_timeout_s=2)
-    with pytest.raises(NoRoom, match="no room for these lines of a job"):
-        sender.send("add", job_id="job", first=0, segments=["x" * 256_000], for_s=0.2)
-    disconnect(redis)
+    with own_redis_server.client() as redis:
+        for number in range(60):
+            redis.set(f"ballast {number}", "x" * 100_000)
+        sender = job_commands.Commands(redis, socket_timeout_s=2)
+        with pytest.raises(NoRoom, match="no room for these lines of a job"):
+            sender.send("add", job_id="job", first=0, segments=["x" * 256_000], for_s=0.2)
 
 
-def test_unreadable_and_unknown_commands_end_nothing(
+def test_unreadable_or_unknown_commands_end_nothing(
     jobs: ClientJobs, store: Jobs, redis_client: Redis
 ) -> None:
-    told = {"do": "get", "caller": "f" * 32, "number": 1, "given": {}}
-    others = [{**told, "do": "to_wire"}, {**told, "do": "__init__"}, {**told, "caller": "../x"}]
-    redis_client.lpush(JOB_COMMANDS, b"\xff", "[]", *map(json.dumps, [told, *others]))
+    command = {"do": "get", "caller": "f" * 32, "number": 1, "given": {}}
+    others = [{**command, "do": "to_wire"}, {**command, "do": "__init__"}, {**command, "caller": "../x"}]
+    redis_client.lpush(JOB_COMMANDS, b"\xff", "[]", *map(json.dumps, [command, *others]))
     assert jobs.last() == []
-    replies = [json.loads(one) for one in redis_client.lrange(JOB_REPLY + "f" * 32, 0, -1)]
-    assert [one["error"] for one in replies] == ["invalid_job", "unknown_command", "unknown_command"]
+    replies = [json.loads(reply) for reply in redis_client.lrange(JOB_REPLY + "f" * 32, 0, -1)]
+    assert [reply["error"] for reply in replies] == ["invalid_job", "unknown_command", "unknown_command"]

@@ -41,49 +41,42 @@ def test_requests_branches_and_the_cache_are_counted(here: OneProcess) -> None:
         assert here.ask("Who pays for repairs?").status == "complete"
     here.ask("ERR-4711", branches=["bm25"], cache="bypass")
     here.drain()
-    found = samples(here.redis)
-    assert found["chorale_request_duration_seconds_count", "complete"] == 4
-    assert found["chorale_request_duration_seconds_sum", "complete"] > 0
-    questions = {name[1]: value for name, value in found.items() if name[0] == "chorale_questions_total"}
+    counts = samples(here.redis)
+    assert counts["chorale_request_duration_seconds_count", "complete"] == 4
+    assert counts["chorale_request_duration_seconds_sum", "complete"] > 0
+    questions = {name[1]: value for name, value in counts.items() if name[0] == "chorale_questions_total"}
     assert questions == {"bypass": 1, "miss": 1, "hit": 2}
-    assert found["chorale_branch_duration_seconds_count", "bm25", "ok"] == 2
-    assert found["chorale_branch_queue_wait_seconds_count", "vector"] == 1
-
-
-def test_the_buckets_of_a_histogram_are_cumulative(here: OneProcess) -> None:
-    here.redis.hset(METRICS, mapping={"chorale_branch_duration_seconds|bm25|empty|0": 2})
-    here.redis.hset(METRICS, mapping={"chorale_branch_duration_seconds|bm25|empty|13": 1})
-    found = samples(here.redis)
-    name = "chorale_branch_duration_seconds_bucket"
-    assert (found[name, "bm25", "0.005", "empty"], found[name, "bm25", "60.0", "empty"]) == (2, 2)
-    assert found[name, "bm25", "+Inf", "empty"] == 3
+    assert counts["chorale_branch_duration_seconds_count", "bm25", "ok"] == 2
+    assert counts["chorale_branch_queue_wait_seconds_count", "vector"] == 1
 
 
 def test_breakers_queues_outbox_and_sweeper_are_shown_as_they_are_now(here: OneProcess) -> None:
     here.ask("bread", cache="bypass")
+    here.redis.hset("chorale:breaker:vector", mapping={"open_until": 2**52, "opened_at": 1, "failures": 5})
 
     def swept() -> Samples | None:
         """The lease of a sweeper is short, and a busy machine may lose it."""
         here.sweep()
-        found = samples(here.redis)
-        return found if found["chorale_sweeper_acting",] == 1 else None
+        shown = samples(here.redis)
+        return shown if shown["chorale_sweeper_acting",] == 1 else None
 
-    found = until(swept)
-    assert found is not None
-    assert found["chorale_breaker_open", "bm25"] == 0
-    assert found["chorale_outbox_limit_entries",] == 10_000
-    assert ("chorale_queue_messages", "chorale.bm25") in found
-    here.redis.hset("chorale:breaker:vector", mapping={"open_until": 2**52, "opened_at": 1, "failures": 5})
-    try:
-        assert samples(here.redis)["chorale_breaker_open", "vector"] == 1
-    finally:
-        here.redis.delete("chorale:breaker:vector")
+    shown = until(swept) or {}
+    assert (shown["chorale_breaker_open", "bm25"], shown["chorale_breaker_open", "vector"]) == (0, 1)
+    assert shown["chorale_outbox_limit_entries",] == 10_000
+    assert ("chorale_queue_messages", "chorale.bm25") in shown
+    here.redis.delete("chorale:breaker:vector")
 
 
 def test_every_metric_is_rendered_before_the_first_request(redis_client: Redis) -> None:
-    text = render(redis_client).decode()
+    text = render(redis_client, queues={"chorale.index": QueueState(3, 0.5)}).decode()
     for series in (*HISTOGRAMS, *COUNTERS, *GAUGES):
         assert f"# HELP {series.name}" in text
+    assert 'chorale_queue_messages{queue="chorale.index"} 3.0' in text
+    name = "chorale_branch_duration_seconds"
+    redis_client.hset(METRICS, mapping={f"{name}|bm25|empty|0": 2, f"{name}|bm25|empty|13": 1})
+    bounds = samples(redis_client)
+    counts = [bounds[f"{name}_bucket", "bm25", bound, "empty"] for bound in ("0.005", "60.0", "+Inf")]
+    assert counts == [2, 2, 3]
 
 
 def test_a_moment_that_nobody_acts_on_is_the_sweepers_lag(redis_client: Redis) -> None:
@@ -100,8 +93,3 @@ def test_a_moment_that_nobody_acts_on_is_the_sweepers_lag(redis_client: Redis) -
     assert found["chorale_refusing",] == 1
     assert found["chorale_quarantined_entries",] == 2
     assert found["chorale_sweeper_acting",] == 0
-
-
-def test_further_queues_can_be_given(redis_client: Redis) -> None:
-    text = render(redis_client, queues={"chorale.index": QueueState(3, 0.5)}).decode()
-    assert 'chorale_queue_messages{queue="chorale.index"} 3.0' in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -26,10 +26,12 @@ from monitoring.queues import ListedQueues, QueueState, open_queues, queue_state
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
 from tasks.sweeping.admission import Judge, QueueWatch
+from tasks.worker import stale_messages
 from tasks.worker.stale_messages import drop_ended
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
+from tests.support.waiting import until
 
 VECTOR, FUSION, RETRIEVE = "chorale.vector", "chorale.fusion", "chorale.retrieve"
 
@@ -56,56 +58,47 @@ def app_of(resources: Resources) -> Celery:
     return make_app(resources)
 
 
-def now_ms(client: redis.Redis) -> int:
-    seconds, microseconds = client.time()
-    return int(seconds) * 1000 + int(microseconds) // 1000
-
-
 class TestLists:
-    def test_an_empty_list_queue_has_no_age(self, redis_client: redis.Redis) -> None:
-        assert queue_states(redis_client, [VECTOR]) == {VECTOR: QueueState(0)}
-
     def test_the_age_of_a_part_counts_from_the_plan(
         self, resources: Resources, redis_client: redis.Redis
     ) -> None:
         request_id = planned(resources)
         planned(resources)
         # As if it had been planned 30 seconds ago, and accepted long before.
-        limit = int(redis_client.hget(f"chorale:request:{request_id}", "limit:vector") or 0)
-        redis_client.hset(f"chorale:request:{request_id}", "limit:vector", limit - 30_000)
-        redis_client.hset(f"chorale:request:{request_id}", "accepted_at", 0)
+        entry = f"chorale:request:{request_id}"
+        limit = int(redis_client.hget(entry, "limit:vector") or 0)
+        redis_client.hset(entry, mapping={"limit:vector": limit - 30_000, "accepted_at": 0})
+        length, age_s = self.look(redis_client, VECTOR)
+        assert length == 2
+        assert 30 <= age_s < 35
 
-        state = queue_states(redis_client, [VECTOR])[VECTOR]
-        assert state.length == 2
+    def look(self, client: redis.Redis, queue: str) -> tuple[int | None, float]:
+        state = queue_states(client, [queue])[queue]
         assert state.age_s is not None
-        assert 30 <= state.age_s < 35
+        return state.length, state.age_s
 
     def test_the_age_of_an_unplanned_request_counts_from_its_acceptance(
         self, redis_server: RedisServer, redis_client: redis.Redis
     ) -> None:
         request_id = Chorale(redis_server.url).send("bread")
-        until = time.monotonic() + 30
-        while not redis_client.llen(RETRIEVE):
-            assert time.monotonic() < until
-        redis_client.hset(f"chorale:request:{request_id}", "accepted_at", now_ms(redis_client) - 9_000)
-        state = queue_states(redis_client, [RETRIEVE])[RETRIEVE]
-        assert state.age_s is not None
-        assert 9 <= state.age_s < 14
+        until(lambda: redis_client.llen(RETRIEVE))
+        accepted_at_ms = 1_000 * (int(redis_client.time()[0]) - 9)
+        redis_client.hset(f"chorale:request:{request_id}", "accepted_at", accepted_at_ms)
+        _, age_s = self.look(redis_client, RETRIEVE)
+        assert 9 <= age_s < 15
 
-    def test_the_age_of_a_callback_counts_from_the_push_to_its_queue(
+    def test_the_age_of_a_callback_counts_from_its_push(
         self, resources: Resources, redis_client: redis.Redis
     ) -> None:
         request_id = planned(resources)
         callback = app_of(resources).fanout.callback(request_id)
         for branch in ("bm25", "vector", "hyde"):
-            SingleSteps(resources.redis).report(
-                request_id, branch, Envelope(branch, "empty"), callback=callback
-            )
+            empty = Envelope(branch, "empty")
+            SingleSteps(resources.redis).report(request_id, branch, empty, callback=callback)
         time.sleep(0.2)
-        state = queue_states(redis_client, [FUSION])[FUSION]
-        assert state.length == 1
-        assert state.age_s is not None
-        assert 0.15 <= state.age_s < 5
+        length, age_s = self.look(redis_client, FUSION)
+        assert length == 1
+        assert 0.15 <= age_s < 5
 
     @pytest.mark.parametrize("what", ["ended", "answered"])
     def test_a_message_of_an_ended_or_answered_part_gives_its_queue_no_age(
@@ -120,9 +113,8 @@ class TestLists:
         assert (state.length, state.age_s) == (1, None)
 
     @pytest.mark.parametrize("raw", [b"", b"no JSON", b"[]", b'{"body": 7}', b"[" * 100_000])
-    def test_a_foreign_message_counts_in_the_length_and_not_in_the_age(
-        self, redis_client: redis.Redis, raw: bytes
-    ) -> None:
+    def test_a_foreign_message_counts_but_has_no_age(self, redis_client: redis.Redis, raw: bytes) -> None:
+        assert queue_states(redis_client, [VECTOR]) == {VECTOR: QueueState(0)}
         redis_client.lpush(VECTOR, raw)
         assert queue_states(redis_client, [VECTOR]) == {VECTOR: QueueState(1)}
 
@@ -137,21 +129,19 @@ class TestLists:
 
 
 class TestWatching:
-    def test_the_acting_sweeper_publishes_queue_lengths_with_a_short_ttl(
+    def test_the_acting_sweeper_alone_publishes_lengths(
         self, resources: Resources, redis_client: redis.Redis
     ) -> None:
         planned(resources)
+        redis_client.set("chorale:sweeper", "another")
+        assert not Overload(redis_client).write("me", {VECTOR: Load(1)}, retry_after_ms=500)
+        assert not redis_client.exists("chorale:overload")
         redis_client.set("chorale:sweeper", "me")
         watch = QueueWatch(resources, "me", lambda: True)
         watch.look(ListedQueues(redis_client, [VECTOR, FUSION]), Judge(watch._bounds, branch_queues=[VECTOR]))
         loads = Breakers(redis_client, failures=5, open_s=5).look([]).loads
         assert (loads[VECTOR].length, loads[FUSION]) == (1, Load(0))
         assert 0 < redis_client.pttl("chorale:overload") <= 2_000
-
-    def test_a_standby_sweeper_publishes_no_queue_lengths(self, redis_client: redis.Redis) -> None:
-        redis_client.set("chorale:sweeper", "another")
-        assert not Overload(redis_client).write("me", {VECTOR: Load(1)}, retry_after_ms=500)
-        assert not redis_client.exists("chorale:overload")
 
     def test_a_refusal_ends_with_the_next_look_at_a_short_queue(self, redis_client: redis.Redis) -> None:
         redis_client.set("chorale:sweeper", "me")
@@ -165,32 +155,28 @@ class TestWatching:
 
 
 class TestBacklog:
-    def messages(self, resources: Resources, *request_ids: str) -> None:
-        for request_id in request_ids:
-            planned(resources, request_id)
+    def wait(self, resources: Resources, count: int, *, ended: Sequence[int]) -> None:
+        """Messages of the requests r0, r1, … wait; some of the requests have ended."""
+        for number in range(count):
+            planned(resources, f"r{number}")
+        for number in ended:
+            resources.redis.delete(f"chorale:request:r{number}")
 
-    def waiting(self, client: redis.Redis, queue: str = VECTOR) -> list[str]:
+    def waiting(self, client: redis.Redis) -> list[str]:
         """The requests on the queue, the oldest first."""
-        found = [json.loads(raw)["headers"]["root_id"] for raw in client.lrange(queue, 0, -1)]
-        return found[::-1]
-
-    def end(self, client: redis.Redis, *request_ids: str) -> None:
-        for request_id in request_ids:
-            client.delete(f"chorale:request:{request_id}")
+        messages = client.lrange(VECTOR, 0, -1)
+        return [json.loads(raw)["headers"]["root_id"] for raw in reversed(messages)]
 
     def test_only_messages_of_ended_requests_are_dropped_and_the_others_keep_their_order(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tasks.worker.stale_messages.AT_ONCE", 3)
-        ids = [f"r{number}" for number in range(10)]
-        self.messages(resources, *ids)
-        self.end(redis_client, "r0", "r1", "r3", "r6", "r7", "r8")
-
+        monkeypatch.setattr(stale_messages, "AT_ONCE", 3)
+        self.wait(resources, 10, ended=[0, 1, 3, 6, 7, 8])
         assert drop_ended(redis_client, VECTOR) == 6
         assert self.waiting(redis_client) == ["r2", "r4", "r5", "r9"]
         assert drop_ended(redis_client, VECTOR) == 0
 
-    def test_messages_are_kept_unless_they_name_an_ended_request_of_ours(
+    def test_messages_of_no_ended_request_of_ours_are_kept(
         self, resources: Resources, redis_client: redis.Redis
     ) -> None:
         app = app_of(resources)
@@ -202,54 +188,32 @@ class TestBacklog:
         assert drop_ended(redis_client, RETRIEVE) == 1
         assert redis_client.llen(RETRIEVE) == 4
 
-    def test_dropping_is_correct_while_another_worker_takes_a_message(
-        self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("other", ["takes the oldest message", "drops the same"])
+    def test_dropping_is_correct_while_another_worker_takes_or_drops_messages(
+        self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, other: str
     ) -> None:
-        """Between the look and the drop somebody takes the oldest message."""
-        from tasks.worker import stale_messages as backlog
-
-        self.messages(resources, "r0", "r1", "r2", "r3")
-        self.end(redis_client, "r0", "r2")
-        looked = backlog._still_waited_for
-        taken: list[object] = []
+        """Between the look and the drop; a live request's message that is the oldest stays where it is."""
+        taken = other == "takes the oldest message"
+        self.wait(resources, 8, ended=[0, 2] if taken else [1, 2, 3])
+        monkeypatch.setattr(stale_messages, "AT_ONCE", 4)
+        looked, others = stale_messages._still_waited_for, iter([True])
 
         def meanwhile(client: redis.Redis, messages: list[bytes]) -> list[bytes]:
-            if not taken:
-                taken.append(client.rpop(VECTOR))
+            if next(others, False):
+                assert redis_client.rpop(VECTOR) if taken else drop_ended(redis_client, VECTOR) == 3
             return looked(client, messages)
 
-        monkeypatch.setattr(backlog, "_still_waited_for", meanwhile)
-        assert drop_ended(redis_client, VECTOR) == 1
-        assert self.waiting(redis_client) == ["r1", "r3"]
-
-    def test_two_workers_that_drop_at_once_keep_every_message_of_a_live_request(
-        self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Between the look and the drop another worker drops the same; the oldest message stays where it is."""
-        from tasks.worker import stale_messages as backlog
-
-        self.messages(resources, *(f"r{number}" for number in range(8)))
-        self.end(redis_client, "r1", "r2", "r3")
-        monkeypatch.setattr(backlog, "AT_ONCE", 4)
-        looked, nested = backlog._still_waited_for, [False]
-
-        def meanwhile(client: redis.Redis, messages: list[bytes]) -> list[bytes]:
-            if not nested[0]:
-                nested[0] = True
-                assert drop_ended(redis_client, VECTOR) == 3
-            return looked(client, messages)
-
-        monkeypatch.setattr(backlog, "_still_waited_for", meanwhile)
-        assert drop_ended(redis_client, VECTOR) == 0
-        assert self.waiting(redis_client) == ["r0", "r4", "r5", "r6", "r7"]
+        monkeypatch.setattr(stale_messages, "_still_waited_for", meanwhile)
+        assert drop_ended(redis_client, VECTOR) == (1 if taken else 0)
+        live = [1, 3, 4, 5, 6, 7] if taken else [0, 4, 5, 6, 7]
+        assert self.waiting(redis_client) == [f"r{number}" for number in live]
 
     def test_dropping_stops_after_too_many_messages_of_live_requests(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tasks.worker.stale_messages.AT_ONCE", 2)
-        monkeypatch.setattr("tasks.worker.stale_messages.MOST_KEPT", 4)
-        self.messages(resources, "r0", "r1", "r2", "r3", "r4")
-        self.end(redis_client, "r4")
+        monkeypatch.setattr(stale_messages, "AT_ONCE", 2)
+        monkeypatch.setattr(stale_messages, "MOST_KEPT", 4)
+        self.wait(resources, 5, ended=[4])
         assert drop_ended(redis_client, VECTOR) == 0
 
 
@@ -272,27 +236,24 @@ class TestRabbitMQ:
         with queue.channel.connection.client.Producer() as producer:
             for _ in range(count):
                 producer.publish({}, exchange=queue.exchange, routing_key=queue.name)
-        until = time.monotonic() + 30
-        while queue.queue_declare(passive=True).message_count == 0:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        until(lambda: queue.queue_declare(passive=True).message_count)
 
     def test_a_rabbitmq_queue_reports_its_length_and_its_consumers(
         self, amqp_url: str, queue: Queue, redis_client: redis.Redis
     ) -> None:
-        asked = [queue.name, "chorale.nobody.declared"]
-        empty = queue_states(redis_client, asked, broker_url=amqp_url)
-        assert empty == {queue.name: QueueState(0, None, 0), "chorale.nobody.declared": QueueState(None)}
+        def states(*names: str) -> dict[str, QueueState]:
+            return dict(queue_states(redis_client, names, broker_url=amqp_url))
+
+        absent = "chorale.nobody.declared"
+        assert states(queue.name, absent) == {queue.name: QueueState(0, None, 0), absent: QueueState(None)}
         self.publish(queue, 3)
-        found = queue_states(redis_client, [queue.name], broker_url=amqp_url)[queue.name]
-        assert (found.length, found.workers) == (3, 0)
+        state = states(queue.name)[queue.name]
+        assert (state.length, state.workers) == (3, 0)
         with Connection(amqp_url) as other:
             channel = other.channel()
             channel.basic_qos(0, 1, False)
-            bound = queue(channel)
-            bound.consume(callback=lambda _: None)
-            found = queue_states(redis_client, [queue.name], broker_url=amqp_url)[queue.name]
-            assert found.workers == 1
+            queue(channel).consume(callback=lambda _: None)
+            assert states(queue.name)[queue.name].workers == 1
 
     def test_the_age_of_a_rabbitmq_queue_counts_since_it_last_shrank_or_was_empty(
         self, amqp_url: str, queue: Queue, redis_client: redis.Redis
@@ -302,15 +263,11 @@ class TestRabbitMQ:
         self.publish(queue, 2)
         looking.states()
         time.sleep(0.2)
-        growing = looking.states()[queue.name]
-        assert growing.age_s is not None
-        assert growing.age_s >= 0.2
+        growing_s = looking.states()[queue.name].age_s or 0
+        assert growing_s >= 0.2
         queue.get(no_ack=True)
-        until = time.monotonic() + 30
-        while (shrunk := looking.states()[queue.name]).length != 1:
-            assert time.monotonic() < until
-        assert shrunk.age_s is not None
-        assert shrunk.age_s < growing.age_s
+        until(lambda: looking.states()[queue.name].length == 1)
+        assert (looking.states()[queue.name].age_s or 0) < growing_s
         looking.close()
 
     def test_reading_the_queues_of_an_absent_broker_raises_at_once(self, redis_client: redis.Redis) -> None:

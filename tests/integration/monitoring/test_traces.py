@@ -25,7 +25,8 @@ pytestmark = pytest.mark.slow
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALLERS = f"00-{TRACE}-{CALLER}-01"
-BREAD = {"questions": ["bread"], "timeout_s": 20}
+
+
 BRANCHES = {"search chorale.bm25", "search chorale.vector", "search chorale.hyde"}
 
 
@@ -70,64 +71,46 @@ def instrumented(collected: Collector) -> Iterator[RunningPipeline]:
 
 def of_trace(collected: Collector, trace: str) -> dict[str, Any]:
     """Our spans by name; fails if one is doubled."""
-    found = [span for span in list(collected.spans) if span.trace_id.hex() == trace]
-    assert len({span.name for span in found}) == len(found)
-    return {span.name: span for span in found}
+    spans = [span for span in list(collected.spans) if span.trace_id.hex() == trace]
+    assert len({span.name for span in spans}) == len(spans)
+    return {span.name: span for span in spans}
 
 
-def test_one_trace_leads_from_the_caller_to_each_branch_and_the_fusion(
+def test_one_trace_leads_from_the_caller_to_the_fusion(
     instrumented: RunningPipeline, collected: Collector
 ) -> None:
-    answer = instrumented.client().retrieve(
-        "Who pays for repairs?", cache="bypass", timeout_s=20, traceparent=CALLERS
-    )
-    assert answer.status == "complete"
+    asked: dict[str, Any] = {"cache": "bypass", "timeout_s": 20, "traceparent": CALLERS}
+    assert instrumented.client().retrieve("Who pays for repairs?", **asked).status == "complete"
     until(lambda: "retrieval default" in of_trace(collected, TRACE))
-    found = of_trace(collected, TRACE)
-    assert found.keys() >= {"retrieval default", "fuse", *BRANCHES}
-    assert {name for name in found if "search" in name} == BRANCHES, "no branch has a second span"
-    request, fusion = found["retrieval default"], found["fuse"]
+    spans = of_trace(collected, TRACE)
+    assert {name for name in spans if "search" in name} == BRANCHES, "no branch has a second span"
+    request, fusion = spans["retrieval default"], spans["fuse"]
     assert request.parent_span_id.hex() == CALLER
-    assert {found[name].parent_span_id for name in ("fuse", *BRANCHES)} == {request.span_id}
-    assert {link.span_id for link in fusion.links} == {found[name].span_id for name in BRANCHES}
-
-
-def test_the_spans_of_celery_s_instrumentation_stand_in_traces_of_their_own(
-    instrumented: RunningPipeline, collected: Collector
-) -> None:
-    instrumented.client().retrieve("ERR-4711", cache="bypass", timeout_s=20)
+    assert {spans[name].parent_span_id for name in ("fuse", *BRANCHES)} == {request.span_id}
+    assert {link.span_id for link in fusion.links} == {spans[name].span_id for name in BRANCHES}
+    # The spans of Celery's own instrumentation stand in traces of their own.
     until(lambda: collected.named("run/chorale.search.bm25"))
-    (first, *_) = collected.named("run/chorale.search.bm25")
-    ours = {span.trace_id for span in collected.named("search chorale.bm25")}
-    assert first.trace_id not in ours
+    assert TRACE not in {span.trace_id.hex() for span in collected.named("run/chorale.search.bm25")}
 
 
-def test_a_celery_application_that_is_instrumented_is_the_parent(
-    instrumented: RunningPipeline, collected: Collector
+@pytest.mark.parametrize("caller", ["an instrumented Celery application", "a call over HTTP"])
+def test_a_trace_is_handed_on_from_the_headers_of_a_message_or_of_a_call(
+    instrumented: RunningPipeline, collected: Collector, caller: str
 ) -> None:
-    trace = TRACE[::-1]
-    app = Celery("web", broker=celery_url(instrumented.server.url), set_as_current=False)
-    with app.connection_for_write() as connection:
-        app.send_task(
-            TASK_RETRIEVE,
-            kwargs={"request": {"questions": ["bread"], "cache": "bypass"}},
-            queue=QUEUE_RETRIEVE,
-            headers={"traceparent": f"00-{trace}-{CALLER}-01"},
-            connection=connection,
-        )
-    until(lambda: "retrieval default" in of_trace(collected, trace))
-    app.close()
-    assert of_trace(collected, trace)["retrieval default"].parent_span_id.hex() == CALLER
-
-
-def test_a_call_over_http_hands_its_trace_on(instrumented: RunningPipeline, collected: Collector) -> None:
-    trace = f"{TRACE[:-1]}f"
+    trace = TRACE[::-1] if "Celery" in caller else f"{TRACE[:-1]}f"
     headers = {"traceparent": f"00-{trace}-{CALLER}-01"}
-    with HttpApi(instrumented.resources.settings) as api, api.client("acme") as web:
-        found = web.post("/v1/searches", json={**BREAD, "cache": "bypass"}, headers=headers)
-        assert found.status_code == 200, found.text
-        wrong = web.post("/v1/searches", json=BREAD, headers={"traceparent": "none"})
-        assert wrong.status_code == 200, "a wrong header is ignored"
+    fields = {"questions": ["bread"], "cache": "bypass", "timeout_s": 20}
+    if "Celery" in caller:
+        app = Celery("web", broker=celery_url(instrumented.server.url), set_as_current=False)
+        with app.connection_for_write() as connection:
+            message = {"kwargs": {"request": fields}, "queue": QUEUE_RETRIEVE, "headers": headers}
+            app.send_task(TASK_RETRIEVE, connection=connection, **message)
+        app.close()
+    else:
+        with HttpApi(instrumented.resources.settings) as api, api.client("acme") as web:
+            assert web.post("/v1/searches", json=fields, headers=headers).status_code == 200
+            wrong = web.post("/v1/searches", json=fields, headers={"traceparent": "none"})
+            assert wrong.status_code == 200, "a wrong header is ignored"
     until(lambda: "retrieval default" in of_trace(collected, trace))
     assert of_trace(collected, trace)["retrieval default"].parent_span_id.hex() == CALLER
 
@@ -145,15 +128,11 @@ def stops_with(endpoint: str) -> None:
         assert pipeline.processes["sweeper"].wait(60) == 0
 
 
-def test_a_sweeper_that_stops_sends_its_last_spans() -> None:
+def test_a_sweeper_that_stops_sends_its_last_spans_and_waits_for_no_collector_that_never_answers() -> None:
     need("opentelemetry.sdk", "`make tracing` installs it")
-    with collector() as found:
-        stops_with(found.url)
-        assert "retrieval default" in of_trace(found, TRACE)
-
-
-def test_a_collector_that_never_answers_keeps_neither_the_audit_trail_nor_the_stop_waiting() -> None:
-    need("opentelemetry.sdk", "`make tracing` installs it")
+    with collector() as collected:
+        stops_with(collected.url)
+        assert "retrieval default" in of_trace(collected, TRACE)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         stops_with(f"http://127.0.0.1:{silent.getsockname()[1]}")
     assert EXPORT_LIMIT_S < 10, "docker and `chorale up` wait ten seconds"

@@ -18,50 +18,30 @@ DEGRADED = [
 
 
 def test_details_of_servers_are_left_out_and_the_others_stay() -> None:
-    answer = Answer.from_wire(
-        {
-            "request_id": "t.acme.1",
-            "status": "degraded",
-            "degraded": DEGRADED,
-            "stages": [
-                {
-                    "stage": "hypothesis",
-                    "status": "partial",
-                    "detail": f"openai, feedback (unavailable: {SECRET})",
-                },
-                {"stage": "search.bm25", "status": "failed", "detail": f"unavailable: {SECRET}"},
-                {"stage": "fold", "status": "skipped", "detail": "not_declared"},
-            ],
-            "warnings": [
-                f"cache: unavailable: {SECRET}",
-                "filter 'x': no document has this field, so nothing matches",
-            ],
-            "questions": [],
-        }
-    )
-    shown = shown_outside(answer)
+    hypothesis = f"openai, feedback (unavailable: {SECRET})"
+    stages = [
+        {"stage": "hypothesis", "status": "partial", "detail": hypothesis},
+        {"stage": "search.bm25", "status": "failed", "detail": f"unavailable: {SECRET}"},
+        {"stage": "fold", "status": "skipped", "detail": "not_declared"},
+    ]
+    warnings = [f"cache: unavailable: {SECRET}", "filter 'x': no document has this field, so nothing matches"]
+    answer = {"request_id": "t.acme.1", "status": "degraded", "degraded": DEGRADED, "questions": []}
+    shown = shown_outside(Answer.from_wire({**answer, "stages": stages, "warnings": warnings}))
     assert "10.0.0.7" not in shown.model_dump_json()
     assert "/var/lib" not in shown.model_dump_json()
-    assert [one.detail for one in shown.degraded] == [
-        "",
-        "no worker took it",
-        "weights: no 'x'; there are: bm25",
-    ]
-    assert [one.detail for one in shown.stages] == ["openai, feedback", "unavailable", "not_declared"]
-    assert shown.warnings == ("cache: unavailable", answer.warnings[1])
+    details = [part.detail for part in shown.degraded]
+    assert details == ["", "no worker took it", "weights: no 'x'; there are: bm25"]
+    assert [stage.detail for stage in shown.stages] == ["openai, feedback", "unavailable", "not_declared"]
+    assert shown.warnings == ("cache: unavailable", warnings[1])
     assert shown_outside(shown) == shown
 
 
 def test_a_line_of_a_job_is_told_as_a_search_is() -> None:
-    line: dict[str, Any] = {
-        "line": 1,
-        "status": "failed",
-        "degraded": DEGRADED[:2],
-        "error": f"search.bm25: {SECRET}",
-    }
+    error = f"search.bm25: {SECRET}"
+    line: dict[str, Any] = {"line": 1, "status": "failed", "degraded": DEGRADED[:2], "error": error}
     shown = line_shown_outside(line)
     assert shown["error"] == "search.bm25: unavailable; search.vector: not_started no worker took it"
-    assert [one["detail"] for one in shown["degraded"]] == ["", "no worker took it"]
+    assert [part["detail"] for part in shown["degraded"]] == ["", "no worker took it"]
     fine = {**line, "degraded": [], "error": None}
     assert line_shown_outside(fine) == fine
     assert line_shown_outside({**line, "status": "degraded", "error": None})["error"] is None

@@ -16,6 +16,7 @@ from audit.rows import Rows, rows_of
 from models.asked import Asked
 from models.audit_tables import BranchRow
 from models.documents import PassageText
+from models.envelope import Envelope
 from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
     late,
@@ -40,35 +41,49 @@ def everything(found: Rows) -> str:
     return f"{found} {rankings}"
 
 
-def branches_by_name(found: Rows) -> dict[str, dict[str, Any]]:
-    return {row["branch"]: row for row in found.branches}
+def branches_of(*envelopes: Envelope, **changes: str) -> dict[str, dict[str, Any]]:
+    """The rows of a request's branches by name; only these have answered."""
+    request = make_request()
+    answer = make_answer(request, status="degraded", degraded=[late("vector")])
+    entry = make_entry(request, plan=make_plan(request), answer=answer, envelopes=envelopes)
+    return {row["branch"]: row for row in rows({**entry, **changes}).branches}
 
 
 def test_the_request_row_has_the_options_asked_and_the_resolved_plan() -> None:
-    request = make_request(namespace="docs", top_k=3, correlation_id="c-1", tags={"team": "search"})
+    asked = {"namespace": "docs", "top_k": 3, "correlation_id": "c-1", "tags": {"team": "search"}}
+    request = make_request(**asked)
     row = rows(whole_entry(request, by="cache")).request
-    assert {
-        "request_id": request.request_id,
+    ended = {
         "accepted_at_ms": ACCEPTED_AT_MS,
         "ended_at_ms": ACCEPTED_AT_MS + 31,
         "ended_by": "cache",
-        "status": "complete",
         "took_ms": 31,
-        "namespace": "docs",
-        "correlation_id": "c-1",
-        "tags": {"team": "search"},
-        "top_k": 3,
-        "configuration": "rrf",
-        "method": "rrf",
-        "generation": 7,
-        "now": "2026-11-01T12:00:00+00:00",
-        "models": {"embedder": "minilm-fp32"},
-        "degraded": [],
-        "warnings": [],
-    }.items() <= row.items()
+    }
+    planned = {"configuration": "rrf", "method": "rrf", "generation": 7, "now": "2026-11-01T12:00:00+00:00"}
+    answered = {"status": "complete", "degraded": [], "warnings": [], "models": {"embedder": "minilm-fp32"}}
+    expected = {"request_id": request.request_id, **asked, **ended, **planned, **answered}
+    assert {name: row[name] for name in expected} == expected
     assert row["stages"] == [{"stage": "fuse", "status": "ok", "ms": 0.4}]
     assert row["options"]["timeout_s"] == 2.0
     assert "questions" not in row["options"]
+
+
+def test_each_question_and_each_hit_is_a_row_and_a_hit_has_no_text() -> None:
+    request = make_request("first", "second")
+    answer = make_answer(request)
+    answer["questions"][1]["status"] = "degraded"
+    kept = rows(whole_entry(request, answer=answer))
+    first, second = kept.questions
+    assert (first["position"], first["text"], first["status"]) == (0, "first", "complete")
+    assert (second["position"], second["text"], second["status"]) == (1, "second", "degraded")
+    assert second["text_hash"] == sha256(b"second").hexdigest()
+    hit, _ = kept.hits
+    assert (hit["question"], hit["rank"], hit["score"]) == (0, 1, 1 / 61)
+    assert (hit["document_id"], hit["passage_id"]) == ("docs:guide.md", "docs:guide.md#0")
+    assert (hit["found_by"], hit["explanation"]) == (
+        ["bm25"],
+        {"branches": {"bm25": {"rank": 1, "score": 9.5}}},
+    )
 
 
 def test_a_request_without_its_ledger_entry_is_still_a_row() -> None:
@@ -78,44 +93,18 @@ def test_a_request_without_its_ledger_entry_is_still_a_row() -> None:
     assert (found.questions, found.branches, found.hits) == ([], [], [])
 
 
-def test_each_question_has_its_text_its_hash_and_its_status() -> None:
-    request = make_request("first", "second")
-    answer = make_answer(request)
-    answer["questions"][1]["status"] = "degraded"
-    first, second = rows(whole_entry(request, answer=answer)).questions
-    assert (first["position"], first["text"], first["status"]) == (0, "first", "complete")
-    assert (second["position"], second["text"], second["status"]) == (1, "second", "degraded")
-    assert second["text_hash"] == sha256(b"second").hexdigest()
-
-
 def test_without_texts_no_word_of_a_question_is_in_any_row() -> None:
-    rewritten = {
-        "text": "zeppelin",
-        "bm25_query": "dirigible",
-        "hypothetical_document": "a quixotic airship",
-    }
-    request = make_request(
-        "xylophone",
-        rewritten,
-        filters={"customer": "lovelace", "name": {"not": "babbage"}},
-        tags={"case": "divorce"},
-    )
+    questions, others = ["xylophone", "zeppelin", "dirigible", "quixotic"], ["lovelace", "babbage", "divorce"]
+    rewritten = {"text": "zeppelin", "bm25_query": "dirigible", "hypothetical_document": "a quixotic airship"}
+    filters = {"customer": "lovelace", "name": {"not": "babbage"}}
+    request = make_request("xylophone", rewritten, filters=filters, tags={"case": "divorce"})
     warning = "filter 'plaintiff': no document has this field, so nothing matches"
-    found = make_envelope("bm25", replace(make_ranking("a"), warnings=(warning,)))
+    envelope = make_envelope("bm25", replace(make_ranking("a"), warnings=(warning,)))
     answer = make_answer(request, warnings=[warning, "cache: unavailable"])
-    entry = make_entry(request, plan=make_plan(request), answer=answer, envelopes=(found,))
+    entry = make_entry(request, plan=make_plan(request), answer=answer, envelopes=(envelope,))
     kept, left_out = (everything(rows(entry, keep_texts=keep)) for keep in (True, False))
     assert "cache: unavailable" in left_out
-    for word in (
-        "xylophone",
-        "zeppelin",
-        "dirigible",
-        "quixotic",
-        "lovelace",
-        "babbage",
-        "divorce",
-        "plaintiff",
-    ):
+    for word in (*questions, *others, "plaintiff"):
         assert word in kept
         assert word not in left_out
     hashes = [row["text_hash"] for row in rows(entry, keep_texts=False).questions]
@@ -135,10 +124,9 @@ def test_a_question_cannot_be_guessed_from_its_hash() -> None:
 
 
 def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
-    request = make_request("first", "second")
     rankings = make_ranking("a", "b", "c", top_score=0.1 + 0.2), make_ranking("d")
-    entry = make_entry(request, plan=make_plan(request), envelopes=(make_envelope("vector", *rankings),))
-    assert BranchRow(candidates=branches_by_name(rows(entry))["vector"]["candidates"]).rankings == rankings
+    row = branches_of(make_envelope("vector", *rankings))["vector"]
+    assert BranchRow(candidates=row["candidates"]).rankings == rankings
 
 
 @pytest.mark.parametrize(
@@ -151,10 +139,9 @@ def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
 )
 def test_texts_that_came_with_their_hits_are_not_kept(brought: dict[str, Any]) -> None:
     """Neither is what a branch searched with: the question's text, or its vector, from which a text can be guessed."""
-    request, ranking = make_request(), make_ranking("a")
-    envelope = make_envelope("vector", replace(ranking, **brought))
-    found = branches_by_name(rows(make_entry(request, plan=make_plan(request), envelopes=(envelope,))))
-    assert BranchRow(candidates=found["vector"]["candidates"]).rankings == (ranking,)
+    ranking = make_ranking("a")
+    row = branches_of(make_envelope("vector", replace(ranking, **brought)))["vector"]
+    assert BranchRow(candidates=row["candidates"]).rankings == (ranking,)
 
 
 def test_filters_that_could_be_dropped_are_not_named_where_filters_are_not_kept() -> None:
@@ -168,32 +155,36 @@ def test_filters_that_could_be_dropped_are_not_named_where_filters_are_not_kept(
     assert rows(entry, keep_texts=False).request["options"]["relax"] == ["thresholds.min_fused_score"]
 
 
-def test_a_branch_row_joins_the_envelope_with_its_plan() -> None:
-    row = branches_by_name(rows(whole_entry()))["vector"]
-    assert {"status": "ok", "reason": None, "ms": 12.5, "attempt": 1, "generation": 7}.items() <= row.items()
-    assert (row["weight"], row["depth"]) == (0.4, 100)
+def test_a_branch_row_joins_the_envelope_with_its_plan_and_a_missing_one_has_the_answers_reason() -> None:
+    branches = branches_of(make_envelope("bm25", make_ranking("a")))
+    expected: dict[str, dict[str, Any]] = {
+        "bm25": {
+            "status": "ok",
+            "reason": None,
+            "ms": 12.5,
+            "attempt": 1,
+            "generation": 7,
+            "weight": 0.3,
+            "depth": 100,
+        },
+        "vector": {
+            "status": "failed",
+            "reason": "not_started",
+            "detail": "nobody took it",
+            "candidates": None,
+            "weight": 0.4,
+        },
+        "hyde": {"status": "failed", "reason": None},
+    }
+    assert {name: {key: row[key] for key in expected[name]} for name, row in branches.items()} == expected
 
 
-def test_a_branch_that_never_reported_has_the_answers_reason() -> None:
-    request = make_request()
-    answer = make_answer(request, status="degraded", degraded=[late("vector")])
-    envelope = make_envelope("bm25", make_ranking("a"))
-    found = branches_by_name(
-        rows(make_entry(request, plan=make_plan(request), answer=answer, envelopes=(envelope,)))
-    )
-    assert found.keys() == {"bm25", "vector", "hyde"}
-    assert {"status": "failed", "reason": "not_started", "detail": "nobody took it"}.items() <= found[
-        "vector"
-    ].items()
-    assert (found["vector"]["candidates"], found["vector"]["weight"]) == (None, 0.4)
-    assert (found["hyde"]["status"], found["hyde"]["reason"]) == ("failed", None)
-
-
-def test_a_branch_whose_candidates_were_left_out_still_counts_as_answered() -> None:
-    request = make_request()
-    entry = make_entry(request, plan=make_plan(request))
-    entry["envelope:bm25"] = '{"v":1,"branch":"bm25","status":"ok","rankings":[],"left_out":true}'
-    row = branches_by_name(rows(entry))["bm25"]
+def test_a_branch_that_failed_or_whose_candidates_were_left_out_has_its_outcome_and_no_candidates() -> None:
+    failed = branches_of(make_envelope("bm25").failed("bm25", "unavailable", "refused", attempt=2))["bm25"]
+    assert (failed["status"], failed["reason"], failed["detail"]) == ("failed", "unavailable", "refused")
+    assert (failed["attempt"], failed["candidates"]) == (2, None)
+    left_out = '{"v":1,"branch":"bm25","status":"ok","rankings":[],"left_out":true}'
+    row = branches_of(**{"envelope:bm25": left_out})["bm25"]
     assert (row["status"], row["reason"], row["candidates"], row["weight"]) == ("ok", None, None, 0.3)
 
 
@@ -211,25 +202,6 @@ def test_completed_scores_stand_with_the_rankings_that_they_complete() -> None:
     assert b"completed" not in zlib.decompress(plain["candidates"])
 
 
-@pytest.mark.parametrize("completed", ["{", "5", "[5]", '{"bm25": {}}'])
-def test_completed_scores_that_cannot_be_read_are_named(completed: str) -> None:
-    with pytest.raises(Unreadable):
-        rows({**whole_entry(), "completed": completed})
-
-
-def test_a_failed_branch_has_its_reason_and_no_candidates() -> None:
-    request = make_request()
-    failed = make_envelope("bm25").failed("bm25", "unavailable", "refused", attempt=2)
-    row = branches_by_name(rows(make_entry(request, plan=make_plan(request), envelopes=(failed,))))["bm25"]
-    assert (row["status"], row["reason"], row["detail"], row["attempt"]) == (
-        "failed",
-        "unavailable",
-        "refused",
-        2,
-    )
-    assert row["candidates"] is None
-
-
 def test_cached_questions_are_marked_and_no_branch_is_expected() -> None:
     request = make_request("known", "asked")
     plan = make_plan(request, asked=(1,), cached={0: {"hits": []}})
@@ -241,14 +213,6 @@ def test_cached_questions_are_marked_and_no_branch_is_expected() -> None:
     assert rows(make_entry(request, plan=everything_known, by="cache")).branches == []
 
 
-def test_a_hit_keeps_its_score_and_its_explanation_but_no_text() -> None:
-    (hit,) = rows(whole_entry()).hits
-    assert (hit["question"], hit["rank"], hit["score"]) == (0, 1, 1 / 61)
-    assert (hit["document_id"], hit["passage_id"]) == ("docs:guide.md", "docs:guide.md#0")
-    assert hit["found_by"] == ["bm25"]
-    assert hit["explanation"] == {"branches": {"bm25": {"rank": 1, "score": 9.5}}}
-
-
 def test_the_character_nul_is_replaced_because_postgresql_cannot_store_it() -> None:
     found = rows(whole_entry(make_request("a\0b", correlation_id="c\0", configuration="r\0")))
     assert found.questions[0]["text"] == "a\ufffdb"
@@ -256,14 +220,19 @@ def test_the_character_nul_is_replaced_because_postgresql_cannot_store_it() -> N
 
 
 @pytest.mark.parametrize(
-    "request_json", ['{"questions": 7}', '{"questions": [7]}', '{"questions": [{"texts": "x"}]}']
+    ("field", "value"),
+    [
+        *(
+            ("request", value)
+            for value in ('{"questions": 7}', '{"questions": [7]}', '{"questions": [{"texts": "x"}]}')
+        ),
+        *(
+            ("answer", value)
+            for value in ("{}", '{"status": "complete", "questions": [{"hits": [{"rank": 1}]}]}')
+        ),
+        *(("completed", value) for value in ("{", "5", "[5]", '{"bm25": {}}')),
+    ],
 )
-def test_a_request_of_another_shape_is_unreadable(request_json: str) -> None:
+def test_an_entry_with_a_field_of_another_shape_is_unreadable(field: str, value: str) -> None:
     with pytest.raises(Unreadable):
-        rows({**whole_entry(), "request": request_json})
-
-
-@pytest.mark.parametrize("answer", [{}, {"status": "complete", "questions": [{"hits": [{"rank": 1}]}]}])
-def test_an_answer_of_another_shape_is_unreadable(answer: dict[str, Any]) -> None:
-    with pytest.raises(Unreadable):
-        rows({**whole_entry(), "answer": str(answer).replace("'", '"')})
+        rows({**whole_entry(), field: value})

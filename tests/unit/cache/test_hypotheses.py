@@ -37,18 +37,22 @@ def cached(*caches: object, fingerprint: str = "f") -> CachedTexts:
     )
 
 
-def test_texts_are_found_whatever_the_spacing_of_the_question() -> None:
-    texts = cached(MemoryCache(max_entries=9))
-    assert texts.known(["tea"]) == {}
-    assert texts.write(["tea"], timeout_s=1) == [("tea", "TEA")]
-    assert texts.known([" tea\n"]) == {" tea\n": ("tea", "TEA")}
-
-
-def test_each_owner_has_texts_of_its_own() -> None:
-    texts = cached(MemoryCache(max_entries=9), MemoryCache(max_entries=9))
+def test_texts_are_found_whatever_the_spacing_for_one_owner_model_and_prompt_unless_it_is_forbidden() -> None:
+    memory = MemoryCache(max_entries=9)
+    texts = cached(memory)
+    assert texts.write(["tea"], timeout_s=1, owner="acme", keep=False) == [("tea", "TEA")]
+    assert texts.known(["tea"], "acme") == {}
     texts.write(["tea"], timeout_s=1, owner="acme")
-    assert texts.known(["tea"], "acme") == {"tea": ("tea", "TEA")}
+    assert texts.known([" tea\n"], "acme") == {" tea\n": ("tea", "TEA")}
     assert texts.known(["tea"], "zenith") == texts.known(["tea"]) == {}
+    assert cached(memory, fingerprint="another").known(["tea"], "acme") == {}
+
+
+def test_a_cache_that_is_down_is_skipped_and_earlier_caches_get_the_values_of_later_ones() -> None:
+    near, far = MemoryCache(max_entries=9), MemoryCache(max_entries=9)
+    cached(Gone(), far).write(["tea"], timeout_s=1)
+    both = cached(near, Gone(), far).known(["tea"])
+    assert both == cached(near, far).known(["tea"]) == cached(near).known(["tea"]) == {"tea": ("tea", "TEA")}
 
 
 def test_failures_and_partial_results_are_not_cached() -> None:
@@ -56,30 +60,6 @@ def test_failures_and_partial_results_are_not_cached() -> None:
     written = texts.write(["bad", "half", "some"], timeout_s=1)
     assert [type(one) for one in written] == [StoreTimeout, tuple, SomeTexts]
     assert texts.known(["bad", "half", "some"]) == {}
-
-
-def test_nothing_is_cached_if_the_request_forbids_it() -> None:
-    texts = cached(MemoryCache(max_entries=9))
-    texts.write(["tea"], timeout_s=1, keep=False)
-    assert texts.known(["tea"]) == {}
-
-
-def test_another_model_or_prompt_has_entries_of_its_own() -> None:
-    memory = MemoryCache(max_entries=9)
-    cached(memory).write(["tea"], timeout_s=1)
-    assert cached(memory, fingerprint="g").known(["tea"]) == {}
-
-
-def test_a_value_from_a_later_cache_is_copied_to_the_earlier_ones() -> None:
-    near, far = MemoryCache(max_entries=9), MemoryCache(max_entries=9)
-    cached(far).write(["tea"], timeout_s=1)
-    assert cached(near, far).known(["tea"]) == cached(near).known(["tea"]) == {"tea": ("tea", "TEA")}
-
-
-def test_a_cache_that_is_down_is_skipped() -> None:
-    texts = cached(Gone(), MemoryCache(max_entries=9))
-    texts.write(["tea"], timeout_s=1)
-    assert texts.known(["tea"]) == {"tea": ("tea", "TEA")}
 
 
 @pytest.mark.parametrize("value", [b"no JSON", b'"text"', b"[1, 2]", b'["one"]'])

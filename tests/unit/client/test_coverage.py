@@ -27,55 +27,35 @@ def missing(where: str, reason: str) -> dict[str, str]:
 
 
 def test_each_branch_is_ok_or_empty_or_has_the_reason_why_it_is_missing() -> None:
-    covered = coverage_of(
-        answer(
-            status="degraded",
-            stages=[
-                stage("embed", detail="vector"),
-                stage("search.bm25", n_out=3),
-                stage("search.vector", n_out=0),
-                stage("search.hyde", "skipped", detail="rule"),
-                stage("search.slow", "failed", detail="timeout"),
-                stage("search.broken", "failed"),
-                stage("search.partial", "partial", n_out=1),
-            ],
-            degraded=[missing("search.slow", "timeout"), missing("search.broken", "unavailable")],
-        )
+    lacks = [missing("search.slow", "timeout"), missing("search.broken", "unavailable")]
+    stages = [
+        stage("embed", detail="vector"),
+        stage("search.bm25", n_out=3),
+        stage("search.vector", n_out=0),
+        stage("search.hyde", "skipped", detail="rule"),
+        stage("search.slow", "failed", detail="timeout"),
+        stage("search.broken", "failed"),
+        stage("search.partial", "partial", n_out=1),
+    ]
+    covered = coverage_of(answer(status="degraded", stages=stages, degraded=lacks, warnings=["w"]))
+    lexical = {"bm25": "ok", "partial": "ok", "slow": "timeout", "broken": "unavailable"}
+    assert covered["branches"] == {**lexical, "vector": "empty", "hyde": "rule"}
+    assert covered["missing"] == lacks
+    assert json.loads(json.dumps(covered)) == covered
+
+
+def test_an_answer_without_stages_names_what_is_missing_and_when_to_ask_again() -> None:
+    ended = answer(
+        status="failed", degraded=[missing("search.bm25", "not_started"), missing("fuse", "timeout")]
     )
-    assert covered["branches"] == {
-        "bm25": "ok",
-        "vector": "empty",
-        "hyde": "rule",
-        "slow": "timeout",
-        "broken": "unavailable",
-        "partial": "ok",
-    }
-    assert covered["missing"] == [missing("search.slow", "timeout"), missing("search.broken", "unavailable")]
-
-
-def test_it_says_which_questions_are_abstained() -> None:
+    covered = coverage_of(ended)
+    assert covered["branches"] == {"bm25": "not_started"}
+    assert [part["where"] for part in covered["missing"]] == ["search.bm25", "fuse"]
     questions = [{"status": "complete", "confidence": 0.2, "abstained": True}, {"status": "complete"}]
     assert coverage_of(answer(questions=questions))["abstained"] == [True, False]
-    assert coverage_of(answer())["abstained"] == []
-
-
-def test_a_request_that_ended_without_its_stages_names_the_branches_that_are_missing() -> None:
-    covered = coverage_of(
-        answer(status="failed", degraded=[missing("search.bm25", "not_started"), missing("fuse", "timeout")])
-    )
-    assert covered["branches"] == {"bm25": "not_started"}
-    assert [one["where"] for one in covered["missing"]] == ["search.bm25", "fuse"]
-
-
-def test_a_refused_request_says_when_to_ask_again() -> None:
     refused = answer(status="refused", retry_after_s=2.5, degraded=[missing("plan", "overload")])
     assert coverage_of(refused)["retry_after_s"] == 2.5
     assert retrieved(refused).documents == ()
-
-
-def test_coverage_is_plain_json() -> None:
-    covered = coverage_of(answer(stages=[stage("search.bm25", n_out=0)], warnings=["w"], cached=True))
-    assert json.loads(json.dumps(covered)) == covered
 
 
 HIT = {"rank": 1, "document_id": "a", "passage_id": "a#0", "score": 0.5, "score_kind": "rrf"}
@@ -96,31 +76,16 @@ def test_a_document_has_the_best_text_that_there_is(more: dict[str, Any], text: 
 
 
 def test_the_fields_of_a_hit_are_metadata_and_win_over_the_document_s_own() -> None:
-    hit = {
-        **HIT,
-        "url": "https://example.org/a",
-        "found_by": ["bm25"],
-        "metadata": {"year": 2020, "score": "high"},
-    }
+    own = {"year": 2020, "score": "high"}
+    hit = {**HIT, "url": "https://example.org/a", "found_by": ["bm25"], "metadata": own}
     (document,) = retrieved(answer(questions=[{"status": "complete", "hits": [hit]}])).documents
-    assert document.metadata == {
-        "year": 2020,
-        "url": "https://example.org/a",
-        "title": "a",
-        "document_id": "a",
-        "passage_id": "a#0",
-        "rank": 1,
-        "score": 0.5,
-        "score_kind": "rrf",
-        "found_by": ["bm25"],
-    }
+    fields = {**HIT, "url": "https://example.org/a", "found_by": ["bm25"]}
+    assert document.metadata == {"year": 2020, "title": "a", **fields}
 
 
 def test_options_have_texts_unless_they_choose_their_own_include() -> None:
-    assert with_texts({"top_k": 3}, None, {"top_k": 4}) == {
-        "top_k": 4,
-        "include": ("ids", "metadata", "texts"),
-    }
+    with_default = with_texts({"top_k": 3}, None, {"top_k": 4})
+    assert with_default == {"top_k": 4, "include": ("ids", "metadata", "texts")}
     assert with_texts({"include": ("ids",)})["include"] == ("ids",)
 
 
@@ -139,19 +104,15 @@ print(json.dumps(errors))
 
 @pytest.mark.slow
 def test_an_adapter_without_its_framework_names_the_extra() -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", WITHOUT_FRAMEWORKS], capture_output=True, text=True, check=True
-    )
-    errors = json.loads(found.stdout)
+    call = [sys.executable, "-c", WITHOUT_FRAMEWORKS]
+    errors = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
     assert len(errors) == 5
     for adapter, error in errors.items():
         assert f"pip install 'chorale-client[{adapter.replace('_', '-')}]'" in error
 
 
 def test_the_error_of_a_missing_extra_names_the_package() -> None:
-    with (
-        pytest.raises(ImportError, match=r"needs not_there: pip install 'chorale-client\[x\]'") as raised,
-        needs("x"),
-    ):
+    says = r"needs not_there: pip install 'chorale-client\[x\]'"
+    with pytest.raises(ImportError, match=says) as raised, needs("x"):
         import not_there  # type: ignore[import-not-found] # noqa: F401
     assert raised.value.name == "not_there"

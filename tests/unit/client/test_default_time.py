@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import redis
 from chorale_client import make_request
 from chorale_client.default_time import DefaultTimes, in_its_time, publish_timeouts
 from chorale_client.keys import TIMEOUTS
 from chorale_client.ledger import CallersLedger, fingerprint
+from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 DECLARED = {"late": 8.0, "": 5.0}
 
 
-def test_a_request_without_a_time_limit_gets_that_of_its_configuration() -> None:
+def test_a_request_without_a_time_limit_gets_that_of_its_configuration_and_an_explicit_one_stays() -> None:
     assert in_its_time(make_request("q", configuration="late"), DECLARED).timeout_s == 8
     assert in_its_time(make_request("q"), DECLARED).timeout_s == 5
     assert in_its_time(make_request("q", configuration="quick"), DECLARED).timeout_s == 2
-
-
-def test_an_explicit_time_limit_stays_even_if_it_is_the_usual_one() -> None:
     assert in_its_time(make_request("q", configuration="late", timeout_s=2), DECLARED).timeout_s == 2
 
 
@@ -31,7 +28,7 @@ def test_a_request_sent_again_under_another_default_is_equal() -> None:
     assert fingerprint(make_request("q", request_id="one", timeout_s=5)) != fingerprint(now)
 
 
-def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_client: redis.Redis) -> None:
+def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_client: Redis) -> None:
     publish_timeouts(redis_client, {"gone": 3.0})
     publish_timeouts(redis_client, DECLARED)
     ledger, times = CallersLedger(redis_client), DefaultTimes()
@@ -39,15 +36,12 @@ def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_cl
     assert ledger.drive(times.apply(make_request("q", configuration="gone"))).timeout_s == 2
     redis_client.delete(TIMEOUTS)
     assert ledger.drive(times.apply(make_request("q"))).timeout_s == 5
-
-
-def test_without_declared_time_limits_redis_has_no_key(redis_client: redis.Redis) -> None:
     publish_timeouts(redis_client, DECLARED)
     publish_timeouts(redis_client, {})
     assert redis_client.exists(TIMEOUTS) == 0
 
 
 def test_without_redis_the_usual_time_limit_applies() -> None:
-    nobody = redis.Redis(port=9, retry=Retry(NoBackoff(), 0))
+    nobody = Redis(port=9, retry=Retry(NoBackoff(), 0))
     assert CallersLedger(nobody).drive(DefaultTimes().apply(make_request("q"))).timeout_s == 2
     nobody.close()

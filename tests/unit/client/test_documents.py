@@ -17,41 +17,40 @@ def client() -> Chorale:
     return Chorale("redis://127.0.0.1:1/0")
 
 
-@pytest.mark.parametrize("ids", ["12", b"12", {"12": 1}, 12, None])
-def test_a_single_id_instead_of_a_list_is_refused(client: Chorale, ids: Any) -> None:
-    with pytest.raises(InvalidRequest, match=f"^ids: a list, even of one; not a {type(ids).__name__}$"):
-        client.delete("docs", ids)
+@pytest.mark.parametrize("single", ["12", b"12", {"id": "tea", "text": "Green tea."}, 12, None])
+def test_a_single_id_or_document_instead_of_a_list_is_refused(client: Chorale, single: Any) -> None:
+    for hand_in, what in ((client.delete, "ids"), (client.upsert, "documents")):
+        with pytest.raises(
+            InvalidRequest, match=f"^{what}: a list, even of one; not a {type(single).__name__}$"
+        ):
+            hand_in("docs", single)
 
 
-@pytest.mark.parametrize("documents", [TEA, "tea", b"tea", 7, None])
-def test_a_single_document_instead_of_a_list_is_refused(client: Chorale, documents: Any) -> None:
-    with pytest.raises(
-        InvalidRequest, match=f"^documents: a list, even of one; not a {type(documents).__name__}$"
-    ):
-        client.upsert("docs", documents)
+ENDLESS: dict[str, Any] = {"id": "endless"}
+ENDLESS["metadata"] = {"again": ENDLESS}
 
 
-def test_the_error_for_a_too_large_document_gives_its_number(client: Chorale) -> None:
-    large = {"id": "book", "text": "é" * (MAX_DOCUMENT_BYTES // 2)}
-    with pytest.raises(
-        InvalidRequest, match=r"^documents: number 2: 16,777,\d+ bytes; at most 16,777,216 are"
-    ):
-        client.upsert("docs", [TEA, large, TEA])
-
-
-def test_the_error_for_a_recursive_document_gives_its_number(client: Chorale) -> None:
-    endless: dict[str, Any] = {"id": "endless"}
-    endless["metadata"] = {"again": endless}
-    with pytest.raises(InvalidRequest, match=r"^documents: number 2: not JSON: "):
-        client.upsert("docs", [TEA, endless])
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (
+            {"id": "book", "text": "é" * (MAX_DOCUMENT_BYTES // 2)},
+            r"16,777,\d+ bytes; at most 16,777,216 are",
+        ),
+        (ENDLESS, "not JSON: "),
+    ],
+    ids=["too large", "recursive"],
+)
+def test_a_wrong_document_is_refused_by_its_number(client: Chorale, wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"^documents: number 2: {says}"):
+        client.upsert("docs", [TEA, wrong, TEA])
 
 
 def test_too_large_metadata_is_refused_by_the_number_of_its_document(client: Chorale) -> None:
-    for fields in ({"metadata": {"about": "x" * MAX_METADATA_BYTES}}, {"about": "x" * MAX_METADATA_BYTES}):
-        with pytest.raises(
-            InvalidRequest,
-            match=r"^documents: number 2: metadata: 262,\d+ bytes; at most 262,144 are allowed$",
-        ):
+    too_large = {"about": "x" * MAX_METADATA_BYTES}
+    says = r"^documents: number 2: metadata: 262,\d+ bytes; at most 262,144 are allowed$"
+    for fields in ({"metadata": too_large}, too_large):
+        with pytest.raises(InvalidRequest, match=says):
             client.upsert("docs", [TEA, TEA | fields])
 
 
@@ -64,7 +63,6 @@ def test_too_many_documents_and_ids_are_refused(client: Chorale) -> None:
 
 def test_too_many_bytes_of_documents_are_refused(client: Chorale) -> None:
     large = {"id": "book", "text": "x" * (MAX_DOCUMENT_BYTES - 100)}
-    with pytest.raises(
-        InvalidRequest, match=r"^documents: 83,\d+,\d+ bytes in one message; at most 67,108,864 are"
-    ):
+    says = r"^documents: 83,\d+,\d+ bytes in one message; at most 67,108,864 are"
+    with pytest.raises(InvalidRequest, match=says):
         client.upsert("docs", [large] * 5)

@@ -14,46 +14,25 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from tests.support.servers.redis_server import RedisServer
 
 
-def test_outside_of_a_limit_a_timeout_is_unchanged() -> None:
+def shortened(limit: TimeLimit, timeout_s: float | None = None) -> float:
+    left_s = limit.shorten(timeout_s)
+    assert left_s is not None
+    return left_s
+
+
+def test_within_a_limit_the_smallest_of_timeout_and_times_left_applies_to_one_thread() -> None:
     limit = TimeLimit()
-    assert (limit.shorten(5.0), limit.shorten(None)) == (5.0, None)
-
-
-def test_within_a_limit_the_smaller_of_timeout_and_time_left_applies() -> None:
-    limit = TimeLimit()
-    with limit.until(time.monotonic() + 100):
-        assert limit.shorten(5.0) == 5.0
-        left_s = limit.shorten(None)
-        assert left_s is not None
-        assert 99 < left_s <= 100
-    assert limit.shorten(None) is None
-
-
-def test_the_earlier_of_two_limits_applies() -> None:
-    limit = TimeLimit()
+    elsewhere: list[float | None] = []
     now_s = time.monotonic()
     with limit.until(now_s + 10), limit.until(now_s + 100):
-        left_s = limit.shorten(None)
-        assert left_s is not None
-        assert left_s <= 10
-
-
-def test_a_limit_that_is_over_leaves_a_positive_timeout() -> None:
-    """A timeout of zero would mean: do not block."""
-    limit = TimeLimit()
-    with limit.until(time.monotonic() - 1):
-        left_s = limit.shorten(5.0)
-    assert left_s is not None
-    assert 0 < left_s < 0.01
-
-
-def test_a_limit_applies_to_one_thread() -> None:
-    limit, found = TimeLimit(), []
-    with limit.until(time.monotonic() + 1):
-        thread = threading.Thread(target=lambda: found.append(limit.shorten(5.0)))
+        assert limit.shorten(5.0) == 5.0
+        assert 0 < shortened(limit) <= 10
+        thread = threading.Thread(target=lambda: elsewhere.append(limit.shorten(50.0)))
         thread.start()
         thread.join()
-    assert found == [5.0]
+    assert (elsewhere, limit.shorten(5.0), limit.shorten(None)) == ([50.0], 5.0, None)
+    with limit.until(now_s - 1):
+        assert 0 < shortened(limit, 5.0) < 0.01, "a timeout of zero would mean: do not block"
 
 
 # Without the limit, the clients of these tests would wait for ever.

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from assembly.pipeline import load_pipeline
-from branches.expansion import ExpansionOptions
 from branches.kinds.hyde import HydeOptions
+from config.declarations import Pipeline
 from models.errors import NotConfigured, WrongDeclaration
 
 BRANCH = """
@@ -28,10 +28,10 @@ timeout_s = {timeout_s}
 MODEL = 'generator = "openai", url = "https://llm.example/v1", model = "m"'
 
 
-def declared(tmp_path: Path, options: str, timeout_s: object = 8.0) -> None:
+def declared(tmp_path: Path, options: str, timeout_s: object = 8.0, more: str = "") -> Pipeline:
     file = tmp_path / "pipeline.toml"
-    file.write_text(BRANCH.format(options=options, timeout_s=timeout_s))
-    load_pipeline(file)
+    file.write_text(BRANCH.format(options=options, timeout_s=timeout_s) + more)
+    return load_pipeline(file)
 
 
 @pytest.mark.parametrize(
@@ -67,17 +67,14 @@ def test_valid_options_are_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0.01, 61, '"long"'])
-def test_the_timeout_of_a_configuration_has_the_range_of_a_requests_timeout(
-    tmp_path: Path, timeout_s: object
-) -> None:
+def test_a_configuration_s_timeout_has_the_range_of_a_request_s(tmp_path: Path, timeout_s: object) -> None:
     with pytest.raises(WrongDeclaration, match=r":13: configurations\.late\.timeout_s"):
         declared(tmp_path, MODEL, timeout_s)
 
 
 def test_a_pipeline_lists_the_timeout_of_each_configuration_and_of_the_default(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(BRANCH.format(options=MODEL, timeout_s=8) + '\n[configurations.quick]\nmethod = "rrf"\n')
-    assert load_pipeline(file).timeouts_s == {"late": 8, "": 8}
+    pipeline = declared(tmp_path, MODEL, 8, '\n[configurations.quick]\nmethod = "rrf"\n')
+    assert pipeline.timeouts_s == {"late": 8, "": 8}
 
 
 def test_the_key_is_read_only_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,15 +88,10 @@ def test_the_key_is_read_only_from_its_variable(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_fingerprint_changes_only_with_options_that_change_the_models_answer() -> None:
-    one = HydeOptions(generator="openai", url="http://h/v1", model="m")
-    mark = one.fingerprint("p")
-    elsewhere = one.model_copy(update={"url": "http://other/v1", "limit_s": 9.0, "api_key_env": "K"})
+    options = HydeOptions(generator="openai", url="http://h/v1", model="m")
+    mark = options.fingerprint("p")
+    elsewhere = options.model_copy(update={"url": "http://other/v1", "limit_s": 9.0, "api_key_env": "K"})
     assert elsewhere.fingerprint("p") == mark
-    others = [
-        one.model_copy(update=change) for change in ({"model": "n"}, {"temperature": 0}, {"documents": 1})
-    ]
-    assert len({mark, one.fingerprint("q"), *(other.fingerprint("p") for other in others)}) == 5
-
-
-def test_expansion_is_off_by_default() -> None:
-    assert ExpansionOptions().asks_a_model is False
+    changes = ({"model": "n"}, {"temperature": 0}, {"documents": 1})
+    others = [options.model_copy(update=change).fingerprint("p") for change in changes]
+    assert len({mark, options.fingerprint("q"), *others}) == 5

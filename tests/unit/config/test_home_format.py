@@ -1,50 +1,65 @@
-"""The format of an installation's folder."""
+"""The format of an installation's folder, and the key in it."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from config.audit_key import audit_key
 from config.home_format import HOME_FORMAT, check_home, home_format
+from config.settings import Settings
 from models.errors import BadIndex, WrongHome
 from search.embedded import connections
 from search.embedded.store import EmbeddedStore
 
 
-def test_a_missing_folder_is_not_created(tmp_path: Path) -> None:
-    check_home(tmp_path / "home")
-    assert not (tmp_path / "home").exists()
-
-
 def test_a_folder_without_a_mark_has_format_1_and_gets_the_current_mark(tmp_path: Path) -> None:
+    check_home(tmp_path / "home")
+    assert not (tmp_path / "home").exists(), "a missing folder is not created"
     assert home_format(tmp_path) == 1
     check_home(tmp_path)
     assert (tmp_path / "format").read_text() == f"{HOME_FORMAT}\n"
 
 
-def test_a_newer_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "format").write_text("9\n")
-    with pytest.raises(
-        WrongHome, match=f"has format 9, but the newest that this program knows is {HOME_FORMAT}"
-    ):
+@pytest.mark.parametrize(
+    ("mark", "says"),
+    [
+        ("9\n", f"has format 9, but the newest that this program knows is {HOME_FORMAT}"),
+        ("one", "contains no format"),
+    ],
+)
+def test_a_newer_folder_or_an_odd_mark_is_refused_and_stays(tmp_path: Path, mark: str, says: str) -> None:
+    (tmp_path / "format").write_text(mark)
+    with pytest.raises(WrongHome, match=says):
         check_home(tmp_path)
-    assert (tmp_path / "format").read_text() == "9\n"
-
-
-def test_a_mark_that_is_not_a_number_is_reported_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "format").write_text("one")
-    with pytest.raises(WrongHome, match="contains no format"):
-        check_home(tmp_path)
+    assert (tmp_path / "format").read_text() == mark
 
 
 @pytest.mark.parametrize(
     ("present", "said"), [(2, "move the folder away and index again"), (0, "use the newer program")]
 )
-def test_a_corpus_of_another_format_is_refused(
+def test_another_corpus_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: int, said: str
 ) -> None:
     EmbeddedStore(tmp_path).namespaces()
     monkeypatch.setattr(connections, "CORPUS_FORMAT", present)
     with pytest.raises(BadIndex, match=said):
         EmbeddedStore(tmp_path).namespaces()
+
+
+def test_the_first_call_makes_the_key_of_the_home_for_its_owner_alone(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(audit_key, [settings] * 8))
+    (key,) = keys
+    assert len(key) == 64
+    assert audit_key(Settings(home=tmp_path / "other")) != key
+    (file,) = settings.home.iterdir()
+    assert (file.stat().st_mode & 0o777, settings.home.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_given_key_is_used_and_no_file_is_made(tmp_path: Path) -> None:
+    assert audit_key(Settings(home=tmp_path, audit_hash_key="k" * 32)) == b"k" * 32
+    assert not list(tmp_path.iterdir())

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 import pytest
 
 from assembly.kinds import BUILT_IN
 from assembly.pipeline import load_pipeline
-from config.declarations import Pipeline, RerankerDeclaration
+from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, declared_queues
-from inference.backends import RERANKERS
 from models.errors import WrongDeclaration
-from models.extensions import BranchKind, Kinds, StoreKind
 from models.plan import BoostPlan
 
 SMALLEST = """\
@@ -55,24 +52,11 @@ def test_without_a_file_the_embedded_pipeline_is_declared() -> None:
     assert pipeline.configurations["rrf"].k == 60
     assert pipeline.configurations["rrf-grouped"].method == "rrf-grouped"
     assert pipeline.configurations["rrf-grouped"].k == 10
-
-
-def test_the_pipeline_lists_every_queue_once() -> None:
-    assert load_pipeline().queues == (
-        "chorale.retrieve",
-        "chorale.bm25",
-        "chorale.vector",
-        "chorale.hyde",
-        "chorale.fusion",
-        "chorale.index",
-        "chorale.bulk",
-    )
-
-
-def test_the_clustered_pipeline_offers_what_the_default_one_does() -> None:
-    default, clustered = load_pipeline(), load_pipeline(DEFAULT_FILE.with_name("clustered.toml"))
-    assert clustered.configurations == default.configurations
-    assert clustered.default_configuration == default.default_configuration
+    names = ("retrieve", "bm25", "vector", "hyde", "fusion", "index", "bulk")
+    assert pipeline.queues == tuple(f"chorale.{name}" for name in names)
+    clustered = load_pipeline(DEFAULT_FILE.with_name("clustered.toml"))
+    assert clustered.configurations == pipeline.configurations, "it offers what the default one does"
+    assert clustered.default_configuration == pipeline.default_configuration
 
 
 def test_the_smallest_file_gets_plain_rrf_over_its_branches(declares: Declares) -> None:
@@ -93,19 +77,15 @@ def test_a_configuration_has_weights_of_its_own(declares: Declares) -> None:
     assert pipeline.branches[0].weight == 1.0
 
 
-def test_a_shipped_boosts_preset_can_be_named_from_any_file(declares: Declares) -> None:
-    pipeline = declares(SMALLEST + '[configurations.law]\nmethod = "rrf"\nboosts = "italian-law"\n')
-    boosts = pipeline.configurations["law"].boosts
+def test_own_boosts_are_bounded_and_a_shipped_preset_can_be_named_from_any_file(declares: Declares) -> None:
+    own = '[configurations.a]\nmethod = "rrf"\nboosts = "mine"\n[boosts.mine]\nauthority = { faq = 2 }\n'
+    shipped = '[configurations.law]\nmethod = "rrf"\nboosts = "italian-law"\n'
+    configurations = declares(SMALLEST + own + shipped).configurations
+    assert configurations["a"].boosts == BoostPlan(authority={"faq": 2.0}, max_places=5)
+    boosts = configurations["law"].boosts
     assert boosts == load_pipeline().configurations["italian-law"].boosts
     assert boosts is not None
     assert boosts.max_places is None, "plain factors, without a bound"
-
-
-def test_own_boosts_are_bounded_unless_declared_unbounded(declares: Declares) -> None:
-    text = '[configurations.a]\nmethod = "rrf"\nboosts = "mine"\n[boosts.mine]\nauthority = { faq = 2 }\n'
-    assert declares(SMALLEST + text).configurations["a"].boosts == BoostPlan(
-        authority={"faq": 2.0}, max_places=5
-    )
 
 
 def test_a_reranker_is_declared_once_and_chosen_by_configurations(declares: Declares) -> None:
@@ -117,100 +97,54 @@ def test_a_reranker_is_declared_once_and_chosen_by_configurations(declares: Decl
     )
     best = pipeline.configurations["best"].reranker
     assert best is not None
-    assert (best.name, best.model, best.depth, best.coarse, best.weight) == (
-        "small",
-        "some/model",
-        20,
-        100,
-        0.7,
-    )
-    assert (best.backend, best.device, best.max_pieces, best.budget_ms) == ("onnx", None, 128, 400)
+    assert (best.name, best.model, best.depth, best.coarse) == ("small", "some/model", 20, 100)
+    assert (best.weight, best.backend, best.device) == (0.7, "onnx", None)
+    assert (best.max_pieces, best.budget_ms) == (128, 400)
     assert pipeline.configurations["plain"].reranker is None
     assert pipeline.rerankers == {"small": best}, "what no configuration uses is never loaded"
     assert load_pipeline().rerankers == {}, "off by default"
 
 
-def test_the_backends_that_can_be_declared_exist() -> None:
-    declared = RerankerDeclaration.model_fields["backend"].annotation
-    assert get_args(declared) == tuple(RERANKERS)
+STORE = 'store = "local"'
+AFTER_THE_STORE = {
+    "a misspelt field": ("wieght = 1", "wieght", "weight, depth"),
+    "a weight below 0": ("weight = -1", "greater than or equal to 0"),
+    "a limit above a minute": ("limit_s = 61", "limit_s", "60"),
+    "a name in the table": ('name = "x"', "the table's own"),
+    "a queue that is not ours": ('queue = "q"', "chorale"),
+    "a queue that is not a branch's": ('queue = "chorale.index"', "chorale.index"),
+    "an option of no kind": ("options = { a = 1 }", "options.a", "expansion"),
+    "two branches of one name": ("[branches.bm25]", "twice"),
+}
+KINDS = "bm25, document, http, hybrid, hyde, vector"
+WRONG = {
+    "a kind that is none": ('kind = "bm25"', 'kind = "bm52"', 5, "'bm52'", KINDS),
+    "a store of no kind": ('"embedded"', '"elastic"', 2, "'elastic'", "embedded"),
+    "a branch on a store that is none": (STORE, 'store = "locl"', 7, "'locl'", "local"),
+    "a branch without a store": (f"{STORE}\n", "", 4, "needs a store", "local"),
+    "a branch without a group": ('group = "lexical"\n', "", 4, "group", "required"),
+    "a reserved name": ("[branches.bm25]", "[branches.fusion]", 4, "fusion, index, retrieve"),
+    "a name of 33 letters": ("[branches.bm25]", f"[branches.{'b' * 33}]", 4, "[a-z][a-z0-9_]{0,31}"),
+    "no TOML": (STORE, "store =", 7, "not valid TOML"),
+    "an unknown table": ("[stores.local]", "[store.local]", 1, "unknown field", "stores, branches"),
+    **{name: (STORE, f"{STORE}\n{line}", 8, *says) for name, (line, *says) in AFTER_THE_STORE.items()},
+}
 
 
-def test_kinds_and_methods_are_those_of_the_given_table(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(
-        '[stores.far]\nkind = "distant"\noptions = { url = "x" }\n'
-        '[branches.graph]\nkind = "walk"\ngroup = "graph"\nstore = "far"\n'
-        '[configurations.c]\nmethod = "magic"\n'
-    )
-    magic = replace(BUILT_IN.methods["rrf"], name="magic")
-    kinds = Kinds(
-        {"distant": StoreKind(lambda name, options: None, {"url": None})},
-        {"walk": BranchKind(lambda part: [])},
-        {"magic": magic},
-    )
-    pipeline = load_pipeline(file, kinds)
-    assert pipeline.stores["far"].options == {"url": "x"}
-    assert pipeline.branches[0].kind == "walk"
-
-
-WRONG = [
-    (
-        "a kind that is none",
-        ('kind = "bm25"', 'kind = "bm52"'),
-        5,
-        ("'bm52'", "bm25, document, http, hybrid, hyde, vector"),
-    ),
-    ("a store of no kind", ('"embedded"', '"elastic"'), 2, ("'elastic'", "embedded")),
-    ("a branch on a store that is none", ('store = "local"', 'store = "locl"'), 7, ("'locl'", "local")),
-    ("a branch without a store", ('store = "local"\n', ""), 4, ("needs a store", "local")),
-    ("a branch without a group", ('group = "lexical"\n', ""), 4, ("group", "required")),
-    ("a misspelt field", ('store = "local"', 'store = "local"\nwieght = 1'), 8, ("wieght", "weight, depth")),
-    (
-        "a weight below 0",
-        ('store = "local"', 'store = "local"\nweight = -1'),
-        8,
-        ("greater than or equal to 0",),
-    ),
-    ("a weight that is no number", ('store = "local"', 'store = "local"\nweight = nan'), 8, ("finite",)),
-    ("a limit of nothing", ('store = "local"', 'store = "local"\nlimit_s = 0'), 8, ("limit_s", "0.01")),
-    ("a limit above a minute", ('store = "local"', 'store = "local"\nlimit_s = 61'), 8, ("limit_s", "60")),
-    ("a depth above 1,000", ('store = "local"', 'store = "local"\ndepth = 1001'), 8, ("depth", "1000")),
-    ("a reserved name", ("[branches.bm25]", "[branches.fusion]"), 4, ("fusion, index, retrieve",)),
-    ("a name with capitals", ("[branches.bm25]", "[branches.BM25]"), 4, ("[a-z][a-z0-9_]{0,31}",)),
-    ("a name of 33 letters", ("[branches.bm25]", f"[branches.{'b' * 33}]"), 4, ("[a-z][a-z0-9_]{0,31}",)),
-    ("a name in the table", ('store = "local"', 'store = "local"\nname = "x"'), 8, ("the table's own",)),
-    ("a queue that is not ours", ('store = "local"', 'store = "local"\nqueue = "q"'), 8, ("chorale",)),
-    (
-        "a queue that is not a branch's",
-        ('store = "local"', 'store = "local"\nqueue = "chorale.index"'),
-        8,
-        ("chorale.index",),
-    ),
-    (
-        "an option of no kind",
-        ('store = "local"', 'store = "local"\noptions = { a = 1 }'),
-        8,
-        ("options.a", "expansion"),
-    ),
-    ("two branches of one name", ('store = "local"', 'store = "local"\n[branches.bm25]'), 8, ("twice",)),
-    ("no TOML", ('store = "local"', "store ="), 7, ("not valid TOML",)),
-    ("an unknown table", ("[stores.local]", "[store.local]"), 1, ("unknown field", "stores, branches")),
-]
-
-
-@pytest.mark.parametrize(
-    ("change", "line", "says"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG]
-)
-def test_a_wrong_branch_or_store_names_its_line_and_the_choices(
-    change: tuple[str, str], line: int, says: tuple[str, ...], declares: Declares, tmp_path: Path
-) -> None:
-    assert change[0] in SMALLEST
+def refusal(declares: Declares, text: str) -> list[str]:
     with pytest.raises(WrongDeclaration) as error:
-        declares(SMALLEST.replace(*change))
-    first = str(error.value).splitlines()[0]
-    assert first.startswith(f"{tmp_path / 'pipeline.toml'}:{line}: ")
+        declares(text)
+    return str(error.value).splitlines()
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
+def test_a_wrong_branch_or_store_is_named_by_its_line(case: tuple[Any, ...], declares: Declares) -> None:
+    before, after, line, *says = case
+    assert before in SMALLEST
+    complaints = refusal(declares, SMALLEST.replace(before, after))
+    assert f"pipeline.toml:{line}: " in complaints[0]
     for words in says:
-        assert words in str(error.value)
+        assert words in "\n".join(complaints)
 
 
 RERANKER = '[rerankers.small]\nmodel = "some/model"\n'
@@ -218,112 +152,80 @@ MINE = '[configurations.mine]\nmethod = "rrf"\n'
 FAR = '[stores.far]\nkind = "elasticsearch"\n[stores.far.options]\n'
 HTTP = '[stores.far]\nkind = "http"\n[stores.far.options]\nurl = "http://a/{question}"\n'
 NEW = '[branches.new]\ngroup = "g"\nstore = "local"\n'
-ADDED = [
-    (RERANKER + "depth = 200", 8, "rerankers.small", "coarse: 100 hits hold no 200 candidates"),
-    (
-        RERANKER + 'device = "cuda"',
-        8,
-        "rerankers.small",
-        "the backend onnx runs on the cpu alone, not on cuda",
-    ),
-    (RERANKER + 'backend = "onxn"', 10, "rerankers.small", "'onnx' or 'sentence_transformers'"),
-    (RERANKER + 'device = "gpu"', 10, "rerankers.small", "cpu|mps|cuda"),
-    (RERANKER + "budget = 3", 10, "rerankers.small", "unknown field; there are: model, revision, backend"),
-    (
-        RERANKER + MINE + 'reranker = "large"',
-        12,
-        "configurations.mine",
-        "no reranker 'large'; there are: small",
-    ),
-    (
-        MINE.replace("rrf", "rff"),
-        9,
-        "configurations.mine",
-        f"no fusion method 'rff'; there are: {', '.join(sorted(BUILT_IN.methods))}",
-    ),
-    (MINE + 'branches = ["vector"]', 10, "configurations.mine", "no branch 'vector'; there are: bm25"),
-    (MINE + "branches = []", 10, "configurations.mine", "at least 1"),
-    (MINE + "weights = { vector = 1 }", 10, "configurations.mine", "no branch 'vector'; there are: bm25"),
-    (MINE + "weights = { bm25 = -1 }", 10, "configurations.mine", "greater than or equal to 0"),
-    (MINE + "weights = { bm25 = 0 }", 8, "configurations.mine", "every weight is 0"),
-    (MINE + "weights_by_type = { long = { bm25 = 0 } }", 10, "configurations.mine", "every weight is 0"),
-    (MINE + "weights_by_type = { long = { vector = 1 } }", 10, "configurations.mine", "no branch 'vector'"),
-    (
-        MINE + "weights_by_type = { short = { bm25 = 1 } }",
-        10,
-        "configurations.mine",
-        "'identifier', 'keyword'",
-    ),
-    (MINE + "k = -1", 10, "configurations.mine", "greater than or equal to 0"),
-    (MINE + 'boosts = "none"', 10, "configurations.mine", "no boosts 'none'; there are: italian-law"),
-    ("[configurations.mine]\nk = 1", 8, "configurations.mine", "method: Field required"),
-    (
-        "[boosts.mine]\nrecency_amont = 1",
-        9,
-        "boosts.mine",
-        "unknown field; there are: authority, recency_amount",
-    ),
-    ("[boosts.mine]\nauthority = { faq = 0 }", 9, "boosts.mine", "greater than 0"),
-    (FAR + 'url = "nonsense"', 11, "stores.far.options.url", "an address has a scheme, a host and a port"),
-    (FAR + 'url = ["http://a:9200", "b"]', 11, "stores.far.options.url.1", "an address has a scheme, a host"),
-    (FAR + "url = 3", 11, "stores.far.options.url", "Input should be a valid string or a valid list"),
-    (FAR + "speed = 3", 11, "stores.far.options.speed", "unknown field; there are: url, api_key_env"),
-    (HTTP, 10, "stores.far.options.id", "Field required"),
-    (HTTP + "id = []", 12, "stores.far.options.id", "List should have at least 1 item"),
-    (HTTP + 'id = "id"\nparams = { a = [1] }', 13, "stores.far.options.params.a", "or a valid boolean"),
-    (
-        NEW + 'kind = "document"\noptions = { order_by = "source" }',
-        12,
-        "branches.new",
-        "'source' is no metadata",
-    ),
-    (NEW + 'kind = "document"\noptions = { order_by = "document_id" }', 12, "branches.new", "is no metadata"),
-    (NEW + 'kind = "hyde"\noptions = { generator = "oracle" }', 12, "branches.new", "no generator 'oracle'"),
-]
+METHODS = ", ".join(sorted(BUILT_IN.methods))
+ADDED = {
+    "rerankers.small": [
+        (RERANKER + "depth = 200", 8, "coarse: 100 hits hold no 200 candidates"),
+        (RERANKER + 'device = "cuda"', 8, "the backend onnx runs on the cpu alone, not on cuda"),
+        (RERANKER + 'backend = "onxn"', 10, "'onnx' or 'sentence_transformers'"),
+        (RERANKER + 'device = "gpu"', 10, "cpu|mps|cuda"),
+        (RERANKER + "budget = 3", 10, "unknown field; there are: model, revision, backend"),
+    ],
+    "configurations.mine": [
+        (RERANKER + MINE + 'reranker = "large"', 12, "no reranker 'large'; there are: small"),
+        (MINE.replace("rrf", "rff"), 9, f"no fusion method 'rff'; there are: {METHODS}"),
+        (MINE + 'branches = ["vector"]', 10, "no branch 'vector'; there are: bm25"),
+        (MINE + "branches = []", 10, "at least 1"),
+        (MINE + "weights = { vector = 1 }", 10, "no branch 'vector'; there are: bm25"),
+        (MINE + "weights = { bm25 = 0 }", 8, "every weight is 0"),
+        (MINE + "weights_by_type = { long = { bm25 = 0 } }", 10, "every weight is 0"),
+        (MINE + "weights_by_type = { long = { vector = 1 } }", 10, "no branch 'vector'"),
+        (MINE + "weights_by_type = { short = { bm25 = 1 } }", 10, "'identifier', 'keyword'"),
+        (MINE + 'boosts = "none"', 10, "no boosts 'none'; there are: italian-law"),
+        ("[configurations.mine]\nk = 1", 8, "method: Field required"),
+    ],
+    "boosts.mine": [
+        ("[boosts.mine]\nrecency_amont = 1", 9, "unknown field; there are: authority, recency_amount")
+    ],
+    "stores.far.options": [
+        (FAR + 'url = "nonsense"', 11, ".url: an address has a scheme, a host and a port"),
+        (FAR + 'url = ["http://a:9200", "b"]', 11, ".url.1: an address has a scheme, a host"),
+        (FAR + "speed = 3", 11, ".speed: unknown field; there are: url, api_key_env"),
+        (HTTP, 10, ".id: Field required"),
+        (HTTP + "id = []", 12, ".id: List should have at least 1 item"),
+        (HTTP + 'id = "id"\nparams = { a = [1] }', 13, "or a valid boolean"),
+    ],
+    "branches.new": [
+        (NEW + 'kind = "document"\noptions = { order_by = "source" }', 12, "'source' is no metadata"),
+        (NEW + 'kind = "document"\noptions = { order_by = "document_id" }', 12, "is no metadata"),
+        (NEW + 'kind = "hyde"\noptions = { generator = "oracle" }', 12, "no generator 'oracle'"),
+    ],
+}
 
 
-@pytest.mark.parametrize(("text", "line", "table", "says"), ADDED)
+@pytest.mark.parametrize(
+    ("text", "line", "table", "says"),
+    [(text, line, table, says) for table, cases in ADDED.items() for text, line, says in cases],
+)
 def test_a_wrong_table_has_one_complaint_with_its_line_and_the_choices(
     text: str, line: int, table: str, says: str, declares: Declares
 ) -> None:
-    with pytest.raises(WrongDeclaration) as error:
-        declares(f"{SMALLEST}{text}\n")
-    (complaint,) = str(error.value).splitlines()
+    (complaint,) = refusal(declares, f"{SMALLEST}{text}\n")
     assert f"pipeline.toml:{line}: {table}" in complaint
     assert says in complaint
 
 
-def test_an_unknown_default_configuration_is_named(declares: Declares) -> None:
-    with pytest.raises(
-        WrongDeclaration, match=r":1: default_configuration: no configuration 'x'; there are: rrf"
-    ):
-        declares('default_configuration = "x"\n' + SMALLEST)
-
-
-def test_a_pipeline_without_branches_is_refused(declares: Declares) -> None:
-    with pytest.raises(WrongDeclaration, match="no branch is declared"):
-        declares('[stores.local]\nkind = "embedded"\n')
+def test_a_pipeline_needs_a_branch_and_a_default_configuration_that_it_declares(declares: Declares) -> None:
+    (complaint,) = refusal(declares, 'default_configuration = "x"\n' + SMALLEST)
+    assert ":1: default_configuration: no configuration 'x'; there are: rrf" in complaint
+    assert "no branch is declared" in str(refusal(declares, '[stores.local]\nkind = "embedded"\n'))
 
 
 def test_all_mistakes_are_reported_together_in_line_order(declares: Declares) -> None:
     text = SMALLEST.replace('"embedded"', '"x"').replace('"bm25"', '"y"').replace('"local"', '"z"')
-    with pytest.raises(WrongDeclaration) as error:
-        declares(text)
-    lines = [int(complaint.split(":")[1]) for complaint in str(error.value).splitlines()]
+    lines = [int(complaint.split(":")[1]) for complaint in refusal(declares, text)]
     assert lines == [2, 5, 7]
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", None])
-def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named_and_a_byte_order_mark_is_read(
+    content: bytes | None, tmp_path: Path
+) -> None:
     file = tmp_path / "pipeline.toml"
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(WrongDeclaration, match=r"pipeline\.toml: the pipeline file cannot be read"):
         load_pipeline(file)
-
-
-def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
     file.write_text("\ufeff" + DEFAULT_FILE.read_text(encoding="utf-8"), encoding="utf-8")
     assert load_pipeline(file) == load_pipeline()
 

@@ -20,15 +20,11 @@ KEYS = {name: key for name, key in vars(keys).items() if name.isupper() and name
 LONG = "correct-horse-battery"
 
 
-def test_the_file_contains_only_hashes_of_passwords() -> None:
-    text = acl_file({"REDIS_WORKER_PASSWORD": LONG})
+def test_the_file_contains_only_hashes_of_passwords_and_a_role_without_one_is_off() -> None:
+    text = acl_file({"REDIS_WORKER_PASSWORD": LONG, "REDIS_ADMIN_PASSWORD": ""})
     assert f"user worker reset on #{hashlib.sha256(LONG.encode()).hexdigest()} " in text
     assert LONG not in text
-
-
-def test_a_role_without_a_password_is_off() -> None:
-    lines = acl_file({"REDIS_WORKER_PASSWORD": LONG, "REDIS_ADMIN_PASSWORD": ""}).splitlines()
-    others = {line.split()[1] for line in lines if " off " in line}
+    others = {line.split()[1] for line in text.splitlines() if " off " in line}
     assert others == ROLES.keys() - {"worker"}
 
 
@@ -38,16 +34,15 @@ def test_only_the_administrator_has_every_command() -> None:
 
 
 @pytest.mark.parametrize("environ", [{}, {"REDIS_WORKER_PASSWORD": "short"}])
-def test_missing_and_short_passwords_are_refused_by_the_name_of_the_variable(environ: dict[str, str]) -> None:
+def test_missing_and_short_passwords_are_refused_by_the_name_of_the_variable(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(WrongDeclaration, match="REDIS_WORKER_PASSWORD") as refused:
         acl_file(environ)
     assert "short" not in str(refused.value).replace("shortest", "")
-
-
-def test_the_command_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for role in ROLES.values():
         monkeypatch.delenv(role.variable, raising=False)
-    assert "REDIS_CALLER_PASSWORD" in str(main([]))
+    assert "REDIS_CALLER_PASSWORD" in str(main([])), "the command says it too"
 
 
 @pytest.mark.parametrize("is_there", [True, False])

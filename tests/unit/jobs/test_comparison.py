@@ -17,8 +17,15 @@ def line(identifier: str, *documents: str, status: str = "complete", **given: An
 
 
 def test_equal_top_hits_and_the_overlap_are_shares_of_the_questions_that_both_answered() -> None:
+    late = {"where": "vector", "reason": "timeout"}
+    lacks = [late, late, {"where": "hyde", "reason": "unavailable"}]
     found = compare(
-        [line("1", "a", "b"), line("2", "a", "b"), line("3", "a"), line("4", status="failed")],
+        [
+            line("1", "a", "b"),
+            line("2", "a", "b", degraded=lacks),
+            line("3", "a"),
+            line("4", status="failed"),
+        ],
         [line("1", "a", "b"), line("2", "b", "c"), line("3", status="expired"), line("4", status="failed")],
     ).fields()
     assert found == {
@@ -27,9 +34,10 @@ def test_equal_top_hits_and_the_overlap_are_shares_of_the_questions_that_both_an
         "equal_top_hits": 0.5,
         "overlap_at_10": 0.75,
         "unanswered": [1, 2],
-        "degraded": [{}, {}],
+        "degraded": [{"vector timeout": 1, "hyde unavailable": 1}, {}],
         "only_in": [0, 0],
     }
+    assert compare([line("1", "a")], [line("2", "a")]).fields()["equal_top_hits"] is None
 
 
 def test_lines_are_matched_by_their_ids_in_any_order() -> None:
@@ -47,17 +55,6 @@ def test_a_refused_line_with_the_id_of_another_takes_nothing_from_it() -> None:
         assert (found.lines, found.equal_top_hits, found.unanswered, found.only_in) == (2, 2, [0, 0], only_in)
 
 
-def test_a_line_is_counted_once_for_each_thing_that_it_lacks() -> None:
-    lacks = [
-        {"where": "vector", "reason": "timeout"},
-        {"where": "vector", "reason": "timeout"},
-        {"where": "hyde", "reason": "unavailable"},
-    ]
-    found = compare([line("1", "a", status="degraded", degraded=lacks)], [line("1", "a")])
-    assert found.degraded == ({"vector timeout": 1, "hyde unavailable": 1}, {})
-    assert (found.lines, found.overlap) == (1, 1.0)
-
-
 def test_each_question_of_a_line_counts() -> None:
     def several(*tops: str) -> dict[str, Any]:
         answers = [{"status": "complete", "hits": [{"document_id": top}]} for top in tops]
@@ -68,15 +65,10 @@ def test_each_question_of_a_line_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "shared"),
-    [("abc", "abc", 1.0), ("abcd", "dx", 0.25), ("", "", 1.0), ("a", "", 0.0)],
+    ("ours", "theirs", "shared"), [("abc", "abc", 1.0), ("abcd", "dx", 0.25), ("", "", 1.0), ("a", "", 0.0)]
 )
 def test_the_overlap_is_a_share_of_the_longer_list(ours: str, theirs: str, shared: float) -> None:
     assert overlap(tuple(ours), tuple(theirs)) == shared
-
-
-def test_without_a_common_answer_there_is_no_share() -> None:
-    assert compare([line("1", "a")], [line("2", "a")]).fields()["equal_top_hits"] is None
 
 
 def test_memory_stays_the_same_for_lines_in_the_same_order() -> None:

@@ -37,61 +37,42 @@ def test_the_tenant_with_the_least_service_is_next(weights: Mapping[str, float],
 
 
 def test_shares_follow_the_weights_over_many_segments() -> None:
-    weights = {"a": 1.0, "b": 2.5, "c": 0.5}
-
-    counts = Counter(sent(Turns(), weights, 800))
-
+    counts = Counter(sent(Turns(), {"a": 1.0, "b": 2.5, "c": 0.5}, 800))
     assert counts == {"a": 200, "b": 500, "c": 100}
 
 
-def test_two_segments_of_a_newcomer_are_next_and_then_it_takes_turns() -> None:
+@pytest.mark.parametrize("before", [0, 10], ids=["a newcomer", "a tenant without work for a while"])
+def test_two_segments_of_a_newcomer_are_next_and_then_it_takes_turns(before: int) -> None:
     turns = Turns()
+    sent(turns, {"a": 1, "b": 1}, before)
     sent(turns, {"a": 1}, 1_000)
-
     assert sent(turns, {"a": 1, "b": 1}, 6) == "bbabab"
 
 
-def test_a_tenant_without_work_saves_up_nothing() -> None:
-    turns = Turns()
-    sent(turns, {"a": 1, "b": 1}, 10)
-    sent(turns, {"a": 1}, 1_000)
-
-    assert sent(turns, {"a": 1, "b": 1}, 6) == "bbabab"
-
-
-def time_of_b(lines_of_a: int, *, workers: int, waiting: int) -> int:
-    """Steps until B's 100 lines are answered.  Each worker answers a segment in a step; `waiting` segments are in the queue
-    and, like those in the workers' hands, were sent before B came."""
+def time_of_b(lines_of_a: int) -> int:
+    """Steps until B's 100 lines are answered by one worker, a segment in a step.  One segment more waits in the queue and,
+    like that in the worker's hands, was sent before B came."""
     turns = Turns()
     left = {"a": -(-lines_of_a // SEGMENT_LINES), "b": 0}
     queue: list[str] = []
 
-    def fill() -> None:
-        while len(queue) < waiting and (weights := {name: 1.0 for name, count in left.items() if count}):
+    def step() -> str:
+        """Returns whose segment was answered."""
+        while len(queue) < 2 and (weights := {name: 1.0 for name, count in left.items() if count}):
             tenant = turns.order(weights)[0]
             turns.serve(tenant, SEGMENT_LINES, 1.0)
             left[tenant] -= 1
             queue.append(tenant)
-
-    def step() -> int:
-        """Returns how many segments of B were answered."""
-        fill()
-        taken = [queue.pop(0) for _ in range(min(workers, len(queue)))]
-        fill()
-        return taken.count("b")
+        return queue.pop(0) if queue else ""
 
     for _ in range(5):
         step()
-    left["b"] = of_b = 2
-    steps = 0
-    while of_b:
-        of_b -= step()
-        steps += 1
-    return steps
+    left["b"] = 2
+    answered = ""
+    while answered.count("b") < 2:
+        answered += step()
+    return len(answered)
 
 
 def test_a_hundred_lines_behind_ten_thousand_end_within_twice_their_time_alone() -> None:
-    alone = time_of_b(0, workers=1, waiting=1)
-    beside = time_of_b(10_000, workers=1, waiting=1)
-
-    assert (alone, beside) == (2, 3), "a segment of A was in the queue"
+    assert (time_of_b(0), time_of_b(10_000)) == (2, 3), "a segment of A was in the queue"

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,25 +21,13 @@ from jobs.result_formats import CSV_COLUMNS, FORMATS, ParquetMissing, UnknownFor
 
 
 def hit(rank: int, document_id: str, **more: Any) -> dict[str, Any]:
-    return {
-        "rank": rank,
-        "document_id": document_id,
-        "passage_id": f"{document_id}#0",
-        "score": 1 / (60 + rank),
-        "score_kind": "rrf",
-        **more,
-    }
+    ids = {"document_id": document_id, "passage_id": f"{document_id}#0"}
+    return {"rank": rank, **ids, "score": 1 / (60 + rank), "score_kind": "rrf", **more}
 
 
 def answered(line: int, identifier: str, status: str = "complete", **answer: Any) -> dict[str, Any]:
-    return {
-        "line": line,
-        "id": identifier,
-        **unanswered(status, ""),
-        "error": None,
-        "coverage": 1.0,
-        **answer,
-    }
+    result = {**unanswered(status, ""), "error": None, "coverage": 1.0}
+    return {"line": line, "id": identifier, **result, **answer}
 
 
 TEA = hit(
@@ -100,22 +89,19 @@ def test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv_and_unchanged_
     assert cells("csv-raw") == ["1", text, *ours, text, "-0.5", text, text, text]
 
 
-def test_trec_has_a_row_for_each_hit_in_six_words() -> None:
+def test_trec_has_a_row_for_each_hit_in_six_words_which_its_own_tool_reads() -> None:
     assert written("trec").decode().splitlines() == [
         f"q1 Q0 shop/green%20tea.md 1 {1 / 61!r} chorale",
         f"q1 Q0 rice 2 {1 / 62!r} chorale",
         f"two%20of%20them.1 Q0 rice 2 {1 / 62!r} chorale",
     ]
-
-
-def test_the_tool_of_trec_reads_the_rows() -> None:
     ir_measures = pytest.importorskip("ir_measures")
-    run = list(ir_measures.read_trec_run(written("trec").decode()))
-    assert [(one.query_id, one.doc_id) for one in run][:2] == [("q1", "shop/green%20tea.md"), ("q1", "rice")]
+    first, *_ = ir_measures.read_trec_run(written("trec").decode())
+    assert (first.query_id, first.doc_id) == ("q1", "shop/green%20tea.md")
 
 
 def test_parquet_has_a_row_for_each_line_with_its_hits_as_structs() -> None:
-    table = pq.read_table(io.BytesIO(written("parquet")))
+    table = parquet(LINES)
     first, several, refused, expired = table.to_pylist()
     assert table.column("line").to_pylist() == [1, 3, 4, 5]
     assert {name: value for name, value in first["hits"][0].items() if value is not None} == {
@@ -124,32 +110,27 @@ def test_parquet_has_a_row_for_each_line_with_its_hits_as_structs() -> None:
         "metadata": '{"year":2020}',
         "more": '{"rerank":{"stage":"reranked","score":0.5}}',
     }
-    assert [one["document_id"] for one in first["hits"]] == ["shop/green tea.md", "rice"]
+    assert [hit["document_id"] for hit in first["hits"]] == ["shop/green tea.md", "rice"]
     assert (several["hits"], several["degraded"], several["warnings"]) == (None, DEGRADED, ["slow"])
-    assert [(one["status"], len(one["hits"])) for one in several["questions"]] == [
-        ("complete", 1),
-        ("failed", 0),
-    ]
+    pages = [(page["status"], len(page["hits"])) for page in several["questions"]]
+    assert pages == [("complete", 1), ("failed", 0)]
     assert (refused["status"], refused["error"], refused["hits"]) == ("refused", "text: empty", [])
     assert (expired["status"], expired["coverage"], expired["deduplicated"]) == ("expired", 0.0, False)
 
 
+def parquet(lines: list[dict[str, Any]]) -> pa.Table:
+    return pq.read_table(io.BytesIO(written("parquet", lines)))
+
+
 def test_parquet_has_what_an_answer_says_beside_its_hits() -> None:
     context = {"text": "[1] Tea", "tokens": 4, "citations": [], "left_out": 0}
-    page: dict[str, Any] = {
-        "status": "complete",
-        "coverage": 1.0,
-        "hits": [],
-        "removed": {"group_by": 2},
-        "context": context,
-        "confidence": 0.25,
-        "abstained": True,
-    }
-    one, two = answered(1, "a", **page), answered(2, "b") | {"questions": [page]}
-    first, second = pq.read_table(io.BytesIO(written("parquet", [one, two]))).to_pylist()
-    for found in (first, second["questions"][0]):
-        assert (json.loads(found["removed"]), json.loads(found["context"])) == ({"group_by": 2}, context)
-        assert (found["confidence"], found["abstained"], found["signals"]) == (0.25, True, None)
+    page: dict[str, Any] = {"status": "complete", "coverage": 1.0, "hits": [], "removed": {"group_by": 2}}
+    page |= {"context": context, "confidence": 0.25, "abstained": True}
+    lines = [answered(1, "a", **page), answered(2, "b") | {"questions": [page]}]
+    first, second = parquet(lines).to_pylist()
+    for answer in (first, second["questions"][0]):
+        assert (json.loads(answer["removed"]), json.loads(answer["context"])) == ({"group_by": 2}, context)
+        assert (answer["confidence"], answer["abstained"], answer["signals"]) == (0.25, True, None)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -162,36 +143,17 @@ def test_a_job_without_results_gives_a_valid_file(form: str) -> None:
         assert empty == (header if form.startswith("csv") else b"")
 
 
-def test_a_row_group_of_parquet_ends_at_a_number_of_lines_or_of_bytes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_row_group_of_parquet_ends_at_so_many_lines_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [answered(number, str(number), hits=[RICE]) for number in range(1, 301)]
+
+    def row_groups() -> list[int]:
+        metadata = pq.ParquetFile(io.BytesIO(written("parquet", lines))).metadata
+        return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+
     monkeypatch.setattr(result_formats, "ROW_GROUP_LINES", 128)
-    assert row_groups(lines) == [128, 128, 44]
+    assert row_groups() == [128, 128, 44]
     monkeypatch.setattr(result_formats, "ROW_GROUP_BYTES", 100)
-    assert row_groups(lines) == [64, 64, 64, 64, 44]
-
-
-def row_groups(lines: list[dict[str, Any]]) -> list[int]:
-    metadata = pq.ParquetFile(io.BytesIO(written("parquet", lines))).metadata
-    return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_the_lines_of_at_most_two_segments_are_in_memory(form: str) -> None:
-    alive: weakref.WeakSet[Line] = weakref.WeakSet()
-    most = 0
-
-    def lines() -> Iterator[dict[str, Any]]:
-        nonlocal most
-        for number in range(500):
-            line = Line(answered(number, str(number), hits=[TEA]))
-            alive.add(line)
-            most = max(most, len(alive))
-            yield line
-
-    written(form, lines())
-    assert most <= 2 * SEGMENT_LINES
+    assert row_groups() == [64, 64, 64, 64, 44]
 
 
 class Line(dict[str, Any]):
@@ -200,28 +162,29 @@ class Line(dict[str, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_results_are_written_while_the_job_runs(form: str) -> None:
-    given = 0
+@pytest.mark.parametrize("form", FORMATS)
+def test_at_most_two_segments_are_in_memory_and_texts_are_written_line_by_line(form: str) -> None:
+    alive: weakref.WeakSet[Line] = weakref.WeakSet()
+    most = given = 0
 
     def lines() -> Iterator[dict[str, Any]]:
-        nonlocal given
-        for line in itertools.islice(itertools.cycle(LINES), 8):
-            given += 1
+        nonlocal most, given
+        for given in range(1, 501):
+            line = Line(answered(given, str(given), hits=[TEA]))
+            alive.add(line)
+            most = max(most, len(alive))
             yield line
 
-    written = writer_of(form)(lines())
-    assert [given for _ in itertools.islice(written, 8)] == [*range(1, 9)]
+    parts = writer_of(form)(lines())
+    if form in ("jsonl", "csv"):
+        assert [given for _ in itertools.islice(parts, 8)] == [*range(1, 9)]
+    assert b"".join(parts)
+    assert most <= 2 * SEGMENT_LINES
 
 
-def test_the_error_for_an_unknown_format_lists_the_formats() -> None:
-    with pytest.raises(
-        UnknownFormat, match=r"^format: 'xlsx'; there are: jsonl, csv, csv-raw, parquet, trec$"
-    ):
+def test_an_unknown_format_and_a_missing_pyarrow_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownFormat, match=r"^format: 'xlsx'; there are: jsonl, csv, csv-raw, .*"):
         writer_of("xlsx")
-
-
-def test_the_error_without_pyarrow_says_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
         ParquetMissing, match=r"`make parquet` or `pip install chorale\[parquet\]` installs it"

@@ -25,34 +25,22 @@ def counted(one: Ended) -> dict[str, int]:
     return dict(increments(one, BRANCHES))
 
 
-def test_a_request_falls_into_the_bucket_of_its_time_and_adds_to_the_sum() -> None:
-    found = counted(ended(took_ms=40))
-    assert found["chorale_request_duration_seconds|complete|3"] == 1, (
-        "0.025 < 0.04 <= 0.05 is the fourth bucket"
+def test_times_waits_and_missing_parts_are_counted() -> None:
+    lacks = [{"where": "search.vector", "reason": "timeout"}, {"where": "rerank", "reason": "budget"}]
+    counts = counted(ended("degraded", took_ms=40, answer={"degraded": lacks}))
+    assert counts["chorale_request_duration_seconds|degraded|3"] == 1, (
+        "0.025 < 0.04 <= 0.05: the fourth bucket"
     )
-    assert found["chorale_request_duration_seconds|complete|sum_us"] == 40_000
+    assert counts["chorale_request_duration_seconds|degraded|sum_us"] == 40_000
+    assert counts["chorale_branch_duration_seconds|bm25|ok|sum_us"] == 12_500
+    assert counts["chorale_branch_queue_wait_seconds|bm25|sum_us"] == 4_000
+    assert not any("vector" in name and "duration" in name for name in counts), "no worker started it"
+    assert counts["chorale_degraded|vector|timeout"] == counts["chorale_degraded|(rerank)|budget"] == 1
 
 
 @pytest.mark.parametrize(("took_ms", "bucket"), [(0, 0), (5, 0), (6, 1), (60_000, 12), (60_001, 13)])
 def test_a_bound_belongs_to_its_bucket_and_the_last_bucket_has_none(took_ms: int, bucket: int) -> None:
     assert f"chorale_request_duration_seconds|complete|{bucket}" in counted(ended(took_ms=took_ms))
-
-
-def test_a_branch_has_its_working_time_and_its_wait() -> None:
-    found = counted(ended())
-    assert found["chorale_branch_duration_seconds|bm25|ok|sum_us"] == 12_500
-    assert found["chorale_branch_queue_wait_seconds|bm25|sum_us"] == 4_000
-    assert not any("vector" in name and "duration" in name for name in found), "no worker started it"
-
-
-def test_every_missing_part_is_counted_with_its_reason() -> None:
-    degraded = [
-        {"where": "search.vector", "reason": "timeout"},
-        {"where": "rerank", "reason": "budget"},
-    ]
-    found = counted(ended("degraded", answer={"degraded": degraded}))
-    assert found["chorale_degraded|vector|timeout"] == 1
-    assert found["chorale_degraded|(rerank)|budget"] == 1
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,7 @@ ENDED = Ended(
     1_000,
     1_040,
     "fusion",
-    request={
-        "correlation_id": "order-17",
-        "namespace": "docs",
-        "questions": [{"text": "Who is Ada?"}],
-    },
+    request={"correlation_id": "order-17", "namespace": "docs", "questions": [{"text": "Who is Ada?"}]},
     plan={"asked": [0], "branches": [{"name": "bm25"}, {"name": "vector"}]},
     answer={
         "status": "degraded",
@@ -77,7 +73,4 @@ def test_a_request_leaves_one_line_of_json_at_info() -> None:
 def test_the_texts_of_questions_are_logged_only_if_the_installation_wants_it() -> None:
     assert logged(texts=True)[0]["questions"] == ["Who is Ada?"]
     assert "Ada" not in str(logged())
-
-
-def test_an_installation_that_logs_warnings_alone_writes_no_line() -> None:
-    assert logged(level="WARNING") == []
+    assert logged(level="WARNING") == [], "an installation that logs warnings alone"

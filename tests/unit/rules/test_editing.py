@@ -25,12 +25,8 @@ def test_a_rule_is_added_replaced_and_removed() -> None:
         without_rules(three, ["returns", "other"])
     with pytest.raises(WrongDeclaration, match="a name is for one rule; more than one is called old"):
         with_rule(three, "synonyms", "old", {"words": ["a", "b"]})
-
-
-def test_a_rule_without_a_name_gets_a_free_one() -> None:
-    rules = with_rule(Rules(), "block", "how-do-i", {"documents": ["x"]})
-    assert free_name(rules, "How do I…") == "how-do-i-2"
-    assert free_name(rules, "東京") == "rule"
+    named = with_rule(Rules(), "block", "how-do-i", {"documents": ["x"]})
+    assert (free_name(named, "How do I…"), free_name(named, "東京")) == ("how-do-i-2", "rule")
 
 
 _TEXT = st.text(min_size=1, max_size=20).filter(lambda text: any(map(str.isalnum, text)) and "\0" not in text)
@@ -49,8 +45,12 @@ def test_a_text_of_toml_is_read_back_as_it_was(question: str, document: str, wor
     assert rules_from(rules.model_dump_json()) == rules
 
 
+MANY_DOCUMENTS = {f"r{n}": {"documents": [f"{n}-{m}" for m in range(100)]} for n in range(3)}
+LONG_WORDS = {f"r{n}": {"words": [f"{m}{'x' * 250}" for m in range(100)]} for n in range(6)}
+
+
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "says"),
     [
         ({"pins": {}}, "pins: unknown field"),
         ({"pin": {"A b": {}}}, r"a name has 1 to 64 of the characters a-z, 0-9, - and _"),
@@ -62,23 +62,14 @@ def test_a_text_of_toml_is_read_back_as_it_was(question: str, document: str, wor
         ({"synonyms": {"a": {"words": ["b"]}}}, r"synonyms\.a: synonyms need two `words`, or `means`"),
         ({"synonyms": {"a": {"words": ["w" * 257, "b"]}}}, r"words\.0: .* at most 256 characters"),
         ({"synonyms": {"a": {"words": [f"w{n}" for n in range(101)]}}}, r"words: .* at most 100 items"),
-        (
-            {"block": {f"r{n}": {"documents": [f"{n}-{m}" for m in range(100)]} for n in range(3)}},
-            "block: at most 200 documents, not 300",
-        ),
+        ({"block": MANY_DOCUMENTS}, "block: at most 200 documents, not 300"),
         ({"block": {f"r{n}": {"documents": ["d"]} for n in range(1_001)}}, "at most 1,000 rules, not 1,001"),
-        (
-            {"synonyms": {f"r{n}": {"words": [f"{m}{'x' * 250}" for m in range(100)]} for n in range(6)}},
-            "at most 131,072 bytes as JSON",
-        ),
+        ({"synonyms": LONG_WORDS}, "at most 131,072 bytes as JSON"),
     ],
 )
-def test_a_wrong_rule_is_refused_with_its_field_and_what_is_allowed(given: Any, said: str) -> None:
-    with pytest.raises(WrongDeclaration, match=said):
+def test_a_wrong_rule_is_refused_with_its_field_and_what_is_allowed(given: Any, says: str) -> None:
+    with pytest.raises(WrongDeclaration, match=says):
         read_rules(given)
-
-
-@pytest.mark.parametrize("text", ["{", "[pin", "{" + '"a":[' * 100_000])
-def test_a_text_that_is_neither_toml_nor_json_is_refused(text: str) -> None:
-    with pytest.raises(WrongDeclaration, match="neither TOML nor JSON"):
-        rules_from(text)
+    for text in ("{", "[pin", "{" + '"a":[' * 100_000):
+        with pytest.raises(WrongDeclaration, match="neither TOML nor JSON"):
+            rules_from(text)

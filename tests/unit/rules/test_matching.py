@@ -37,7 +37,7 @@ def test_a_question_is_the_same_without_case_and_punctuation(question: str) -> N
         ("???", False),
     ],
 )
-def test_a_question_contains_all_words_of_one_entry_in_any_order_and_with_any_ending(
+def test_a_question_contains_all_words_of_an_entry_in_any_order_and_ending(
     question: str, is_meant: bool
 ) -> None:
     pin = {"returns": {"contains": ["refund parcel", "gift card"], "documents": ["a"]}}
@@ -46,20 +46,25 @@ def test_a_question_contains_all_words_of_one_entry_in_any_order_and_with_any_en
 
 def test_words_of_other_scripts_and_composed_characters_match() -> None:
     pin = {
-        "café": {"contains": ["caf\u00e9"], "documents": ["coffee"]},
+        "cafe": {"contains": ["caf\u00e9"], "documents": ["coffee"]},
         "tokyo": {"contains": ["東京"], "documents": ["tokyo"]},
     }
-    pin["cafe"] = pin.pop("café")
     assert list(found("the cafe\u0301s of Rome", pin=pin).pinned) == ["coffee"]
     assert list(found("東京の天気", pin=pin).pinned) == ["tokyo"]
 
 
+def test_a_question_gets_at_most_so_many_synonyms_and_pins() -> None:
+    words = {"words": [f"word{number}" for number in range(100)]}
+    most = found("word7", synonyms={"many": words, "more": {"words": ["word7", "another"]}})
+    assert (len(most.also), most.synonyms) == (32, ("many",))
+    pin = {f"pin{n}": {"contains": ["x"], "documents": [f"{n}-{m}" for m in range(90)]} for n in range(3)}
+    assert len(found("x", pin=pin).pinned) == 100
+    assert Matcher(read_rules({}), 0).of("bread") is None
+
+
 def test_rules_act_in_the_order_in_which_they_are_written_and_a_block_beats_a_pin() -> None:
     when = {"contains": ["bread"]}
-    pin = {
-        "second": {**when, "documents": ["c", "a", "gone"]},
-        "first": {**when, "documents": ["a", "b"]},
-    }
+    pin = {"second": {**when, "documents": ["c", "a", "gone"]}, "first": {**when, "documents": ["a", "b"]}}
     block = {"always": {"documents": ["gone"]}, "sometimes": {**when, "documents": ["bad"]}}
     rules = found("bread", pin=pin, block=block)
     assert rules.pinned == {"c": "second", "a": "second", "b": "first"}
@@ -83,29 +88,13 @@ def test_synonyms_go_both_ways_or_one_way_and_are_not_chained() -> None:
     assert found("car or automobile", synonyms=synonyms).also == ("motor vehicle", "cabriolet")
 
 
-def test_a_question_gets_at_most_so_many_synonyms_and_pins() -> None:
-    words = {"words": [f"word{number}" for number in range(100)]}
-    more = {"words": ["word7", "another"]}
-    most = found("word7", synonyms={"many": words, "more": more})
-    assert (len(most.also), most.synonyms) == (32, ("many",))
-    pin = {f"pin{n}": {"contains": ["x"], "documents": [f"{n}-{m}" for m in range(90)]} for n in range(3)}
-    assert len(found("x", pin=pin).pinned) == 100
-
-
-def test_no_rules_concern_nothing() -> None:
-    assert Matcher(read_rules({}), 0).of("bread") is None
-
-
 def test_the_most_rules_that_are_allowed_match_the_longest_question_in_little_time() -> None:
     """All of them, which is the worst: 64 questions of a request have to be matched before it is planned."""
     words = [f"w{number}" for number in range(100)]
-    pins = {
-        f"p{n}": {
-            "contains": [f"{words[n % 100]} {words[(n * 7 + m) % 100]}" for m in range(8)],
-            "documents": ["d"],
-        }
-        for n in range(900)
-    }
+    pins = {}
+    for n in range(900):
+        contains = [f"{words[n % 100]} {words[(n * 7 + m) % 100]}" for m in range(8)]
+        pins[f"p{n}"] = {"contains": contains, "documents": ["d"]}
     matcher = Matcher(read_rules({"pin": pins}), 1)
     question = " ".join(words * 20)
     matcher.of(question)
