@@ -239,7 +239,8 @@ def test_the_answers_are_audited_in_postgresql(everything: Composed, database: s
 
     def rows() -> int | None:
         with engine.connect() as connection:
-            return connection.scalar(sqlalchemy.text("SELECT count(*) FROM chorale_request"))
+            count: int | None = connection.scalar(sqlalchemy.text("SELECT count(*) FROM chorale_request"))
+        return count
 
     assert until(rows, 20)
     engine.dispose()
