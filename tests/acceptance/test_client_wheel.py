@@ -101,39 +101,3 @@ print(answer.model_dump_json())
     hit = answer["questions"][0]["hits"][0]
     assert (hit["document_id"], hit["title"]) == ("repairs", CORPUS["repairs"][0])
     assert "landlord" in hit["snippet"]["text"]
-
-
-def test_the_installed_client_refuses_a_wrong_request_and_sends_nothing(
-    python: Path, pipeline: RunningPipeline
-) -> None:
-    code = f"""
-import json, os
-from chorale_client import Chorale, InvalidRequest
-try:
-    Chorale(os.environ["REDIS_URL"]).retrieve({QUESTION!r}, top_k=0, request_id="wrong")
-except InvalidRequest as error:
-    print(json.dumps({{"error": str(error)}}))
-"""
-    assert "top_k" in ask(python, code, pipeline)["error"]
-    assert not pipeline.redis.keys("*wrong*")
-
-
-@pytest.mark.parametrize("question", [QUESTION, {"text": QUESTION}], ids=["text", "dict"])
-def test_celery_alone_asks_by_task_name(
-    python: Path, pipeline: RunningPipeline, question: str | dict[str, str]
-) -> None:
-    code = f"""
-import json, os, sys, uuid
-from celery import Celery
-url = os.environ["TCP_URL"]
-app = Celery("web", broker=url, backend=url)
-request_id = str(uuid.uuid4())
-request = {{"request_id": request_id, "questions": [{question!r}], "timeout_s": 30}}
-app.send_task("chorale.retrieve", kwargs={{"request": request}}, queue="chorale.retrieve")
-answer = app.AsyncResult(request_id).get(timeout=60)
-assert "chorale_client" not in sys.modules
-print(json.dumps(answer))
-"""
-    answer = ask(python, code, pipeline)
-    assert answer["status"] == "complete"
-    assert answer["questions"][0]["hits"][0]["document_id"] == "repairs"

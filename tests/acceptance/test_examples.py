@@ -14,10 +14,6 @@ from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
-def test_there_are_examples_for_the_client_for_celery_alone_and_for_other_languages() -> None:
-    assert [example.name for example in EXAMPLES] == ["celery_alone.py", "client.py", "raw_message.py"]
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_an_example_finds_the_document_that_answers(
     example: Path, pipeline: RunningPipeline, tmp_path: Path
@@ -35,8 +31,3 @@ def test_an_example_finds_the_document_that_answers(
     assert found.stderr == ""
     title, _ = CORPUS["repairs"]
     assert f"\n1 {title}" in f"\n{found.stdout}"
-
-
-def test_the_client_s_example_is_five_lines() -> None:
-    _, _, code = (EXAMPLES[1].read_text(encoding="utf-8")).partition('"""\n')
-    assert len([line for line in code.splitlines() if line.strip()]) == 5

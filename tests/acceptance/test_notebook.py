@@ -37,8 +37,3 @@ def test_every_framework_finds_the_document_that_answers(
     asyncio.run(run_cells(names))
     frameworks = ("client", "langchain", "haystack", "llama_index", "langgraph", "mcp")
     assert names["best"] == dict.fromkeys(frameworks, "repairs")
-
-
-def test_the_notebook_is_stored_without_outputs() -> None:
-    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    assert [cell["outputs"] for cell in cells if cell.get("outputs")] == []

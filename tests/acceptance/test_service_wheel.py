@@ -105,13 +105,6 @@ print(*[name for name in {sorted(OURS)} + ["chorale_client", "chorale_service", 
     ]
 
 
-def test_the_help_comes_from_the_wheel(bin: Path, application: Path) -> None:
-    # A web application often has its own folder on the path.
-    said = run(bin / "chorale", "--help", cwd=application, PYTHONPATH=str(application))
-    assert "worker" in said
-    assert "demo" in said
-
-
 @pytest.fixture(scope="module")
 def up(bin: Path, application: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The variables of a running `chorale up --http`: a user's home folder, and no setting."""
@@ -151,17 +144,6 @@ def test_documents_are_indexed_and_found_beside_modules_of_the_same_names(
     )
     assert "The landlord pays for repairs" in said
     assert "complete" in said
-
-
-def test_the_client_of_the_wheel_asks(bin: Path, application: Path, up: dict[str, str]) -> None:
-    code = f"""
-import json
-from pathlib import Path
-from chorale_client import Chorale
-url = json.loads(Path({up["HOME"]!r}, ".local/share/chorale/redis.json").read_text())["url"]
-print(Chorale(url).retrieve("Who pays for repairs?", namespace="lease", timeout_s=30).status)
-"""
-    assert run(bin / "python", "-c", code, cwd=application / "documents").strip() == "complete"
 
 
 def test_the_readme_s_curl_asks_over_http_and_its_command_makes_a_key_for_somebody_else(

@@ -17,12 +17,9 @@ from typing import Any
 
 import pytest
 import typer
-from chorale_client.answer import Degradation
-from chorale_client.words import REASONS
 
 from assembly.pipeline import load_pipeline
 from cli.app import app
-from cli.views.answer import missing_lines
 from config.settings import PREFIX, Settings
 from evaluation.golden_file import read_golden
 from tests.support.code_blocks import PAGES, ROOT, CodeBlock, code_blocks
@@ -114,13 +111,6 @@ def test_a_yaml_block_is_a_golden_file(block: CodeBlock, tmp_path: Path) -> None
     assert read_golden(tmp_path / "golden.yaml")
 
 
-def test_a_file_of_variables_has_one_variable_on_each_line() -> None:
-    for block in code_blocks("ini"):
-        assert [line for line in block.code.splitlines() if not re.match(r"[\w-]+=\S+$", line)] == [], str(
-            block
-        )
-
-
 def named(pattern: str) -> set[Any]:
     """Returns what the pages name in this way."""
     return {name for text in TEXTS.values() for name in re.findall(pattern, text)}
@@ -147,20 +137,3 @@ def test_a_variable_that_is_named_is_a_setting() -> None:
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | NOT_SETTINGS
     variables = named(rf"\b{PREFIX}[A-Z_]*[A-Z]\b") - known
     assert {name for name in variables if not name.startswith("CHORALE_TEST_")} == set()
-
-
-def test_the_readme_shows_what_is_missing_as_the_terminal_does() -> None:
-    lines = [
-        line
-        for block in code_blocks("text")
-        for line in block.code.splitlines()
-        if line.startswith("missing ")
-    ]
-    assert lines
-    for line in lines:
-        where, reason, detail = re.fullmatch(r"missing (\S+) (\w+): (.+)", line).groups()  # type: ignore[union-attr]
-        assert reason in REASONS
-        assert detail in (ROOT / "tasks" / "request" / "ending.py").read_text(encoding="utf-8")
-        assert [
-            str(shown) for shown in missing_lines([Degradation(where=where, reason=reason, detail=detail)])
-        ] == [line]

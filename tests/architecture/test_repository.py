@@ -94,12 +94,6 @@ def test_an_old_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv").exists()
 
 
-def test_the_script_of_ci_can_be_run_and_read() -> None:
-    path = ROOT / ".ci" / "run"
-    assert path.stat().st_mode & 0o111
-    subprocess.run(["bash", "-n", path], check=True)
-
-
 def test_every_link_of_a_page_leads_to_a_file_and_to_a_part_that_exist() -> None:
     broken = []
     for page in PAGES:

@@ -7,9 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
-from assembly.kinds import BUILT_IN, declared_in
+from assembly.kinds import BUILT_IN
 from inference.language_models import prompts
 from models.extensions import BranchKind, StoreKind
 from models.fusion_method import Method
@@ -27,27 +25,6 @@ def test_each_file_of_a_folder_of_kinds_declares_one() -> None:
         files = {file.stem.replace("_", "-") for file in ROOT.glob(f"{folders}/*.py")} - {"--init--"}
         assert {name.replace("_", "-") for name in table} == files
         assert {type(one) for one in table.values()} == {kind}
-
-
-def test_a_kind_in_a_file_of_its_own_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "kinds_of_a_test"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    (folder / "graph.py").write_text(
-        "from models.extensions import BranchKind\nKIND = BranchKind(lambda part: [])\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    import kinds_of_a_test  # type: ignore[import-not-found]
-
-    found = declared_in(kinds_of_a_test, "KIND")
-    assert list(found) == ["graph"]
-    assert isinstance(found["graph"], BranchKind)
-
-
-def test_the_tables_of_built_in_kinds_cannot_be_changed() -> None:
-    for table in (BUILT_IN.branches, BUILT_IN.stores, BUILT_IN.methods):
-        with pytest.raises(TypeError):
-            table["new"] = None  # type: ignore[index]
 
 
 def test_the_tables_import_no_module_that_only_a_search_needs() -> None:

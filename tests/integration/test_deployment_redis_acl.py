@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import redis
@@ -28,7 +26,6 @@ from ledger.redis import RedisLedger
 from monitoring.exporter import render
 from tests.support.attacks.routes import JSONL, NAMESPACE, ROUTES, call
 from tests.support.client_on_a_loop import ClientOnALoop
-from tests.support.command_line import command
 from tests.support.pipelines.celery_application import CeleryApplication
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_acl import RolesPipeline, SecuredRedis, needs_tls
@@ -206,21 +203,14 @@ def test_the_whole_pipeline_runs_over_tls_and_nothing_it_does_is_refused(
     running: RolesPipeline, secured: SecuredRedis, caller: Chorale
 ) -> None:
     secured.denied()
-    answer = caller.retrieve("Who pays for repairs?", include=["texts"], timeout_s=20)
-    assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
-    again = caller.retrieve("Who pays for repairs?", include=["texts"], timeout_s=20)
-    assert again.hits == answer.hits
-    assert secured.denied() == []
-
-
-def test_an_event_loop_s_caller_asks_watches_and_cancels_and_nothing_is_refused(
-    running: RolesPipeline, secured: SecuredRedis
-) -> None:
-    with ClientOnALoop(secured.caller_url) as caller:
-        handle = caller.submit("Who pays for repairs?", cache="bypass", timeout_s=20)
+    answer, again = (
+        caller.retrieve("Who pays for repairs?", include=["texts"], timeout_s=20) for _ in range(2)
+    )
+    assert (answer.status, answer.hits[0].document_id, again.hits) == ("complete", "repairs", answer.hits)
+    with ClientOnALoop(secured.caller_url) as on_a_loop:
+        handle = on_a_loop.submit("Who pays for repairs?", cache="bypass", timeout_s=20)
         assert [event.stage for event in handle.events()][-1] == "ended"
-        assert handle.answer(0).status == "complete"
-        assert caller.cancel(handle.id).status == "complete"
+        assert handle.answer(0).status == on_a_loop.cancel(handle.id).status == "complete"
     assert secured.denied() == []
 
 
@@ -240,18 +230,6 @@ def test_a_writer_s_documents_come_and_go_and_nothing_on_their_way_is_refused(
     assert gone.deleted == 1
     with pytest.raises(UnknownRequest):
         writer.wait_visible(f"shop.{'0' * 32}", wait_s=0)
-    assert secured.denied() == []
-
-
-def test_the_operator_s_documents_are_indexed_by_workers_and_nothing_on_their_way_is_refused(
-    running: RolesPipeline, secured: SecuredRedis, tmp_path: Path
-) -> None:
-    (tmp_path / "teapot.txt").write_text("A pot for green tea.")
-    operator = {**running.environment, "CHORALE_REDIS_URL": secured.url_of("operator")}
-    called = command("index", str(tmp_path), "-n", "pots", "--where", "workers", "--prune", **operator)
-    done = subprocess.run(**called, capture_output=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "1 added" in done.stdout
     assert secured.denied() == []
 
 

@@ -80,20 +80,15 @@ def found(answer: Answer) -> list[str]:
 
 
 @pytest.mark.parametrize("v", [1, 2])
-def test_a_stored_call_for_an_accepted_request_is_served(pipeline: RunningPipeline, v: int) -> None:
+def test_stored_calls_for_an_accepted_request_and_with_a_whole_one_are_served(
+    pipeline: RunningPipeline, v: int
+) -> None:
     accepted(pipeline, v, f"stored-v{v}-by-id")
-    deliver(pipeline, v, "retrieve-by-id")
-    answer = answered(pipeline, f"stored-v{v}-by-id")
-    assert (answer.status, found(answer)) == ("complete", ["error"])
-    assert set(answer.warnings) == set(IGNORED if v == 2 else ())
-
-
-@pytest.mark.parametrize("v", [1, 2])
-def test_a_stored_call_with_the_whole_request_is_served(pipeline: RunningPipeline, v: int) -> None:
-    deliver(pipeline, v, "retrieve-whole")
-    answer = answered(pipeline, f"stored-v{v}-whole")
-    assert (answer.status, found(answer)) == ("complete", ["error"])
-    assert set(answer.warnings) == set(IGNORED if v == 2 else ())
+    for how in ("by-id", "whole"):
+        deliver(pipeline, v, f"retrieve-{how}")
+        answer = answered(pipeline, f"stored-v{v}-{how}")
+        assert (answer.status, found(answer)) == ("complete", ["error"])
+        assert set(answer.warnings) == set(IGNORED if v == 2 else ())
 
 
 def text_of(pipeline: RunningPipeline, request_id: str) -> bytes:

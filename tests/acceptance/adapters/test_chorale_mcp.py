@@ -61,26 +61,17 @@ def test_a_search_over_stdio_finds_documents_and_names_the_failed_branch(pipelin
     assert found.structured_content["coverage"]["branches"] == {"bm25": "ok", "raises": "error"}
 
 
-def test_over_http_on_this_machine_without_keys(pipeline: RunningPipeline) -> None:
-    address = Address("127.0.0.1", free_port())
-    command = [*PROGRAM, "--http", str(address), "--without-keys"]
-    with subprocess.Popen(command, cwd=ROOT, env=environment(pipeline)) as process:
-        try:
-            until(lambda: process.poll() is not None or listens(address))
-            arguments = {"query": QUESTION, "branches": ["bm25"]}
-            assert ids(asyncio.run(ask(f"http://{address}/mcp", "chorale_search", arguments)))[0] == "repairs"
-        finally:
-            process.terminate()
-            process.wait(20)
-
-
-def test_the_server_stops_although_a_call_is_open(pipeline: RunningPipeline) -> None:
+def test_over_http_on_this_machine_without_keys_and_the_server_stops_although_a_call_is_open(
+    pipeline: RunningPipeline,
+) -> None:
     address = Address("127.0.0.1", free_port())
     command = [*PROGRAM, "--http", str(address), "--without-keys"]
     settings = {**environment(pipeline), "CHORALE_SOFT_SHUTDOWN_S": "1"}
     with subprocess.Popen(command, cwd=ROOT, env=settings) as process:
         try:
             until(lambda: process.poll() is not None or listens(address))
+            arguments = {"query": QUESTION, "branches": ["bm25"]}
+            assert ids(asyncio.run(ask(f"http://{address}/mcp", "chorale_search", arguments)))[0] == "repairs"
             with socket.create_connection((address.host, address.port)) as caller:
                 caller.sendall(
                     b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from chorale_client.adapters.haystack import ChoraleRetriever
 from haystack import Pipeline
-from haystack.components.retrievers import MultiRetriever
-from haystack.components.retrievers.types import TextRetriever
 from haystack.utils import Secret
 
 from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, patient
@@ -59,10 +57,3 @@ def test_an_address_that_is_a_token_is_not_saved() -> None:
     secret = ChoraleRetriever(Secret.from_token("redis://:password@redis/0"))
     with pytest.raises(ValueError, match="Cannot serialize token-based secret"):
         secret.to_dict()
-
-
-@pytest.mark.filterwarnings("ignore:'MultiRetriever' is an experimental component")
-def test_it_has_the_shape_of_a_text_retriever(pipeline: RunningPipeline) -> None:
-    retriever: TextRetriever = ChoraleRetriever(pipeline.server.url, options=patient(branches=["bm25"]))
-    several = MultiRetriever(retrievers={"chorale": retriever}, top_k=1)
-    assert [one.id for one in several.run(QUESTION)["documents"]] == ["repairs#0"]

@@ -12,7 +12,7 @@ from chorale_client.coverage import Coverage
 from langchain_core.documents import Document
 
 from tests.contracts.adapter import QUESTION, AdapterContract, Found, patient
-from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
+from tests.support.pipelines.pipeline import RunningPipeline
 
 
 class TestLangChain(AdapterContract):
@@ -52,14 +52,6 @@ def test_options_of_a_call_win_over_those_of_the_retriever_and_unknown_ones_are_
     assert len(retriever.invoke(QUESTION, top_k=2)) == 2
     with pytest.raises(InvalidRequest, match="k: unknown field"):
         retriever.invoke(QUESTION, k=2)
-
-
-def test_it_is_a_step_of_a_chain(pipeline: RunningPipeline) -> None:
-    retriever = ChoraleRetriever(redis_url=pipeline.server.url, options=patient(branches=["bm25"], top_k=1))
-    chain = retriever | (lambda documents: documents[0].page_content)
-    expected = [CORPUS["repairs"][1], CORPUS["bread"][1]]
-    assert chain.batch([QUESTION, "flour and salt"]) == expected
-    assert asyncio.run(chain.abatch([QUESTION, "flour and salt"])) == expected
 
 
 def test_the_address_is_not_shown_since_it_may_hold_a_password() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, cast
 
 from chorale_client.adapters.llama_index import ChoraleRetriever
 from chorale_client.coverage import Coverage
-from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
@@ -60,12 +57,3 @@ def test_hypotheses_of_a_query_transform_go_with_the_question(pipeline: RunningP
     retriever = ChoraleRetriever(pipeline.server.url, options=options, on_coverage=told.append)
     query = QueryBundle(QUESTION, custom_embedding_strs=["The landlord pays.", QUESTION])
     assert retriever.retrieve(query)[0].node.ref_doc_id == "repairs"
-
-
-def test_a_query_engine_answers_from_its_nodes(pipeline: RunningPipeline) -> None:
-    retriever = ChoraleRetriever(pipeline.server.url, options=patient(branches=["bm25"], top_k=1))
-    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
-    for response in (engine.query(QUESTION), asyncio.run(engine.aquery(QUESTION))):
-        # The model repeats what it was given.
-        assert CORPUS["repairs"][1] in str(response)
-        assert response.source_nodes[0].node.ref_doc_id == "repairs"

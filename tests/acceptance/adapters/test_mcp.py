@@ -101,11 +101,6 @@ def test_an_unknown_document_is_an_error_and_says_what_is_missing(pipeline: Runn
     assert error(unsure).endswith("no text of 'x' was found, but these are missing: search.raises: error")
 
 
-def test_only_the_namespaces_of_the_server_are_searched(pipeline: RunningPipeline) -> None:
-    called = asyncio.run(call(pipeline.server.url, "chorale_search", {"query": "x", "namespace": "other"}))
-    assert error(called) == "Error executing tool chorale_search: there is no namespace 'other' here"
-
-
 def test_a_document_with_an_address_has_it_as_its_url(pipeline: RunningPipeline) -> None:
     found = content(asyncio.run(call(pipeline.server.url, "search", {"query": "ERR-4711"}, **HEALTHY)))
     assert found["results"][0] == {

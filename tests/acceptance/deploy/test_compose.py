@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ PAGE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ENGINES = {"redis", "elasticsearch", "weaviate", "postgresql"}
 OURS = {name: service for name, service in SERVICES.items() if name not in ENGINES}
-ONCE = {"redis-acl", "chorale"}
-"""Services that do one thing and end."""
 READERS = {name: service for name, service in OURS.items() if name != "redis-acl"}
 """Our services that read settings and a pipeline."""
 PIPELINE = load_pipeline(ROOT / "config" / "clustered.toml")
@@ -91,17 +88,6 @@ def test_every_queue_of_the_pipeline_has_a_service() -> None:
     assert served == set(PIPELINE.queues)
 
 
-def test_the_pipeline_of_the_services_searches_the_engines_that_are_started() -> None:
-    files = {filled(service["environment"]["CHORALE_PIPELINE_FILE"]) for service in READERS.values()}
-    assert files == {"/app/config/clustered.toml"}
-    assert {name: store.options["url"] for name, store in PIPELINE.stores.items()} == {
-        "texts": "http://elasticsearch:9200",
-        "vectors": "http://weaviate:8080",
-    }
-    assert PIPELINE.stores["texts"].options["password_env"] in SERVICES["bm25"]["environment"]
-    assert PIPELINE.stores["vectors"].options["api_key_env"] in SERVICES["vector"]["environment"]
-
-
 def test_the_command_of_each_service_exists() -> None:
     for service in OURS.values():
         if words(service)[:3] == ["python", "-m", "cli"]:
@@ -112,28 +98,6 @@ def test_the_command_of_each_service_exists() -> None:
     assert flower[:4] == ["celery", "-A", "tasks.app", "flower"]
     # It shows the same as under `chorale up`.
     assert tuple(flower[-len(OPTIONS) :]) == OPTIONS
-
-
-def test_every_lasting_service_restarts_and_has_a_health_check_of_its_own() -> None:
-    for name, service in SERVICES.items():
-        if name in ONCE:
-            continue
-        assert service["restart"] == "unless-stopped"
-        check = service["healthcheck"]["test"]
-        assert check[0] in ("CMD", "CMD-SHELL")
-        if name in OURS and name not in ("flower", "http"):
-            assert check[1:] == ["python", "-m", "monitoring.healthy", "ready", name]
-            assert words(service)[-2:] == ["--name", name]
-    assert "'http://127.0.0.1:8000/readyz'" in SERVICES["http"]["healthcheck"]["test"][-1]
-
-
-def test_every_service_of_ours_waits_for_the_engines_and_shares_the_data() -> None:
-    for service in READERS.values():
-        assert service["depends_on"] == {engine: {"condition": "service_healthy"} for engine in ENGINES}
-        assert service["volumes"][0] == "data:/var/lib/chorale"
-    assert "CHORALE_HOME=/var/lib/chorale" in DOCKERFILE
-    mounted = [volume for service in SERVICES.values() for volume in service["volumes"]]
-    assert {one.partition(":")[0] for one in mounted if isinstance(one, str)} == set(COMPOSE["volumes"])
 
 
 def test_every_container_is_confined() -> None:
@@ -191,10 +155,6 @@ def test_redis_keeps_everything_evicts_nothing_and_has_twice_the_memory_of_its_d
     assert (filled(maxmemory[1]), filled(redis["mem_limit"])) == ("1gb", "2g")
 
 
-def test_weaviate_is_kept_from_pruning_text_searches_wrongly() -> None:
-    assert SERVICES["weaviate"]["environment"]["USE_INVERTED_SEARCHABLE"] == "false"
-
-
 def test_every_setting_exists_and_can_be_set_in_a_file_that_compose_reads() -> None:
     settings = {f"CHORALE_{setting.upper()}" for setting in Settings.model_fields}
     for service in OURS.values():
@@ -210,23 +170,6 @@ def test_every_setting_exists_and_can_be_set_in_a_file_that_compose_reads() -> N
     assert set(re.findall(r"\$\{([A-Z_]+)", TEXT)) == set(re.findall(r"^([A-Z_]+)=", EXAMPLE, re.MULTILINE))
 
 
-def test_the_page_makes_a_folder_with_a_pipeline_file_that_the_services_read(tmp_path: Path) -> None:
-    commands = re.findall(r"^((?:mkdir mine|sed -i \"s\|).*)$", PAGE, re.MULTILINE)
-    assert len(commands) == 3
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "clustered.toml").write_text("")
-    (tmp_path / ".env").write_text(EXAMPLE)
-    subprocess.run(["sh", "-ec", "\n".join(commands)], cwd=tmp_path, check=True)
-    dotenv = dict(re.findall(r"^([A-Z_]+)=(.*)$", (tmp_path / ".env").read_text(), re.MULTILINE))
-    for service in READERS.values():
-        mount = service["volumes"][1]
-        # If the folder is missing, compose ends with an error; otherwise the engine would create one that root owns.
-        assert mount["bind"] == {"create_host_path": False}
-        folder = filled(mount["source"], **dotenv)
-        inside = Path(filled(service["environment"]["CHORALE_PIPELINE_FILE"], **dotenv))
-        assert (tmp_path / folder / inside.relative_to(mount["target"])).exists()
-
-
 def test_the_image_is_built_from_an_exact_version_that_can_be_pinned() -> None:
     default = re.search(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE, re.MULTILINE)
     assert default is not None
@@ -239,16 +182,6 @@ def test_the_image_is_built_from_an_exact_version_that_can_be_pinned() -> None:
         variable = {"postgresql": "POSTGRES"}.get(name, name.upper()) + "_IMAGE"
         assert re.search(r":\d+\.\d+", filled(SERVICES[name]["image"]))
         assert filled(SERVICES[name]["image"], **{variable: "a@sha256:b"}) == "a@sha256:b"
-
-
-def test_the_image_has_the_clients_of_the_engines_and_no_torch() -> None:
-    default = re.search(r'^ARG GROUPS="(.*)"$', DOCKERFILE, re.MULTILINE)
-    assert default is not None
-    assert {filled(service["build"]["args"]["GROUPS"]) for service in OURS.values()} == {default[1]}
-    locks = [ROOT / "requirements" / f"{name}.txt" for name in ("base", "model", *default[1].split())]
-    pinned = {line.partition("==")[0] for lock in locks for line in lock.read_text("utf-8").splitlines()}
-    assert {"celery", "elasticsearch", "weaviate-client", "psycopg"} <= pinned
-    assert not {"torch", "sentence-transformers", "scipy"} & pinned
 
 
 def test_the_image_has_every_folder_of_ours_that_its_programs_import() -> None:

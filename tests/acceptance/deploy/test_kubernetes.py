@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from assembly.pipeline import load_pipeline
 from config.settings import Settings
 from tests.acceptance.deploy.chart import (
     CHART,
@@ -27,6 +28,8 @@ from tests.acceptance.deploy.chart import (
     rendered,
 )
 from tests.support.command_line import parse
+
+PAGE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -87,16 +90,6 @@ def test_every_queue_of_an_operator_s_pipeline_has_a_worker_and_all_but_index_a_
     assert of_kind("ScaledObject", option).keys() == queues.keys() - {"chorale-index"}
 
 
-def test_a_scaler_reads_how_many_messages_of_its_own_queue_wait_and_for_how_long() -> None:
-    for name, scaler in of_kind("ScaledObject").items():
-        assert scaler["spec"]["scaleTargetRef"] == {"name": name}
-        length, age = (trigger["metadata"] for trigger in scaler["spec"]["triggers"])
-        # KEDA asks from another namespace.
-        url = f"http://chorale-queue-figures.search.svc:9100/{QUEUES[name]}"
-        assert (length["url"], length["valueLocation"]) == (url, "length")
-        assert (age["url"], age["valueLocation"]) == (url, "age_s")
-
-
 def test_every_command_of_ours_exists_and_flower_and_the_http_api_are_those_of_compose() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     for container in containers().values():
@@ -104,32 +97,6 @@ def test_every_command_of_ours_exists_and_flower_and_the_http_api_are_those_of_c
             parse(container["command"][3:])
     for name in ("flower", "http"):
         assert containers()[f"chorale-{name}"]["command"] == compose[name]["command"].split()
-
-
-def test_every_pod_is_probed_and_only_readiness_depends_on_other_services() -> None:
-    for name, container in containers().items():
-        actions = [
-            next(probe[kind] for kind in ("exec", "httpGet", "tcpSocket") if kind in probe)
-            for probe in (container[f"{when}Probe"] for when in ("startup", "liveness", "readiness"))
-        ]
-        startup, alive, ready = (re.sub(r"[{}'\[\]]", "", str(action)) for action in actions)
-        assert startup == alive
-        if name in QUEUES or name == "chorale-sweeper":
-            assert 'python -m monitoring.healthy alive "$POD_NAME"' in alive
-            assert 'python -m monitoring.healthy ready "$POD_NAME"' in ready
-        else:
-            assert {
-                "chorale-flower": ("path: /healthcheck, port: 5555", "path: /healthcheck, port: 5555"),
-                "chorale-http": ("path: /healthz, port: 8000", "path: /readyz, port: 8000"),
-                "chorale-queue-figures": ("port: 9100", "path: /chorale.retrieve, port: 9100"),
-            }[name] == (alive, ready)
-
-
-def test_a_pod_of_the_http_api_ends_after_callers_are_sent_to_others_and_its_answers_are_written() -> None:
-    word, seconds = containers()["chorale-http"]["lifecycle"]["preStop"]["exec"]["command"]
-    assert word == "sleep"
-    limit_s = pods()["chorale-http"]["terminationGracePeriodSeconds"]
-    assert int(seconds) + Settings().soft_shutdown_s < limit_s
 
 
 def test_no_container_is_root_or_can_write_its_image_and_each_has_a_limit_of_memory() -> None:
@@ -218,3 +185,71 @@ def test_an_image_can_be_pinned_by_its_digest() -> None:
     image = containers(f"--set=image.digest={digest}")["chorale-bm25"]["image"]
     assert image == f"chorale:{VERSION}@{digest}"
     assert helm("template", "chorale", str(CHART), "--set=image.digest=latest").returncode != 0
+
+
+def keys_of_the_page(file: str) -> dict[str, str]:
+    """Returns the variables that the page writes into that file."""
+    after = PAGE.partition(f"`{file}`")[2].partition("\n\n")[2].partition("\n\n")[0]
+    return dict(line.split("=", 1) for line in after.splitlines() if not line.startswith("```"))
+
+
+def test_the_page_lists_every_key_of_the_secrets_and_writes_none_on_a_command_line() -> None:
+    variables = [
+        variable["valueFrom"] for container in containers().values() for variable in container["env"]
+    ]
+    keys = {source["secretKeyRef"]["key"] for source in variables if "secretKeyRef" in source}
+    assert keys_of_the_page("chorale.secret").keys() == keys
+    stores = load_pipeline(CHART / "pipeline.toml").stores.values()
+    named_by_stores = {value for one in stores for key, value in one.options.items() if key.endswith("_env")}
+    assert named_by_stores <= keys_of_the_page("more.secret").keys()
+    # Every user of the machine sees the words of a command line, and the shell keeps them.
+    assert "--from-literal" not in PAGE
+
+
+# Values: what each changes, and which are refused
+
+
+def test_a_change_of_the_pipeline_or_of_a_setting_makes_new_pods() -> None:
+    def checksums(*options: str) -> set[str]:
+        found = of_kind("Deployment", *options).values()
+        return {one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"] for one in found}
+
+    (before,) = checksums()
+    (after,) = checksums("--set=settings.CHORALE_LOG_LEVEL=INFO")
+    (scaled,) = checksums(*EVERYTHING)
+    assert before == scaled != after
+
+
+def test_a_setting_and_the_release_reach_the_services_as_they_were_written() -> None:
+    # Helm itself writes a large number of a file as 2e+07.
+    values = "settings: {CHORALE_A: 20000000, CHORALE_B: 0.25, CHORALE_C: true, CHORALE_D: '0123'}"
+    done = helm("template", "true", str(CHART), "--values=-", given=values)
+    resources = {one["metadata"]["name"]: one for one in yaml.safe_load_all(done.stdout) if one}
+    assert resources["true-sweeper"]["metadata"]["labels"]["app.kubernetes.io/instance"] == "true"
+    settings = resources["true-settings"]["data"]
+    assert [settings[f"CHORALE_{name}"] for name in "ABCD"] == ["20000000", "0.25", "true", "0123"]
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        (
+            "services.hyd.replicas=2",
+            r"services\.hyd: there is no such service; there are bm25, bulk, flower,",
+        ),
+        ("services.bm25.minReplicas=9", r"services\.bm25: minReplicas 9 is more than maxReplicas 8"),
+        ("services.index.maxReplicas=3", r"services\.index: .*or has `replicas`: set one of the two to null"),
+        ("pipeline=\ufeff[branches.a]", "pipeline: it begins with a byte order mark"),
+        ("pipeline=[branches.queue_figures]", r"branches\.queue_figures: .*no place for the queue"),
+        ("pipeline=[branches.a_]", "the name chorale-a-, of release and service, is not"),
+        ("pipeline=a = 1", "pipeline: it declares no branch"),
+        ("ingress.enabled=true", "ingress.host: the name that callers use"),
+        # The schema of the values refuses these in Helm's own words, which differ between versions.
+        ("services.bm25.replica=2", "services.bm25.*replica"),
+        ("scaling.minReplicas=0", "scaling.minReplicas.*1"),
+    ],
+)
+def test_an_invalid_value_is_refused_with_its_name(option: str, complaint: str) -> None:
+    done = helm("template", "chorale", str(CHART), f"--set={option}")
+    assert done.returncode != 0
+    assert re.search(complaint, done.stderr)

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tests.integration.api.test_searches import BREAD, LONG, SEARCHES, problem
+from tests.integration.api.test_searches import BREAD, LONG, SEARCHES
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 
@@ -77,14 +77,3 @@ def test_a_reader_sees_a_stage_when_it_happens_and_the_end_at_once(
         assert last[-1]["status"] == "cancelled"
     finally:
         api_pipeline.resume("chorale.hyde")
-
-
-def test_unknown_searches_and_those_of_others_have_no_events(api: HttpApi, acme: httpx.Client) -> None:
-    theirs = acme.post(SEARCHES, json=BREAD).json()["request_id"]
-    with api.client("other") as other:
-        bodies = {
-            other.get(f"{SEARCHES}/{one}/events").content
-            for one in (theirs, "t.other.x", "x")
-            if problem(other.get(f"{SEARCHES}/{one}/events"), 404, "not_found")
-        }
-    assert len(bodies) == 1

@@ -21,14 +21,10 @@ def test_a_stored_request_still_reads_and_means_the_same() -> None:
     assert (request.timeout_s, request.effective_depth) == (1.5, 50)
 
 
-def test_a_stored_answer_still_reads_whole() -> None:
+def test_a_stored_answer_still_reads_whole_and_means_the_same() -> None:
     text = (HERE / "answer.json").read_text()
     answer = Answer.from_wire(text)
     assert answer.model_dump(mode="json", exclude_unset=True) == json.loads(text)
-
-
-def test_a_stored_answer_still_means_the_same() -> None:
-    answer = Answer.from_wire((HERE / "answer.json").read_bytes())
     assert (answer.status, answer.degraded[0].where, answer.degraded[0].reason) == (
         "degraded",
         "search.hyde",
