@@ -124,6 +124,7 @@ def test_hosts_whose_clocks_are_hours_apart_work_together(whole: RunningPipeline
     client = whole.client()
     first = client.retrieve("Who pays for repairs?", timeout_s=20)
     cached = until(lambda: _cached(client.retrieve("Who pays for repairs?", timeout_s=20)))
+    assert cached is not None
     assert cached.hits == first.hits
 
 
