@@ -51,18 +51,16 @@ class AdapterContract(ABC):
             return [sync.result(), found]
 
     def test_the_best_document_comes_first_with_its_text_and_score(self, pipeline: RunningPipeline) -> None:
-        found = self.ask(pipeline.server.url, QUESTION, branches=["bm25", "vector"], top_k=3, **PATIENT)
+        options = {"branches": ["bm25", "vector"], "top_k": 3, **PATIENT}
+        found, asynchronous = self.both(pipeline.server.url, QUESTION, **options)
         ids, texts, scores = zip(*found.documents, strict=True)
         assert (ids[0], texts[0]) == ("repairs", CORPUS["repairs"][1])
         assert len(ids) == 3
         assert list(scores) == sorted(scores, reverse=True)
         assert found.coverage["branches"] == {"bm25": "ok", "vector": "ok"}
         assert (found.coverage["status"], found.coverage["missing"]) == ("complete", [])
-
-    def test_the_asynchronous_call_finds_the_same(self, pipeline: RunningPipeline) -> None:
-        sync, found = self.both(pipeline.server.url, QUESTION, branches=["bm25", "vector"], **PATIENT)
-        assert found.documents == sync.documents
-        assert found.coverage["branches"] == sync.coverage["branches"]
+        assert asynchronous.documents == found.documents
+        assert asynchronous.coverage["branches"] == found.coverage["branches"]
 
     def test_a_failed_branch_raises_nothing_and_is_named(self, pipeline: RunningPipeline) -> None:
         for found in self.both(
@@ -74,8 +72,7 @@ class AdapterContract(ABC):
             assert found.coverage["missing"] == [
                 {"where": "search.raises", "reason": "error", "detail": "RuntimeError: the disk is on fire"}
             ]
-
-    def test_without_any_branch_there_are_no_documents_and_no_error(self, pipeline: RunningPipeline) -> None:
+        # Without any branch there are no documents, and no error.
         for found in self.both(pipeline.server.url, QUESTION, branches=["raises"], **PATIENT):
             assert found.documents == []
             assert (found.coverage["status"], found.coverage["branches"]) == ("failed", {"raises": "error"})

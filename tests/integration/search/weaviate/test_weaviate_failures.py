@@ -16,13 +16,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from models.errors import (
-    PartlyWritten,
-    StageFailure,
-    StoreTimeout,
-    StoreUnavailable,
-    Unauthorised,
-)
+from models.errors import PartlyWritten, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.kinds.weaviate import open_weaviate
 from search.protocol import Search
@@ -32,8 +26,8 @@ from search.weaviate.wand_pruning import Pruning
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.local_http import LocalHttp, QuietHandler
-from tests.support.servers.redis_server import free_port
 from tests.support.servers.weaviate_server import WeaviateServer, shared_weaviate
+from tests.support.stores.weaviate_namespaces import found
 
 ROOT = Path(__file__).parents[4]
 KEY = "the-administrators-key"
@@ -66,9 +60,7 @@ def calls(store: WeaviateStore) -> list[Callable[[], object]]:
     ]
 
 
-def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(
-    store: WeaviateStore,
-) -> None:
+def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(store: WeaviateStore) -> None:
     with capture_logs() as logs:
         store.search_text("ns", ["pear"], Search(depth=1))
     assert logs == []
@@ -80,8 +72,8 @@ def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(
                 other.search_hybrid(
                     "ns", ["pear"], questions(EAST), Search(depth=1), alpha=0.5, fusion="ranked"
                 )
-    (said,) = logs
-    assert "USE_INVERTED_SEARCHABLE=false" in said["event"]
+    (warning,) = logs
+    assert "USE_INVERTED_SEARCHABLE=false" in warning["event"]
 
 
 class Schema(LocalHttp):
@@ -147,32 +139,30 @@ def test_a_slow_name_server_costs_no_more_than_the_time_given(monkeypatch: pytes
     store.close()
 
 
-def test_a_paused_server_is_a_timeout_in_time_and_serves_again(
-    server: WeaviateServer, store: WeaviateStore
+@pytest.mark.parametrize(
+    ("failing", "recovering", "failure", "message"),
+    [
+        (WeaviateServer.pause, WeaviateServer.go_on, StoreTimeout, r"within 0\.5 s"),
+        (WeaviateServer.kill, WeaviateServer.launch, StoreUnavailable, "is it running"),
+    ],
+    ids=["paused", "killed"],
+)
+def test_a_failing_server_is_named_in_time_and_found_again_once_it_is_back(
+    server: WeaviateServer,
+    store: WeaviateStore,
+    failing: Callable[[WeaviateServer], None],
+    recovering: Callable[[WeaviateServer], None],
+    failure: type[StageFailure],
+    message: str,
 ) -> None:
-    server.pause()
+    failing(server)
     try:
         for call in calls(store):
-            with pytest.raises(StoreTimeout, match=r"within 0\.5 s"):
+            with pytest.raises(failure, match=message):
                 call()
     finally:
-        server.go_on()
-    (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=30))
-    assert len(ranking.hits) == 1
-
-
-def test_a_killed_server_is_unavailable_in_time_and_found_again_once_it_is_back(
-    server: WeaviateServer, store: WeaviateStore
-) -> None:
-    server.kill()
-    try:
-        for call in calls(store):
-            with pytest.raises(StoreUnavailable, match="is it running"):
-                call()
-    finally:
-        server.launch()
-    (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=30))
-    assert len(ranking.hits) == 1
+        recovering(server)
+    assert found(store, "pear") == ["a#0"]
 
 
 @pytest.mark.parametrize("key", ["a-wrong-key", None])
@@ -180,11 +170,9 @@ def test_a_wrong_or_missing_key_is_unauthorised_and_never_shown(
     server: WeaviateServer, key: str | None
 ) -> None:
     store = WeaviateStore(server.endpoint(api_key_env="WEAVIATE_KEY"), key=key)
-    try:
-        with pytest.raises(Unauthorised, match="api_key_env") as raised:
-            store.search_text("ns", ["pear"], Search(depth=3, timeout_s=5))
-    finally:
-        store.close()
+    with pytest.raises(Unauthorised, match="api_key_env") as raised:
+        store.search_text("ns", ["pear"], Search(depth=3, timeout_s=5))
+    store.close()
     assert "a-wrong-key" not in str(raised.value) + repr(store) + repr(vars(store))
 
 
@@ -226,24 +214,15 @@ def test_a_document_that_the_server_refuses_is_named_and_unchanged(store: Weavia
     assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
 
 
-def test_a_wrong_grpc_port_is_unavailable_in_time(server: WeaviateServer) -> None:
-    store = WeaviateStore(server.endpoint(grpc_port=free_port()), key=KEY)
-    with pytest.raises(StoreUnavailable, match="`grpc_port`"):
-        store.search_text("ns", ["pear"], Search(depth=3, timeout_s=1))
-    store.close()
-
-
-def test_a_store_that_was_closed_opens_again(store: WeaviateStore) -> None:
-    store.close()
-    store.close()
-    assert store.generation("ns") > 0
-
-
 @pytest.mark.parametrize(
-    ("is_connected", "timeout_s", "said"), [(False, 1, "within 1 s"), (True, 60, "the store was closed")]
+    ("is_connected", "timeout_s", "message"), [(False, 1, "within 1 s"), (True, 60, "the store was closed")]
 )
 def test_a_call_ends_in_time_when_its_store_is_closed(
-    server: WeaviateServer, is_connected: bool, timeout_s: float, said: str, monkeypatch: pytest.MonkeyPatch
+    server: WeaviateServer,
+    is_connected: bool,
+    timeout_s: float,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Looking whether anybody listens is a call, too.
     monkeypatch.setattr("search.weaviate.connection._FIRST_LOOK_S", 60.0)
@@ -266,7 +245,7 @@ def test_a_call_ends_in_time_when_its_store_is_closed(
             searching.join(10)
         store.close()
     (failure,) = failures
-    assert said in str(failure)
+    assert message in str(failure)
 
 
 def test_two_stores_share_one_event_loop(server: WeaviateServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -281,6 +260,9 @@ def test_two_stores_share_one_event_loop(server: WeaviateServer, caplog: pytest.
     with ThreadPoolExecutor() as threads:
         list(threads.map(ask, stores))
     for store in stores:
+        store.close()
+        store.close()
+        assert [state.name for state in store.namespaces()] == ["ns"], "a closed store opens again"
         store.close()
     assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
 
@@ -330,15 +312,5 @@ def test_tls_with_a_private_certificate(tmp_path: Path, monkeypatch: pytest.Monk
         store = WeaviateStore(server.endpoint(), key=KEY)
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear")])
-        (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=10))
-        store.close()
-    assert [hit.passage_id for hit in ranking.hits] == ["a#0"]
-
-
-def test_an_address_where_nobody_listens_is_unavailable() -> None:
-    store = WeaviateStore(WeaviateEndpoint(url=f"http://127.0.0.1:{free_port()}"))
-    try:
-        with pytest.raises(StoreUnavailable, match="`url` and `grpc_port`"):
-            store.search_text("ns", ["pear"], Search(depth=3, timeout_s=2))
-    finally:
+        assert found(store, "pear") == ["a#0"]
         store.close()
