@@ -24,38 +24,18 @@ NUMBERS: list[int | float] = [
     -123.45,
     -100,
     -12,
-    -1.23,
-    -1.2,
-    -1,
-    -5e-324,
-    0,
-    5e-324,
-    0.1,
-    0.30000000000000004,
-    1,
-    9,
-    10,
-    11,
-    99.99,
-    100,
-    2**53,
-    2**53 + 1,
-    1e308,
-    10**400,
-    math.inf,
 ]
+NUMBERS += [-1.23, -1.2, -1, -5e-324, 0, 5e-324, 0.1, 0.30000000000000004, 1, 9, 10, 11, 99.99, 100]
+NUMBERS += [2**53, 2**53 + 1, 1e308, 10**400, math.inf]
 
 
 def test_codes_of_numbers_sort_like_the_numbers() -> None:
     assert all(number_code(less) < number_code(more) for less, more in pairwise(NUMBERS))
     drawn = random.Random(7)
     some = [drawn.choice([-1, 1]) * drawn.random() * 10 ** drawn.randint(-9, 9) for _ in range(2_000)]
-    assert [number for _, number in sorted((number_code(number), number) for number in some)] == sorted(some)
-
-
-@pytest.mark.parametrize(("one", "same"), [(1, 1.0), (0.0, -0.0), (100, 1e2), (2**53, float(2**53))])
-def test_equal_numbers_have_one_code(one: float, same: float) -> None:
-    assert number_code(one) == number_code(same)
+    assert sorted(some, key=number_code) == sorted(some)
+    for number, same in ((1, 1.0), (0.0, -0.0), (100, 1e2), (2**53, float(2**53))):
+        assert number_code(number) == number_code(same)
 
 
 def test_codes_of_moments_sort_like_them_and_have_one_length() -> None:
@@ -69,17 +49,11 @@ def test_codes_of_moments_sort_like_them_and_have_one_length() -> None:
 
 def test_each_value_of_a_list_and_of_an_object_has_its_terms() -> None:
     found = facets({"a": [1, None, "X"], "b": {"c": True}, "empty": [], "null": None})
-    assert set(found) == {
-        *(
-            term("a", kind, value)
-            for kind, value in (("?", ""), ("n", number_code(1)), ("s", "X"), ("c", "x"))
-        ),
-        term("b", "?"),
-        term("b.c", "?"),
-        term("b.c", "b", "True"),
-        *(one for one in found if one.startswith(term("b", "j"))),
-    }
-    assert sum(one.startswith(term("b", "j")) for one in found) == 1
+    of_a = {term("a", "?"), term("a", "n", number_code(1)), term("a", "s", "X"), term("a", "c", "x")}
+    of_b = {term("b", "?"), term("b.c", "?"), term("b.c", "b", "True")}
+    (whole,) = set(found) - of_a - of_b
+    assert whole.startswith(term("b", "j"))
+    assert len(found) == len(of_a) + len(of_b) + 1
 
 
 def test_every_part_of_a_long_text_lies_within_one_of_its_terms() -> None:
@@ -91,9 +65,8 @@ def test_every_part_of_a_long_text_lies_within_one_of_its_terms() -> None:
 
 
 def test_no_term_exceeds_lucenes_limit() -> None:
-    for one in facets(
-        {"\U0001f525" * 9_000: ["\U0001f525" * 9_000, {"x": "\U0001f525" * 99_000}, 10**4_000]}
-    ):
+    fire = "\U0001f525"
+    for one in facets({fire * 9_000: [fire * 9_000, {"x": fire * 99_000}, 10**4_000]}):
         assert len(one.encode()) <= 32_766
 
 

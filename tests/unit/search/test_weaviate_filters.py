@@ -14,21 +14,12 @@ from search.filters import compile_filters
 from search.weaviate.filter_conditions import condition, warnings
 from search.weaviate.filter_terms import DAYS, LONGEST_PART, MOMENTS, NUMBERS, facets, number_code
 
+MOMENTS_OF_A_DAY = ["2024-05-01", "2024-05-02T00:30:00+01:00", "2024-05-01T23:30:00Z", "2024-05-01T00:00:00"]
+MOMENTS_OF_A_DAY += ["2024-05-01T23:59:59.999999", "2024-05-02", "2024-04-30T23:59:59.999999Z", "2024-13-01"]
 DATES = st.one_of(
     st.dates().map(str),
     st.datetimes().map(lambda moment: moment.isoformat()),
-    st.sampled_from(
-        [
-            "2024-05-01",
-            "2024-05-02T00:30:00+01:00",
-            "2024-05-01T23:30:00Z",
-            "2024-05-01T00:00:00",
-            "2024-05-01T23:59:59.999999",
-            "2024-05-02",
-            "2024-04-30T23:59:59.999999Z",
-            "2024-13-01",
-        ]
-    ),
+    st.sampled_from(MOMENTS_OF_A_DAY),
 )
 NUMBERS_OF_ALL_SIZES = st.one_of(
     st.integers(-5, 5),
@@ -104,14 +95,10 @@ def test_a_condition_matches_exactly_what_the_filter_matches(
 EXACT = st.one_of(st.floats(allow_nan=False), st.integers(-(2**64), 2**64))
 
 
-@given(EXACT, EXACT)
-def test_codes_of_numbers_sort_like_the_numbers(one: float, other: float) -> None:
-    assert (number_code(one) < number_code(other)) == (one < other)
-
-
-@given(EXACT, st.integers())
+@given(EXACT, st.one_of(EXACT, st.integers()))
 @example(1e308, 10**400)
-def test_codes_of_integers_of_any_size_sort_beside_exact_ones(one: float, other: int) -> None:
+def test_codes_of_numbers_sort_like_the_numbers(one: float, other: float) -> None:
+    """Of the two, at least one is exact; integers may have any size."""
     assert (number_code(one) < number_code(other), number_code(one) > number_code(other)) == (
         one < other,
         one > other,
@@ -129,12 +116,8 @@ def test_codes_of_integers_of_any_size_sort_beside_exact_ones(one: float, other:
         ({"a": {"not": {"lte": -(10**400)}}}, ["filter 'a': lte takes integers up to 2^64"]),
         ({"a": {"contains": "x" * LONGEST_PART}}, []),
         (
-            {"a": {"not": {"contains": ["y", "x" * LONGEST_PART + "x"]}}},
+            {"a": {"not": {"contains": ["y", "x" * 1_025]}}},
             ["filter 'a': contains takes up to 1,024 characters"],
-        ),
-        (
-            {"a": {"near": 1}},
-            ["filter 'a': no operator 'near'; there are: gt, gte, lt, lte, exists, not, contains, all"],
         ),
     ],
 )
@@ -150,7 +133,9 @@ def test_every_part_of_a_long_text_lies_within_one_of_its_terms() -> None:
         assert any(part in window for window in windows), start
 
 
-def test_a_usual_value_takes_few_terms_and_a_range_a_few_hundred() -> None:
+def test_terms_are_few_and_neither_begin_nor_end_with_white_space() -> None:
+    for term in facets({" a ": [" x ", 1, True, "2024-05-01"]}):
+        assert term == term.strip(" \t\n\r\v\f\u0085\u00a0"), "the server would strip it"
     # e, s, c, t; eight prefixes and the whole of 20240501; and the term that all objects have.
     assert len(facets({"published_at": "2024-05-01"})) == 1 + 4 + 9
     # The code of 2019 is c09f8c0000000000: e, six prefixes and the whole.
@@ -158,8 +143,3 @@ def test_a_usual_value_takes_few_terms_and_a_range_a_few_hundred() -> None:
     assert len(set(NUMBERS.above("year", number_code(0.1)))) <= 15 * 19
     assert len(set(MOMENTS.below("at", "9" * 20))) == 20 * 10
     assert len(set(DAYS.above("at", "0" * 8))) == 8 * 9
-
-
-def test_terms_neither_begin_nor_end_with_white_space() -> None:
-    for term in facets({" a ": [" x ", 1, True, "2024-05-01"]}):
-        assert term == term.strip(" \t\n\r\v\f\u0085\u00a0")
