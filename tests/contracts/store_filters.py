@@ -151,14 +151,14 @@ class FiltersContract(Searching):
             assert [hit.passage_id for hit in ranking.hits][:2] == ["d1#0", "d3#0"]
 
 
-NUMBERS: list[Any] = [0, 1, -1.5, 2**53, 2**53 + 1, 1e300]
+NUMBERS: list[Any] = [0, 1, -1.5, 2**53, 2**53 + 1, -(2**53) - 1, 2**64, -(2**64), 1e308, -1e308]
 DATES: list[Any] = ["2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01T23:30:00+02:00", "2024-05-02"]
-DATES += ["2023-12-31T12:00"]
+DATES += ["2023-12-31T12:00", "2024-05-01T23:59:59.999999", "2024-04-30T23:59:59.999999Z"]
 SCALARS = [True, False, *NUMBERS, "", "a", "A*b?", "x\\y", "ß", "STRASSE", "1", " x", "X y ", *DATES]
-VALUES = [*SCALARS, [], [1, "a", None], ["2024-05-01", "2024-05-03T01:00:00Z"], {"b": 1}]
-VALUES += [{"b": ["a", {"c": "2024-05-02"}]}, None]
+VALUES = [*SCALARS, 2**64 - 1, 10**400, -(10**400), "2024-13-01", "x\ny", "y" * 300, [], [1, "a", None]]
+VALUES += [["2024-05-01", "2024-05-03T01:00:00Z"], {"b": 1}, {"b": ["a", {"c": "2024-05-02"}]}, None]
 FIELDS = ["a", "b", "a.b", "a.b.c", "weird \x1f*?\\ field"]
-PARTS = ["a", "*", "?", "\\", "ss", "2024-05", "", 1, ["B?", "ſ"]]
+PARTS = ["a", "\n", "*", "?", "\\", "ss", "2024-05", "", 1, ["B?", "ſ"]]
 
 
 def drawn_condition(drawn: random.Random, depth: int = 0) -> Any:

@@ -69,9 +69,8 @@ def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(store: Weavia
         with capture_logs() as logs:
             for _ in range(2):
                 other.search_text("ns", ["pear"], Search(depth=1))
-                other.search_hybrid(
-                    "ns", ["pear"], questions(EAST), Search(depth=1), alpha=0.5, fusion="ranked"
-                )
+            search = Search(depth=1)
+            other.search_hybrid("ns", ["pear"], questions(EAST), search, alpha=0.5, fusion="ranked")
     (warning,) = logs
     assert "USE_INVERTED_SEARCHABLE=false" in warning["event"]
 
@@ -139,30 +138,21 @@ def test_a_slow_name_server_costs_no_more_than_the_time_given(monkeypatch: pytes
     store.close()
 
 
-@pytest.mark.parametrize(
-    ("failing", "recovering", "failure", "message"),
-    [
-        (WeaviateServer.pause, WeaviateServer.go_on, StoreTimeout, r"within 0\.5 s"),
-        (WeaviateServer.kill, WeaviateServer.launch, StoreUnavailable, "is it running"),
-    ],
-    ids=["paused", "killed"],
-)
 def test_a_failing_server_is_named_in_time_and_found_again_once_it_is_back(
-    server: WeaviateServer,
-    store: WeaviateStore,
-    failing: Callable[[WeaviateServer], None],
-    recovering: Callable[[WeaviateServer], None],
-    failure: type[StageFailure],
-    message: str,
+    server: WeaviateServer, store: WeaviateStore
 ) -> None:
-    failing(server)
-    try:
-        for call in calls(store):
-            with pytest.raises(failure, match=message):
-                call()
-    finally:
-        recovering(server)
-    assert found(store, "pear") == ["a#0"]
+    for failing, recovering, failure, message in (
+        (server.pause, server.go_on, StoreTimeout, r"within 0\.5 s"),
+        (server.kill, server.launch, StoreUnavailable, "is it running"),
+    ):
+        failing()
+        try:
+            for call in calls(store):
+                with pytest.raises(failure, match=message):
+                    call()
+        finally:
+            recovering()
+        assert found(store, "pear") == ["a#0"]
 
 
 @pytest.mark.parametrize("key", ["a-wrong-key", None])
