@@ -107,41 +107,32 @@ class AskingContract(ClientContract):
             assert message.payload[1] == {"request_id": handle.id}
         assert redis_client.llen(QUEUE_RETRIEVE) == 0
 
-    def test_a_refusal_comes_at_once_and_nothing_is_enqueued(
+    def test_a_refusal_comes_at_once_and_the_request_sent_again_gets_its_own_end(
         self, client: Chorale, redis_client: Redis
     ) -> None:
         redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-        handle = client.submit("bread")
+        request = make_request("bread", timeout_s=0.1)
+        handle = client.submit_request(request)
         assert handle.state == "ended"
         answer = handle.answer(0)
         assert (answer.status, answer.retry_after_s) == (Status.REFUSED, 1.5)
         assert [event.to_wire() for event in handle.events()] == [{"stage": "ended", "status": "refused"}]
-        left = {OUTBOX, OVERLOAD, result_key(handle.id)}
-        assert set(redis_client.keys("*")) == {key.encode() for key in left}
-        redis_client.delete(OVERLOAD)
-        assert client.submit_request(make_request("bread", request_id=handle.id)).state == "new"
-
-    def test_a_refused_request_that_is_sent_again_gets_its_own_end(
-        self, client: Chorale, redis_client: Redis
-    ) -> None:
-        request = make_request("bread", timeout_s=0.1)
-        redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-        assert client.ask(request).status == Status.REFUSED
+        assert client.ask(request) == answer
+        nothing_enqueued = {OUTBOX, OVERLOAD, result_key(handle.id)}
+        assert set(redis_client.keys("*")) == {key.encode() for key in nothing_enqueued}
         redis_client.delete(OVERLOAD)
         # Nobody serves, so the caller ends the request; its first end was announced, too.
         answer = client.ask(request)
         assert answer.status == Status.FAILED
         assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "not_started")]
 
-    def test_a_wrong_request_is_refused_by_name_and_not_sent(
+    def test_a_wrong_request_and_an_id_of_another_one_are_refused_and_not_sent(
         self, client: Chorale, redis_client: Redis
     ) -> None:
-        for wrong in (client.retrieve, client.submit):
+        for asking in (client.retrieve, client.submit):
             with pytest.raises(InvalidRequest, match="top_k"):
-                wrong("bread", top_k=0)
+                asking("bread", top_k=0)
         assert redis_client.keys("*") == []
-
-    def test_an_id_of_another_request_is_a_conflict(self, client: Chorale) -> None:
         client.submit("bread", request_id="one")
         for asking in (client.retrieve, client.submit):
             with pytest.raises(RequestIdConflict):

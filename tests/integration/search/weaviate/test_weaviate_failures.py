@@ -216,25 +216,18 @@ def test_a_call_ends_in_time_when_its_store_is_closed(
 ) -> None:
     # Looking whether anybody listens is a call, too.
     monkeypatch.setattr("search.weaviate.connection._FIRST_LOOK_S", 60.0)
-    failures: list[StageFailure] = []
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as thread:
         silent.settimeout(10)
         port = silent.getsockname()[1]
         place = {"grpc_port": port} if is_connected else {"url": f"http://127.0.0.1:{port}"}
         store = WeaviateStore(server.endpoint(**place), key=KEY)
-
-        def search() -> None:
-            with pytest.raises(StageFailure) as raised:
-                store.search_text("ns", ["pear"], Search(depth=3, timeout_s=timeout_s))
-            failures.append(raised.value)
-
-        searching = threading.Thread(target=search, daemon=True)
-        searching.start()
+        search = Search(depth=3, timeout_s=timeout_s)
+        searching = thread.submit(store.search_text, "ns", ["pear"], search)
         with silent.accept()[0]:
             store.close()
-            searching.join(10)
+            failure = searching.exception(10)
         store.close()
-    (failure,) = failures
+    assert isinstance(failure, StageFailure)
     assert message in str(failure)
 
 
@@ -287,8 +280,8 @@ def test_a_forked_child_has_its_own_loop_and_fails_at_once_if_a_store_was_open(
     forking = subprocess.run(
         [sys.executable, "-c", FORKS, endpoint, KEY], capture_output=True, text=True, timeout=60, cwd=ROOT
     )
-    told = ["[]", "gRPC does not survive a fork: close the Weaviate stores before, or open them after"]
-    assert forking.stdout.splitlines() == told, forking.stderr
+    refusal = "gRPC does not survive a fork: close the Weaviate stores before, or open them after"
+    assert forking.stdout.splitlines() == ["[]", refusal], forking.stderr
 
 
 def test_tls_with_a_private_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
