@@ -45,6 +45,10 @@ TAIL_WITH_STAGES = json.dumps(
 NewClient = Callable[..., Chorale]
 
 
+def branch_ended(name: str, status: str) -> dict[str, str]:
+    return {"stage": "branch", "branch": name, "status": status}
+
+
 class ClientContract:
     @pytest.fixture
     def client(self, new_client: NewClient, redis_server: RedisServer, redis_client: Redis) -> Chorale:
@@ -58,19 +62,20 @@ class ClientContract:
     def end(service: SingleSteps, request_id: str) -> None:
         service.finish(request_id, by="fusion", tail=TAIL, is_complete=True)
 
+    @staticmethod
+    def once_accepted(redis_client: Redis, act: Callable[[], object]) -> threading.Thread:
+        """Runs `act` in a thread as soon as a request has been accepted."""
+        acting = threading.Thread(target=lambda: until(lambda: redis_client.llen(QUEUE_RETRIEVE)) and act())
+        acting.start()
+        return acting
+
 
 class AskingContract(ClientContract):
     def test_a_waiting_caller_gets_what_ended_the_request(
         self, client: Chorale, redis_client: Redis, service: SingleSteps
     ) -> None:
         request = make_request("bread", timeout_s=30)
-
-        def serve() -> None:
-            until(lambda: redis_client.llen(QUEUE_RETRIEVE))
-            self.end(service, request.request_id)
-
-        serving = threading.Thread(target=serve)
-        serving.start()
+        serving = self.once_accepted(redis_client, lambda: self.end(service, request.request_id))
         answer = client.ask(request)
         serving.join()
         assert (answer.request_id, answer.status) == (request.request_id, "complete")
@@ -89,60 +94,45 @@ class AskingContract(ClientContract):
     def test_another_broker_gets_the_message_too(
         self, new_client: NewClient, redis_server: RedisServer, redis_client: Redis
     ) -> None:
-        other = new_client(redis_server.url, broker_url=redis_server.url.replace("db=0", "db=1"))
-        other.submit("bread")
+        other = redis_server.url.replace("db=0", "db=1")
+        new_client(redis_server.url, broker_url=other).submit("bread")
         with Redis(unix_socket_path=str(redis_server.socket_path), db=1) as broker:
             until(lambda: broker.llen(QUEUE_RETRIEVE) == 1)
-        assert redis_client.llen(QUEUE_RETRIEVE) == 0
-
-    def test_rabbitmq_gets_the_message_too(
-        self, new_client: NewClient, redis_server: RedisServer, redis_client: Redis
-    ) -> None:
-        url = need("rabbitmq", "whether a client's message reaches RabbitMQ is not tested")
-        with own_queues(url, [QUEUE_RETRIEVE]) as broker:
-            queue = Queue(QUEUE_RETRIEVE, channel=broker.default_channel)
+        rabbitmq = need("rabbitmq", "whether a client's message reaches RabbitMQ is not tested")
+        with own_queues(rabbitmq, [QUEUE_RETRIEVE]) as connection:
+            queue = Queue(QUEUE_RETRIEVE, channel=connection.default_channel)
             queue.declare()
-            handle = new_client(redis_server.url, broker_url=url).submit("bread")
+            handle = new_client(redis_server.url, broker_url=rabbitmq).submit("bread")
             message = until(lambda: queue.get(no_ack=True))
             assert message.payload[1] == {"request_id": handle.id}
+        assert redis_client.llen(QUEUE_RETRIEVE) == 0
 
-    def test_without_a_service_the_caller_ends_the_request_itself(self, client: Chorale) -> None:
-        answer = client.retrieve("bread", timeout_s=0.1)
-        assert answer.status == Status.FAILED
-        assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "not_started")]
-
-    def test_a_refusal_comes_at_once_and_nothing_is_enqueued(
+    def test_a_refusal_comes_at_once_and_the_request_sent_again_gets_its_own_end(
         self, client: Chorale, redis_client: Redis
     ) -> None:
         redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-        handle = client.submit("bread")
+        request = make_request("bread", timeout_s=0.1)
+        handle = client.submit_request(request)
         assert handle.state == "ended"
         answer = handle.answer(0)
         assert (answer.status, answer.retry_after_s) == (Status.REFUSED, 1.5)
-        left = {OUTBOX, OVERLOAD, result_key(handle.id)}
-        assert set(redis_client.keys("*")) == {key.encode() for key in left}
-        redis_client.delete(OVERLOAD)
-        assert client.submit_request(make_request("bread", request_id=handle.id)).state == "new"
-
-    def test_a_refused_request_that_is_sent_again_gets_its_own_end(
-        self, client: Chorale, redis_client: Redis
-    ) -> None:
-        request = make_request("bread", timeout_s=0.1)
-        redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-        assert client.ask(request).status == Status.REFUSED
+        assert [event.to_wire() for event in handle.events()] == [{"stage": "ended", "status": "refused"}]
+        assert client.ask(request) == answer
+        nothing_enqueued = {OUTBOX, OVERLOAD, result_key(handle.id)}
+        assert set(redis_client.keys("*")) == {key.encode() for key in nothing_enqueued}
         redis_client.delete(OVERLOAD)
         # Nobody serves, so the caller ends the request; its first end was announced, too.
-        assert client.ask(request).status == Status.FAILED
+        answer = client.ask(request)
+        assert answer.status == Status.FAILED
+        assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "not_started")]
 
-    def test_a_wrong_request_is_refused_by_name_and_not_sent(
+    def test_a_wrong_request_and_an_id_of_another_one_are_refused_and_not_sent(
         self, client: Chorale, redis_client: Redis
     ) -> None:
-        for wrong in (client.retrieve, client.submit):
+        for asking in (client.retrieve, client.submit):
             with pytest.raises(InvalidRequest, match="top_k"):
-                wrong("bread", top_k=0)
+                asking("bread", top_k=0)
         assert redis_client.keys("*") == []
-
-    def test_an_id_of_another_request_is_a_conflict(self, client: Chorale) -> None:
         client.submit("bread", request_id="one")
         for asking in (client.retrieve, client.submit):
             with pytest.raises(RequestIdConflict):
@@ -196,13 +186,7 @@ class HandleContract(ClientContract):
 
     def test_a_cancelled_request_answers_those_who_wait(self, client: Chorale, redis_client: Redis) -> None:
         request = make_request(["bread", "salt"], timeout_s=30)
-
-        def cancel() -> None:
-            until(lambda: redis_client.llen(QUEUE_RETRIEVE))
-            client.handle(request.request_id).cancel()
-
-        cancelling = threading.Thread(target=cancel)
-        cancelling.start()
+        cancelling = self.once_accepted(redis_client, client.handle(request.request_id).cancel)
         answer = client.ask(request)
         cancelling.join()
         assert [answer.status, *(one.status for one in answer.questions)] == [Status.CANCELLED] * 3
@@ -219,15 +203,17 @@ class EventsContract(ClientContract):
     def test_events_tell_each_step_until_the_end(self, client: Chorale, service: SingleSteps) -> None:
         handle = client.submit("bread", timeout_s=30)
         events = handle.events()
-        assert next(events).to_wire() == {"stage": "accepted"}
-        plan(service, make_request("bread", request_id=handle.id), "bm25", "vector")
-        assert next(events).to_wire() == {"stage": "planned"}
-        service.report(handle.id, "vector", ok("vector"))
-        assert next(events).to_wire() == {"stage": "branch", "branch": "vector", "status": "ok"}
-        service.report(handle.id, "bm25", ok("bm25"))
-        assert next(events).to_wire() == {"stage": "branch", "branch": "bm25", "status": "ok"}
-        service.join(handle.id)
-        assert next(events).to_wire() == {"stage": "fusing"}
+        request = make_request("bread", request_id=handle.id)
+        steps: list[tuple[Callable[[], object], dict[str, str]]] = [
+            (lambda: None, {"stage": "accepted"}),
+            (lambda: plan(service, request, "bm25", "vector"), {"stage": "planned"}),
+            (lambda: service.report(handle.id, "vector", ok("vector")), branch_ended("vector", "ok")),
+            (lambda: service.report(handle.id, "bm25", ok("bm25")), branch_ended("bm25", "ok")),
+            (lambda: service.join(handle.id), {"stage": "fusing"}),
+        ]
+        for step, event in steps:
+            step()
+            assert next(events).to_wire() == event
         self.end(service, handle.id)
         (end,) = events
         assert end.to_wire() == {"stage": "ended", "status": "complete"}
@@ -248,13 +234,8 @@ class EventsContract(ClientContract):
         assert [event.branch or event.stage for event in seen] == ["bm25", "fusing", "ended"]
         assert others.answer(0) == seen[-1].answer
         seen = list(others.events(after=accepted.id))
-        assert [event.branch or event.stage for event in seen] == [
-            "planned",
-            "bm25",
-            "vector",
-            "fusing",
-            "ended",
-        ]
+        stages = [event.branch or event.stage for event in seen]
+        assert stages == ["planned", "bm25", "vector", "fusing", "ended"]
         assert len({event.id for event in seen}) == 5
         assert list(others.events(after=seen[-1].id)) == []
         assert next(others.events(after="no id of an event")).stage == "accepted"
@@ -267,16 +248,11 @@ class EventsContract(ClientContract):
         assert [event.to_wire() for event in handle.events()] == [
             {"stage": "accepted"},
             {"stage": "planned"},
-            {"stage": "branch", "branch": "bm25", "status": "ok"},
-            {"stage": "branch", "branch": "vector", "status": "timeout"},
+            branch_ended("bm25", "ok"),
+            branch_ended("vector", "timeout"),
             {"stage": "fusing"},
             {"stage": "ended", "status": "degraded"},
         ]
-
-    def test_a_refused_request_was_never_accepted(self, client: Chorale, redis_client: Redis) -> None:
-        redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-        handle = client.submit("bread")
-        assert [event.to_wire() for event in handle.events()] == [{"stage": "ended", "status": "refused"}]
 
     def test_a_follower_says_that_it_follows(self, client: Chorale, service: SingleSteps) -> None:
         leader, follower = (client.submit("bread", timeout_s=30) for _ in range(2))

@@ -1,4 +1,4 @@
-"""What every store promises.  Inherit a class and provide a `store` fixture."""
+"""What every store promises.  Inherit the class and provide a `store` fixture."""
 
 from __future__ import annotations
 
@@ -9,23 +9,14 @@ from tests.contracts.store_ranking import AnalyserContract, RankingContract, Tex
 from tests.contracts.store_writing import WritingContract
 
 
-class _AnyStoreContract(
-    NamespacesContract, WritingContract, RankingContract, FiltersContract, ListingContract
+class StoreContract(
+    NamespacesContract,
+    WritingContract,
+    RankingContract,
+    FiltersContract,
+    ListingContract,
+    TextContract,
+    AnalyserContract,
+    VectorContract,
 ):
-    """Documents, rankings and listings, whatever the branch."""
-
-
-class TextStoreContract(_AnyStoreContract, TextContract, AnalyserContract):
-    """For stores that search only text."""
-
-    has_vectors = False
-
-
-class VectorStoreContract(_AnyStoreContract, VectorContract):
-    """For stores that search only vectors."""
-
-    has_text = False
-
-
-class StoreContract(_AnyStoreContract, TextContract, AnalyserContract, VectorContract):
     """For stores that search text and vectors."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
+from search.filters import compile_filters
 from search.protocol import Store
 from tests.contracts.store_documents import document, unit
 from tests.contracts.store_searches import Searching
@@ -147,3 +149,51 @@ class FiltersContract(Searching):
         store.upsert("ns", [document(f"d{i}", "pear") for i in range(8)])
         for ranking in self.rankings(store, "pear", exclude_ids=("d0", "d2", "unknown"), depth=2):
             assert [hit.passage_id for hit in ranking.hits][:2] == ["d1#0", "d3#0"]
+
+
+NUMBERS: list[Any] = [0, 1, -1.5, 2**53, 2**53 + 1, -(2**53) - 1, 2**64, -(2**64), 1e308, -1e308]
+DATES: list[Any] = ["2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01T23:30:00+02:00", "2024-05-02"]
+DATES += ["2023-12-31T12:00", "2024-05-01T23:59:59.999999", "2024-04-30T23:59:59.999999Z"]
+SCALARS = [True, False, *NUMBERS, "", "a", "A*b?", "x\\y", "ß", "STRASSE", "1", " x", "X y ", *DATES]
+VALUES = [*SCALARS, 2**64 - 1, 10**400, -(10**400), "2024-13-01", "x\ny", "y" * 300, [], [1, "a", None]]
+VALUES += [["2024-05-01", "2024-05-03T01:00:00Z"], {"b": 1}, {"b": ["a", {"c": "2024-05-02"}]}, None]
+FIELDS = ["a", "b", "a.b", "a.b.c", "weird \x1f*?\\ field"]
+PARTS = ["a", "\n", "*", "?", "\\", "ss", "2024-05", "", 1, ["B?", "ſ"]]
+
+
+def drawn_condition(drawn: random.Random, depth: int = 0) -> Any:
+    match drawn.choice(["value", "values", "range", "exists", "contains", *["not", "all"] * (depth < 3)]):
+        case "values":
+            return drawn.sample(SCALARS, 3)
+        case "range":
+            operators = drawn.sample(["gt", "gte", "lt", "lte"], drawn.randint(1, 2))
+            return {operator: drawn.choice([*NUMBERS, *DATES]) for operator in operators}
+        case "exists":
+            return {"exists": drawn.random() < 0.5}
+        case "contains":
+            return {"contains": drawn.choice(PARTS)}
+        case "all":
+            return {"all": [drawn_condition(drawn, depth + 1) for _ in range(2)]}
+        case "not":
+            return {"not": drawn_condition(drawn, depth + 1)}
+    return drawn.choice(SCALARS)
+
+
+class DrawnFiltersContract(Searching):
+    """For stores that translate filters into the language of a server."""
+
+    def test_any_filter_matches_what_it_matches_in_the_embedded_store(self, store: Store) -> None:
+        drawn = random.Random(20_240_501)
+        known = {
+            f"d{n:03}": {field: drawn.choice(VALUES) for field in FIELDS if drawn.random() < 0.7}
+            for n in range(150)
+        }
+        store.upsert("ns", [document(name, "pear", metadata=fields) for name, fields in known.items()])
+        some = 0
+        for _ in range(250):
+            filters = {drawn.choice(FIELDS): drawn_condition(drawn) for _ in range(drawn.randint(1, 2))}
+            compiled = compile_filters(filters)
+            expected = [f"{name}#0" for name, fields in known.items() if compiled.matches(fields)]
+            assert self.found(store, "pear", depth=1_000, filters=filters) == expected, filters
+            some += 0 < len(expected) < len(known)
+        assert some > 100  # most conditions hold for some documents and not for others

@@ -71,11 +71,8 @@ class RankingContract(Searching):
         for ranking in self.rankings(store, "pear", depth=3):
             assert ranking.hits[0].document_id == "long"
             assert len({hit.document_id for hit in ranking.hits}) >= 3
-
-    def test_with_fewer_documents_than_depth_all_matches_are_hits(self, store: Store) -> None:
-        store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
         for ranking in self.rankings(store, "pear", depth=1_000):
-            assert [hit.passage_id for hit in ranking.hits] == ["a#0", "a#1", "b#0"]
+            assert len(ranking.hits) == 45, "all that match"
 
     def test_ties_are_broken_by_passage_id_wherever_the_ranking_is_cut(self, store: Store) -> None:
         names = [f"d{i:02}" for i in range(60)]
@@ -104,10 +101,6 @@ class TextContract(Searching):
         texts = store.search_text("ns", ["pear", "nothing", "apple", ""], Search(depth=5))
         assert [[hit.document_id for hit in ranking.hits] for ranking in texts] == [["b"], [], ["a"], []]
         assert store.search_text("ns", [], Search(depth=5)) == []
-
-    def test_with_fewer_documents_than_depth_every_matching_passage_is_a_hit(self, store: Store) -> None:
-        store.upsert("ns", [document("a", "pear", "pear", "plum"), document("b", "pear")])
-        assert sorted(self.found(store, "pear", depth=1_000)) == ["a#0", "a#1", "b#0"]
 
     def test_given_passages_get_the_scores_that_a_search_gives_them(self, store: Store) -> None:
         if not isinstance(store, ScoresText):
@@ -177,28 +170,21 @@ class VectorContract(Searching):
     """Cosine similarity."""
 
     def test_a_list_of_vectors_gets_a_ranking_each_in_order(self, store: Store) -> None:
-        store.upsert("ns", [document("a", "apple"), document("b", "pear", vectors=(NORTH,))])
+        tilted = unit(3, 4, 0, 0)  # its cosine with EAST is 3/5, with NORTH 4/5
+        store.upsert("ns", [document("a", "apple"), document("b", "pear", vectors=(tilted,))])
         vectors = store.search_vectors("ns", questions(NORTH, EAST), Search(depth=5))
         assert [[hit.document_id for hit in ranking.hits] for ranking in vectors] == [["b", "a"], ["a", "b"]]
+        scores = [hit.score for ranking in vectors for hit in ranking.hits]
+        assert scores == pytest.approx([0.8, 0.0, 1.0, 0.6], abs=1e-6), "cosines are exact"
         assert store.search_vectors("ns", np.zeros((0, 4), np.float32), Search(depth=5)) == []
-
-    def test_with_fewer_documents_than_depth_every_vector_is_a_hit(self, store: Store) -> None:
-        store.upsert("ns", [document("a", "pear", "pear", "plum"), document("b", "pear")])
-        assert len(self.near(store, EAST, depth=1_000)) == 4
-
-    def test_cosines_are_exact(self, store: Store) -> None:
-        store.upsert("ns", [document("a", "x", vectors=(unit(3, 4, 0, 0),)), document("b", "x")])
-        (ranking,) = store.search_vectors("ns", questions(EAST), Search(depth=5))
-        assert [hit.document_id for hit in ranking.hits] == ["b", "a"]
-        assert [hit.score for hit in ranking.hits] == pytest.approx([1.0, 0.6], abs=1e-6)
 
     def test_a_ranking_by_vectors_says_how_well_the_encoder_knows_the_language(self, store: Store) -> None:
         store.create("italian", replace(MANIFEST, known_words=0.14))
         store.create("unmeasured", MANIFEST)
-        for namespace, said in (("italian", 0.14), ("unmeasured", None)):
+        for namespace, known_words in (("italian", 0.14), ("unmeasured", None)):
             store.upsert(namespace, [document("a", "mela")])
             [ranking] = store.search_vectors(namespace, questions(EAST), Search(depth=1))
-            assert (len(ranking.hits), ranking.known_words) == (1, said)
+            assert (len(ranking.hits), ranking.known_words) == (1, known_words)
 
     def test_a_question_vector_of_another_dimension_is_refused_naming_both(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear")])

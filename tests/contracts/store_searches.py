@@ -17,10 +17,8 @@ def asking(**options: Any) -> Search:
 
 
 class Searching:
-    """Inherit, provide a `store` fixture, and set False what the store cannot do."""
+    """Inherit, and provide a `store` fixture."""
 
-    has_text = True
-    """Whether the store answers `search_text`."""
     has_vectors = True
     """Whether the store answers `search_vectors` and `vectors`."""
     manifest: Manifest = MANIFEST
@@ -37,23 +35,15 @@ class Searching:
         (ranking,) = store.search_vectors("ns", questions(vector), asking(**options))
         return [hit.passage_id for hit in ranking.hits]
 
-    def rankings(
-        self, store: Store, text: str, vector: Vector = EAST, *, namespace: str = "ns", **options: Any
-    ) -> list[Ranking]:
+    def rankings(self, store: Store, text: str, *, namespace: str = "ns", **options: Any) -> list[Ranking]:
         """The ranking of each branch that the store has."""
         search = asking(**options)
-        found = []
-        if self.has_text:
-            found += store.search_text(namespace, [text], search)
+        found = store.search_text(namespace, [text], search)
         if self.has_vectors:
-            found += store.search_vectors(namespace, questions(vector), search)
+            found += store.search_vectors(namespace, questions(EAST), search)
         return found
 
-    def finds(
-        self, store: Store, passage_ids: list[str], text: str, vector: Vector = EAST, **options: Any
-    ) -> bool:
+    def finds(self, store: Store, passage_ids: list[str], text: str, **options: Any) -> bool:
         """Whether every branch finds exactly these passages in this order."""
-        rankings = self.rankings(store, text, vector, **options)
-        return [[hit.passage_id for hit in ranking.hits] for ranking in rankings] == [
-            passage_ids for _ in rankings
-        ]
+        rankings = self.rankings(store, text, **options)
+        return all([hit.passage_id for hit in ranking.hits] == passage_ids for ranking in rankings)

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from elasticsearch import Elasticsearch
 
-from models.errors import BadIndex, InvalidAnswer, NotConfigured, PartlyWritten, StoreTimeout
+from models.errors import (
+    BadIndex,
+    InvalidAnswer,
+    NotConfigured,
+    PartlyWritten,
+    StoreTimeout,
+    StoreUnavailable,
+)
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search, Store
 from search.several_stores.database import Database
@@ -18,6 +25,7 @@ from search.weaviate import connection
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.elasticsearch_server import address, corner, host_and_port, opened
+from tests.support.servers.redis_server import free_port
 from tests.support.servers.weaviate_server import shared_endpoint, shared_weaviate
 
 
@@ -49,7 +57,7 @@ BAD = [
     document("no number", "pear", metadata={"x": float("nan")}),
     document("large metadata", "pear", metadata={"blob": "x" * 50_000_000}),
 ]
-SAID = {
+REASONS = {
     "fifty megabytes": "passage 'fifty megabytes#0' has 50,000,000 characters; at most 5,000,000: split the document",
     "wrong type": "its metadata is not JSON: Object of type set is not JSON serializable",
     "no number": "its metadata is not JSON: Out of range float values are not JSON compliant",
@@ -69,57 +77,43 @@ def found(store: Store) -> list[str]:
 def test_documents_that_no_server_takes_are_named_and_the_others_are_in_every_store(
     both: ClusteredStore,
 ) -> None:
+    for store in both.stores.values():
+        store.upsert("ns", [document("fifty megabytes", "old pear")])
+        with pytest.raises(PartlyWritten) as raised:
+            store.upsert("ns", [document("a", "pear"), *BAD])
+        assert raised.value.failures == REASONS
+        assert set(found(store)) == {"a", "fifty megabytes"}, "a refused document stays as it was"
+        store.delete("ns", ["fifty megabytes"])
     with pytest.raises(PartlyWritten) as raised:
         both.upsert("ns", [document("a", "pear"), *BAD, document("z", "pear")])
-    assert raised.value.failures == SAID
+    assert raised.value.failures == REASONS
     assert raised.value.generation == both.generation("ns")
-    assert {name: found(store) for name, store in both.stores.items()} == {
-        "texts": ["a", "z"],
-        "vectors": ["a", "z"],
-    }
+    assert [found(store) for store in both.stores.values()] == [["a", "z"]] * 2
     # None of them is kept, else each run would retry it.
     assert both.revisions("ns", "docs").keys() == {"a", "z"}
     assert both.unwritten("ns") == {}
-
-
-def test_the_same_holds_for_a_rebuild(both: ClusteredStore) -> None:
     begun = both.rebuilding("ns", MANIFEST)
     with pytest.raises(PartlyWritten) as raised:
         begun.upsert("ns", [*BAD, document("z", "pear")])
-    assert raised.value.failures == SAID
+    assert raised.value.failures == REASONS
     begun.finish()
-    assert [found(store) for store in both.stores.values()] == [["z"], ["z"]]
-
-
-def test_the_same_holds_for_each_store_alone(both: ClusteredStore) -> None:
-    for store in both.stores.values():
-        with pytest.raises(PartlyWritten) as raised:
-            store.upsert("ns", [document("a", "pear"), *BAD])
-        assert raised.value.failures == SAID
-        assert found(store) == ["a"]
+    assert [found(store) for store in both.stores.values()] == [["z"]] * 2
 
 
 def test_an_address_of_another_server_is_named() -> None:
     endpoint = shared_endpoint()
-    elastic_host, elastic_port = host_and_port()
-    with (
-        opened("chorale", url=endpoint.url) as texts,
-        pytest.raises(
-            InvalidAnswer, match=f"{endpoint.url} is not Elasticsearch 8 or 9: check the store's url"
-        ),
-    ):
+    message = f"{endpoint.url} is not Elasticsearch 8 or 9: check the store's url"
+    with opened("chorale", url=endpoint.url) as texts, pytest.raises(InvalidAnswer, match=message):
         texts.search_text("ns", ["pear"], Search(depth=1))
-    wrong = {
-        "url": (shared_endpoint(url=address()), InvalidAnswer, "is not Weaviate: check the store's `url`"),
-        "grpc_port": (
-            shared_endpoint(grpc_host=elastic_host, grpc_port=elastic_port),
-            StoreTimeout,
-            "is `grpc_port` another server's",
-        ),
-    }
-    for endpoint, failure, said in wrong.values():
-        store = WeaviateStore(endpoint)
-        with pytest.raises(failure, match=said):
+    host, port = host_and_port()
+    for options, failure, message in (
+        ({"url": address()}, InvalidAnswer, "is not Weaviate: check the store's `url`"),
+        ({"grpc_host": host, "grpc_port": port}, StoreTimeout, "is `grpc_port` another server's"),
+        ({"grpc_port": free_port()}, StoreUnavailable, "`grpc_port`"),
+        ({"url": f"http://127.0.0.1:{free_port()}"}, StoreUnavailable, "`url` and `grpc_port`"),
+    ):
+        store = WeaviateStore(shared_endpoint(**options))
+        with pytest.raises(failure, match=message):
             store.search_text("ns", ["pear"], Search(depth=1, timeout_s=2))
         store.close()
 

@@ -31,10 +31,7 @@ def engines(tmp_path: Path) -> Iterator[Engines]:
         table = DocumentTable(Database(f"sqlite:///{tmp_path}/documents.db"))
         store = ClusteredStore({"texts": texts, "vectors": WeaviateStore(endpoint)}, table)
         held.callback(store.close)
-        yield (
-            store,
-            {"texts": lambda: delete_indices(prefix), "vectors": lambda: delete_tenants(endpoint)},
-        )
+        yield (store, {"texts": lambda: delete_indices(prefix), "vectors": lambda: delete_tenants(endpoint)})
 
 
 def delete_indices(prefix: str) -> None:
@@ -47,33 +44,25 @@ def shown(store: ClusteredStore) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("name", ["texts", "vectors"])
-@pytest.mark.parametrize("is_made_first", [True, False])
-def test_what_was_deleted_at_the_server_is_written_again_with_the_next_batch(
-    engines: Engines, name: str, is_made_first: bool
+@pytest.mark.parametrize("noticed_by", ["the next batch", "the next run", "verify"])
+def test_what_was_deleted_at_the_server_is_noticed_and_written_again(
+    engines: Engines, name: str, noticed_by: str
 ) -> None:
-    store, delete = engines
-    store.create("ns", MANIFEST)
-    store.upsert("ns", [document(f"d{n}", "pear") for n in range(3)])
-    delete[name]()
-    if is_made_first:
-        store.create("ns", MANIFEST)
-        assert set(store.unwritten("ns")) == {"d0", "d1", "d2"}
-    store.upsert("ns", [document("new", "pear")])
-    assert store.settle("ns") == {}
-    assert shown(store) == [{"d0", "d1", "d2", "new"}] * 2
-    assert not any(store.verify("ns", mends=False).values())
-
-
-@pytest.mark.parametrize("name", ["texts", "vectors"])
-def test_verify_writes_again_what_was_deleted_at_the_server(engines: Engines, name: str) -> None:
     store, delete = engines
     store.create("ns", MANIFEST)
     store.upsert("ns", [document("a", "pear"), document("b", "pear")])
     delete[name]()
-    found = store.verify("ns", mends=False)
-    assert {one: difference.missing for one, difference in found.items() if difference} == {name: ["a", "b"]}
-    store.verify("ns", mends=True)
-    assert shown(store) == [{"a", "b"}] * 2
+    if noticed_by == "the next run":
+        store.create("ns", MANIFEST)
+        assert set(store.unwritten("ns")) == {"a", "b"}
+    if noticed_by == "verify":
+        differences = store.verify("ns", mends=True)
+        assert {of: found.missing for of, found in differences.items() if found} == {name: ["a", "b"]}
+        assert store.unwritten("ns") == {}
+    store.upsert("ns", [document("new", "pear")])
+    assert store.settle("ns") == {}
+    assert shown(store) == [{"a", "b", "new"}] * 2
+    assert not any(store.verify("ns", mends=False).values())
 
 
 def test_documents_of_a_source_that_the_table_does_not_know_are_deleted_from_both(engines: Engines) -> None:

@@ -41,17 +41,13 @@ from tests.support.waiting import until
 
 SECRET = "sesame-0815"
 PAGES = [
-    {
-        "id": 7,
-        "name": "Rent",
-        "extract": "The rent is due on the third day.",
-        "rank": 2.5,
-        "changed": "2024-05-01",
-        "kind": "page",
-        "link": "https://wiki.example/7",
-    },
+    {"id": 7, "name": "Rent", "extract": "The rent is due on the third day.", "rank": 2.5, "kind": "page"},
     {"id": "keys", "name": "Keys", "extract": "Two keys are handed over.", "rank": 1, "kind": "faq"},
 ]
+PAGES[0] |= {"changed": "2024-05-01", "link": "https://wiki.example/7"}
+
+FIELDS: dict[str, Any] = {"hits": "items", "id": "id", "title": "name", "text": "extract", "score": "rank"}
+FIELDS |= {"published_at": "changed", "source_type": "kind", "metadata": {"url": "link"}}
 
 Opens = Callable[..., HttpSource]
 
@@ -75,18 +71,7 @@ def opens(server: SearchServer) -> Iterator[Opens]:
     made: list[HttpSource] = []
 
     def open_(*, key: str | None = None, **options: Any) -> HttpSource:
-        usual: dict[str, Any] = {
-            "url": server.url,
-            "params": {"q": "{question}", "limit": "{depth}"},
-            "hits": "items",
-            "id": "id",
-            "title": "name",
-            "text": "extract",
-            "score": "rank",
-            "published_at": "changed",
-            "source_type": "kind",
-            "metadata": {"url": "link"},
-        }
+        usual = {"url": server.url, "params": {"q": "{question}", "limit": "{depth}"}, **FIELDS}
         made.append(HttpSource("wiki", HttpEndpoint(**{**usual, **options}), key=key))
         return made[-1]
 
@@ -129,22 +114,17 @@ def test_a_body_is_filled_in_and_a_number_stays_one(server: SearchServer, opens:
     body = {
         "query": {"match": {"text": "{question}"}},
         "size": "{depth}",
-        "tags": ["ns:{namespace}"],
-        "raw": "{ id }",
-        "inside": "text:{question}",
+        "tags": ["ns:{namespace}", "{ id }", "text:{question}"],
     }
-    source = opens(
-        method="POST", params={}, body=body, url=f"{server.url}?of={{namespace}}", headers={"X-Site": "b"}
-    )
+    url = f"{server.url}?of={{namespace}}"
+    source = opens(method="POST", params={}, body=body, url=url, headers={"X-Site": "b"})
     found(source, 'say "{namespace}" \ud800', depth=4)
     (asked,) = server.asked
     assert (asked.method, asked.target) == ("POST", "/search?of=ns")
     assert asked.body == {
         "query": {"match": {"text": 'say "{namespace}" ?'}},
         "size": 4,
-        "tags": ["ns:ns"],
-        "raw": "{ id }",
-        "inside": 'text:say "{namespace}" ?',
+        "tags": ["ns:ns", "{ id }", 'text:say "{namespace}" ?'],
     }
     assert (asked.headers["content-type"], asked.headers["x-site"]) == ("application/json", "b")
 
@@ -219,15 +199,11 @@ def test_hits_are_in_the_endpoints_order_with_the_declared_fields(opens: Opens) 
     assert ranking.total_matches == 40
     text = ranking.texts["wiki/7#wiki"]
     assert (text.title, text.text) == ("Rent", "The rent is due on the third day.")
-    assert text.metadata == {
-        "url": "https://wiki.example/7",
-        "published_at": "2024-05-01",
-        "source_type": "page",
-    }
+    described = {"published_at": "2024-05-01", "source_type": "page"}
+    assert text.metadata == {"url": "https://wiki.example/7", **described}
     assert ranking.warnings == ()
-
-
-def test_a_prefix_turns_ids_into_those_of_indexed_documents(opens: Opens) -> None:
+    assert Ranking.from_wire(ranking.to_wire()) == ranking
+    # A prefix turns ids into those of indexed documents.
     assert ids(found(opens(id_prefix=""))) == ["7", "keys"]
     assert ids(found(opens(id_prefix="handbook/"))) == ["handbook/7", "handbook/keys"]
 
@@ -251,11 +227,14 @@ def test_filters_look_at_the_fields_of_each_hit(server: SearchServer, opens: Ope
     assert unknown.warnings == ("filter 'year': no document has this field, so nothing matches",)
 
 
-def test_html_becomes_text(server: SearchServer, opens: Opens) -> None:
+def test_html_becomes_text_and_long_texts_are_cut(server: SearchServer, opens: Opens) -> None:
     server.answer = says({"items": [{"id": 1, "name": "A &amp; B", "extract": "<em>Rent</em> &lt; 5"}]})
     plain = found(opens(text_is_html=True)).texts["wiki/1#wiki"]
     assert (plain.title, plain.text) == ("A & B", "Rent < 5")
     assert found(opens()).texts["wiki/1#wiki"].text == "<em>Rent</em> &lt; 5"
+    server.answer = says({"items": [{"id": 1, "name": "n" * 5_000, "extract": "x" * 5_000}]})
+    long = found(opens(text_chars=100)).texts["wiki/1#wiki"]
+    assert (len(long.title), len(long.text)) == (500, 100)
 
 
 def test_a_lone_surrogate_is_replaced_and_a_byte_order_mark_ignored(
@@ -268,20 +247,18 @@ def test_a_lone_surrogate_is_replaced_and_a_byte_order_mark_ignored(
     assert ranking.texts["wiki/a\ufffd#wiki"].title == "\ufffd \N{GRINNING FACE} \\ud83d \ufffd é"
 
 
-def test_long_texts_are_cut(server: SearchServer, opens: Opens) -> None:
-    server.answer = says({"items": [{"id": 1, "name": "n" * 5_000, "extract": "x" * 5_000}]})
-    text = found(opens(text_chars=100)).texts["wiki/1#wiki"]
-    assert (len(text.title), len(text.text)) == (500, 100)
-
-
-def test_values_of_wrong_types_do_not_remove_a_hit(server: SearchServer, opens: Opens) -> None:
+def test_values_of_wrong_types_do_not_remove_a_hit_but_a_missing_id_does(
+    server: SearchServer, opens: Opens
+) -> None:
     odd = [
         {"id": 1, "name": 5, "extract": None, "rank": "high", "changed": 1714, "kind": ["a"]},
         {"id": 2, "extract": ["one", 2, "two"], "rank": True, "changed": "soon"},
         {"id": 3, "rank": 10**400, "link": ["one", "two"], "of": nested(17)},
         {"id": 4, "link": 4, "of": nested(16)},
     ]
-    server.answer = says({"items": odd})
+    wrong_ids: list[Any] = [None, "", {}, True, "x" * 600, 1.5]
+    no_ids = [*({"id": wrong} for wrong in wrong_ids), 5]
+    server.answer = says({"items": [*odd, *no_ids]})
     ranking = found(opens(total="items", metadata={"url": "link", "of": "of"}))
     assert [(hit.score, hit.source_type, hit.published_at) for hit in ranking.hits] == [(0.0, None, None)] * 4
     # A url must be a text, and no JSON may be deeper than indexed metadata.
@@ -289,14 +266,7 @@ def test_values_of_wrong_types_do_not_remove_a_hit(server: SearchServer, opens: 
     assert ranking.texts["wiki/1#wiki"].title == ""
     assert ranking.texts["wiki/2#wiki"].text == "one … two"
     assert ranking.total_matches is None
-
-
-def test_a_hit_without_an_id_is_left_out_and_counted(server: SearchServer, opens: Opens) -> None:
-    rows = [{"id": 1}, {"id": None}, {"id": ""}, {"id": {}}, {"id": True}, {"id": "x" * 600}, 5, {"id": 1.5}]
-    server.answer = says({"items": rows})
-    ranking = found(opens())
-    assert ids(ranking) == ["wiki/1"]
-    assert ranking.warnings == ("wiki: 7 of 8 hits have no id",)
+    assert ranking.warnings == ("wiki: 7 of 11 hits have no id",)
 
 
 def test_unsupported_calls_are_refused(opens: Opens) -> None:
@@ -308,6 +278,7 @@ def test_unsupported_calls_are_refused(opens: Opens) -> None:
     assert source.generation("ns") is None
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
     "401": (sends(401), Unauthorised, "answers 401: check the key that api_key_env names"),
     "403": (sends(403), Unauthorised, "answers 403"),
@@ -331,16 +302,8 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
     "a huge answer": (sends(200, b" " * 60_000), InvalidAnswer, "more than 50,000 bytes"),
     "a compressed one": (sends(200, b"xx", content_encoding="gzip"), InvalidAnswer, "compressed"),
     "cut off": (cuts_off(b'{"items": []}', after=5), InvalidAnswer, "cut off 8 bytes early"),
-    "a broken chunk": (
-        writes(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n[1"),
-        InvalidAnswer,
-        "not complete HTTP: IncompleteRead",
-    ),
-    "a chunk of less than nothing": (
-        writes(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-5\r\n{}"),
-        InvalidAnswer,
-        "not complete HTTP: ValueError",
-    ),
+    "a broken chunk": (writes(CHUNKED + b"5\r\n[1"), InvalidAnswer, "not complete HTTP: IncompleteRead"),
+    "a chunk of less than nothing": (writes(CHUNKED + b"-5\r\n{}"), InvalidAnswer, "HTTP: ValueError"),
     "another protocol": (writes(b"SSH-2.0-OpenSSH_9\r\n"), InvalidAnswer, "not complete HTTP: BadStatusLine"),
     "hung up": (hangs_up, StoreUnavailable, "closed the connection"),
     "silence": (sleeps(20), StoreTimeout, "did not answer within 0.3 s"),
@@ -399,22 +362,28 @@ def test_one_failing_question_fails_the_branch_at_once(server: SearchServer, ope
     failed.set()
 
 
-def test_the_endpoints_own_timeout_may_be_shorter_than_the_requests(
-    server: SearchServer, opens: Opens
+@pytest.mark.parametrize(
+    ("options", "failure", "words"),
+    [
+        ({"timeout_s": 0.2}, StoreTimeout, r"within 0\.2 s"),
+        ({"url": "http://127.0.0.1:1/search"}, StoreUnavailable, "refused"),
+        ({"url": "https://127.0.0.1:{port}/search"}, StoreUnavailable, "cannot be reached"),
+        (
+            {"url": "https://127.0.0.1:1/", "ca_file": "/nowhere.pem"},
+            NotConfigured,
+            r"nowhere\.pem .*: No such file",
+        ),
+    ],
+    ids=["the endpoint's own timeout", "no server", "a server without TLS", "no certificates"],
+)
+def test_a_declaration_that_the_server_does_not_meet_is_one_sentence(
+    server: SearchServer, opens: Opens, options: dict[str, Any], failure: type[StageFailure], words: str
 ) -> None:
     server.answer = sleeps(5)
-    with pytest.raises(StoreTimeout, match=r"within 0\.2 s"):
-        found(opens(timeout_s=0.2), timeout_s=20)
-
-
-def test_an_address_without_a_server_is_unavailable(server: SearchServer, opens: Opens) -> None:
-    with pytest.raises(StoreUnavailable, match="refused"):
-        found(opens(url="http://127.0.0.1:1/search"))
-
-
-def test_a_server_without_tls_is_unavailable(server: SearchServer, opens: Opens) -> None:
-    with pytest.raises(StoreUnavailable, match="cannot be reached"):
-        found(opens(url=server.url.replace("http:", "https:")))
+    if "url" in options:
+        options = {**options, "url": options["url"].replace("{port}", str(urlsplit(server.url).port))}
+    with pytest.raises(failure, match=words):
+        found(opens(**options))
 
 
 def test_a_certificate_is_checked(opens: Opens, tmp_path: Path) -> None:
@@ -431,13 +400,3 @@ def test_a_missing_or_invalid_key_is_named_by_its_variable(opens: Opens, key: st
     with pytest.raises(NotConfigured, match="the variable WIKI_KEY") as raised:
         found(opens(api_key_env="WIKI_KEY", key=key))
     assert not key or key.strip() == "" or key not in str(raised.value)
-
-
-def test_certificates_that_cannot_be_read_are_named(opens: Opens) -> None:
-    with pytest.raises(NotConfigured, match=r"nowhere\.pem cannot be read: No such file"):
-        found(opens(url="https://127.0.0.1:1/", ca_file="/nowhere.pem"))
-
-
-def test_texts_of_a_ranking_survive_serialisation(opens: Opens) -> None:
-    ranking = found(opens())
-    assert Ranking.from_wire(ranking.to_wire()) == ranking

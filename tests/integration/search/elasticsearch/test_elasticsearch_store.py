@@ -11,7 +11,7 @@ from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Store
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import document
-from tests.contracts.store_filters import FiltersContract
+from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
 from tests.contracts.store_ranking import TextContract
 from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_writing import WritingContract
@@ -41,7 +41,7 @@ class Emptied:
             kept.drop(state.name)
 
 
-class TestElasticsearchStore(Emptied, StoreContract, RebuildingContract):
+class TestElasticsearchStore(Emptied, StoreContract, RebuildingContract, DrawnFiltersContract):
     """With our own analyser."""
 
     @pytest.fixture

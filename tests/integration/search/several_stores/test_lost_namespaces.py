@@ -6,11 +6,7 @@ import pytest
 from sqlalchemy import delete
 
 from models.document_tables import state_table
-from models.errors import (
-    InvalidAnswer,
-    NotEverywhere,
-    StoreUnavailable,
-)
+from models.errors import StoreUnavailable
 from search.embedded.store import EmbeddedStore
 from search.several_stores.document_table import StoreResult
 from search.several_stores.store import ClusteredStore
@@ -27,27 +23,25 @@ def test_a_store_that_lost_its_namespace_is_filled_again(
     # A batch notices the loss and is written all the same.
     store.upsert(NS, [a_document("d0", revision="2")])
     assert shown(vectors) == {"d0": "2"}
-    assert store.settle(NS) == {}
-    assert shown(vectors) == everything | {"d0": "2"}
-    vectors.drop(NS)
-    # So does the next run, which creates the namespace before its first batch.
-    store.create(NS, MANIFEST)
-    assert set(store.unwritten(NS)) == set(everything)
-    assert store.settle(NS) == {}
-    assert shown(vectors) == everything | {"d0": "2"}
-    vectors.drop(NS)
-    assert store.settle(NS) == {}
-    assert shown(vectors) == everything | {"d0": "2"}
+    for loss in (None, "noticed by the next run", "noticed by settling"):
+        if loss:
+            vectors.drop(NS)
+        if loss == "noticed by the next run":
+            # It creates the namespace before its first batch.
+            store.create(NS, MANIFEST)
+            assert set(store.unwritten(NS)) == set(everything)
+        assert store.settle(NS) == {}
+        assert shown(vectors) == everything | {"d0": "2"}
+
+
+def away(namespace: str) -> bool:
+    raise StoreUnavailable("away")
 
 
 def test_after_a_partly_failed_drop_indexing_makes_every_store_complete(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
-
-    def away(namespace: str) -> bool:
-        raise StoreUnavailable("away")
-
     with monkeypatch.context() as patched:
         patched.setattr(vectors, "drop", away)
         with pytest.raises(StoreUnavailable):
@@ -56,19 +50,6 @@ def test_after_a_partly_failed_drop_indexing_makes_every_store_complete(
     store.create(NS, MANIFEST)
     assert store.settle(NS) == {}
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "1", "b": "1"}
-
-
-def test_a_deletion_with_an_invalid_answer_is_repeated(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
-) -> None:
-    store.upsert(NS, [a_document("a"), a_document("b")])
-    vectors.failure = InvalidAnswer("no JSON")
-    with pytest.raises(NotEverywhere) as raised:
-        store.delete(NS, ["a"])
-    assert raised.value.failures == {"a": "vectors: no JSON"} == store.settle(NS)
-    vectors.failure = None
-    assert store.settle(NS) == {}
-    assert shown(texts) == shown(vectors) == {"b": "1"}
 
 
 def test_settling_skips_documents_up_to_the_mark(store: ClusteredStore) -> None:
@@ -85,6 +66,11 @@ def test_settling_skips_documents_up_to_the_mark(store: ClusteredStore) -> None:
         store.table.mark_behind(build, "texts", ["never"])
     assert store.table.behind(build, "texts").keys() == {"a", "b"}
     assert store.table.behind(build, "vectors") == {}
+    # Or a store refuses an old document.
+    with store.exclusive(NS):
+        refused = StoreResult(store.table.changes(build, ["a"]), {"a": "too large"})
+        store.table.record(build, {"vectors": refused}, stores=store.stores)
+    assert store.table.behind(build, "vectors")["a"] == "too large"
 
 
 def test_later_batches_do_not_hide_what_a_crash_left_unwritten(
@@ -101,18 +87,8 @@ def test_later_batches_do_not_hide_what_a_crash_left_unwritten(
     with store.exclusive(NS):
         # One part of the batch was written, then the process was killed again.
         texts.upsert(NS, [a_document("lost")])
-        told = StoreResult(store.table.changes(build, ["lost"]), {})
-        store.table.record(build, {"texts": told}, stores=store.stores)
+        written = StoreResult(store.table.changes(build, ["lost"]), {})
+        store.table.record(build, {"texts": written}, stores=store.stores)
     assert store.table.behind(build, "texts").keys() == {"too"}
     assert store.settle(NS) == {}
     assert shown(texts).keys() == {"a", "b", "lost", "too"}
-
-
-def test_an_old_document_that_a_store_now_refuses_removes_the_mark(store: ClusteredStore) -> None:
-    store.upsert(NS, [a_document("a"), a_document("b")])
-    store.settle(NS)
-    build = store.known(NS)
-    with store.exclusive(NS):
-        told = StoreResult(store.table.changes(build, ["a"]), {"a": "too large"})
-        store.table.record(build, {"texts": told}, stores=store.stores)
-    assert store.table.behind(build, "texts") == {"a": "too large"}

@@ -9,10 +9,7 @@ from sqlalchemy import func, select
 
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Manifest
-from models.errors import (
-    NotEverywhere,
-    StoreUnavailable,
-)
+from models.errors import NotEverywhere, StoreUnavailable
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.embedded.store import EmbeddedStore
 from search.several_stores.rebuilding import Rebuilding
@@ -27,7 +24,10 @@ def test_a_rebuild_is_invisible_until_it_is_complete_and_continues_after_an_inte
 ) -> None:
     store.upsert(NS, [a_document("old")])
     other = Manifest(splitter="s2", language="it", analyser="a", embedder="e2", dimension=DIMENSION)
+    # What was begun with other settings is not continued.
+    store.rebuilding(NS, MANIFEST).upsert(NS, [a_document("a")])
     begun = store.rebuilding(NS, other)
+    assert begun.revisions(NS, "tests") == {}
     begun.upsert(NS, [a_document("a"), a_document("gone")])
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"old": "1"}
     again = store.rebuilding(NS, other)
@@ -45,31 +45,26 @@ def test_a_rebuild_is_invisible_until_it_is_complete_and_continues_after_an_inte
     assert texts.generation(NS) == vectors.generation(NS) == store.generation(NS)
 
 
-def test_a_rebuild_with_other_settings_starts_again(store: ClusteredStore) -> None:
-    store.rebuilding(NS, MANIFEST).upsert(NS, [a_document("a")])
-    other = Manifest(splitter="s2", language="en", analyser="a", embedder="e", dimension=DIMENSION)
-    assert store.rebuilding(NS, other).revisions(NS, "tests") == {}
+def away(namespace: str) -> bool:
+    raise StoreUnavailable("away")
 
 
 def test_writes_that_a_store_skips_before_its_rebuild_are_reported(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
-
-    def away(namespace: str) -> bool:
-        raise StoreUnavailable("away")
-
     with monkeypatch.context() as patched:
         patched.setattr(vectors, "drop", away)
         anew = store.rebuilding(NS, MANIFEST)
         anew.upsert(NS, [a_document("a"), a_document("b")])
         anew.finish()
-    with pytest.raises(NotEverywhere) as raised:
-        store.delete(NS, ["a"])
-    assert raised.value.failures == {"a": "vectors: the store could not be rebuilt yet"}
-    with pytest.raises(NotEverywhere) as raised:
-        store.upsert(NS, [a_document("c")])
-    assert raised.value.failures == {"c": "vectors: the store could not be rebuilt yet"}
+    for name, write in (
+        ("a", lambda: store.delete(NS, ["a"])),
+        ("c", lambda: store.upsert(NS, [a_document("c")])),
+    ):
+        with pytest.raises(NotEverywhere) as raised:
+            write()
+        assert raised.value.failures == {name: "vectors: the store could not be rebuilt yet"}
     assert (shown(texts), shown(vectors)) == ({"b": "1", "c": "1"}, {"a": "1", "b": "1"})
     assert store.settle(NS) == {}
     assert shown(texts) == shown(vectors) == {"b": "1", "c": "1"}
@@ -93,9 +88,7 @@ def test_a_store_without_a_rebuild_of_its_own_is_filled_again_after_a_restore(
     store.close()
 
 
-def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(
-    store: ClusteredStore,
-) -> None:
+def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(store: ClusteredStore) -> None:
     def assigned(to: ClusteredStore | Rebuilding, name: str) -> str | None:
         groups = NearDuplicates(lambda: to.near_duplicate_rows(NS))
         return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]

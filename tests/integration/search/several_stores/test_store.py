@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +32,8 @@ def test_every_store_shows_a_batch_under_one_generation(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     texts.raise_generation(NS, 6)
-    generation = store.upsert(
-        NS, [a_document("a"), a_document("b", passages=2), a_document("a", revision="2")]
-    )
+    batch = [a_document("a"), a_document("b", passages=2), a_document("a", revision="2")]
+    generation = store.upsert(NS, batch)
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2", "b": "1"}
     # One store was at 6, so its batch made it 7.
     assert generation == texts.generation(NS) == vectors.generation(NS) == store.generation(NS) == 7
@@ -69,11 +68,8 @@ def test_the_table_returns_a_document_unchanged(store: ClusteredStore, vectors: 
     bare = Document("bare", "tests", "", (Passage("bare#0", 0, "no vector"),))
     with pytest.raises(NotEverywhere):
         store.upsert(NS, [document, bare])
-    kept = {
-        change.document_id: change.document for change in store.table.changes(store.known(NS), ["a", "bare"])
-    }
-    assert repr(kept["a"]) == repr(document)
-    assert kept["bare"] == bare
+    kept = store.table.changes(store.known(NS), ["a", "bare"])
+    assert sorted(repr(change.document) for change in kept) == sorted([repr(document), repr(bare)])
 
 
 def test_an_unavailable_store_is_tried_three_times_and_then_skipped(
@@ -92,7 +88,7 @@ def test_an_unavailable_store_is_tried_three_times_and_then_skipped(
 
 
 def test_one_document_that_a_store_cannot_take_does_not_keep_out_the_others(
-    store: ClusteredStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+    store: ClusteredStore, vectors: FailingStore
 ) -> None:
     def choke() -> None:
         vectors.failure = StageFailure("cannot say which") if "d3" in vectors.written[-1] else None
@@ -108,10 +104,11 @@ def test_deletes_and_replacements_reach_every_store(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("a", passages=3), a_document("b"), a_document("c")])
-    vectors.failure = StoreUnavailable("away")
+    vectors.failure = InvalidAnswer("no JSON")
     with pytest.raises(NotEverywhere) as raised:
         store.delete(NS, ["b", "b", "unknown"])
-    assert raised.value.failures == {"b": "vectors: away"}
+    assert raised.value.failures == {"b": "vectors: no JSON"} == store.settle(NS)
+    vectors.failure = StoreUnavailable("away")
     with pytest.raises(NotEverywhere):
         store.upsert(NS, [a_document("a", revision="2")])
     assert store.revisions(NS, "tests") == shown(texts) == {"a": "2", "c": "1"}
@@ -123,19 +120,8 @@ def test_deletes_and_replacements_reach_every_store(
     assert store.table.changes(store.known(NS), ["b"]) == []
     assert store.delete(NS, ["c", "unknown"]) == 1
     assert shown(texts) == shown(vectors) == {"a": "2"}
-
-
-def test_a_deleted_document_can_be_indexed_again(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
-) -> None:
-    store.upsert(NS, [a_document("a")])
-    vectors.failure = StoreUnavailable("away")
-    with pytest.raises(NotEverywhere):
-        store.delete(NS, ["a"])
-    vectors.failure = None
-    store.settle(NS)
-    store.upsert(NS, [a_document("a", revision="2")])
-    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2"}
+    store.upsert(NS, [a_document("b", revision="3")])  # a deleted document can be indexed again
+    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2", "b": "3"}
 
 
 def test_a_store_that_is_declared_later_receives_everything(
@@ -152,21 +138,10 @@ def test_a_store_that_is_declared_later_receives_everything(
 
 def test_each_namespace_has_one_writer_at_a_time(store: ClusteredStore, url: str, tmp_path: Path) -> None:
     other = opened(url, EmbeddedStore(tmp_path / "1"), EmbeddedStore(tmp_path / "2"))
-    with store.exclusive(NS), store.exclusive(NS):
-        with pytest.raises(WriterBusy, match="law"):
-            other.upsert(NS, [a_document("a")])
-        in_thread: list[BaseException] = []
-
-        def write() -> None:
-            try:
-                store.upsert(NS, [a_document("a")])
-            except WriterBusy as error:
-                in_thread.append(error)
-
-        thread = threading.Thread(target=write)
-        thread.start()
-        thread.join()
-        assert len(in_thread) == 1
+    with store.exclusive(NS), store.exclusive(NS), ThreadPoolExecutor(1) as thread:
+        for writer in (other, store):
+            with pytest.raises(WriterBusy, match="law"):
+                thread.submit(writer.upsert, NS, [a_document("a")]).result()
     other.close()
     assert store.upsert(NS, [a_document("a")]) == 1
 
@@ -213,8 +188,7 @@ def test_a_recreated_namespace_never_repeats_a_generation(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     before = store.upsert(NS, [a_document("a")])
-    assert store.drop(NS)
-    assert not store.drop(NS)
+    assert [store.drop(NS), store.drop(NS)] == [True, False]
     assert store.namespaces() == texts.namespaces() == vectors.namespaces() == []
     store.create(NS, MANIFEST)
     assert store.upsert(NS, [a_document("b")]) > before
@@ -223,9 +197,8 @@ def test_a_recreated_namespace_never_repeats_a_generation(
 
 def test_an_unknown_or_silent_database_is_named_without_its_password() -> None:
     database = Database("postgresql://user:secret@127.0.0.1:1/x")
-    with pytest.raises(StoreUnavailable) as raised, database.reading():
+    with pytest.raises(StoreUnavailable, match=r"user:\*\*\*@127\.0\.0\.1:1") as raised, database.reading():
         pass
-    assert "user:***@127.0.0.1:1" in str(raised.value)
     assert "secret" not in str(raised.value)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from models.errors import (
-    StoreUnavailable,
-)
+from models.errors import StoreUnavailable
 from search.embedded.store import EmbeddedStore
 from search.several_stores.snapshot import copy_table, still, table_from
 from search.several_stores.store import ClusteredStore
@@ -62,11 +60,3 @@ def test_verify_deletes_documents_that_a_restored_table_does_not_know(
     assert store.drop("since")
     assert [state.name for one in (texts, vectors) for state in one.namespaces()] == [NS, NS]
     store.close()
-
-
-def test_verify_recreates_a_namespace_that_a_store_lost(store: ClusteredStore, vectors: FailingStore) -> None:
-    store.upsert(NS, [a_document("a"), a_document("b")])
-    vectors.drop(NS)
-    assert store.verify(NS, mends=True)["vectors"].missing == ["a", "b"]
-    assert store.unwritten(NS) == {}
-    assert shown(vectors) == {"a": "1", "b": "1"}

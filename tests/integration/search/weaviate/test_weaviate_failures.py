@@ -16,13 +16,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from models.errors import (
-    PartlyWritten,
-    StageFailure,
-    StoreTimeout,
-    StoreUnavailable,
-    Unauthorised,
-)
+from models.errors import PartlyWritten, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.kinds.weaviate import open_weaviate
 from search.protocol import Search
@@ -32,8 +26,8 @@ from search.weaviate.wand_pruning import Pruning
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.local_http import LocalHttp, QuietHandler
-from tests.support.servers.redis_server import free_port
 from tests.support.servers.weaviate_server import WeaviateServer, shared_weaviate
+from tests.support.stores.weaviate_namespaces import found
 
 ROOT = Path(__file__).parents[4]
 KEY = "the-administrators-key"
@@ -66,9 +60,7 @@ def calls(store: WeaviateStore) -> list[Callable[[], object]]:
     ]
 
 
-def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(
-    store: WeaviateStore,
-) -> None:
+def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(store: WeaviateStore) -> None:
     with capture_logs() as logs:
         store.search_text("ns", ["pear"], Search(depth=1))
     assert logs == []
@@ -77,11 +69,10 @@ def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(
         with capture_logs() as logs:
             for _ in range(2):
                 other.search_text("ns", ["pear"], Search(depth=1))
-                other.search_hybrid(
-                    "ns", ["pear"], questions(EAST), Search(depth=1), alpha=0.5, fusion="ranked"
-                )
-    (said,) = logs
-    assert "USE_INVERTED_SEARCHABLE=false" in said["event"]
+            search = Search(depth=1)
+            other.search_hybrid("ns", ["pear"], questions(EAST), search, alpha=0.5, fusion="ranked")
+    (warning,) = logs
+    assert "USE_INVERTED_SEARCHABLE=false" in warning["event"]
 
 
 class Schema(LocalHttp):
@@ -147,32 +138,21 @@ def test_a_slow_name_server_costs_no_more_than_the_time_given(monkeypatch: pytes
     store.close()
 
 
-def test_a_paused_server_is_a_timeout_in_time_and_serves_again(
+def test_a_failing_server_is_named_in_time_and_found_again_once_it_is_back(
     server: WeaviateServer, store: WeaviateStore
 ) -> None:
-    server.pause()
-    try:
-        for call in calls(store):
-            with pytest.raises(StoreTimeout, match=r"within 0\.5 s"):
-                call()
-    finally:
-        server.go_on()
-    (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=30))
-    assert len(ranking.hits) == 1
-
-
-def test_a_killed_server_is_unavailable_in_time_and_found_again_once_it_is_back(
-    server: WeaviateServer, store: WeaviateStore
-) -> None:
-    server.kill()
-    try:
-        for call in calls(store):
-            with pytest.raises(StoreUnavailable, match="is it running"):
-                call()
-    finally:
-        server.launch()
-    (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=30))
-    assert len(ranking.hits) == 1
+    for failing, recovering, failure, message in (
+        (server.pause, server.go_on, StoreTimeout, r"within 0\.5 s"),
+        (server.kill, server.launch, StoreUnavailable, "is it running"),
+    ):
+        failing()
+        try:
+            for call in calls(store):
+                with pytest.raises(failure, match=message):
+                    call()
+        finally:
+            recovering()
+        assert found(store, "pear") == ["a#0"]
 
 
 @pytest.mark.parametrize("key", ["a-wrong-key", None])
@@ -180,11 +160,9 @@ def test_a_wrong_or_missing_key_is_unauthorised_and_never_shown(
     server: WeaviateServer, key: str | None
 ) -> None:
     store = WeaviateStore(server.endpoint(api_key_env="WEAVIATE_KEY"), key=key)
-    try:
-        with pytest.raises(Unauthorised, match="api_key_env") as raised:
-            store.search_text("ns", ["pear"], Search(depth=3, timeout_s=5))
-    finally:
-        store.close()
+    with pytest.raises(Unauthorised, match="api_key_env") as raised:
+        store.search_text("ns", ["pear"], Search(depth=3, timeout_s=5))
+    store.close()
     assert "a-wrong-key" not in str(raised.value) + repr(store) + repr(vars(store))
 
 
@@ -226,47 +204,31 @@ def test_a_document_that_the_server_refuses_is_named_and_unchanged(store: Weavia
     assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
 
 
-def test_a_wrong_grpc_port_is_unavailable_in_time(server: WeaviateServer) -> None:
-    store = WeaviateStore(server.endpoint(grpc_port=free_port()), key=KEY)
-    with pytest.raises(StoreUnavailable, match="`grpc_port`"):
-        store.search_text("ns", ["pear"], Search(depth=3, timeout_s=1))
-    store.close()
-
-
-def test_a_store_that_was_closed_opens_again(store: WeaviateStore) -> None:
-    store.close()
-    store.close()
-    assert store.generation("ns") > 0
-
-
 @pytest.mark.parametrize(
-    ("is_connected", "timeout_s", "said"), [(False, 1, "within 1 s"), (True, 60, "the store was closed")]
+    ("is_connected", "timeout_s", "message"), [(False, 1, "within 1 s"), (True, 60, "the store was closed")]
 )
 def test_a_call_ends_in_time_when_its_store_is_closed(
-    server: WeaviateServer, is_connected: bool, timeout_s: float, said: str, monkeypatch: pytest.MonkeyPatch
+    server: WeaviateServer,
+    is_connected: bool,
+    timeout_s: float,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Looking whether anybody listens is a call, too.
     monkeypatch.setattr("search.weaviate.connection._FIRST_LOOK_S", 60.0)
-    failures: list[StageFailure] = []
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as thread:
         silent.settimeout(10)
         port = silent.getsockname()[1]
         place = {"grpc_port": port} if is_connected else {"url": f"http://127.0.0.1:{port}"}
         store = WeaviateStore(server.endpoint(**place), key=KEY)
-
-        def search() -> None:
-            with pytest.raises(StageFailure) as raised:
-                store.search_text("ns", ["pear"], Search(depth=3, timeout_s=timeout_s))
-            failures.append(raised.value)
-
-        searching = threading.Thread(target=search, daemon=True)
-        searching.start()
+        search = Search(depth=3, timeout_s=timeout_s)
+        searching = thread.submit(store.search_text, "ns", ["pear"], search)
         with silent.accept()[0]:
             store.close()
-            searching.join(10)
+            failure = searching.exception(10)
         store.close()
-    (failure,) = failures
-    assert said in str(failure)
+    assert isinstance(failure, StageFailure)
+    assert message in str(failure)
 
 
 def test_two_stores_share_one_event_loop(server: WeaviateServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -281,6 +243,9 @@ def test_two_stores_share_one_event_loop(server: WeaviateServer, caplog: pytest.
     with ThreadPoolExecutor() as threads:
         list(threads.map(ask, stores))
     for store in stores:
+        store.close()
+        store.close()
+        assert [state.name for state in store.namespaces()] == ["ns"], "a closed store opens again"
         store.close()
     assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
 
@@ -315,8 +280,8 @@ def test_a_forked_child_has_its_own_loop_and_fails_at_once_if_a_store_was_open(
     forking = subprocess.run(
         [sys.executable, "-c", FORKS, endpoint, KEY], capture_output=True, text=True, timeout=60, cwd=ROOT
     )
-    told = ["[]", "gRPC does not survive a fork: close the Weaviate stores before, or open them after"]
-    assert forking.stdout.splitlines() == told, forking.stderr
+    refusal = "gRPC does not survive a fork: close the Weaviate stores before, or open them after"
+    assert forking.stdout.splitlines() == ["[]", refusal], forking.stderr
 
 
 def test_tls_with_a_private_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,15 +295,5 @@ def test_tls_with_a_private_certificate(tmp_path: Path, monkeypatch: pytest.Monk
         store = WeaviateStore(server.endpoint(), key=KEY)
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear")])
-        (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=10))
-        store.close()
-    assert [hit.passage_id for hit in ranking.hits] == ["a#0"]
-
-
-def test_an_address_where_nobody_listens_is_unavailable() -> None:
-    store = WeaviateStore(WeaviateEndpoint(url=f"http://127.0.0.1:{free_port()}"))
-    try:
-        with pytest.raises(StoreUnavailable, match="`url` and `grpc_port`"):
-            store.search_text("ns", ["pear"], Search(depth=3, timeout_s=2))
-    finally:
+        assert found(store, "pear") == ["a#0"]
         store.close()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx
 import pytest
 
 from models.errors import BadIndex, StoreUnavailable
-from search.protocol import Search
 from search.weaviate import namespace_records as registry
 from search.weaviate.store import WeaviateStore
-from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
-from tests.support.servers.weaviate_server import activity, shared_endpoint
+from tests.contracts.store_documents import MANIFEST, document
+from tests.support.servers.weaviate_server import activity, delete_tenants, own_collection, shared_endpoint
 from tests.support.stores.weaviate_namespaces import found, tenants
 
 
@@ -40,13 +39,14 @@ class TestNamespaces:
     ) -> None:
         store.create("ns", MANIFEST)
         before = store.upsert("ns", [document("a", "pear")])
-        remove_tenant(store, *tenants(store))
-        with pytest.raises(BadIndex, match="ns"):
-            found(store, "pear")
-        with pytest.raises(BadIndex, match="ns"):
-            store.upsert("ns", [document("a", "pear")])
-        with pytest.raises(BadIndex, match="ns"):
-            store.warm("ns")
+        delete_tenants(store._endpoint)
+        for call in (
+            lambda: found(store, "pear"),
+            lambda: store.upsert("ns", [document("a", "pear")]),
+            lambda: store.warm("ns"),
+        ):
+            with pytest.raises(BadIndex, match="ns"):
+                call()
         assert [state.name for state in store.namespaces()] == ["ns"]
         store.create("ns", MANIFEST)
         assert found(store, "pear") == []
@@ -76,29 +76,6 @@ class TestNamespaces:
             assert len(tenants(store)) == 1
             store.drop("ns")
 
-    def test_concurrent_searches_of_two_namespaces_never_mix(self, store: WeaviateStore) -> None:
-        for name in ("one", "two"):
-            store.create(name, MANIFEST)
-            store.upsert(name, [document(f"{name}{i}", "pear", vectors=(EAST,)) for i in range(5)])
-        crossed: list[str] = []
-        done: list[int] = []
-
-        def hammer(name: str) -> None:
-            for _ in range(50):
-                rankings = store.search_text(name, ["pear"] * 2, Search(depth=9, timeout_s=30))
-                rankings += store.search_vectors(name, questions(EAST, NORTH), Search(depth=9, timeout_s=30))
-                for hit in (hit for ranking in rankings for hit in ranking.hits):
-                    done.append(1)
-                    if not hit.document_id.startswith(name):
-                        crossed.append(hit.document_id)
-
-        threads = [threading.Thread(target=hammer, args=(name,)) for name in ("one", "two") * 2]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert (len(done), crossed) == (4 * 50 * 4 * 5, [])
-
 
 class TestDeclaration:
     def test_fixed_options_of_a_collection_must_match_the_declaration(self, store: WeaviateStore) -> None:
@@ -113,27 +90,25 @@ class TestDeclaration:
     def test_changeable_options_of_a_collection_are_updated(self, store: WeaviateStore) -> None:
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear")])
-        other = WeaviateStore(
-            shared_endpoint(collection=store._endpoint.collection, ef=77, dynamic_ef_max=300)
-        )
+        endpoint = shared_endpoint(collection=store._endpoint.collection, ef=77, dynamic_ef_max=300)
+        other = WeaviateStore(endpoint)
         other.create("ns", MANIFEST)
-        index = vector_index(other)
         other.close()
-        assert (index.ef, index.dynamic_ef_max, index.ef_construction) == (77, 300, 128)
-        assert index.quantizer is None
-        assert index.distance_metric == "cosine"
+        collection = httpx.get(f"{endpoint.url}/v1/schema/{endpoint.collection}Passage", timeout=30).json()
+        index = collection["vectorConfig"]["default"]["vectorIndexConfig"]
+        assert (index["ef"], index["dynamicEfMax"], index["efConstruction"]) == (77, 300, 128)
+        assert index["distance"] == "cosine"
+        assert not any(index.get(kind, {}).get("enabled") for kind in ("pq", "bq", "sq", "rq"))
         store.create("ns", MANIFEST)
 
-    def test_a_foreign_collection_is_left_unchanged(self, store: WeaviateStore) -> None:
-        endpoint = shared_endpoint()
-        foreign = WeaviateStore(endpoint)
-        make_collection(foreign, f"{endpoint.collection}Passage")
-        try:
+    def test_a_foreign_collection_is_left_unchanged(self) -> None:
+        with own_collection() as endpoint:
+            foreign = {"class": f"{endpoint.collection}Passage"}
+            httpx.post(f"{endpoint.url}/v1/schema", json=foreign, timeout=30).raise_for_status()
+            store = WeaviateStore(endpoint)
             with pytest.raises(BadIndex, match="not one of Chorale's"):
-                foreign.create("ns", MANIFEST)
-        finally:
-            delete_collections(foreign)
-            foreign.close()
+                store.create("ns", MANIFEST)
+            store.close()
 
 
 def gone_after(write: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
@@ -142,33 +117,3 @@ def gone_after(write: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable
         raise StoreUnavailable("gone")
 
     return gone
-
-
-def remove_tenant(store: WeaviateStore, name: str) -> None:
-    async def work(client: Any) -> None:
-        await client.collections.use(f"{store._endpoint.collection}Passage").tenants.remove(name)
-
-    store._connection.run(work, 30)
-
-
-def vector_index(store: WeaviateStore) -> Any:
-    async def work(client: Any) -> Any:
-        config = await client.collections.use(f"{store._endpoint.collection}Passage").config.get()
-        return config.vector_config["default"].vector_index_config
-
-    return store._connection.run(work, 30)
-
-
-def make_collection(store: WeaviateStore, name: str) -> None:
-    async def work(client: Any) -> None:
-        await client.collections.create(name)
-
-    store._connection.run(work, 30)
-
-
-def delete_collections(store: WeaviateStore) -> None:
-    async def work(client: Any) -> None:
-        names = [f"{store._endpoint.collection}{kind}" for kind in ("Passage", "Namespace")]
-        await client.collections.delete(names)
-
-    store._connection.run(work, 30)

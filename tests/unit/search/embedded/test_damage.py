@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import (
-    BadIndex,
-    StoreUnavailable,
-)
+from models.errors import BadIndex, StoreUnavailable
 from search.embedded.connections import CORPUS_FORMAT
 from search.embedded.lexical_index import LexicalIndex, create_index, write_index
 from search.embedded.store import EmbeddedStore
@@ -81,15 +78,10 @@ def test_a_damaged_database_is_reported(store: EmbeddedStore, folder: Path) -> N
         names(store, "pear")
 
 
-def test_an_unusable_folder_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    store = EmbeddedStore(tmp_path / "file" / "corpus")
-    with pytest.raises(StoreUnavailable, match="cannot be used"):
-        store.namespaces()
-
-
-def test_a_newer_format_is_refused(store: EmbeddedStore, folder: Path) -> None:
+def test_an_unusable_folder_and_a_newer_format_are_refused(store: EmbeddedStore, folder: Path) -> None:
     store.close()
+    with pytest.raises(StoreUnavailable, match="cannot be used"):
+        EmbeddedStore(folder / "corpus.db" / "corpus").namespaces()
     with sqlite3.connect(folder / "corpus.db") as connection:
         connection.execute(f"PRAGMA user_version = {CORPUS_FORMAT + 1}")
     connection.close()

@@ -18,6 +18,7 @@ from search.embedded.filter_masks import Masks
 from search.embedded.passage_rows import DocumentVersion, Rows
 from search.filters import compile_filters
 from search.protocol import Search
+from tests.unit.search.embedded.rows import rows_of
 
 
 class Ticks(Deadline):
@@ -50,27 +51,16 @@ class Watched(Mapping[str, Any]):
         return len(self._fields)
 
 
-def rows_of(fields: list[Mapping[str, Any]]) -> Rows:
+def rows_of_fields(fields: list[Mapping[str, Any]]) -> Rows:
     """Documents of one passage each."""
-    size = len(fields)
-    alive = np.ones(size, np.bool_)
-    return Rows(
-        visible=1,
-        rids=np.arange(size, dtype=np.int64),
-        version_of=np.arange(size, dtype=np.int32),
-        alive=alive,
-        versions_alive=alive,
-        passage_ids=[f"d{number}#0" for number in range(size)],
-        versions=[
-            DocumentVersion(f"d{number}", one, None, None, None, None) for number, one in enumerate(fields)
-        ],
-        versions_of={f"d{number}": [number] for number in range(size)},
-    )
+    passage_ids = [f"d{number}#0" for number in range(len(fields))]
+    versions = [DocumentVersion(f"d{number}", of, None, None, None, None) for number, of in enumerate(fields)]
+    return rows_of(list(range(len(fields))), passage_ids, versions)
 
 
 def test_a_search_looks_at_its_deadline_after_each_document_and_the_next_one_goes_on_from_there() -> None:
     read: list[int] = []
-    rows = rows_of([Watched({"n": number}, partial(read.append, number)) for number in range(1_000)])
+    rows = rows_of_fields([Watched({"n": number}, partial(read.append, number)) for number in range(1_000)])
     masks = Masks()
     with pytest.raises(StoreTimeout):
         masks.allowed(rows, Search(1, {"n": {"gte": 500}}), Ticks(300))
@@ -82,7 +72,7 @@ def test_a_search_looks_at_its_deadline_after_each_document_and_the_next_one_goe
 
 
 def test_a_search_whose_deadline_is_over_judges_one_document_so_that_some_search_ends() -> None:
-    rows, masks = rows_of([{"n": number} for number in range(3)]), Masks()
+    rows, masks = rows_of_fields([{"n": number} for number in range(3)]), Masks()
     for _ in range(3):
         with pytest.raises(StoreTimeout):
             masks.allowed(rows, Search(1, {"n": 1}), Ticks(0))
@@ -105,7 +95,7 @@ def test_while_one_filter_is_judged_searches_with_others_and_with_the_same_are_a
                 other.start()
                 other.join(20)
 
-    rows = rows_of([*({"n": number} for number in range(400)), Watched({"n": 400}, ask_others)])
+    rows = rows_of_fields([*({"n": number} for number in range(400)), Watched({"n": 400}, ask_others)])
     ask({"n": {"lt": 3}})
     assert [np.flatnonzero(one).tolist() for one in answers] == [[7], [0, 1, 2], [0, 1, 2]]
 
@@ -114,7 +104,7 @@ def test_the_results_of_filters_on_many_fields_are_kept_up_to_a_number_of_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(filter_masks, "_KEPT_BYTES", 3_000)
-    masks, rows = Masks(), rows_of([{"n": number} for number in range(1_000)])
+    masks, rows = Masks(), rows_of_fields([{"n": number} for number in range(1_000)])
     for number in range(20):
         masks.allowed(rows, Search(1, {"n": number}), Ticks(10_000))
         masks.allowed(rows, Search(1, {"n": number, "m": {"not": 1}}), Ticks(10_000))

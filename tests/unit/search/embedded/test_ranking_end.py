@@ -10,27 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.hits import Hit
-from search.embedded.passage_rows import DocumentVersion, Rows
+from search.embedded.passage_rows import DocumentVersion
 from search.embedded.ranking_end import cut
+from tests.unit.search.embedded.rows import rows_of
 
 passages = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from([-0.5, -0.0, 0.0, 0.1, 0.2, 0.3])), max_size=12
 )
 """For each candidate the document that it is of, and its score."""
-
-
-def rows_of(documents: list[int], passage_ids: list[str]) -> Rows:
-    versions = [DocumentVersion(f"d{n}", {}, "wiki", None, f"hash {n}", None) for n in range(6)]
-    return Rows(
-        visible=1,
-        rids=np.arange(len(documents)),
-        version_of=np.array(documents, np.int32),
-        alive=np.ones(len(documents), np.bool_),
-        versions_alive=np.ones(len(versions), np.bool_),
-        passage_ids=passage_ids,
-        versions=versions,
-        versions_of={},
-    )
 
 
 @given(
@@ -42,13 +29,9 @@ def test_a_ranking_ends_with_the_passage_that_brings_the_last_document(
     passage_ids = [f"p{n:02}" for n in range(len(candidates))]
     random.shuffle(passage_ids)
     documents, scores = [one for one, _ in candidates], [score for _, score in candidates]
-    found = cut(
-        rows_of(documents, passage_ids),
-        np.arange(len(candidates)),
-        np.array(scores, np.float64),
-        depth,
-        unseen_score=unseen_score,
-    )
+    versions = [DocumentVersion(f"d{n}", {}, "wiki", None, f"hash {n}", None) for n in range(6)]
+    rows = rows_of(documents, passage_ids, versions)
+    found = cut(rows, np.arange(len(candidates)), np.array(scores), depth, unseen_score=unseen_score)
 
     order = sorted(range(len(candidates)), key=lambda row: (-scores[row], passage_ids[row]))
     ends = [n for n in range(1, len(order) + 1) if len({documents[row] for row in order[:n]}) == depth]

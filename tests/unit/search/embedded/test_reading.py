@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,6 @@ def test_a_reader_between_the_two_commits_of_a_batch_waits_for_the_second(
 ) -> None:
     store.upsert("ns", [document("a", "pear"), document("b", "pear")])
     late = EmbeddedStore(folder)
-    found: list[list[str]] = []
-    reading = threading.Thread(target=lambda: found.append(names(late, "pear")))
     looks: list[float] = []
     looked_twice = threading.Event()
 
@@ -90,45 +89,36 @@ def test_a_reader_between_the_two_commits_of_a_batch_waits_for_the_second(
         looked_twice.wait(pause_s)
 
     def show(*arguments: Any) -> None:
-        reading.start()
+        reading.append(threads.submit(names, late, "pear"))
         assert looked_twice.wait(30)
         really_show(*arguments)
 
-    really_show = writer._show
+    really_show, reading = writer._show, list[Future[list[str]]]()
     monkeypatch.setattr(reader, "_LOOKS", 100_000)
     monkeypatch.setattr("search.embedded.namespace_reader.time.sleep", look_again)
     monkeypatch.setattr(writer, "_show", show)
-    store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
-    reading.join(30)
-    assert found == [["a", "a", "b"]]
+    with ThreadPoolExecutor(1) as threads:
+        store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
+    assert [one.result() for one in reading] == [["a", "a", "b"]]
     late.close()
 
 
 @pytest.mark.slow
 def test_threads_may_search_while_another_writes(store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear 0"), document("b", "pear 0")])
-    problems: list[object] = []
     done = threading.Event()
 
     def search() -> None:
-        try:
-            while not done.is_set():
-                if (found := sorted(names(store, "pear"))) != ["a", "b"]:
-                    problems.append(found)
-                if (found := sorted(near(store))) != ["a", "b"]:
-                    problems.append(found)
-        except Exception as error:
-            problems.append(error)
+        while not done.is_set():
+            assert sorted(names(store, "pear")) == sorted(near(store)) == ["a", "b"]
 
-    threads = [threading.Thread(target=search) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for n in range(12):
-        store.upsert("ns", [document("a", f"pear {n}"), document("b", f"pear {n}")])
-    done.set()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    with ThreadPoolExecutor(3) as threads:
+        searching = [threads.submit(search) for _ in range(3)]
+        for n in range(12):
+            store.upsert("ns", [document("a", f"pear {n}"), document("b", f"pear {n}")])
+        done.set()
+    for one in searching:
+        one.result()
 
 
 def test_a_view_of_a_growing_array_never_changes() -> None:

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from models.documents import Document, Passage
-from models.errors import (
-    StoreTimeout,
-)
+from models.errors import StoreTimeout
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
@@ -33,18 +31,14 @@ def test_bm25_scores_follow_robertsons_formula_with_k1_1_2_and_b_0_75(store: Emb
 def test_filtering_before_and_after_the_search_gives_the_same_hits(
     store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.upsert(
-        "ns",
-        [
-            document(f"d{i:03}", "pear " * (1 + i % 7) + "plum " * (i % 11), metadata={"n": i % 4})
-            for i in range(300)
-        ],
-    )
-    named = store.search_text("ns", ["pear plum plum"], Search(depth=20, filters={"n": 2}))
+    texts = ["pear " * (1 + i % 7) + "plum " * (i % 11) for i in range(300)]
+    store.upsert("ns", [document(f"d{i:03}", texts[i], metadata={"n": i % 4}) for i in range(300)])
+    search = Search(depth=20, filters={"n": 2})
+    (named,) = store.search_text("ns", ["pear plum plum"], search)
     monkeypatch.setattr("search.embedded.lexical_index._SET_BELOW", 0)
-    sifted = store.search_text("ns", ["pear plum plum"], Search(depth=20, filters={"n": 2}))
-    assert named[0].hits == sifted[0].hits
-    assert len(named[0].hits) == 20
+    (sifted,) = store.search_text("ns", ["pear plum plum"], search)
+    assert named.hits == sifted.hits
+    assert len(named.hits) == 20
 
 
 def test_vector_search_equals_sorting_every_cosine(store: EmbeddedStore) -> None:
@@ -53,12 +47,11 @@ def test_vector_search_equals_sorting_every_cosine(store: EmbeddedStore) -> None
     store.create("ns", replace(MANIFEST, dimension=16))
     vectors = random.standard_normal((400, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    held = [document(f"d{i:03}", "x", vectors=(vectors[i],)) for i in range(400)]
     for first in range(0, 400, 150):
-        batch = range(first, min(400, first + 150))
-        store.upsert("ns", [document(f"d{i:03}", "x", vectors=(vectors[i],)) for i in batch])
-    asked = vectors[:20]
-    rankings = store.search_vectors("ns", asked, Search(depth=25))
-    for question, ranking in zip(asked, rankings, strict=True):
+        store.upsert("ns", held[first : first + 150])
+    rankings = store.search_vectors("ns", vectors[:20], Search(depth=25))
+    for question, ranking in zip(vectors[:20], rankings, strict=True):
         cosines = vectors.astype(np.float64) @ question.astype(np.float64)
         expected = np.argsort(-cosines, kind="stable")[:25].tolist()
         assert [int(hit.document_id[1:]) for hit in ranking.hits] == expected
@@ -73,12 +66,13 @@ def test_a_passage_without_a_vector_is_found_only_by_its_words(store: EmbeddedSt
 
 def test_a_search_after_its_deadline_is_a_timeout(store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear")])
-    with pytest.raises(StoreTimeout):
-        store.search_text("ns", ["pear"], Search(depth=1, timeout_s=-1))
-    with pytest.raises(StoreTimeout):
-        store.search_vectors("ns", questions(EAST), Search(depth=1, timeout_s=-1))
-    with pytest.raises(StoreTimeout):
-        store.texts("ns", ["a#0"], timeout_s=-1)
+    for call in (
+        lambda: store.search_text("ns", ["pear"], Search(depth=1, timeout_s=-1)),
+        lambda: store.search_vectors("ns", questions(EAST), Search(depth=1, timeout_s=-1)),
+        lambda: store.texts("ns", ["a#0"], timeout_s=-1),
+    ):
+        with pytest.raises(StoreTimeout):
+            call()
 
 
 def test_warming_for_text_loads_no_matrix(folder: Path, store: EmbeddedStore) -> None:

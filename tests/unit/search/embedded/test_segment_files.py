@@ -20,10 +20,6 @@ def index(tmp_path: Path) -> Path:
     return folder
 
 
-def truncate(file: Path) -> None:
-    os.truncate(file, 0)
-
-
 def overwrite(file: Path) -> None:
     with file.open("r+b") as opened:
         opened.write(b"?")
@@ -37,7 +33,7 @@ def replace(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "is_noticed"),
-    [(truncate, True), (overwrite, True), (replace, False), (Path.unlink, False)],
+    [(lambda file: os.truncate(file, 0), True), (overwrite, True), (replace, False), (Path.unlink, False)],
 )
 def test_a_file_has_changed_if_its_bytes_changed_in_place(
     index: Path, change: Callable[[Path], None], is_noticed: bool

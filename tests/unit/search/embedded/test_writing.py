@@ -3,46 +3,35 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from models.documents import Document, Passage
-from models.errors import (
-    BadIndex,
-    InvalidAnswer,
-    WriterBusy,
-    WrongDeclaration,
-)
+from models.errors import BadIndex, InvalidAnswer, WriterBusy, WrongDeclaration
 from search.embedded.store import EmbeddedStore
 from tests.contracts.store_documents import MANIFEST, UP, document
 from tests.support.stores.embedded_searches import names
 
-ROOT = Path(__file__).parents[4]
 
-
-def test_a_document_without_passages_is_counted_and_not_found(store: EmbeddedStore) -> None:
-    store.upsert("ns", [document("a"), document("b", "pear")])
+def test_a_document_without_passages_is_counted_and_the_last_of_two_equal_ids_counts(
+    store: EmbeddedStore,
+) -> None:
+    store.upsert("ns", [document("a"), document("b", "pear"), document("b", "plum")])
     assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
+    assert (names(store, "pear"), names(store, "plum")) == ([], ["b"])
     assert store.delete("ns", ["a"]) == 1
-    assert names(store, "pear") == ["b"]
-
-
-def test_the_last_of_two_equal_ids_in_a_batch_counts(store: EmbeddedStore) -> None:
-    store.upsert("ns", [document("a", "pear"), document("a", "plum")])
-    assert (names(store, "pear"), names(store, "plum")) == ([], ["a"])
 
 
 def test_a_batch_with_an_invalid_document_is_refused_whole(store: EmbeddedStore) -> None:
-    for wrong, said in (
+    for wrong, message in (
         (document("b", "lone \ud800"), "cannot be encoded"),
         (document("b", "x", metadata={"set": {1}}), "cannot be stored"),
         (document("b", "x", vectors=(UP * 2,)), "length 2"),
         (Document("b", "docs", "", (Passage("a#0", 0, "x"), Passage("a#0", 1, "y"))), "twice"),
     ):
-        with pytest.raises(InvalidAnswer, match=said):
+        with pytest.raises(InvalidAnswer, match=message):
             store.upsert("ns", [document("a", "pear"), wrong])
     assert names(store, "pear") == []
     assert store.generation("ns") == 0
@@ -65,13 +54,12 @@ def test_a_second_writer_is_refused_and_another_namespace_is_not(store: Embedded
     second.create("other", MANIFEST)
     with store.exclusive("ns"):
         store.upsert("ns", [document("a", "pear")])  # the holder may write
-        writes: list[Callable[[], object]] = [
+        for write in (
             lambda: second.upsert("ns", [document("b", "pear")]),
             lambda: second.delete("ns", ["a"]),
             lambda: second.drop("ns"),
             lambda: second._writer.rebuild_lexical("ns"),
-        ]
-        for write in writes:
+        ):
             with pytest.raises(WriterBusy, match="'ns'"):
                 write()
         second.upsert("other", [document("b", "pear")])

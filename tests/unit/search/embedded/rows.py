@@ -1,0 +1,21 @@
+"""Rows of an embedded store that were never written."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from search.embedded.passage_rows import DocumentVersion, Rows
+
+
+def rows_of(documents: list[int], passage_ids: list[str], versions: list[DocumentVersion]) -> Rows:
+    """A passage for each of `documents`, which names the place of its version."""
+    return Rows(
+        visible=1,
+        rids=np.arange(len(documents)),
+        version_of=np.array(documents, np.int32),
+        alive=np.ones(len(documents), np.bool_),
+        versions_alive=np.ones(len(versions), np.bool_),
+        passage_ids=passage_ids,
+        versions=versions,
+        versions_of={version.document_id: [place] for place, version in enumerate(versions)},
+    )
