@@ -58,7 +58,8 @@ def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None
     expected |= {"appendfsync": "everysec", "save": ""}
     with served(home) as (client, url, process):
         assert find_redis_url(home) == url
-        assert client.config_get(*expected) == expected
+        # Redis 6 gives one setting at a time.
+        assert {name: client.config_get(name)[name] for name in expected} == expected
         assert stat.S_IMODE(socket_path(home).stat().st_mode) == 0o700
         assert json.loads((home / "redis.json").read_text())["pid"] == process.pid
     assert find_redis_url(home) is None
