@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
@@ -11,14 +12,43 @@ from ingest.clean import clean_line
 from ingest.raw_documents import Heading, RawDocument, Record
 
 MAX_HEADING_CHARACTERS = 120
+PARSED_LINES, PARSED_CHARACTERS = 20_000, 2_000_000
+"""A longer text is not parsed, which would take over a second: each line that begins with `#` is a heading, outside of fenced code."""
+MAX_HEADINGS = 10_000
+"""A document with more has no sections.  Nobody wrote these headings for readers, and each costs time."""
 
 # Inline parsing is slow, and only the headings need it.
 _BLOCKS = MarkdownIt("commonmark").disable("inline")
 _INLINE = MarkdownIt("commonmark")
 
 
+_ATX_LINE = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*)")
+_FENCE_LINE = re.compile(r" {0,3}(```|~~~)")
+
+
 def headings_of(text: str) -> list[Heading]:
     """Headings in order; a heading inside a quotation or list counts as text."""
+    is_parsed = len(text) <= PARSED_CHARACTERS and text.count("\n") <= PARSED_LINES
+    headings = _parsed_headings(text) if is_parsed else _scanned_headings(text)
+    return headings if len(headings) <= MAX_HEADINGS else []
+
+
+def _scanned_headings(text: str) -> list[Heading]:
+    headings: list[Heading] = []
+    start, fence = 0, None
+    for line in text.splitlines(keepends=True):
+        end = start + len(line)
+        if mark := _FENCE_LINE.match(line):
+            fence = mark[1] if fence is None else None if fence == mark[1] else fence
+        elif fence is None and (match := _ATX_LINE.match(line)):
+            headings.append(Heading(len(match[1]), _shown(match[2].rstrip().rstrip("#")), start, end))
+            if len(headings) > MAX_HEADINGS:
+                break
+        start = end
+    return headings
+
+
+def _parsed_headings(text: str) -> list[Heading]:
     line_starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     tokens = _BLOCKS.parse(text)
     found: list[Heading] = []

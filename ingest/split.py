@@ -68,18 +68,20 @@ class Splitter:
 
     def split(self, document: RawDocument) -> tuple[Passage, ...]:
         """Passages in order, each with `document.text[start:end]`; a document that fits is one passage."""
-        text = document.text
-        passages: list[Passage] = []
+        return tuple(self.passages(document))
+
+    def passages(self, document: RawDocument) -> Iterator[Passage]:
+        """The same one by one, so that the caller can pause within a long document."""
+        text, position = document.text, 0
         outline = outline_of(document)
         for section in self._pack(document, outline, outline.start):
             heading = PATH_SEPARATOR.join(section.path)
             for span in self._cut(document, section):
                 start, end = _trimmed(text, *span)
                 if start < end:
-                    position = len(passages)
                     passage_id = f"{document.document_id}#{position}"
-                    passages.append(Passage(passage_id, position, text[start:end], heading, start, end))
-        return tuple(passages)
+                    yield Passage(passage_id, position, text[start:end], heading, start, end)
+                    position += 1
 
     def texts_for_embedding(self, document: RawDocument, passages: Iterable[Passage]) -> list[str]:
         """The embedder's input for each passage: title, heading path and text, a line each.

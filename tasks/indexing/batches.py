@@ -12,7 +12,7 @@ from ingest.hashes import content_hash
 from ingest.near_duplicates import NearDuplicates
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import Splitter, passage_pieces
-from models.documents import Document, Manifest
+from models.documents import Document, Manifest, Passage
 from models.errors import NotEverywhere, PartlyWritten
 from search.protocol import Holds
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexingRun, Progress, SourceDocuments
@@ -30,6 +30,8 @@ class IndexingTarget:
     near_duplicate_threshold: float = 0.6
     committed: Callable[[int], None] = lambda generation: None
     """Called with the generation after each batch, when readers can see it."""
+    split: Callable[[RawDocument], tuple[Passage, ...]] | None = None
+    """Returns passages that were cut before; by default the embedder's splitter cuts them."""
 
 
 def index_documents(
@@ -107,7 +109,8 @@ class _Writer:
         self.run.tell()
 
     def _documents(self, batch: list[tuple[RawDocument, str]]) -> list[Document]:
-        split = [(raw, revision, self.splitter.split(raw)) for raw, revision in batch]
+        cut = self.target.split or self.splitter.split
+        split = [(raw, revision, cut(raw)) for raw, revision in batch]
         texts = [
             text for raw, _, passages in split for text in self.splitter.texts_for_embedding(raw, passages)
         ]

@@ -3,7 +3,7 @@ write one after the other.  After every few passages, other messages may come fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,23 +11,28 @@ from inference.protocol import Embedder
 from ingest.hashes import revision_hash
 from ingest.raw_documents import RawDocument, Skipped
 from models.batching import in_batches
-from models.documents import Matrix, Vector
+from models.documents import Matrix, Passage, Vector
 from tasks.indexing.batches import splitter_of
 
 PASSAGES_AT_ONCE = 16
 
 
 class EmbeddedAhead:
-    """An embedder for some documents, which remembers its vectors when their message is tried again.
+    """An embedder for some documents, which remembers its passages and vectors when their message is tried again.
 
-    `pause` is called after every few passages, and may raise an exception that ends this attempt.
+    `pause` is called after every few passages that were cut or embedded, and may raise an exception that ends this attempt.
+    The next attempt goes on from there, also within a document.
     """
 
     def __init__(self, embedder: Embedder, *, pause: Callable[[], None] = lambda: None) -> None:
         self._embedder = embedder
         self._pause = pause
+        self._splitter = splitter_of(embedder)
+        self._splitting: Iterator[Passage] | None = None
+        self._passages: dict[tuple[str, str], tuple[Passage, ...]] = {}
+        """By the id and the revision of their document."""
+        self._texts: list[str] = []
         self._vectors: dict[str, Vector] = {}
-        self._texts: list[str] | None = None
         self.fingerprint, self.dimension = embedder.fingerprint, embedder.dimension
         self.max_pieces = embedder.max_pieces
         self.count_pieces = embedder.count_pieces
@@ -35,14 +40,33 @@ class EmbeddedAhead:
         self.warm = embedder.warm
 
     def take(self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]) -> None:
-        """Embed the documents whose revision differs from the `known` one.  Call it with the same documents each time."""
-        if self._texts is None:
-            splitter, texts = splitter_of(self._embedder), list[str]()
-            for item in items:
-                if isinstance(item, RawDocument) and known.get(item.document_id) != revision_hash(item):
-                    texts += splitter.texts_for_embedding(item, splitter.split(item))
-            self._texts = texts
+        """Split and embed the documents whose revision differs from the `known` one.  Call it with the same documents each
+        time."""
+        if self._splitting is None:
+            self._splitting = self._split(items, known)
+        for number, _ in enumerate(self._splitting, start=1):
+            if number % PASSAGES_AT_ONCE == 0:
+                self._pause()
         self._remember(self._texts, self._pause)
+
+    def _split(self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]) -> Iterator[Passage]:
+        for item in items:
+            if not isinstance(item, RawDocument):
+                continue
+            revision = revision_hash(item)
+            if known.get(item.document_id) == revision:
+                continue
+            passages: list[Passage] = []
+            for passage in self._splitter.passages(item):
+                passages.append(passage)
+                yield passage
+            self._passages[item.document_id, revision] = tuple(passages)
+            self._texts += self._splitter.texts_for_embedding(item, passages)
+
+    def split(self, document: RawDocument) -> tuple[Passage, ...]:
+        """The document's passages, cut beforehand if `take` has seen the document."""
+        key = document.document_id, revision_hash(document)
+        return self._passages[key] if key in self._passages else self._splitter.split(document)
 
     def embed_passages(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None

@@ -79,7 +79,13 @@ def index_corpus(
         ahead.take(documents.items, store.held(namespace, documents.ids or (), source=documents.source))
     tell = partial(_tell_readers, resources, namespace)
     target = IndexingTarget(
-        anew or store, namespace, manifest, embedder, resources.settings.near_duplicate_threshold, tell
+        anew or store,
+        namespace,
+        manifest,
+        embedder,
+        resources.settings.near_duplicate_threshold,
+        tell,
+        ahead.split if ahead is not None else None,
     )
     with store.exclusive(namespace):
         documents = documents if order is None else _not_overtaken(documents, order)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -58,11 +57,6 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...]]] = {
     "paragraphs that never end": ("a.html", lambda: b"<p>a" * 10_000, (TIME, "RecursionError")),
     "five million ampersands": ("a.html", lambda: b"&" * 5_000_000, (TIME,)),
     "two megabytes of headings": ("a.md", lambda: b"# a\n" * 500_000, (TIME, OUTPUT)),
-    "a quotation of 150,000 lines in a row": (
-        "a.jsonl",
-        lambda: json.dumps({"text": "# a\n" + "> " * 20 + "a\n" * 150_000}).encode(),
-        (TIME,),
-    ),
     "a page 20,000 times": ("a.pdf", page_tree, (TIME,)),
     "a quotation mark that is not closed": (
         "a.csv",
