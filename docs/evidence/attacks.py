@@ -405,6 +405,15 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "`chorale doctor` names it",
         ("tests/unit/cli/test_redis_weaknesses.py::test_the_doctor_names_them_as_a_remark",),
     ),
+    (
+        "A document of many thousand headings, list items or short lines keeps the documents of other namespaces waiting",
+        "work in proportion to the text, and turns that end within a document",
+        (
+            "tests/unit/ingest/test_hostile_sizes.py::test_splitting_four_times_the_text_takes_at_most_five_times_the_work",
+            "tests/unit/ingest/test_hostile_sizes.py::test_a_text_with_more_headings_than_a_reader_would_use_has_no_sections",
+            "tests/integration/tasks/test_embedded_ahead.py::test_a_message_goes_on_where_its_turn_was_over",
+        ),
+    ),
 )
 """What is tried, what stands against it, and the tests that show it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -12,7 +12,8 @@ from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
-from models.documents import Document
+from ingest.split import Splitter
+from models.documents import Document, Passage
 from models.errors import WriterBusy
 from search.embedded.store import EmbeddedStore
 from tasks.indexing import handed_in_documents
@@ -92,7 +93,16 @@ def test_a_message_goes_on_where_its_turn_was_over(
     turns = Turns(lambda: True, clock=count(0, TURN_S / 2).__next__)
     text = " ".join(f"word{number}" for number in range(1_000))
     rows = [{"id": "rose", "title": "rose", "text": text}]
-    calls, is_over = 0, False
+    cut: list[Passage] = []
+    passages = Splitter.passages
+
+    def noted(splitter: Splitter, document: RawDocument) -> Iterator[Passage]:
+        for passage in passages(splitter, document):
+            cut.append(passage)
+            yield passage
+
+    monkeypatch.setattr(Splitter, "passages", noted)
+    calls, cut_at_first, is_over = 0, 0, False
     while not is_over:
         calls += 1
         try:
@@ -101,5 +111,8 @@ def test_a_message_goes_on_where_its_turn_was_over(
             is_over = True
         except TurnOver:
             assert turns.unfinished.keys() == {"ticket"}
+        cut_at_first = cut_at_first or len(cut)
     assert calls > 2
+    # The first turn ends within the document, and no passage is cut twice.
+    assert cut_at_first < len(cut) == len({passage.start for passage in cut})
     assert len(embedder.embedded) == len(set(embedder.embedded)) >= 1_000 / 16

@@ -33,8 +33,8 @@ def counted_characters(text: str) -> int:
         seen += len(part)
         return len(part.split())
 
-    markup = "markdown" if "# h" in text else "plain"
-    list(Splitter(count, max_pieces=256).passages(RawDocument("x", "s", "t", text, markup=markup)))
+    document = RawDocument("x", "s", "t", text, markup="markdown" if "# h" in text else "plain")
+    list(Splitter(count, max_pieces=256).passages(document))
     return seen
 
 
