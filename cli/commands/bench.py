@@ -225,12 +225,11 @@ def _http(
     from bench.http import make_variants
     from bench.latency import compare
     from bench.timing import WARMING, ask_all
-    from cli.local.http_api import own_key, wait_until_it_listens
+    from cli.local.http_api import own_key
 
     resources, found = measured.resources, measured.installation
     key = own_key(resources.settings)
     assert key is not None
-    wait_until_it_listens(address, found.supervisor)
     variants = make_variants(
         resources,
         {"namespace": NAMESPACE},

@@ -11,7 +11,7 @@ from chorale_client.redis_urls import without_password
 
 from cli.local.child_output import JsonLines, PrefixedLines
 from cli.local.flower import FLOWER, VARIABLE, flower_page, login
-from cli.local.http_api import HTTP, how_to_ask, wait_until_it_listens
+from cli.local.http_api import HTTP, how_to_ask
 from cli.local.ports import Address
 from cli.local.processes import REDIS, running, worker_children
 from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
@@ -96,8 +96,6 @@ def up(
         stop_on_signals(started.supervisor)
         say(f"starting in {settings.home}, Redis at {without_password(started.redis_url)}")
         missing = started.supervisor.wait_ready(READY_LIMIT_S)
-        if address is not None and not missing and not wait_until_it_listens(address, started.supervisor):
-            missing = (HTTP,)
         if started.supervisor.is_stopping:
             say("stopping before all were ready")
         elif missing:

@@ -4,43 +4,56 @@ from __future__ import annotations
 
 import os
 import shlex
-import socket
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.local.child_process import Child
 from cli.local.ports import Address
-from cli.local.supervisor import Supervisor
+from cli.local.supervisor import Heartbeats
+from monitoring.heartbeats import Heartbeat
 
 if TYPE_CHECKING:
     from config.settings import Settings
 
 HTTP = "http"
 KEY_FILE = "http_key"
-LISTENS_WITHIN_S = 60.0
+ANSWERS_WITHIN_S = 1.0
+"""The supervisor waits so long, and looks after no other process meanwhile."""
 
 
 def http_child(address: Address, environment: Mapping[str, str]) -> Child:
     """Raises PortTaken."""
     address.check_free("The HTTP API", "--http-bind")
     command = (sys.executable, "-m", "cli", "serve", "--host", address.host, "--port", str(address.port))
-    return Child(HTTP, command, environment, level=2, beats=False)
+    return Child(HTTP, command, environment, level=2)
 
 
-def wait_until_it_listens(address: Address, supervisor: Supervisor) -> bool:
-    """False after LISTENS_WITHIN_S, or if the supervisor begins to stop."""
-    give_up = time.monotonic() + LISTENS_WITHIN_S
-    while time.monotonic() < give_up and not supervisor.is_stopping:
+@dataclass(frozen=True, slots=True)
+class HttpHeartbeats:
+    """Adds the HTTP API's heartbeat to `others`: its event loop answers `/healthz`.  A process that hangs does not."""
+
+    others: Heartbeats
+    address: Address
+
+    def __call__(self, names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
+        beats = dict(self.others([name for name in names if name != HTTP]))
+        if self._answers():
+            beats[HTTP] = Heartbeat(HTTP, 0.0, is_ready=True)
+        return beats
+
+    def _answers(self) -> bool:
+        connection = HTTPConnection(self.address.host, self.address.port, timeout=ANSWERS_WITHIN_S)
         try:
-            socket.create_connection((address.host, address.port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return True
-    return False
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
 
 
 def how_to_ask(settings: Settings, address: Address) -> list[str]:

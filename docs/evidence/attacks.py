@@ -414,6 +414,11 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "tests/integration/tasks/test_embedded_ahead.py::test_a_message_goes_on_where_its_turn_was_over",
         ),
     ),
+    (
+        "A call makes the HTTP process hang, and it stays so",
+        "`chorale up` replaces it when its event loop does not answer `/healthz` for 12 seconds",
+        ("tests/acceptance/test_up.py::test_an_http_process_that_hangs_is_replaced",),
+    ),
 )
 """What is tried, what stands against it, and the tests that show it."""
 

@@ -169,6 +169,32 @@ def test_a_killed_worker_and_a_killed_redis_come_back(up: subprocess.Popen[str],
     until(came_back, limit_s=120)
 
 
+def test_an_http_process_that_hangs_is_replaced(up: subprocess.Popen[str], http_port: int) -> None:
+    def listening() -> psutil.Process | None:
+        for process in psutil.Process(up.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if any(connection.laddr.port == http_port for connection in process.net_connections("tcp")):
+                    return process
+        return None
+
+    before = until(listening, limit_s=60)
+    assert before is not None
+    before.suspend()
+
+    url = f"http://127.0.0.1:{http_port}/healthz"
+
+    def is_back() -> bool:
+        try:
+            return httpx.get(url, timeout=1).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    until(is_back, limit_s=90)
+    assert not before.is_running() or before.status() == psutil.STATUS_ZOMBIE
+    lines = said_until(up, "http hangs: no heartbeat for ")
+    assert lines[-1]["line"].endswith("it starts again in 0.5 s")
+
+
 def test_ctrl_c_stops_everything_and_leaves_no_trace(up: subprocess.Popen[str], home: Path) -> None:
     children = psutil.Process(up.pid).children(recursive=True)
     up.send_signal(signal.SIGINT)
