@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from chorale_client.keys import DURATIONS
+from chorale_client.keys import BREAKER, DURATIONS
 from redis import Redis
 
 from ledger.lua import ledger_scripts
-from ledger.outcomes import Outcome
+from ledger.outcomes import Outcome, counts_of
 from ledger.overload import Load, read_loads, read_retry_after_ms
 
 ALL_WELL_FOR_S = 0.1
@@ -136,6 +136,19 @@ class Breakers:
             ms = "" if one.answered_after_ms is None else one.answered_after_ms
             args += [one.name, one.verdict, one.reason, ms]
         return args
+
+    def close_unserved(self, names: Iterable[str]) -> list[str]:
+        """Close those of these breakers whose last failure was that nobody answered in time, since a worker has come back.
+
+        Returns their names.  A branch that is still too slow opens its breaker again.
+        """
+        closed: list[str] = []
+        for name in names:
+            reason = self._client.hget(BREAKER + name, "reason")
+            if isinstance(reason, bytes) and counts_of(reason.decode()).by_the_clock:
+                self._client.delete(BREAKER + name)
+                closed.append(name)
+        return closed
 
     def p95_ms(self, branches: Sequence[str]) -> dict[str, int | None]:
         """The 95th percentile of the time from acceptance to answer, by branch; None: too few answers are known.  The

@@ -419,6 +419,14 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "`chorale up` replaces it when its event loop does not answer `/healthz` for 12 seconds",
         ("tests/acceptance/test_up.py::test_an_http_process_that_hangs_is_replaced",),
     ),
+    (
+        "Workers that are killed again and again open the breakers of their branches, which stay open when the workers are back",
+        "a worker that starts closes the breakers that opened because nobody answered",
+        (
+            "tests/integration/tasks/test_breaker_states.py"
+            "::test_a_worker_that_comes_back_closes_the_breaker_of_a_branch_that_nobody_answered_for",
+        ),
+    ),
 )
 """What is tried, what stands against it, and the tests that show it."""
 

@@ -196,3 +196,16 @@ def test_keys_of_breakers_and_durations_expire(breakers: Breakers, redis_client:
     answered(breakers, name="bm25")
     for key in ("chorale:breaker:vector", "chorale:durations:bm25"):
         assert 0 < redis_client.pttl(key) <= 600_000
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_closed"),
+    [("not_started", True), ("late", True), ("timeout", True), ("unavailable", False), ("error", False)],
+)
+def test_a_worker_that_comes_back_closes_the_breaker_of_a_branch_that_nobody_answered_for(
+    breakers: Breakers, reason: str, is_closed: bool
+) -> None:
+    for _ in range(3):
+        breakers.count("some", [Outcome("vector", "failed", reason)])
+    assert breakers.close_unserved(["vector", "bm25"]) == (["vector"] if is_closed else [])
+    assert seen(breakers).keys() == (set() if is_closed else {"vector"})
