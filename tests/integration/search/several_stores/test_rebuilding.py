@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,10 +59,11 @@ def test_writes_that_a_store_skips_before_its_rebuild_are_reported(
         anew = store.rebuilding(NS, MANIFEST)
         anew.upsert(NS, [a_document("a"), a_document("b")])
         anew.finish()
-    for name, write in (
-        ("a", lambda: store.delete(NS, ["a"])),
-        ("c", lambda: store.upsert(NS, [a_document("c")])),
-    ):
+    writes: dict[str, Callable[[], object]] = {
+        "a": lambda: store.delete(NS, ["a"]),
+        "c": lambda: store.upsert(NS, [a_document("c")]),
+    }
+    for name, write in writes.items():
         with pytest.raises(NotEverywhere) as raised:
             write()
         assert raised.value.failures == {name: "vectors: the store could not be rebuilt yet"}

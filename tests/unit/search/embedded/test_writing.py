@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,12 +55,13 @@ def test_a_second_writer_is_refused_and_another_namespace_is_not(store: Embedded
     second.create("other", MANIFEST)
     with store.exclusive("ns"):
         store.upsert("ns", [document("a", "pear")])  # the holder may write
-        for write in (
+        writes: tuple[Callable[[], object], ...] = (
             lambda: second.upsert("ns", [document("b", "pear")]),
             lambda: second.delete("ns", ["a"]),
             lambda: second.drop("ns"),
             lambda: second._writer.rebuild_lexical("ns"),
-        ):
+        )
+        for write in writes:
             with pytest.raises(WriterBusy, match="'ns'"):
                 write()
         second.upsert("other", [document("b", "pear")])
