@@ -55,6 +55,7 @@ def test_every_part_of_a_long_text_lies_within_one_of_its_terms() -> None:
 def test_terms_are_few_and_neither_begin_nor_end_with_white_space() -> None:
     for term in facets({" a ": [" x ", 1, True, "2024-05-01"]}):
         assert term == term.strip(" \t\n\r\v\f\u0085\u00a0"), "the server would strip it"
+    assert len(facets({"year": float("nan")})) == 2, "a field with NaN exists and equals no value"
     # e, s, c, t; eight prefixes and the whole of 20240501; and the term that all objects have.
     assert len(facets({"published_at": "2024-05-01"})) == 1 + 4 + 9
     # The code of 2019 is c09f8c0000000000: e, six prefixes and the whole.

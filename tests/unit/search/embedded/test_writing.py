@@ -55,12 +55,12 @@ def test_a_second_writer_is_refused_and_another_namespace_is_not(store: Embedded
     second.create("other", MANIFEST)
     with store.exclusive("ns"):
         store.upsert("ns", [document("a", "pear")])  # the holder may write
-        writes: list[Callable[[], object]] = [
+        writes: tuple[Callable[[], object], ...] = (
             lambda: second.upsert("ns", [document("b", "pear")]),
             lambda: second.delete("ns", ["a"]),
             lambda: second.drop("ns"),
             lambda: second._writer.rebuild_lexical("ns"),
-        ]
+        )
         for write in writes:
             with pytest.raises(WriterBusy, match="'ns'"):
                 write()
