@@ -24,7 +24,7 @@ from audit.drainer import cause
 from models.errors import ServiceError, WrongDeclaration
 from models.key_tables import key_table as keys
 
-CACHED_FOR_S = 1.0
+CACHED_FOR_S = 0.5
 """How long a revoked key may still work in a process that has just used it."""
 _CACHED_KEYS = 10_000
 _LARGEST = 1_000_000_000

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
+from typing import Annotated, Any, TypeVar
 
 from anyio import to_thread
 from fastapi import HTTPException, Request, Response, Security
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from python_multipart.multipart import parse_options_header
 
 from access.grant import Forbidden, Grant
+from access.key_store import KeysUnavailable
 from api.limits import count
 from api.problems import Problem, not_found
 from api.services import Services
 
+T = TypeVar("T")
+
+KEY_CHECKED_EVERY_S = 0.5
+"""While a response is streamed."""
 SMALL_BODY = 64_000
 """Bytes of JSON that are read on the event loop; more are read in a thread."""
 MOST_BRACKETS = 1_000_000
@@ -47,12 +55,7 @@ class Caller:
         """Raises Problem (401 without a valid key, 404 for a null character in the path, 429 for too many calls) and
         Forbidden without a scope."""
         own: Services = request.app.state.services
-        given = await _BEARER(request)
-        text = given.credentials if given else ""
-        # A key that is in use needs neither the database nor a thread.
-        grant = own.keys.recall(text) or await to_thread.run_sync(
-            own.keys.find, text, limiter=own.few_threads
-        )
+        grant = await _grant_of(request)
         if grant is None:
             raise Problem(
                 "unauthenticated",
@@ -67,8 +70,41 @@ class Caller:
         request.state.grant = grant
 
 
+async def _grant_of(request: Request) -> Grant | None:
+    own: Services = request.app.state.services
+    given = await _BEARER(request)
+    text = given.credentials if given else ""
+    # A key that is in use needs neither the database nor a thread.
+    return own.keys.recall(text) or await to_thread.run_sync(own.keys.find, text, limiter=own.few_threads)
+
+
+async def _while_key_is_valid(request: Request, parts: AsyncIterator[T]) -> AsyncIterator[T]:
+    """The parts of a response, which ends early when its key is revoked or expires."""
+    loop = asyncio.get_running_loop()
+    following = asyncio.ensure_future(anext(parts, None))
+    checked_at_s = loop.time()
+    try:
+        while True:
+            await asyncio.wait({following}, timeout=KEY_CHECKED_EVERY_S)
+            if loop.time() - checked_at_s >= KEY_CHECKED_EVERY_S:
+                with suppress(KeysUnavailable):  # then nothing is known of the key
+                    if await _grant_of(request) is None:
+                        return
+                checked_at_s = loop.time()
+            if following.done():
+                if (part := following.result()) is None:
+                    return
+                yield part
+                following = asyncio.ensure_future(anext(parts, None))
+    finally:
+        following.cancel()
+
+
 class KeyFirst(APIRoute):
-    """A route that checks the key, its scope and the content type before it reads the body.  FastAPI reads the body first."""
+    """A route that checks the key, its scope and the content type before it reads the body.  FastAPI reads the body first.
+
+    A response that is streamed ends within a second after its key was revoked.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle: Any = super().get_route_handler()
@@ -83,6 +119,9 @@ class KeyFirst(APIRoute):
             response: Response = await handle(
                 _Json(request.scope, request.receive) if reads_json else request
             )
+            if callers and isinstance(response, StreamingResponse):
+                parts = aiter(response.body_iterator)
+                response.body_iterator = _while_key_is_valid(request, parts)
             return response
 
         return checked

@@ -15,15 +15,16 @@ IdempotencyKey = Annotated[
     str | None,
     Header(
         description="The same key with the same body is the same call: it gets the same answer, and its work is done once.  "
-        "Keys of other API keys and other routes are other keys."
+        "Keys of other API keys, other routes and other namespaces are other keys."
     ),
 ]
 
 _GIVEN = re.compile(r'"(?P<quoted>[ !#-\[\]-~]{1,255})"|(?P<bare>[!#-~]{1,255})')
 
 
-def id_for(key: str | None, route: str, grant: Grant) -> str:
-    """An id of the grant's tenant.  The same key on the same route always gives the same id; without a key the id is new.
+def id_for(key: str | None, route: str, namespace: str, grant: Grant) -> str:
+    """An id of the grant's tenant.  The same key on the same route and namespace always gives the same id; without a key the id
+    is new.
 
     `key` is the header's value: a string of structured fields, or bare.  Raises Problem.
     """
@@ -36,5 +37,5 @@ def id_for(key: str | None, route: str, grant: Grant) -> str:
             "Idempotency-Key: 1-255 visible ASCII characters, in quotes or without; a UUID is a good choice",
             field="Idempotency-Key",
         )
-    scoped = "\n".join((grant.key_id, route, found["quoted"] or found["bare"]))
+    scoped = "\n".join((grant.key_id, route, namespace, found["quoted"] or found["bare"]))
     return grant.new_id(hashlib.sha256(scoped.encode()).hexdigest()[:32])

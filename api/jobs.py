@@ -133,7 +133,9 @@ async def submit_job(
         on_end=told,
     )
     now_ms = await clock(own)
-    new = new_job(about, own.settings, now_ms(), job_id=id_for(idempotency_key, "POST /v1/jobs", grant))
+    new = new_job(
+        about, own.settings, now_ms(), job_id=id_for(idempotency_key, "POST /v1/jobs", namespace, grant)
+    )
     defaults = _json_object(options, "options")
     read = LinesRead(refuses=on_error == "refuse")
     submitting = partial(submit, Upload(request), own.jobs, grant, new, defaults, now_ms, read)

@@ -99,7 +99,7 @@ async def create_search(
     `Prefer: wait=3` waits at most 3 s, and `Prefer: respond-async` does not wait: a search that has not ended then is
     answered with 202 and its `Location`.
     """
-    request_id = id_for(idempotency_key, f"POST {PATH}", grant)
+    request_id = id_for(idempotency_key, f"POST {PATH}", body.namespace, grant)
     request = grant.applied(await own.asking.in_its_time(checked(body, request_id, traceparent)))
     if preferred.wait_s is None:
         doing = own.asking.ask(request) if idempotency_key is None else _ask_for_later(own, request)

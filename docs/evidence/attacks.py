@@ -427,6 +427,16 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "::test_a_worker_that_comes_back_closes_the_breaker_of_a_branch_that_nobody_answered_for",
         ),
     ),
+    (
+        "A revoked key reads on in a stream that is open",
+        "a stream ends within a second after its key was revoked",
+        ("tests/integration/api/test_search_events.py::test_a_stream_ends_when_its_key_is_revoked",),
+    ),
+    (
+        "An Idempotency-Key that was used in one namespace gets that namespace's answer in another",
+        "the key is bound to the namespace",
+        ("tests/integration/api/test_searches.py::test_an_idempotency_key_makes_a_call_once",),
+    ),
 )
 """What is tried, what stands against it, and the tests that show it."""
 

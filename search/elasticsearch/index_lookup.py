@@ -10,7 +10,7 @@ from chorale_client.request import check_namespace
 from models.errors import UnknownNamespace
 from search.deadline import Deadline
 from search.elasticsearch.connection import Connection, IndexCall
-from search.elasticsearch.failures import MissingIndex, readable
+from search.elasticsearch.failures import MissingIndex, Passing, readable
 from search.elasticsearch.index_layout import Namespace, alias, namespace_from
 
 _T = TypeVar("_T")
@@ -27,7 +27,10 @@ class IndexLookup:
         self._known: dict[str, Namespace] = {}
 
     def using(self, name: str, timeout_s: float, use: Callable[[IndexCall], _T]) -> _T:
-        """The result of `use` for a call on the namespace; repeated if the cached index is gone."""
+        """The result of `use` for a call on the namespace; repeated if the cached index is gone, or is being deleted by a rebuild.
+
+        Elasticsearch answers 503 while it deletes an index.
+        """
         deadline = self._connection.deadline(timeout_s)
         for look in range(_LOOKS):
             namespace = self._known.get(name) or self.look_up(name, deadline)
@@ -37,6 +40,9 @@ class IndexLookup:
             except MissingIndex:
                 self.forget(name)
                 if look == _LOOKS - 1:
+                    raise
+            except Passing:
+                if look == _LOOKS - 1 or self.look_up(name, deadline).index == namespace.index:
                     raise
         raise AssertionError("the last look returns or raises")
 

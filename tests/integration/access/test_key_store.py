@@ -117,7 +117,7 @@ def test_secrets_are_compared_once_in_constant_time(store: KeyStore, monkeypatch
     assert len(compared) == 3
 
 
-def test_a_key_revoked_elsewhere_works_for_a_second_at_most(
+def test_a_key_revoked_elsewhere_works_for_half_a_second_at_most(
     opened: Callable[[], KeyStore], clock: Clock
 ) -> None:
     api, console = opened(), opened()
@@ -125,13 +125,13 @@ def test_a_key_revoked_elsewhere_works_for_a_second_at_most(
     assert api.find(made.text) is not None
     console.revoke(made.key_id)
     assert console.find(made.text) is None
-    clock.now_ms += 999
+    clock.now_ms += 499
     assert api.find(made.text) is not None
     clock.now_ms += 1
     assert api.find(made.text) is None
 
 
-def test_a_key_costs_no_query_for_a_second(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_costs_no_query_for_half_a_second(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     made = store.create(GRANT)
     statements: list[str] = []
     event.listen(store._engine, "before_cursor_execute", lambda *given: statements.append(given[2]))

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from access.key_store import KeyStore
 from tests.integration.api.test_searches import BREAD, LONG, SEARCHES
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
@@ -75,5 +76,30 @@ def test_a_reader_sees_a_stage_when_it_happens_and_the_end_at_once(
                 last = list(coming)
                 cancelling.join()
         assert last[-1]["status"] == "cancelled"
+    finally:
+        api_pipeline.resume("chorale.hyde")
+
+
+def test_a_stream_ends_when_its_key_is_revoked(api_pipeline: RunningPipeline, api: HttpApi) -> None:
+    api_pipeline.pause("chorale.hyde")
+    try:
+        with api.client("gone") as client:
+            location = client.post(SEARCHES, json={**LONG, "cache": "bypass"}, headers=ASYNC).headers[
+                "location"
+            ]
+            with client.stream("GET", f"{location}/events") as stream:
+                coming = events(stream)
+                assert [next(coming)["stage"] for _ in range(4)] == [
+                    "accepted",
+                    "planned",
+                    "branch",
+                    "branch",
+                ]
+                store = KeyStore(api.settings.audit_database_url)
+                store.revoke(client.headers["authorization"].split("_")[1])
+                store.close()
+                # The stream ends before the search, whose third branch hangs.
+                assert list(coming) == []
+            assert client.get(f"{location}/events").status_code == 401
     finally:
         api_pipeline.resume("chorale.hyde")
