@@ -10,14 +10,12 @@ from inference.model_folder.token_pooling import POOLINGS, pool
 # Two texts of three and two tokens, two numbers a token; the last token of the second is padding.
 TOKENS = np.array([[[1, 4], [2, 0], [6, 2]], [[3, -1], [5, -3], [99, 99]]], np.float32)
 MASK = np.array([[1, 1, 1], [1, 1, 0]], np.float32)
+ROOT_2, ROOT_3 = math.sqrt(2), math.sqrt(3)
 EXPECTED: dict[str, list[list[float]]] = {
     "mean": [[9 / 3, 6 / 3], [8 / 2, -4 / 2]],
     "cls": [[1, 4], [3, -1]],
     "max": [[6, 4], [5, -1]],
-    "mean_sqrt_len_tokens": [
-        [9 / math.sqrt(3), 6 / math.sqrt(3)],
-        [8 / math.sqrt(2), -4 / math.sqrt(2)],
-    ],
+    "mean_sqrt_len_tokens": [[9 / ROOT_3, 6 / ROOT_3], [8 / ROOT_2, -4 / ROOT_2]],
     "weightedmean": [[(1 + 4 + 18) / 6, (4 + 0 + 6) / 6], [(3 + 10) / 3, (-1 - 6) / 3]],
     "lasttoken": [[6, 2], [5, -3]],
 }

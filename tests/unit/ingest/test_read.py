@@ -37,11 +37,8 @@ def test_ids_are_the_same_from_every_working_directory(docs: Path, monkeypatch: 
     assert ids("..") == ids("../../docs/") == from_afar
 
 
-def test_a_source_may_be_named(docs: Path) -> None:
+def test_a_source_may_be_named_and_a_file_given_by_itself_is_its_own_source(docs: Path) -> None:
     assert ids(docs, source="handbook")[0] == "handbook/B.txt"
-
-
-def test_a_file_given_by_itself_is_its_own_source(docs: Path) -> None:
     assert ids(docs / "b.txt") == ["b.txt"]
     assert ids(docs / "b.txt", source="docs") == ["docs/b.txt"]
 
@@ -78,12 +75,9 @@ def test_an_invalid_source_is_refused(docs: Path, source: str) -> None:
         read_documents([docs], source=source)
 
 
-def test_a_missing_path_is_refused_before_anything_is_read(docs: Path) -> None:
+def test_a_missing_path_and_an_unknown_field_are_refused_before_anything_is_read(docs: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist"):
         read_documents([docs, docs / "nowhere"], source="s")
-
-
-def test_an_unknown_field_is_refused_with_the_known_ones(docs: Path) -> None:
     with pytest.raises(ValueError, match=r"no field 'date' to map; there are: id, title, text, source_type"):
         read_documents([docs], fields={"date": "year"})
 
