@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import command
+from tests.support.pipelines.pipeline import PYTHONPATH, ROOT
+from tests.support.servers.redis_server import RedisServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(360)]
 
@@ -83,3 +86,19 @@ def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Be
     assert set(wire["cpu_ms_per_request"]) >= {*names, "chord, no-op"}
     stages = {line["stage"] for line in wire["waterfall"]}
     assert stages >= {"plan", "search.bm25", "search.vector", "search.hyde", "fuse", "fetch"}
+
+
+@pytest.mark.limit_s(120)
+def test_every_way_of_a_client_to_send_answers_every_request(own_redis_server: RedisServer) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.clients", own_redis_server.url, "--requests", "5", "--rounds", "1"],
+        cwd=ROOT,
+        env={"PYTHONPATH": PYTHONPATH},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len({(line["name"], line["in_flight"]) for line in lines}) == len(lines) == 12
+    assert all(line["hung"] == 0 and line["requests_per_s"] > 0 for line in lines)

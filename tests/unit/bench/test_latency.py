@@ -6,12 +6,16 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from chorale_client.answer import Answer
+from chorale_client.checked_request import make_request
 from rich.console import Console
 
 from assembly.pipeline import load_pipeline
+from bench import crowding
 from bench.corpus_questions import questions_about
 from bench.latency import Variant, compare, cpu_by_process, waterfall_of
 from bench.no_op import KINDS, PIPELINE_FILE
@@ -168,3 +172,27 @@ def test_the_clustered_pipeline_has_the_branches_and_configurations_of_the_embed
         for pipeline in (embedded, clustered)
     )
     assert shared == others
+
+
+def test_a_costly_request_is_as_large_as_the_limits_allow() -> None:
+    request = make_request(crowding.costly(["what does `os.fork` do?"]))
+    documents = [text for question in request.questions for text in question.hypothetical_documents]
+    assert (len(request.questions), len(documents), len(set(documents))) == (64, 512, 512)
+
+
+def test_requests_are_timed_alone_and_beside_costly_ones() -> None:
+    attacked = threading.Event()
+
+    def retrieve(questions: Any, **_: Any) -> Any:
+        if isinstance(questions, list):
+            attacked.set()
+        time.sleep(0.001)
+        return SimpleNamespace(status="degraded" if questions == "question 5" else "complete", degraded=())
+
+    client: Any = SimpleNamespace(retrieve=retrieve)
+    times = crowding.compare(
+        client, "docs", [f"question {number}" for number in range(60)], progress=lambda _: None
+    )
+    assert attacked.is_set()
+    assert (times["hung"], set(times["costly"])) == (1, {"complete"})
+    assert times["alone_p95_ms"] > 0 < times["beside_p95_ms"]

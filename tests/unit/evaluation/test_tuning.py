@@ -14,8 +14,7 @@ from evaluation.branch_lists import BranchLists, Recording
 from evaluation.offline_fusion import OfflineFusion
 from evaluation.tuning import tune
 from models.errors import ServiceError
-from models.hits import Ranking
-from tests.unit.evaluation.recordings import NOW, contested, recording
+from models.hits import Hit, Ranking
 
 PIPELINE = """
 default_configuration = "rrf"
@@ -24,6 +23,8 @@ branches.bm25 = { kind = "bm25", group = "lexical", store = "local", weight = 0.
 branches.vector = { kind = "vector", group = "dense", store = "local", weight = 0.5 }
 configurations.rrf.method = "rrf"
 """
+OTHER = {"bm25": "vector", "vector": "bm25"}
+NOW = "2026-01-01T00:00:00+00:00"
 SENTENCE, IDENTIFIER = "how do I mend the meter?", "error E4711 of the meter"
 
 
@@ -34,10 +35,30 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     return load_pipeline(file)
 
 
-def _recorded(questions: Sequence[tuple[str, str]], seed: int = 1) -> Recording:
+def _ranking(ids: Sequence[str]) -> Ranking:
+    """Scores fall evenly from .9."""
+    return Ranking(tuple(Hit(id_, id_, 0.9 - 0.01 * place) for place, id_ in enumerate(ids)))
+
+
+def _contested(rng: random.Random, right: str, believes: str) -> dict[str, Ranking]:
+    """Two branches find the same two documents: `believes` has `right` first, and the other branch has it last.
+
+    With equal weights both documents have the same score, and chance decides by their ids.
+    """
+    ids = [f"x{rng.randrange(10**6)}" for _ in range(6)]
+    wrong = f"{rng.choice('az')} {right}"
+    orders = {believes: [right, *ids[:3], wrong], OTHER[believes]: [wrong, *ids[3:], right]}
+    return {name: _ranking(order) for name, order in sorted(orders.items())}
+
+
+def _recorded(questions: Sequence[tuple[str, str]]) -> Recording:
     """`questions`: text, and the branch that is right."""
-    rng = random.Random(seed)
-    return recording([(text, contested(rng, f"d{at}", right)) for at, (text, right) in enumerate(questions)])
+    rng = random.Random(1)
+    lists = [
+        BranchLists(f"q{at}", text, _contested(rng, f"d{at}", right), {})
+        for at, (text, right) in enumerate(questions)
+    ]
+    return Recording(lists, NOW)
 
 
 def _judged(count: int) -> dict[str, dict[str, int]]:

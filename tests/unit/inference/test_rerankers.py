@@ -36,22 +36,24 @@ def logits(reranker: Any) -> list[float]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize(
-    ("model_type", "architecture", "max_pieces"),
+    ("model_type", "family", "max_pieces"),
     [
-        ("bert", "BertForSequenceClassification", 16),
-        ("roberta", "RobertaForSequenceClassification", None),
-        ("xlm-roberta", "XLMRobertaForSequenceClassification", 16),
-        ("camembert", "CamembertForSequenceClassification", None),
+        ("bert", "Bert", 16),
+        ("roberta", "Roberta", None),
+        ("xlm-roberta", "XLMRoberta", 16),
+        ("camembert", "Camembert", None),
     ],
 )
 def test_both_backends_give_the_scores_of_cross_encoder_itself(
-    tmp_path: Path, model_type: str, architecture: str, max_pieces: int | None
+    tmp_path: Path, model_type: str, family: str, max_pieces: int | None
 ) -> None:
     need("sentence_transformers", "`make torch` installs it")
     import torch
     from sentence_transformers import CrossEncoder
 
-    write_tiny_cross_encoder(tmp_path, model_type=model_type, architectures=[architecture])
+    write_tiny_cross_encoder(
+        tmp_path, model_type=model_type, architectures=[f"{family}ForSequenceClassification"]
+    )
     reference = CrossEncoder(str(tmp_path), device="cpu", local_files_only=True, max_length=max_pieces)
     options = {"activation_fn": torch.nn.Identity(), "show_progress_bar": False}
     expected = [float(reference.predict([pair], **options)[0]) for pair in PAIRS]
@@ -86,15 +88,6 @@ def test_an_incomplete_cross_encoder_is_refused_and_the_message_says_why(
     write_tiny_cross_encoder(tmp_path, **change)
     with pytest.raises(NotConfigured, match=message):
         OnnxReranker(str(tmp_path), threads=1).warm()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_pytorch_also_refuses_missing_weights(tmp_path: Path) -> None:
-    need("torch", "`make torch` installs it")
-    write_tiny_cross_encoder(tmp_path, without="classifier.weight")
-    with pytest.raises(NotConfigured, match=r"lacks classifier\.weight: a model without all its weights"):
-        load_reranker(str(tmp_path), backend="sentence_transformers", threads=1, device="cpu").warm()
 
 
 def _no_object(folder: Path) -> None:
@@ -155,11 +148,15 @@ def test_wrong_files_are_a_missing_model_and_repaired_ones_load(
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_a_device_that_this_machine_does_not_have_is_refused(tmp_path: Path) -> None:
+def test_pytorch_refuses_missing_weights_and_a_device_that_this_machine_does_not_have(tmp_path: Path) -> None:
     need("torch", "`make torch` installs it")
     write_tiny_cross_encoder(tmp_path)
     reranker = load_reranker(str(tmp_path), backend="sentence_transformers", threads=1, device="cuda:77")
     with pytest.raises(NotConfigured, match=r"device 'cuda:77': PyTorch finds \d+ CUDA devices"):
+        reranker.warm()
+    write_tiny_cross_encoder(tmp_path, without="classifier.weight")
+    reranker = load_reranker(str(tmp_path), backend="sentence_transformers", threads=1, device="cpu")
+    with pytest.raises(NotConfigured, match=r"lacks classifier\.weight: a model without all its weights"):
         reranker.warm()
 
 
@@ -173,8 +170,7 @@ def test_the_fingerprint_stays_that_of_the_loaded_weights(tmp_path: Path) -> Non
 
 
 def test_a_model_that_answers_nan_is_an_invalid_answer(tmp_path: Path) -> None:
-    write_tiny_cross_encoder(tmp_path, broken="classifier.weight")
-    reranker = OnnxReranker(str(tmp_path), threads=1)
+    reranker = OnnxReranker(str(write_tiny_cross_encoder(tmp_path, broken="classifier.weight")), threads=1)
     reranker.warm()
     with pytest.raises(InvalidAnswer, match="not a number"):
         reranker.score(PAIRS, limit_s=LIMIT_S)

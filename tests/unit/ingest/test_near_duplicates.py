@@ -25,7 +25,7 @@ from tests.support.servers.databases import empty_database
 
 
 class Kept:
-    """Groups of one namespace in a database, one document at a time."""
+    """Groups of one namespace in a database."""
 
     def __init__(self, url: str, *, namespace_id: int = 1, threshold: float = 0.6) -> None:
         self.engine = create_engine(url, poolclass=NullPool)
@@ -98,6 +98,8 @@ def test_a_near_duplicate_joins_the_group_of_the_first(kept: Kept) -> None:
     assert kept.assign("b", words(0, 199) + " changed") == "a"
     assert kept.assign("c", words(500, 700)) is None
     assert kept.assign("copy", words(0, 200).upper()) == "a"
+    with pytest.raises(ValueError, match=r"threshold: 0\.2; allowed: 0\.5 to 1"):
+        NearDuplicates(kept.rows, threshold=0.2)
 
 
 def test_groups_do_not_chain(url: str) -> None:
@@ -108,15 +110,12 @@ def test_groups_do_not_chain(url: str) -> None:
     assert kept.assign("c", words(32, 232)) is None
 
 
-def test_short_texts_are_never_near_duplicates(kept: Kept) -> None:
-    assert kept.assign("a", words(0, 19)) is kept.assign("b", words(0, 19)) is None
-    assert kept.assign("c", words(0, 20)) is None
-    assert kept.assign("d", words(0, 20)) == "c"
-
-
 def test_a_short_text_needs_more_in_common_than_a_long_one(url: str) -> None:
-    # Both have a similarity of .7 and more: 11 words of 79, and of 80, are others.
     kept = Kept(url, threshold=0.6)
+    assert kept.assign("19 words", words(0, 19)) is kept.assign("the same 19", words(0, 19)) is None
+    assert kept.assign("20 words", words(0, 20)) is None
+    assert kept.assign("the same 20", words(0, 20)) == "20 words"
+    # Both have a similarity of .7 and more: 11 words of 79, and of 80, are others.
     for first, length in ((0, 79), (1_000, 80)):
         kept.assign(f"{length} words", words(first, first + length))
     assert kept.assign("short", words(0, 68) + " " + words(500, 511)) is None
@@ -245,8 +244,3 @@ def test_a_batch_asks_the_database_as_often_as_one_document_does(kept: Kept) -> 
     alone = len(statements)
     kept.groups.assign({f"d{n}": words(1_000 * n, 1_000 * n + 200) for n in range(64)})
     assert len(statements) - alone == alone <= 8
-
-
-def test_a_threshold_out_of_range_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"threshold: 0\.2; allowed: 0\.5 to 1"):
-        Kept("sqlite://", threshold=0.2)

@@ -143,7 +143,8 @@ def test_a_folder_1500_levels_deep_is_read(tmp_path: Path) -> None:
 def test_the_process_gets_no_variable_whose_name_only_begins_like_a_harmless_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("LANGCHAIN_API_KEY", "HOMEBREW_GITHUB_API_TOKEN", "LC_ALL"):
+    secrets = {"LANGCHAIN_API_KEY", "HOMEBREW_GITHUB_API_TOKEN"}
+    for name in (*secrets, "LC_ALL"):
         monkeypatch.setenv(name, "x")
     given: dict[str, str] = {}
 
@@ -156,4 +157,4 @@ def test_the_process_gets_no_variable_whose_name_only_begins_like_a_harmless_one
     with pytest.raises(ServiceError, match="seen"):
         list(process.parse(os.open(os.devnull, os.O_RDONLY), "a.txt", "text", ReadOptions({}, 1, 1)))
     assert given["LC_ALL"] == "x"
-    assert not given.keys() & {"LANGCHAIN_API_KEY", "HOMEBREW_GITHUB_API_TOKEN"}
+    assert not given.keys() & secrets
