@@ -44,9 +44,7 @@ def test_a_job_and_its_rivals_answer_the_same_questions(bench: Bench) -> None:
     assert times["hung"] == 0
 
 
-def test_growth_has_a_row_for_each_number_in_flight_with_the_processor_time_of_each_role(
-    bench: Bench,
-) -> None:
+def test_growth_has_a_row_for_each_number_in_flight_with_processor_time_of_each_role(bench: Bench) -> None:
     runs = bench("growth", "--passages 1000 --processes 1 --in-flight 1 --in-flight 4 --questions 4")["runs"]
     rows = [(run["passages"], run["processes"], run["in_flight"]) for run in runs]
     assert rows == [(1_000, 1, 1), (1_000, 1, 4)]

@@ -116,9 +116,7 @@ def test_wrong_usage_prints_one_sentence_and_no_traceback(pipeline: RunningPipel
         assert why in done.stderr
 
 
-def test_degraded_answers_are_reported_and_the_exit_code_is_3(
-    folder: Path, pipeline: RunningPipeline
-) -> None:
+def test_degraded_answers_are_reported_and_the_exit_code_3(folder: Path, pipeline: RunningPipeline) -> None:
     pipeline.kill("chorale.vector")
     pipeline.preload = BROKEN
     pipeline.start("chorale.vector")

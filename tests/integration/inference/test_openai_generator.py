@@ -184,9 +184,7 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_every_failure_has_its_reason_and_shows_no_key(
-    server: ChatServer, chat: ChatModel, case: str
-) -> None:
+def test_each_failure_has_its_reason_and_shows_no_key(server: ChatServer, chat: ChatModel, case: str) -> None:
     server.answer, kind, says_why = FAILURES[case]
     failed = failure(chat)
     assert type(failed) is kind
@@ -198,9 +196,7 @@ def test_every_failure_has_its_reason_and_shows_no_key(
 @pytest.mark.parametrize(
     "answer", [after(3, says("too late")), drips, drips_headers], ids=["slow", "drips", "drips headers"]
 )
-def test_a_slow_endpoint_costs_no_more_than_the_limit(
-    server: ChatServer, chat: ChatModel, answer: Answer
-) -> None:
+def test_a_slow_endpoint_costs_only_the_limit(server: ChatServer, chat: ChatModel, answer: Answer) -> None:
     ended = threading.Event()
 
     def answer_and_note_the_end(handler: Handler, body: dict[str, Any]) -> None:

@@ -72,26 +72,17 @@ ENTRY = "- question: one\n  expected: a\n"
         ("- &a [x, x]\n- &b [*a, *a]\n", "line 2: not YAML: aliases (`*name`) are not allowed"),
         ("- &a\n  question: *a", "line 2: not YAML: aliases (`*name`) are not allowed"),
         ("\x00", "golden.yaml: not YAML"),
+        ("\n\n", "golden.jsonl: no questions"),
+        ("{", "golden.jsonl, line 1: not a JSON object"),
+        ("[" * 100_000, "golden.jsonl, line 1: not a JSON object"),
+        ("[]", "golden.jsonl, line 1: not an object with"),
+        ('\n{"question": "one", "expected": 1}', "golden.jsonl, line 2, `expected`: 1 is not the id"),
     ],
 )
 def test_a_wrong_entry_is_named_with_its_line_and_field(tmp_path: Path, text: str, says: str) -> None:
+    name = "golden.jsonl" if says.startswith("golden.jsonl") else "golden.yaml"
     with pytest.raises(WrongGolden, match=re.escape(says)):
-        read_golden(_file(tmp_path, text))
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "no questions"),
-        ("{", "line 1: not a JSON object"),
-        ("[" * 100_000, "line 1: not a JSON object"),
-        ("[]", "line 1: not an object with"),
-        ('\n{"question": "one", "expected": 1}', "line 2, `expected`: 1 is not the id"),
-    ],
-)
-def test_a_wrong_json_line_is_named_with_its_line_and_field(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(WrongGolden, match=re.escape(says)):
-        read_golden(_file(tmp_path, text, "golden.jsonl"))
+        read_golden(_file(tmp_path, text, name))
 
 
 def test_a_file_that_is_not_utf_8_or_of_another_kind_is_refused(tmp_path: Path) -> None:

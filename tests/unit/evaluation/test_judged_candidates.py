@@ -33,9 +33,7 @@ def _ask(request: Request, **also: Any) -> Answer:
     return answer(*[question(hits=hits)] * len(request.questions), **also)
 
 
-def test_candidates_are_those_of_all_branches_and_the_relevant_documents_that_none_found(
-    collection: Collection,
-) -> None:
+def test_candidates_are_what_branches_found_and_the_other_relevant_documents(collection: Collection) -> None:
     first, second = mined(collection, depth=100, ask=_ask)
     # The hit that is the question itself is left out, and a title that the text repeats stands once.
     repeated, other = Candidate("d1", 1.0, "Title and text"), Candidate("d2", 0.5, "Title\ntext of d2")
@@ -48,9 +46,7 @@ def test_candidates_are_those_of_all_branches_and_the_relevant_documents_that_no
         mined(collection, depth=100, ask=lambda request: _ask(request, missing=missing))
 
 
-def test_kept_candidates_are_read_again_unless_they_are_of_something_else(
-    collection: Collection, tmp_path: Path
-) -> None:
+def test_kept_candidates_are_read_if_they_are_of_the_same(collection: Collection, tmp_path: Path) -> None:
     questions = mined(collection, depth=100, ask=_ask)
     file = tmp_path / "candidates.json"
     assert kept(file, of={"collection": "tiny"}) is None

@@ -59,9 +59,7 @@ def test_a_file_of_the_package_that_is_not_the_published_one_is_refused(
 
 
 @pytest.mark.parametrize("file", ["pytorch_model.bin", "2_Dense/a.pkl"])
-def test_a_further_file_in_the_package_that_a_library_would_read_is_refused(
-    another_package: Path, file: str
-) -> None:
+def test_another_file_that_a_library_would_read_is_refused(another_package: Path, file: str) -> None:
     (another_package / file).parent.mkdir(exist_ok=True)
     (another_package / file).write_bytes(b"{}")
     with pytest.raises(ModelMissing, match=re.escape(f"({file}); install it again")):
@@ -86,9 +84,7 @@ LISTED = [*DESCRIBED, DENSE, "model.safetensors", *GRAPH, *OTHERS, *OTHER_GRAPHS
         (ONNX, [*DESCRIBED, *GRAPH]),
     ],
 )
-def test_only_the_needed_weights_of_a_repository_are_downloaded(
-    weights: tuple[str, ...], fetched: list[str]
-) -> None:
+def test_only_the_needed_weights_are_downloaded(weights: tuple[str, ...], fetched: list[str]) -> None:
     files = filter_repo_objects(LISTED, allow_patterns=[*DESCRIPTION, *weights], ignore_patterns=[*LEFT_OUT])
     assert list(files) == fetched
 

@@ -39,7 +39,6 @@ def started(hub: ModelHub, home: Path, *revisions: str | None) -> list[str]:
     The hub's library reads its address when it is imported, so each start is a process.
     """
     program = f"""
-from dataclasses import dataclass
 from pathlib import Path
 from inference.embedding.onnx_embedder import OnnxEmbedder
 from inference.model_folder.model_trust import ModelTrust
@@ -80,13 +79,13 @@ def test_weights_may_come_later_and_no_file_that_was_seen_may_change_or_go(trust
     check_first_seen(NAME, COMMIT, described, trust)
     check_first_seen(NAME, COMMIT, {**described, "model.safetensors": "3"}, trust)
     check_first_seen(NAME, LATER, described, trust)
-    for found, changed in (
+    for files, changed in (
         ({**described, "model.safetensors": "4"}, "model.safetensors"),
         ({**described, "config.json": "4"}, "config.json"),
         ({"config.json": "1"}, "vocab.txt"),
     ):
         with pytest.raises(ModelMissing, match=rf"\(commit {COMMIT}\): {changed} changed"):
-            check_first_seen(NAME, LATER, found, trust)
+            check_first_seen(NAME, LATER, files, trust)
     check_first_seen("acme/other", COMMIT, {"config.json": "4"}, trust)
 
 
@@ -136,9 +135,7 @@ def test_the_default_model_from_the_hub_must_be_the_published_one_too(
     with pytest.raises(ModelMissing, match=rf"published files of {name} \(tokenizer.json\)"):
         model_folder(name)
     assert model_folder(name, (), ModelTrust(revision=COMMIT)) == tmp_path
-
-
-def test_a_folder_has_no_revision(tmp_path: Path) -> None:
+    # A folder has no revision.
     with pytest.raises(NotConfigured, match="is a folder; only a model on the hub has a revision"):
         model_folder(str(tmp_path), (), ModelTrust(revision="v1"))
 

@@ -36,9 +36,7 @@ class TestOnnxEmbedder(EmbedderContract):
         {"prefix": "bert.", "dtype": np.float16},
     ],
 )
-def test_the_graph_gives_the_vectors_of_the_reference_implementation(
-    tmp_path: Path, model: dict[str, Any]
-) -> None:
+def test_the_graph_gives_the_vectors_of_the_reference(tmp_path: Path, model: dict[str, Any]) -> None:
     write_tiny_bert(tmp_path, **model)
     assert_reference(tmp_path)
 
@@ -55,7 +53,7 @@ def test_the_graph_gives_the_vectors_of_the_reference_implementation(
         ({"modules": ("Dense",)}, "modules Dense"),
     ],
 )
-def test_an_unsupported_model_is_refused_and_the_other_embedder_named(
+def test_an_unsupported_model_is_refused_with_advice(
     tmp_path: Path, change: dict[str, Any], named: str
 ) -> None:
     write_tiny_bert(tmp_path, **change)

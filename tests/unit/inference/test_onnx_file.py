@@ -50,7 +50,7 @@ def unit(vectors: Matrix) -> Matrix:
         {"beside": True},
     ],
 )
-def test_every_kind_of_onnx_file_gives_the_vectors_of_the_reference_implementation(
+def test_each_kind_of_onnx_file_gives_the_vectors_of_the_reference(
     tmp_path: Path, file: dict[str, Any]
 ) -> None:
     write_other(tmp_path, **file)
@@ -68,9 +68,7 @@ def test_links_into_another_folder_are_followed_as_in_the_hub_s_cache(tmp_path: 
     assert_reference(model)
 
 
-def test_the_bert_family_is_built_from_its_weights_and_the_file_serves_where_there_are_none(
-    tmp_path: Path,
-) -> None:
+def test_the_bert_family_is_built_from_its_weights_and_without_them_the_file_serves(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path)
     write_tiny_onnx(tmp_path)
     weights, file = tmp_path / "model.safetensors", tmp_path / "onnx/model.onnx"
@@ -109,7 +107,7 @@ def test_further_modules_must_be_part_of_the_file(tmp_path: Path) -> None:
         ({"output": "logits"}, "the outputs logits"),
     ],
 )
-def test_an_unsupported_model_is_refused_and_the_other_embedder_named(
+def test_an_unsupported_model_is_refused_with_advice(
     tmp_path: Path, model: dict[str, Any], named: str
 ) -> None:
     write_other(tmp_path, **model)

@@ -42,13 +42,8 @@ def test_only_the_document_that_is_too_large_is_skipped() -> None:
 
 
 def test_the_last_row_with_an_id_is_kept_and_the_others_are_reported() -> None:
-    rows = [
-        {"id": DECOMPOSED, "text": "first"},
-        {"id": "other", "text": "other"},
-        {"id": f" {COMPOSED} ", "text": "second"},
-        {"id": COMPOSED, "text": "third"},
-        {"id": COMPOSED},
-    ]
+    texts = [(DECOMPOSED, "first"), ("other", "other"), (f" {COMPOSED} ", "second"), (COMPOSED, "third")]
+    rows = [*({"id": id_, "text": text} for id_, text in texts), {"id": COMPOSED}]
     items = last_of_each(read_rows(rows, source="task"))
     documents = [(item.document_id, item.text) for item in items if isinstance(item, RawDocument)]
     assert documents == [("other", "other"), (COMPOSED, "third")]

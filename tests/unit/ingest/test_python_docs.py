@@ -55,9 +55,7 @@ def test_private_names_copies_and_short_texts_are_left_out(corpus: dict[str, Raw
     assert not [name for name in corpus if ".tests" in name or ".test_" in name]
 
 
-def test_a_section_that_is_a_topic_of_its_own_is_not_repeated_in_its_chapter(
-    corpus: dict[str, RawDocument],
-) -> None:
+def test_a_section_that_is_a_topic_is_not_repeated_in_its_chapter(corpus: dict[str, RawDocument]) -> None:
     sentence = 'The "while" statement is used for repeated execution'
     holders = [name for name, document in corpus.items() if sentence in " ".join(document.text.split())]
     assert holders == ["python/topics/while"]

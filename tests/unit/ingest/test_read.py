@@ -50,9 +50,7 @@ def test_ids_of_records_consist_of_file_and_id_or_line(tmp_path: Path) -> None:
     assert ids(tmp_path, source="s", ids="given") == ["x", "s/c.jsonl#line-3", "7"]
 
 
-def test_an_id_does_not_depend_on_the_unicode_form_and_a_name_that_is_not_utf_8_is_reported(
-    tmp_path: Path,
-) -> None:
+def test_an_id_has_one_unicode_form_and_a_name_that_is_not_utf_8_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cafe\u0301.txt").write_text("x")
     assert ids(tmp_path, source="s") == ["s/caf\u00e9.txt"]
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("x")
