@@ -86,9 +86,15 @@ def test_a_request_that_hangs_is_counted_and_the_others_are_asked(in_flight: int
         console.print(runs_table("real branches", [run]))
     head, row = capture.get().splitlines()
     assert (head.split()[-1], row.split()[-1]) == ("hung", "2")
-    # Where every request hangs there are no latencies.
-    (run,) = compare([variant], {1: ["b"]}, run_only=lambda _: None, rounds=1)
-    assert (run["p50_ms"], run["requests_per_s"], run["hung"]) == (None, 0.0, 1)
+
+
+def test_a_variant_of_which_every_request_hangs_has_no_latencies() -> None:
+    def ask(text: str) -> None:
+        raise Hung(text)
+
+    (run,) = compare([Variant("plain_chord", ask)], {1: ["a"]}, run_only=lambda _: None, rounds=1)
+    # The request before the clock hangs, too.
+    assert (run["p50_ms"], run["requests_per_s"], run["hung"]) == (None, 0.0, 2)
 
 
 def test_variants_take_turns_on_the_same_questions_while_the_others_are_stopped() -> None:

@@ -37,9 +37,12 @@ def test_an_html_file_shows_picture_and_table_and_needs_no_other_file(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_png_file_is_a_png_and_other_files_are_refused(tmp_path: Path) -> None:
+def test_a_png_file_is_a_png(tmp_path: Path) -> None:
     file = tmp_path / "plot.PNG"
     draw(PICTURE, file)
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_other_files_are_refused() -> None:
     with pytest.raises(WrongDeclaration, match=r"neither \.png nor \.html"):
         check_picture_file(Path("plot.pdf"))

@@ -31,13 +31,6 @@ def evaluated(ask: Service, *runs: Run, **options: Any) -> Evaluation:
     return evaluate(**{"collection": COLLECTION, "documents": 7, **options}, runs=runs or [RUN], ask=ask)
 
 
-def test_each_branch_and_each_configuration_that_ranks_differently_is_a_run() -> None:
-    runs = runs_of(load_pipeline())
-    assert [run.name for run in runs] == ["bm25", "vector", "hyde", "rrf", "scores", "rrf-grouped", "rrf-two"]
-    assert [run.branches for run in runs[:3]] == [("bm25",), ("vector",), ("hyde",)]
-    assert runs[-1].branches == ("bm25", "vector")
-
-
 def test_methods_that_the_caller_names_run_with_the_branches_of_the_default_configuration() -> None:
     *_, run = runs_of(load_pipeline(), ["tm2c2"])
     assert run == Run("fusion=tm2c2", "rrf", ("bm25", "vector", "hyde"), fusion="tm2c2")

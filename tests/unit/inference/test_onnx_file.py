@@ -33,7 +33,8 @@ def assert_reference(folder: Path) -> None:
 
 
 def unit(vectors: Matrix) -> Matrix:
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled: Matrix = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return scaled
 
 
 @pytest.mark.parametrize(
@@ -50,9 +51,7 @@ def unit(vectors: Matrix) -> Matrix:
         {"beside": True},
     ],
 )
-def test_each_kind_of_onnx_file_gives_the_vectors_of_the_reference(
-    tmp_path: Path, file: dict[str, Any]
-) -> None:
+def test_each_kind_of_onnx_file_gives_the_reference_vectors(tmp_path: Path, file: dict[str, Any]) -> None:
     write_other(tmp_path, **file)
     assert_reference(tmp_path)
 
