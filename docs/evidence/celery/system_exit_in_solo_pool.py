@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import celery
@@ -32,7 +32,8 @@ if __name__ == "__main__":
     worker = subprocess.Popen(WORKER, cwd=Path(__file__).parent, stderr=subprocess.PIPE, text=True)
     part.delay().get(timeout=30)
     result = leaves.delay()
-    time.sleep(3)
+    with suppress(subprocess.TimeoutExpired):
+        worker.wait(timeout=30)
     ended = worker.poll()
     worker.terminate()
     said = [line for line in worker.communicate()[1].splitlines() if "Error" in line]

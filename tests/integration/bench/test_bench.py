@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import command
+from tests.support.pipelines.pipeline import PYTHONPATH, ROOT
+from tests.support.servers.redis_server import RedisServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(360)]
 
@@ -24,30 +27,27 @@ def bench(tmp_path: Path) -> Bench:
         done = subprocess.run(**called, capture_output=True, timeout=250)
         assert done.returncode == 0, done.stderr
         assert not list(tmp_path.glob("chorale-*"))
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        wire: dict[str, Any] = json.loads(done.stdout)
+        return wire
 
     return run
 
 
 def test_a_job_and_its_rivals_answer_the_same_questions(bench: Bench) -> None:
-    found = bench("bulk", "--questions 200 --requests 20 --documents 100")
-    assert found["v"] == 1
-    assert [run["name"] for run in found["runs"]] == ["job", "in_process", "encoder"]
-    assert all(run["questions_per_s"] > 0 for run in found["runs"])
-    shown = found["interactive"]
-    assert 0 < shown["alone_p50_ms"] <= shown["alone_p95_ms"]
-    assert 0 < shown["beside_p50_ms"] <= shown["beside_p95_ms"]
-    assert shown["hung"] == 0
+    wire = bench("bulk", "--questions 200 --requests 20 --documents 100")
+    assert wire["v"] == 1
+    assert [run["name"] for run in wire["runs"]] == ["job", "in_process", "encoder"]
+    assert all(run["questions_per_s"] > 0 for run in wire["runs"])
+    times = wire["interactive"]
+    assert 0 < times["alone_p50_ms"] <= times["alone_p95_ms"]
+    assert 0 < times["beside_p50_ms"] <= times["beside_p95_ms"]
+    assert times["hung"] == 0
 
 
-def test_growth_has_a_row_for_each_number_in_flight_with_the_processor_time_of_each_role(
-    bench: Bench,
-) -> None:
+def test_growth_has_a_row_for_each_number_in_flight_with_processor_time_of_each_role(bench: Bench) -> None:
     runs = bench("growth", "--passages 1000 --processes 1 --in-flight 1 --in-flight 4 --questions 4")["runs"]
-    assert [(run["passages"], run["processes"], run["in_flight"]) for run in runs] == [
-        (1_000, 1, in_flight) for in_flight in (1, 4)
-    ]
+    rows = [(run["passages"], run["processes"], run["in_flight"]) for run in runs]
+    assert rows == [(1_000, 1, 1), (1_000, 1, 4)]
     for run in runs:
         assert (run["p50_ms"] > 0, run["hung"]) == (True, 0)
         assert run["cpu_ms"].keys() == {"bm25", "vector", "hyde", "fusion", "sweeper", "redis", "caller"}
@@ -62,26 +62,41 @@ def test_the_client_and_http_answer_the_same_questions(bench: Bench) -> None:
 
 
 def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Bench) -> None:
-    found = bench("latency", "--questions 3 --documents 100 --in-flight 2")
-    assert found["v"] == 1
+    wire = bench("latency", "--questions 3 --documents 100 --in-flight 2")
+    assert wire["v"] == 1
     names = ["chord", "in_process", "plain_chord", "cache"]
-    assert [(run["name"], run["in_flight"]) for run in found["runs"]] == [(name, 2) for name in names]
-    for run in (*found["runs"], *found["no_op_runs"]):
+    assert [(run["name"], run["in_flight"]) for run in wire["runs"]] == [(name, 2) for name in names]
+    for run in (*wire["runs"], *wire["no_op_runs"]):
         assert 0 < run["p50_ms"] <= run["p95_ms"] <= run["p99_ms"]
         assert run["requests_per_s"] > 0
         assert run["name"] == "plain_chord" or run["hung"] == 0
         assert {"caller", "redis"} <= run["cpu_ms"].keys()
-    assert {run["name"] for run in found["no_op_runs"]} == {"chord", "in_process", "plain_chord"}
+    assert {run["name"] for run in wire["no_op_runs"]} == {"chord", "in_process", "plain_chord"}
     # accept, plan, three starts, three reports, join, finish; and what waiting and the audit need
-    assert 10 <= found["redis_commands_per_request"] <= 20
-    assert found["redis_bytes_left_per_request"] > 0
+    assert 10 <= wire["redis_commands_per_request"] <= 20
+    assert wire["redis_bytes_left_per_request"] > 0
     # a row for the request, its question and each branch, and for each hit
-    assert found["audit_rows_per_request"] > 5
-    assert [one["in_flight"] for one in found["redis_at"]] == [1, 16]
-    for one in found["redis_at"]:
-        assert 0 < one["commands"] < one["operations"]
-        assert one["bytes_moved"] > 0
-    assert set(found["cpu_ms_per_request"]) >= {*names, "chord, no-op"}
-    assert {"plan", "search.bm25", "search.vector", "search.hyde", "fuse", "fetch"} <= {
-        line["stage"] for line in found["waterfall"]
-    }
+    assert wire["audit_rows_per_request"] > 5
+    assert [cost["in_flight"] for cost in wire["redis_at"]] == [1, 16]
+    for cost in wire["redis_at"]:
+        assert 0 < cost["commands"] < cost["operations"]
+        assert cost["bytes_moved"] > 0
+    assert set(wire["cpu_ms_per_request"]) >= {*names, "chord, no-op"}
+    stages = {line["stage"] for line in wire["waterfall"]}
+    assert stages >= {"plan", "search.bm25", "search.vector", "search.hyde", "fuse", "fetch"}
+
+
+@pytest.mark.limit_s(120)
+def test_every_way_of_a_client_to_send_answers_every_request(own_redis_server: RedisServer) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.clients", own_redis_server.url, "--requests", "5", "--rounds", "1"],
+        cwd=ROOT,
+        env={"PYTHONPATH": PYTHONPATH},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len({(line["name"], line["in_flight"]) for line in lines}) == len(lines) == 12
+    assert all(line["hung"] == 0 and line["requests_per_s"] > 0 for line in lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chorale_client import Chorale
@@ -13,6 +14,7 @@ from tests.support.command_line import Called, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
+pytestmark = pytest.mark.slow
 BROKEN = """
 import branches.kinds.vector
 
@@ -21,38 +23,7 @@ def broken(part, kinds):
 
 branches.kinds.vector.expanded_texts = broken
 """
-ANIMALS = [
-    "aardvark",
-    "badger",
-    "camel",
-    "dolphin",
-    "eagle",
-    "ferret",
-    "gazelle",
-    "heron",
-    "ibex",
-    "jackal",
-    "kangaroo",
-    "lemur",
-    "marmot",
-    "narwhal",
-    "otter",
-    "penguin",
-    "quail",
-    "raccoon",
-    "salmon",
-    "tapir",
-    "urchin",
-    "viper",
-    "walrus",
-    "yak",
-    "zebra",
-    "bison",
-    "cobra",
-    "dingo",
-    "emu",
-    "falcon",
-]
+ANIMALS = [f"animal{n}" for n in range(30)]
 
 
 @pytest.fixture(scope="module")
@@ -82,24 +53,22 @@ def _eval(pipeline: RunningPipeline, folder: Path, *options: str) -> Called:
     return in_process("eval", str(folder), *options, **pipeline.environment)
 
 
-@pytest.mark.slow
-def test_a_judged_collection_is_indexed_asked_and_measured(
+def test_a_judged_collection_is_indexed_in_a_namespace_of_its_own_asked_and_measured(
     pipeline: RunningPipeline, folder: Path, tmp_path: Path
 ) -> None:
     drawn = tmp_path / "figures.html"
     done = _eval(pipeline, folder, "--json", "--fusion", "tm2c2", "--fusion", "elastic", "--plot", str(drawn))
-
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["v"], found["collection"], found["documents"], found["questions"]) == (1, "animals", 30, 5)
-    by_name = {run["name"]: run for run in found["runs"]}
+    wire = json.loads(done.stdout)
+    assert (wire["v"], wire["collection"], wire["documents"], wire["questions"]) == (1, "animals", 30, 5)
+    by_name = {run["name"]: run for run in wire["runs"]}
     configurations = ["rrf", "scores", "rrf-grouped", "rrf-two"]
     assert list(by_name) == ["bm25", "vector", "hyde", *configurations, "fusion=tm2c2", "fusion=elastic"]
     # The weights are the default's, and so are k and depth.
     assert {**by_name["fusion=elastic"], "name": "rrf"} == by_name["rrf"]
-    assert all(0 <= run[name] <= 1 for run in found["runs"] for name in run if name != "name")
+    assert all(0 <= run[name] <= 1 for run in wire["runs"] for name in run if name != "name")
     assert all(f"<td>{name}</td>" in drawn.read_text() for name in by_name)
-    best = found["best_scores"]
+    best = wire["best_scores"]
     assert set(best) == {"bm25", "vector", "hyde"}
     assert best["bm25"] > 1 > best["vector"] > 0
     # BM25 finds each animal's own page first; of the copies one stands first and the other right behind it.
@@ -108,69 +77,51 @@ def test_a_judged_collection_is_indexed_asked_and_measured(
     # The fusion folds the copy away, which must cost it nothing.
     assert by_name["rrf"]["recall@100"] == 1
 
-
-@pytest.mark.slow  # it reads what the test before has indexed
-def test_the_corpus_stays_in_a_namespace_of_its_own(pipeline: RunningPipeline, folder: Path) -> None:
+    # The corpus stays in a namespace of its own.
     namespaces = {state.name: state.documents for state in pipeline.resources.writing_store.namespaces()}
     assert namespaces == {"eval-animals": 30}
     client = Chorale(pipeline.server.url)
-    assert client.retrieve("the walrus", namespace="eval-animals", cache="bypass").hits
+    assert client.retrieve("the animal7", namespace="eval-animals", cache="bypass").hits
 
 
-@pytest.mark.slow
 def test_two_configurations_are_compared_and_recorded_answers_compare_like_asked_ones(
     pipeline: RunningPipeline, folder: Path, tmp_path: Path
 ) -> None:
-    done = in_process(
-        "compare", "baseline", "rrf", str(folder), "--record", str(tmp_path), "--json", **pipeline.environment
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["collection"], found["a"], found["b"], found["faults"]) == (
-        "animals",
-        "baseline",
-        "rrf",
-        [0, 0],
-    )
-    assert found["gain"]["wins"] + found["gain"]["losses"] + found["gain"]["ties"] == 5
-    parts = [
-        set(place["branches"])
-        for mover in found["movers"]
-        for document in mover["documents"]
-        if (place := document["before"])
-    ]
-    assert all(part == {"bm25"} for part in parts)
+    def compared(*options: str) -> dict[str, Any]:
+        done = in_process("compare", *options, "--json", **pipeline.environment)
+        assert done.returncode == 0, done.stderr
+        wire: dict[str, Any] = json.loads(done.stdout)
+        return wire
 
-    files = [str(tmp_path / f"{name}.jsonl") for name in ("baseline", "rrf")]
-    again = json.loads(in_process("compare", *files, str(folder), "--json", **pipeline.environment).stdout)
-    assert (again["gain"], again["means"], again["movers"]) == (
-        found["gain"],
-        found["means"],
-        found["movers"],
-    )
+    wire = compared("baseline", "rrf", str(folder), "--record", str(tmp_path))
+    assert (wire["collection"], wire["a"], wire["b"]) == ("animals", "baseline", "rrf")
+    assert wire["faults"] == [0, 0]
+    assert wire["gain"]["wins"] + wire["gain"]["losses"] + wire["gain"]["ties"] == 5
+    for mover in wire["movers"]:
+        places = [document["before"] for document in mover["documents"] if document["before"]]
+        assert all(set(place["branches"]) == {"bm25"} for place in places)
+
+    again = compared(str(tmp_path / "baseline.jsonl"), str(tmp_path / "rrf.jsonl"), str(folder))
+    for part in ("gain", "means", "movers"):
+        assert again[part] == wire[part]
 
 
-@pytest.mark.slow
 def test_wrong_usage_prints_one_sentence_and_no_traceback(pipeline: RunningPipeline, folder: Path) -> None:
-    done = _eval(pipeline, folder, "--split", "dev")
-    assert done.returncode == 2
-    assert "no split 'dev'; there are: test" in done.stderr
-    done = _eval(pipeline, folder, "--fusion", "magic")
-    assert done.returncode == 2
-    assert "no fusion method 'magic'; there are: bounded, comb-mnz" in done.stderr
+    for option, value, why in (
+        ("--split", "dev", "no split 'dev'; there are: test"),
+        ("--fusion", "magic", "no fusion method 'magic'; there are: bounded, comb-mnz"),
+    ):
+        done = _eval(pipeline, folder, option, value)
+        assert done.returncode == 2
+        assert why in done.stderr
 
 
-@pytest.mark.slow
-def test_degraded_answers_are_reported_and_the_exit_code_is_3(
-    folder: Path, pipeline: RunningPipeline
-) -> None:
+def test_degraded_answers_are_reported_and_the_exit_code_3(folder: Path, pipeline: RunningPipeline) -> None:
     pipeline.kill("chorale.vector")
     pipeline.preload = BROKEN
     pipeline.start("chorale.vector")
     pipeline.wait_ready()
-
     done = _eval(pipeline, folder, "--json", "--limit", "1")
-
     assert done.returncode == 3
     # `vector` alone, and the four configurations that ask it.
     assert "5 answers were not whole" in done.stderr

@@ -44,26 +44,20 @@ def test_a_chord_that_no_worker_answers_hangs(chord: PlainChord) -> None:
         chord.ask("bread")
 
 
-def test_after_a_lost_result_backend_the_next_chord_has_a_new_app(
+def test_after_a_lost_result_backend_the_next_chord_has_a_new_app_and_any_other_error_is_raised(
     chord: PlainChord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apps: list[Any] = []
+    errors = [E_RETRY_LIMIT_EXCEEDED, E_RETRY_LIMIT_EXCEEDED, "a defect"]
 
-    def lost(app: Any, *_: object) -> None:
+    def fails(app: Any, *_: object) -> None:
         apps.append(app)
-        raise RuntimeError(E_RETRY_LIMIT_EXCEEDED)
+        raise RuntimeError(errors.pop(0))
 
-    monkeypatch.setattr(plain_chord, "_answer", lost)
+    monkeypatch.setattr(plain_chord, "_answer", fails)
     for _ in range(2):
         with pytest.raises(Hung, match="Retry limit exceeded"):
             chord.ask("bread")
     assert apps[0] is not apps[1]
-
-
-def test_any_other_error_is_not_taken_for_a_hang(chord: PlainChord, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
-        raise RuntimeError("a defect")
-
-    monkeypatch.setattr(plain_chord, "_answer", fails)
     with pytest.raises(RuntimeError, match="a defect"):
         chord.ask("bread")

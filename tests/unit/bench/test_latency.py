@@ -6,13 +6,19 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from chorale_client.answer import Answer
+from chorale_client.checked_request import make_request
 from rich.console import Console
 
+from assembly.pipeline import load_pipeline
+from bench import crowding
 from bench.corpus_questions import questions_about
 from bench.latency import Variant, compare, cpu_by_process, waterfall_of
+from bench.no_op import KINDS, PIPELINE_FILE
 from bench.redis_cost import is_counted
 from bench.timing import WARMING, Hung, Timing, drive
 from cli.views.latency import runs_table
@@ -22,29 +28,17 @@ from models.errors import ServiceError
 
 def test_percentiles_are_latencies_that_were_seen() -> None:
     timing = Timing([float(n) for n in range(1, 101)], wall_s=10.0)
-    assert timing.to_wire("chord", 1) == {
-        "name": "chord",
-        "in_flight": 1,
-        "p50_ms": 50.0,
-        "p95_ms": 95.0,
-        "p99_ms": 99.0,
-        "requests_per_s": 10.0,
-        "hung": 0,
-        "cpu_ms": {},
-    }
+    run = {"name": "chord", "in_flight": 1, "requests_per_s": 10.0, "hung": 0, "cpu_ms": {}}
+    assert timing.to_wire("chord", 1) == {**run, "p50_ms": 50.0, "p95_ms": 95.0, "p99_ms": 99.0}
     assert Timing([7.0], 1.0).percentile_ms(0.5) == 7.0
 
 
-def test_every_text_is_asked_once_and_each_thread_warms_up_untimed() -> None:
-    asked: list[str] = []
+def test_every_text_is_asked_once_in_as_many_threads_as_declared_which_warm_up_untimed() -> None:
+    texts: list[str] = []
     timing = Timing()
-    drive(asked.append, [f"q{n}" for n in range(20)], in_flight=4, timing=timing)
-    assert sorted(text for text in asked if text != WARMING) == sorted(f"q{n}" for n in range(20))
-    assert asked.count(WARMING) == 4
+    drive(texts.append, [f"q{n}" for n in range(20)], in_flight=4, timing=timing)
+    assert sorted(texts) == sorted([WARMING] * 4 + [f"q{n}" for n in range(20)])
     assert len(timing.latencies_ms) == 20
-
-
-def test_as_many_requests_are_in_flight_as_declared() -> None:
     # A barrier of three lets nobody through unless three ask at the same time.
     barrier = threading.Barrier(3, timeout=20)
     drive(lambda _: barrier.wait(), ["a", "b", "c"], in_flight=3, timing=Timing())
@@ -87,9 +81,9 @@ def test_a_request_that_hangs_is_counted_and_the_others_are_asked(in_flight: int
     assert run["p50_ms"] is not None
     assert cpu_by_process([run], ", no-op").keys() == {"plain_chord, no-op"}
     assert run["cpu_ms"].keys() == {"caller"}
-    shown = Console(width=120, color_system=None)
-    with shown.capture() as capture:
-        shown.print(runs_table("real branches", [run]))
+    console = Console(width=120, color_system=None)
+    with console.capture() as capture:
+        console.print(runs_table("real branches", [run]))
     head, row = capture.get().splitlines()
     assert (head.split()[-1], row.split()[-1]) == ("hung", "2")
 
@@ -118,14 +112,13 @@ def test_variants_take_turns_on_the_same_questions_while_the_others_are_stopped(
     assert [(run["name"], run["in_flight"]) for run in runs] == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
     assert running == [("a-worker",), ("b-worker",), ("b-worker",), ("a-worker",)]
     for name in ("a", "b"):
-        assert sorted(text for who, text in heard if who == name and text != WARMING) == ["p", "q", "r", "s"]
+        texts = [text for variant, text in heard if variant == name and text != WARMING]
+        assert sorted(texts) == ["p", "q", "r", "s"]
 
-
-def test_a_variant_is_prepared_before_each_round() -> None:
-    heard: list[str] = []
-    cache = Variant("cache", lambda text: heard.append(f"again {text}"), prepare=heard.append)
-    compare([cache], {1: ["q"]}, run_only=lambda _: None, rounds=1)
-    assert heard == [WARMING, "q", f"again {WARMING}", "again q"]
+    order: list[str] = []
+    cache = Variant("cache", lambda text: order.append(f"again {text}"), prepare=order.append)
+    compare([cache], {1: ["q"]}, run_only=run_only, rounds=1)
+    assert order == [WARMING, "q", f"again {WARMING}", "again q"], "a variant is prepared before each round"
 
 
 def test_the_waterfall_has_medians_in_the_order_of_the_stages() -> None:
@@ -143,33 +136,69 @@ def test_the_waterfall_has_medians_in_the_order_of_the_stages() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("client_type", "command", "counted"),
-    [
-        ("unix", "EVALSHA abc 1 chorale:request:1 x", True),
-        ("unix", "XDEL chorale:outbox 1-1", True),
-        ("unix", "SUBSCRIBE celery-task-meta-1", True),
-        ("lua", "HSET chorale:request:1 state planned", False),
-        ("unix", "BRPOP chorale.bm25 1", False),
-        ("unix", "SET chorale:heartbeat:bm25-1 {} EX 10", False),
-        ("unix", "EVALSHA abc 2 chorale:moments chorale:sweeper me 64 150", False),
-        ("unix", "EVALSHA abc 2 chorale.retrieve chorale.bm25", False),
-        ("unix", "EVALSHA abc 1 chorale.bm25 chorale.bm25 chorale.search.bm25 1:bm25 7", True),
-        ("unix", "EVALSHA abc 0 chorale.fusion chorale.fuse 1", True),
-        ("unix", "XREAD BLOCK 1000 COUNT 100 STREAMS chorale:outbox 0", False),
-    ],
-)
-def test_only_commands_that_clients_send_for_requests_are_counted(
-    client_type: str, command: str, counted: bool
-) -> None:
-    assert is_counted({"client_type": client_type, "command": command}) is counted
+OF_REQUESTS = [
+    "EVALSHA abc 1 chorale:request:1 x",
+    "XDEL chorale:outbox 1-1",
+    "SUBSCRIBE celery-task-meta-1",
+    "EVALSHA abc 1 chorale.bm25 chorale.bm25 chorale.search.bm25 1:bm25 7",
+    "EVALSHA abc 0 chorale.fusion chorale.fuse 1",
+]
+OTHERS = [
+    "BRPOP chorale.bm25 1",
+    "SET chorale:heartbeat:bm25-1 {} EX 10",
+    "EVALSHA abc 2 chorale:moments chorale:sweeper me 64 150",
+    "EVALSHA abc 2 chorale.retrieve chorale.bm25",
+    "XREAD BLOCK 1000 COUNT 100 STREAMS chorale:outbox 0",
+]
+
+
+def test_only_commands_that_clients_send_for_requests_are_counted() -> None:
+    counted = [text for text in OF_REQUESTS + OTHERS if is_counted({"client_type": "unix", "command": text})]
+    assert counted == OF_REQUESTS
+    assert not is_counted({"client_type": "lua", "command": "HSET chorale:request:1 state planned"})
 
 
 def test_questions_are_distinct_and_the_same_each_time() -> None:
     words = "one two three four five six seven eight"
     documents = [RawDocument(f"d{n}", "s", "", f"{words} number{n % 5}") for n in range(20)]
-    found = questions_about(documents, 5)
-    assert len(set(found)) == 5
-    assert found == questions_about(documents, 5)
+    questions = questions_about(documents, 5)
+    assert len(set(questions)) == 5
+    assert questions == questions_about(documents, 5)
     with pytest.raises(ServiceError, match="6 distinct questions wanted, but the corpus has 5"):
         questions_about(documents, 6)
+
+
+def test_the_clustered_pipeline_has_the_branches_and_configurations_of_the_embedded_one() -> None:
+    embedded = load_pipeline(PIPELINE_FILE, KINDS)
+    clustered = load_pipeline(PIPELINE_FILE.with_name("latency_clustered.toml"), KINDS)
+    assert [store.kind for store in clustered.stores.values()] == ["elasticsearch", "weaviate"]
+    assert clustered.configurations == embedded.configurations
+    shared, others = (
+        [branch.model_dump(exclude={"store", "options"}) for branch in pipeline.branches]
+        for pipeline in (embedded, clustered)
+    )
+    assert shared == others
+
+
+def test_a_costly_request_is_as_large_as_the_limits_allow() -> None:
+    request = make_request(crowding.costly(["what does `os.fork` do?"]))
+    documents = [text for question in request.questions for text in question.hypothetical_documents]
+    assert (len(request.questions), len(documents), len(set(documents))) == (64, 512, 512)
+
+
+def test_requests_are_timed_alone_and_beside_costly_ones() -> None:
+    attacked = threading.Event()
+
+    def retrieve(questions: Any, **_: Any) -> Any:
+        if isinstance(questions, list):
+            attacked.set()
+        time.sleep(0.001)
+        return SimpleNamespace(status="degraded" if questions == "question 5" else "complete", degraded=())
+
+    client: Any = SimpleNamespace(retrieve=retrieve)
+    times = crowding.compare(
+        client, "docs", [f"question {number}" for number in range(60)], progress=lambda _: None
+    )
+    assert attacked.is_set()
+    assert (times["hung"], set(times["costly"])) == (1, {"complete"})
+    assert times["alone_p95_ms"] > 0 < times["beside_p95_ms"]

@@ -28,40 +28,32 @@ def test_only_the_judged_questions_are_asked_in_the_order_of_the_judgements(fold
     collection = read_collection(folder, "test")
     assert list(collection.questions.items()) == [("q1", "q1?"), ("q2", "q2?")]
     assert collection.judgements == {"q1": {"a": 1, "b": 0}, "q2": {"b": 2}}
-    assert collection.count_documents() == 2
-
-
-def test_a_collection_has_a_namespace_of_its_own(folder: Path) -> None:
-    assert read_collection(folder, "test").namespace == "eval-my-collection"
-
-
-def test_a_limit_keeps_only_the_first_questions_and_their_judgements(folder: Path) -> None:
-    limited = read_collection(folder, "test").limited(1)
+    assert (collection.count_documents(), collection.namespace) == (2, "eval-my-collection")
+    limited = collection.limited(1)
     assert (list(limited.questions), list(limited.judgements)) == (["q1"], ["q1"])
-    assert len(read_collection(folder, "test").limited(None).questions) == 2
+    assert len(collection.limited(None).questions) == 2
 
 
-def test_an_unknown_split_is_refused_with_the_known_ones(folder: Path) -> None:
+def test_an_unknown_split_and_a_missing_file_are_named(folder: Path) -> None:
     with pytest.raises(WrongCollection, match="no split 'dev'; there are: test"):
         read_collection(folder, "dev")
-
-
-def test_a_missing_file_is_named(folder: Path) -> None:
     (folder / "queries.jsonl").unlink()
     with pytest.raises(WrongCollection, match=r"queries.jsonl is missing"):
         read_collection(folder, "test")
 
 
-@pytest.mark.parametrize("row", ["q1\ta", "q1\ta\tmuch", "q1\t\t1"])
-def test_a_judgement_that_cannot_be_read_is_named_with_its_line(folder: Path, row: str) -> None:
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("q1\ta", "test.tsv, line 2"),
+        ("q1\ta\tmuch", "test.tsv, line 2"),
+        ("q1\t\t1", "test.tsv, line 2"),
+        ("q9\ta\t1", "no question 'q9'"),
+    ],
+)
+def test_a_judgement_that_cannot_be_read_is_named(folder: Path, row: str, why: str) -> None:
     (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{row}\n")
-    with pytest.raises(WrongCollection, match=r"test.tsv, line 2"):
-        read_collection(folder, "test")
-
-
-def test_a_judged_question_without_a_text_is_named(folder: Path) -> None:
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq9\ta\t1\n")
-    with pytest.raises(WrongCollection, match="no question 'q9'"):
+    with pytest.raises(WrongCollection, match=why):
         read_collection(folder, "test")
 
 

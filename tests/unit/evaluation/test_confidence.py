@@ -8,14 +8,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from chorale_client.answer import Answer
-from chorale_client.request import Request
 
 from evaluation.calibration import calibration_error, fit_product, product, reliability_table
 from evaluation.collection import Collection
 from evaluation.confidence import Judged, check, fit, foreign, judged, spaced
 from models.errors import ServiceError
-from tests.unit.evaluation.answers import answer, question
+from tests.unit.evaluation.answers import Service, question
 
 
 def test_the_factors_that_made_the_data_are_found() -> None:
@@ -38,25 +36,22 @@ def test_a_signal_that_points_the_wrong_way_gets_no_factor() -> None:
 
 
 def test_the_calibration_error_by_hand() -> None:
-    said, came_true = np.array([0.05, 0.15, 0.15, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
-    table = reliability_table(said, came_true, np.array([1.0, 1.0, 1.0, 1.0]))
-    assert [(one.low, one.share, one.kept) for one in table] == [
-        (0, 0.25, 0),
-        (0.1, 0.5, 0.5),
-        (0.9, 0.25, 1),
-    ]
+    promised, came_true = np.array([0.05, 0.15, 0.15, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
+    table = reliability_table(promised, came_true, np.array([1.0, 1.0, 1.0, 1.0]))
+    rows = [(row.low, row.share, row.kept) for row in table]
+    assert rows == [(0, 0.25, 0), (0.1, 0.5, 0.5), (0.9, 0.25, 1)]
     assert calibration_error(table) == pytest.approx(0.25 * 0.05 + 0.5 * 0.35)
 
 
 def answers(random: Random, count: int) -> list[Judged]:
     """Half are about the corpus, with higher cosines."""
-    found = []
+    answers = []
     for place in range(count):
         is_own = place < count / 2
         cosine = random.gauss(0.7 if is_own else 0.3, 0.08)
         rank = random.choice((1, 1, 2, 7, inf)) if is_own else inf
-        found.append(Judged({"cosine": cosine, "agreement": random.random() * is_own}, rank, 0.5, is_own))
-    return found
+        answers.append(Judged({"cosine": cosine, "agreement": random.random() * is_own}, rank, 0.5, is_own))
+    return answers
 
 
 def test_a_model_for_each_set_of_signals_keeps_its_promises_on_other_answers() -> None:
@@ -66,9 +61,9 @@ def test_a_model_for_each_set_of_signals_keeps_its_promises_on_other_answers() -
     for model in models:
         assert model.fingerprints == ("e",)
         assert max(model.about["cosine"], model.found["cosine"]) > 5
-        said = check("other", answers(random, 800), model)
-        assert said.error < 0.05
-        own, strange = said.abstained
+        checked = check("other", answers(random, 800), model)
+        assert checked.error < 0.05
+        own, strange = checked.abstained
         assert own < 0.3
         assert strange > 0.95
 
@@ -85,33 +80,27 @@ def collection(name: str, count: int) -> Collection:
 
 
 def test_a_collection_is_asked_its_own_questions_and_those_of_the_others() -> None:
-    one, two, three = collection("a", 3), collection("b", 2), collection("c", 2)
-    assert foreign(one, [one, two, three], 3) == ["b question 0", "c question 0", "b question 1"]
-    asked: list[str] = []
-
-    def ask(request: Request) -> Answer:
-        assert request.namespace == "eval-a"
-        asked.extend(one_question.text for one_question in request.questions)
-        ids = [f"a{one_question.text[-1]}" for one_question in request.questions]
-        return answer(*(question("x", f"doc of {id_}", signals={"cosine": 0.5}) for id_ in ids))
-
-    found = judged(one, [one, two, three], ask)
-    assert asked == [*one.questions.values(), "b question 0", "c question 0", "b question 1"]
-    assert [judgement.rank for judgement in found] == [2, 2, 2, inf, inf, inf]
-    assert sum(judgement.weight for judgement in found) == pytest.approx(1)
+    own, *others = collection("a", 3), collection("b", 2), collection("c", 2)
+    of_others = ["b question 0", "c question 0", "b question 1"]
+    assert foreign(own, [own, *others], 3) == of_others
+    # Each answer holds the document of one of its three own questions.
+    ask = Service(*(question("x", f"doc of a{n}", signals={"cosine": 0.5}) for n in range(3)))
+    judgements = judged(own, [own, *others], ask)
+    assert {request.namespace for request in ask.requests} == {"eval-a"}
+    texts = [asked.text for request in ask.requests for asked in request.questions]
+    assert texts == [*own.questions.values(), *of_others]
+    assert [judgement.rank for judgement in judgements] == [2, 2, 2, inf, inf, inf]
+    assert sum(judgement.weight for judgement in judgements) == pytest.approx(1)
 
 
 def test_questions_are_chosen_evenly() -> None:
     whole = collection("a", 10)
-    assert list(spaced(whole, 4).questions) == list(spaced(whole, 4).judgements) == ["a0", "a2", "a5", "a7"]
+    some = spaced(whole, 4)
+    assert list(some.questions) == list(some.judgements) == ["a0", "a2", "a5", "a7"]
     assert spaced(whole, 10) is spaced(whole, None) is whole
 
 
 def test_an_answer_in_part_is_no_judgement() -> None:
-    def ask(request: Request) -> Answer:
-        return answer(
-            *(question(status="degraded") for _ in request.questions), missing=[("search.vector", "timeout")]
-        )
-
+    ask = Service(question(status="degraded"), missing=[("search.vector", "timeout")])
     with pytest.raises(ServiceError, match=r"was answered in part: search\.vector timeout"):
         judged(collection("a", 1), [collection("b", 1)], ask)

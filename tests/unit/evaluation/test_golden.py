@@ -14,15 +14,16 @@ from evaluation.golden_file import GoldenQuestion, WrongGolden
 from evaluation.metrics import measure_each
 from tests.unit.evaluation.answers import answer, hit, question
 
+SCORE = {"score": 1.0, "normalised": 1.0, "weight": 1.0, "contribution": 1.0, "passage_id": "p"}
+
 
 def _answer(*ids: str, missing: Sequence[tuple[str, str]] = (), **fields: Any) -> Answer:
-    hits = [hit(rank, id_, branches=_branches(rank)) for rank, id_ in enumerate(ids, 1)]
+    """`bm25` has ranked each hit, and `vector` only scored it."""
+    hits = [
+        hit(rank, id_, branches={"bm25": {**SCORE, "rank": rank}, "vector": {**SCORE, "rank": 0}})
+        for rank, id_ in enumerate(ids, 1)
+    ]
     return answer(question(**{"hits": hits, **fields}), missing=missing)
-
-
-def _branches(rank: int) -> dict[str, Any]:
-    score = {"score": 1.0, "normalised": 1.0, "weight": 1.0, "contribution": 1.0, "passage_id": "p"}
-    return {"bm25": {**score, "rank": rank}, "vector": {**score, "rank": 0}}
 
 
 def _judge(golden: GoldenQuestion, page: Answer, deep: Answer | None = None) -> Any:
@@ -48,12 +49,11 @@ def test_a_failed_question_is_asked_deeper_for_the_ranks_of_its_documents() -> N
     verdict, requests = _judge(golden, _answer(*"abcdefg"), _answer(*"abcdeghijklm"))
     assert not verdict.passed
     # The branch that only scored the document has no rank.
-    found = [(one.document_id, one.rank, one.branches) for one in verdict.found]
-    assert found == [("f", 6, {"bm25": 6}), ("m", 12, {"bm25": 12}), ("z", None, {})]
-    assert [(one.top_k, one.namespace, one.filters) for one in requests] == [
-        (10, "other", {"year": 2020}),
-        (100, "other", {"year": 2020}),
-    ]
+    ranks = [(place.document_id, place.rank, place.branches) for place in verdict.found]
+    assert ranks == [("f", 6, {"bm25": 6}), ("m", 12, {"bm25": 12}), ("z", None, {})]
+    assert [request.top_k for request in requests] == [10, 100]
+    for request in requests:
+        assert (request.namespace, request.filters) == ("other", {"year": 2020})
 
 
 def test_a_copy_is_as_good_as_its_hit() -> None:
@@ -72,16 +72,13 @@ def test_a_question_that_nothing_answers_passes_if_the_answer_abstains() -> None
 def test_what_an_answer_lacks_is_named() -> None:
     lacking = _answer("a", missing=[("search.hyde", "timeout")])
     assert _judge(GoldenQuestion(1, "one", {"a": 1}), lacking)[0].missing == "search.hyde timeout"
-    failed = answer(status="refused")
-    verdict, _ = _judge(GoldenQuestion(1, "one", {"a": 1}), failed)
+    verdict, _ = _judge(GoldenQuestion(1, "one", {"a": 1}), answer(status="refused"))
     assert (verdict.passed, verdict.missing) == (False, "refused")
 
 
 def test_a_question_that_no_request_can_ask_is_named_before_any_is_asked() -> None:
-    questions = [
-        GoldenQuestion(1, "one", {"a": 1}),
-        GoldenQuestion(3, "two", {"a": 1}, filters={"year": {"near": 1}}),
-    ]
+    wrong = GoldenQuestion(3, "two", {"a": 1}, filters={"year": {"near": 1}})
+    questions = [GoldenQuestion(1, "one", {"a": 1}), wrong]
     with pytest.raises(WrongGolden, match=r"line 3: .*filters"):
         judge(questions, ask=lambda request: pytest.fail("asked"), namespace="law")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -19,11 +21,6 @@ YAML = """\
 - question: who won
   expected: []
 """
-JSON_LINES = """\
-{"question": "how long is the notice period", "expected": ["notice"]}
-
-{"question": "who won", "expected": []}
-"""
 
 
 def _file(folder: Path, text: str, name: str = "golden.yaml") -> Path:
@@ -40,8 +37,10 @@ def test_a_yaml_file_has_questions_documents_grades_namespaces_and_filters(tmp_p
 
 
 def test_json_lines_have_the_same_fields(tmp_path: Path) -> None:
-    assert read_golden(_file(tmp_path, JSON_LINES, "golden.jsonl")) == [
-        GoldenQuestion(1, "how long is the notice period", {"notice": 1}),
+    entries = [{"question": "how long", "expected": ["notice"]}, {"question": "who won", "expected": []}]
+    text = "\n\n".join(map(json.dumps, entries))
+    assert read_golden(_file(tmp_path, text, "golden.jsonl")) == [
+        GoldenQuestion(1, "how long", {"notice": 1}),
         GoldenQuestion(3, "who won", {}),
     ]
 
@@ -73,28 +72,17 @@ ENTRY = "- question: one\n  expected: a\n"
         ("- &a [x, x]\n- &b [*a, *a]\n", "line 2: not YAML: aliases (`*name`) are not allowed"),
         ("- &a\n  question: *a", "line 2: not YAML: aliases (`*name`) are not allowed"),
         ("\x00", "golden.yaml: not YAML"),
+        ("\n\n", "golden.jsonl: no questions"),
+        ("{", "golden.jsonl, line 1: not a JSON object"),
+        ("[" * 100_000, "golden.jsonl, line 1: not a JSON object"),
+        ("[]", "golden.jsonl, line 1: not an object with"),
+        ('\n{"question": "one", "expected": 1}', "golden.jsonl, line 2, `expected`: 1 is not the id"),
     ],
 )
 def test_a_wrong_entry_is_named_with_its_line_and_field(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(WrongGolden) as error:
-        read_golden(_file(tmp_path, text))
-    assert says in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "no questions"),
-        ("{", "line 1: not a JSON object"),
-        ("[" * 100_000, "line 1: not a JSON object"),
-        ("[]", "line 1: not an object with"),
-        ('\n{"question": "one", "expected": 1}', "line 2, `expected`: 1 is not the id"),
-    ],
-)
-def test_a_wrong_json_line_is_named_with_its_line_and_field(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(WrongGolden) as error:
-        read_golden(_file(tmp_path, text, "golden.jsonl"))
-    assert says in str(error.value)
+    name = "golden.jsonl" if says.startswith("golden.jsonl") else "golden.yaml"
+    with pytest.raises(WrongGolden, match=re.escape(says)):
+        read_golden(_file(tmp_path, text, name))
 
 
 def test_a_file_that_is_not_utf_8_or_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -33,30 +33,20 @@ def _ask(request: Request, **also: Any) -> Answer:
     return answer(*[question(hits=hits)] * len(request.questions), **also)
 
 
-def test_a_question_has_its_candidates_and_the_relevant_documents_that_no_branch_found(
-    collection: Collection,
-) -> None:
+def test_candidates_are_what_branches_found_and_the_other_relevant_documents(collection: Collection) -> None:
     first, second = mined(collection, depth=100, ask=_ask)
-
     # The hit that is the question itself is left out, and a title that the text repeats stands once.
-    assert first.candidates == [
-        Candidate("d1", 1.0, "Title and text"),
-        Candidate("d2", 0.5, "Title\ntext of d2"),
-    ]
+    repeated, other = Candidate("d1", 1.0, "Title and text"), Candidate("d2", 0.5, "Title\ntext of d2")
+    assert first.candidates == [repeated, other]
     assert (first.relevant, first.negatives) == (["Title and text"], ["Title\ntext of d2"])
-    assert second.relevant == ["Title 3\ntext 3"]
-    assert len(second.negatives) == 3
+    assert (second.relevant, len(second.negatives)) == (["Title 3\ntext 3"], 3)
 
-
-def test_candidates_without_one_of_the_branches_are_refused(collection: Collection) -> None:
     missing = [("search.vector", "timeout")]
     with pytest.raises(ServiceError, match=r"not whole: search\.vector timeout"):
         mined(collection, depth=100, ask=lambda request: _ask(request, missing=missing))
 
 
-def test_kept_candidates_are_read_again_unless_they_are_of_something_else(
-    collection: Collection, tmp_path: Path
-) -> None:
+def test_kept_candidates_are_read_if_they_are_of_the_same(collection: Collection, tmp_path: Path) -> None:
     questions = mined(collection, depth=100, ask=_ask)
     file = tmp_path / "candidates.json"
     assert kept(file, of={"collection": "tiny"}) is None
@@ -71,14 +61,11 @@ def _question(name: str) -> JudgedQuestion:
 
 
 def test_the_weight_is_the_smallest_of_those_that_order_the_candidates_best() -> None:
-    found = best_blend([_question("a"), _question("b")], [[-9.0, 9.0], [-9.0, 9.0]])
+    blend = best_blend([_question("a"), _question("b")], [[-9.0, 9.0], [-9.0, 9.0]])
     # 1 x (1 - w) against 0.5 x (1 - w) + w.
-    assert (found.weight, found.ndcg, found.alone) == (0.4, 1.0, 1.0)
-    assert found.fused == pytest.approx(0.6309, abs=1e-4)
-    assert found.low == pytest.approx(1 - found.fused)
-    assert found.high == pytest.approx(1 - found.fused)
-
-
-def test_a_reranker_that_knows_nothing_gets_the_smallest_weight() -> None:
-    found = best_blend([_question("a")], [[9.0, -9.0]])
-    assert (found.weight, found.ndcg) == (0.1, found.fused)
+    assert (blend.weight, blend.ndcg, blend.alone) == (0.4, 1.0, 1.0)
+    assert blend.fused == pytest.approx(0.6309, abs=1e-4)
+    assert (blend.low, blend.high) == pytest.approx((1 - blend.fused, 1 - blend.fused))
+    # A reranker that knows nothing:
+    blend = best_blend([_question("a")], [[9.0, -9.0]])
+    assert (blend.weight, blend.ndcg) == (0.1, blend.fused)

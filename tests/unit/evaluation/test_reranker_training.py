@@ -27,6 +27,7 @@ def _question(number: int) -> JudgedQuestion:
     return JudgedQuestion(f"q{number}", f"question {number}", candidates, {f"d{number % 6}": 1})
 
 
+RECIPE = Recipe("anything", 3600.0, max_pieces=24, negatives=2, held_out=3, learns_from="", threads=1)
 QUESTIONS = [_question(number) for number in range(30)]
 
 
@@ -35,7 +36,7 @@ def recipe(tmp_path: Path) -> Recipe:
     need("torch", "`make torch` installs it")
     (base := tmp_path / "base").mkdir()
     write_tiny_cross_encoder(base)
-    return Recipe(str(base), 3600.0, max_pieces=24, negatives=2, held_out=3, learns_from="", threads=1)
+    return replace(RECIPE, base=str(base))
 
 
 def _after(steps: int) -> Callable[[], bool]:
@@ -50,29 +51,36 @@ def _never() -> bool:
 
 def test_the_questions_that_are_held_out_are_always_the_same_and_never_learned_from() -> None:
     learned, checked = held_out(QUESTIONS, 80)
-    assert ({one.question_id for one in learned} & {one.question_id for one in checked}, len(checked)) == (
-        set(),
-        3,
-    )
-    again, _ = held_out(QUESTIONS[::-1], 80)
-    assert again == learned
+    assert len(checked) == 3
+    assert not {question.question_id for question in learned} & {question.question_id for question in checked}
+    assert held_out(QUESTIONS[::-1], 80)[0] == learned
     assert len(held_out(QUESTIONS, 1)[1]) == 1
     with pytest.raises(ServiceError, match="too few to train on"):
-        held_out([replace(one, grades={}) for one in QUESTIONS], 80)
+        held_out([replace(question, grades={}) for question in QUESTIONS], 80)
 
 
 @pytest.mark.slow  # PyTorch takes seconds to import
-def test_the_best_model_is_a_folder_that_the_pipeline_loads(recipe: Recipe, tmp_path: Path) -> None:
+def test_the_best_model_is_a_folder_that_the_pipeline_loads_and_no_worse_check_replaces_it(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     training = RerankerTraining(tmp_path / "out", replace(recipe, seconds=0.001), QUESTIONS)
-    found = training.run(is_stopped=_never)
-
+    progress = training.run(is_stopped=_never)
     # One step and one check take longer than a millisecond.
-    assert (found.steps, found.pairs, len(found.checks)) == (1, 12, 1)
-    assert found.best == found.checks[0]
-    assert found.loss > 0
-    reranker = load_reranker(str(tmp_path / "out" / "model"), backend="onnx", threads=1, max_pieces=24)
+    assert (progress.steps, progress.pairs, len(progress.checks)) == (1, 12, 1)
+    assert progress.best == progress.checks[0]
+    assert progress.loss > 0
+    model = tmp_path / "out" / "model"
+    reranker = load_reranker(str(model), backend="onnx", threads=1, max_pieces=24)
     reranker.warm()
     assert None not in reranker.score([("question 1", "the passage 2")], limit_s=20).logits
+
+    written, best = (model / "model.safetensors").stat().st_mtime_ns, progress.best
+    assert best is not None
+    worse = replace(best, ndcg=best.ndcg - 0.1)
+    monkeypatch.setattr("evaluation.reranker_training.best_blend", lambda questions, logits: worse)
+    training.progress.spent_s = 0.0
+    assert training.run(is_stopped=_never).best == best
+    assert (model / "model.safetensors").stat().st_mtime_ns == written
 
 
 @pytest.mark.slow  # PyTorch takes seconds to import
@@ -87,35 +95,17 @@ def test_a_training_that_was_stopped_goes_on_where_it_was(recipe: Recipe, tmp_pa
 
 
 def test_a_folder_with_a_training_of_other_options_is_refused(tmp_path: Path) -> None:
-    recipe = Recipe("base", 60.0, max_pieces=24, negatives=2, held_out=3, learns_from="scifact", threads=1)
-    check_recipe(tmp_path, recipe)
+    check_recipe(tmp_path, RECIPE)
     # More threads make no other training.
-    check_recipe(tmp_path, replace(recipe, threads=2))
-    for other in (replace(recipe, negatives=1), replace(recipe, learns_from="feedbackqa")):
+    check_recipe(tmp_path, replace(RECIPE, threads=2))
+    for other in (replace(RECIPE, negatives=1), replace(RECIPE, learns_from="feedbackqa")):
         with pytest.raises(ServiceError, match="holds a training with other options"):
             check_recipe(tmp_path, other)
 
 
-@pytest.mark.slow  # PyTorch takes seconds to import
-def test_a_worse_check_does_not_replace_the_best_model(
-    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    training = RerankerTraining(tmp_path / "out", replace(recipe, seconds=0.001), QUESTIONS)
-    training.run(is_stopped=_never)
-    written = (tmp_path / "out" / "model" / "model.safetensors").stat().st_mtime_ns
-    best = training.progress.best
-    assert best is not None
-    worse = replace(best, ndcg=best.ndcg - 0.1)
-    monkeypatch.setattr("evaluation.reranker_training.best_blend", lambda questions, logits: worse)
-    training.progress.spent_s = 0.0
-    assert training.run(is_stopped=_never).best == best
-    assert (tmp_path / "out" / "model" / "model.safetensors").stat().st_mtime_ns == written
-
-
-def test_without_pytorch_one_sentence_says_what_installs_it(
+def test_without_pytorch_a_sentence_says_what_installs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    recipe = Recipe("anything", 1.0, max_pieces=24, negatives=2, held_out=3, learns_from="", threads=1)
     with pytest.raises(ServiceError, match="make torch"):
-        RerankerTraining(tmp_path, recipe, QUESTIONS)
+        RerankerTraining(tmp_path, RECIPE, QUESTIONS)

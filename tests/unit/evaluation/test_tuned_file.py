@@ -28,9 +28,7 @@ EVERYTHING = Configuration(
 
 
 @pytest.mark.parametrize("chosen", [PLAIN, EVERYTHING], ids=["plain", "everything"])
-def test_the_file_is_read_as_the_pipeline_with_the_configuration(
-    tmp_path: Path, chosen: Configuration
-) -> None:
+def test_the_file_is_read_as_the_pipeline_with_a_configuration(tmp_path: Path, chosen: Configuration) -> None:
     target = tmp_path / "new" / "tuned.toml"
     write_tuned(chosen, ["why", "it is better"], source=None, target=target)
     read, shipped = load_pipeline(target), load_pipeline()

@@ -14,28 +14,17 @@ from evaluation.branch_lists import BranchLists, Recording
 from evaluation.offline_fusion import OfflineFusion
 from evaluation.tuning import tune
 from models.errors import ServiceError
-from models.hits import Ranking
-from tests.unit.evaluation.recordings import NOW, contested, recording
+from models.hits import Hit, Ranking
 
 PIPELINE = """
 default_configuration = "rrf"
-[stores.local]
-kind = "embedded"
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "local"
-weight = 0.5
-[branches.vector]
-kind = "vector"
-group = "dense"
-store = "local"
-weight = 0.5
-[configurations.rrf]
-method = "rrf"
+stores.local.kind = "embedded"
+branches.bm25 = { kind = "bm25", group = "lexical", store = "local", weight = 0.5 }
+branches.vector = { kind = "vector", group = "dense", store = "local", weight = 0.5 }
+configurations.rrf.method = "rrf"
 """
-
-
+OTHER = {"bm25": "vector", "vector": "bm25"}
+NOW = "2026-01-01T00:00:00+00:00"
 SENTENCE, IDENTIFIER = "how do I mend the meter?", "error E4711 of the meter"
 
 
@@ -46,10 +35,30 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     return load_pipeline(file)
 
 
-def _recorded(questions: Sequence[tuple[str, str]], seed: int = 1) -> Recording:
+def _ranking(ids: Sequence[str]) -> Ranking:
+    """Scores fall evenly from .9."""
+    return Ranking(tuple(Hit(id_, id_, 0.9 - 0.01 * place) for place, id_ in enumerate(ids)))
+
+
+def _contested(rng: random.Random, right: str, believes: str) -> dict[str, Ranking]:
+    """Two branches find the same two documents: `believes` has `right` first, and the other branch has it last.
+
+    With equal weights both documents have the same score, and chance decides by their ids.
+    """
+    ids = [f"x{rng.randrange(10**6)}" for _ in range(6)]
+    wrong = f"{rng.choice('az')} {right}"
+    orders = {believes: [right, *ids[:3], wrong], OTHER[believes]: [wrong, *ids[3:], right]}
+    return {name: _ranking(order) for name, order in sorted(orders.items())}
+
+
+def _recorded(questions: Sequence[tuple[str, str]]) -> Recording:
     """`questions`: text, and the branch that is right."""
-    rng = random.Random(seed)
-    return recording([(text, contested(rng, f"d{at}", right)) for at, (text, right) in enumerate(questions)])
+    rng = random.Random(1)
+    lists = [
+        BranchLists(f"q{at}", text, _contested(rng, f"d{at}", right), {})
+        for at, (text, right) in enumerate(questions)
+    ]
+    return Recording(lists, NOW)
 
 
 def _judged(count: int) -> dict[str, dict[str, int]]:
@@ -57,15 +66,15 @@ def _judged(count: int) -> dict[str, dict[str, int]]:
 
 
 def test_a_configuration_that_follows_the_better_branch_is_better_beyond_chance(pipeline: Pipeline) -> None:
-    right = ["bm25"] * 30 + ["vector"]
-    recorded = _recorded([(SENTENCE, branch) for branch in right])
-    found = tune(pipeline, recorded, _judged(31))
-    assert found.verdict == "better"
-    rankings = OfflineFusion(pipeline, recorded).rankings(found.configuration)
+    recorded = _recorded([(SENTENCE, "bm25")] * 30 + [(SENTENCE, "vector")])
+    tuning = tune(pipeline, recorded, _judged(31))
+    assert tuning.verdict == "better"
+    rankings = OfflineFusion(pipeline, recorded).rankings(tuning.configuration)
     assert sum(rankings[f"q{at}"][0] == f"d{at}" for at in range(31)) == 30
-    tuned = found.row("tuned")
-    assert tuned.is_held_out
-    assert tuned.gain.is_better
+    tuned = tuning.row("tuned")
+    assert (tuned.is_held_out, tuned.gain.is_better) == (True, True)
+    with pytest.raises(ServiceError, match="5 judged questions are too few"):
+        tune(pipeline, _recorded([(SENTENCE, "bm25")] * 5), _judged(5))
 
 
 @pytest.mark.slow
@@ -75,54 +84,42 @@ def test_what_holds_for_no_other_question_is_not_distinguishable(pipeline: Pipel
     right = [rng.choice(["bm25", "vector"]) for _ in range(24)]
     without_text = BranchLists("q24", "", {}, {})
     recorded = Recording([without_text, *_recorded([(SENTENCE, branch) for branch in right]).lists], NOW)
-    found = tune(pipeline, recorded, _judged(25), seed=3)
-    assert found.verdict == "not distinguishable"
-    assert not found.is_better
-
-
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_result(pipeline: Pipeline) -> None:
-    recorded = _recorded([(SENTENCE, branch) for branch in ["bm25", "vector"] * 10])
-    assert tune(pipeline, recorded, _judged(20), seed=3) == tune(pipeline, recorded, _judged(20), seed=3)
+    tuning = tune(pipeline, recorded, _judged(25), seed=3)
+    assert (tuning.verdict, tuning.is_better) == ("not distinguishable", False)
+    assert tune(pipeline, recorded, _judged(25), seed=3) == tuning, "the same seed gives the same result"
 
 
 @pytest.mark.slow
 def test_types_of_questions_get_weights_of_their_own_where_that_is_beyond_chance(pipeline: Pipeline) -> None:
     questions = [(IDENTIFIER, "bm25"), (SENTENCE, "vector")] * 55
-    found = tune(pipeline, _recorded(questions), _judged(110))
-    assert found.types == {"identifier": 55, "sentence": 55}
-    assert found.by_type is not None
-    assert found.by_type.is_better
-    weights = found.configuration.weights_by_type
+    tuning = tune(pipeline, _recorded(questions), _judged(110))
+    assert tuning.types == {"identifier": 55, "sentence": 55}
+    assert tuning.by_type is not None
+    assert tuning.by_type.is_better
+    weights = tuning.configuration.weights_by_type
     assert weights is not None
     assert weights["identifier"]["bm25"] > 0.5 > weights["identifier"]["vector"]
     assert weights["sentence"]["vector"] > 0.5 > weights["sentence"]["bm25"]
-    assert found.is_better
+    assert tuning.is_better
 
 
 @pytest.mark.slow
 def test_a_source_that_is_right_where_the_branches_differ_is_boosted(pipeline: Pipeline) -> None:
     rng = random.Random(2)
     right = [rng.choice(["bm25", "vector"]) for _ in range(40)]
-    lists = []
-    for one in _recorded([(SENTENCE, branch) for branch in right]).lists:
-        typed = {
-            name: Ranking(
-                tuple(
-                    hit._replace(source_type="law" if hit.document_id.startswith("d") else "blog")
-                    for hit in ranking.hits
-                )
-            )
-            for name, ranking in one.rankings.items()
-        }
-        lists.append(replace(one, rankings=typed))
-    found = tune(pipeline, Recording(lists, NOW), _judged(40))
-    assert found.verdict == "better"
-    boosts = found.configuration.boosts
+
+    def typed(ranking: Ranking) -> Ranking:
+        types = ["law" if hit.document_id.startswith("d") else "blog" for hit in ranking.hits]
+        return Ranking(
+            tuple(hit._replace(source_type=type_) for hit, type_ in zip(ranking.hits, types, strict=True))
+        )
+
+    lists = [
+        replace(found, rankings={name: typed(ranking) for name, ranking in found.rankings.items()})
+        for found in _recorded([(SENTENCE, branch) for branch in right]).lists
+    ]
+    tuning = tune(pipeline, Recording(lists, NOW), _judged(40))
+    assert tuning.verdict == "better"
+    boosts = tuning.configuration.boosts
     assert boosts is not None
     assert boosts.authority["law"] > boosts.authority.get("blog", 1.0)
-
-
-def test_too_few_questions_are_refused(pipeline: Pipeline) -> None:
-    with pytest.raises(ServiceError, match="5 judged questions are too few"):
-        tune(pipeline, _recorded([(SENTENCE, "bm25")] * 5), _judged(5))

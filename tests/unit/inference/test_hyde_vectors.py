@@ -6,49 +6,39 @@ import numpy as np
 import pytest
 
 from inference.embedding.hyde_vectors import feedback_vector, hypothesis_vector
-from models.documents import Matrix, Vector
 
 X, Y, Z = np.eye(3, dtype=np.float32)
-
-
-def rows(*vectors: Vector) -> Matrix:
-    return np.stack(vectors)
+NONE = np.zeros((0, 3), np.float32)
 
 
 def test_feedback_moves_the_question_towards_its_passages_by_their_scores() -> None:
     # The passages' share is (3 Y + 4 Z) / 5, so the sum is (.6, .4 * .6, .4 * .8), of length sqrt(.52).
     expected = np.array([0.6, 0.24, 0.32]) / math.sqrt(0.52)
-    assert feedback_vector(X, rows(Y, Z), [3.0, 4.0], alpha=0.6) == pytest.approx(expected, abs=1e-6)
+    assert feedback_vector(X, np.stack([Y, Z]), [3.0, 4.0], alpha=0.6) == pytest.approx(expected, abs=1e-6)
+    # The scale of the scores does not matter.
+    assert feedback_vector(X, np.stack([Y, Z]), [0.3, 0.4], alpha=0.6) == pytest.approx(expected, abs=1e-6)
 
 
 def test_only_the_best_passages_count_in_any_order() -> None:
-    found = feedback_vector(X, rows(Z, Y, Y, Y), [1.0, 5.0, 5.0, 5.0], alpha=0.5, count=3)
-    assert found == pytest.approx((X + Y) / math.sqrt(2), abs=1e-6)
-
-
-def test_the_scale_of_the_scores_does_not_matter() -> None:
-    small = feedback_vector(X, rows(Y, Z), [0.3, 0.1])
-    assert feedback_vector(X, rows(Y, Z), [30.0, 10.0]) == pytest.approx(small, abs=1e-6)
+    moved = feedback_vector(X, np.stack([Z, Y, Y, Y]), [1.0, 5.0, 5.0, 5.0], alpha=0.5, count=3)
+    assert moved == pytest.approx((X + Y) / math.sqrt(2), abs=1e-6)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.6, 0.7])
 def test_feedback_leaves_the_question_at_least_half_of_the_weight(alpha: float) -> None:
-    moved = feedback_vector(X, rows(Y), [9.0], alpha=alpha)
+    moved = feedback_vector(X, np.stack([Y]), [9.0], alpha=alpha)
     assert moved @ X >= moved @ Y - 1e-6
     assert np.linalg.norm(moved) == pytest.approx(1, abs=1e-6)
     assert moved.dtype == np.float32
 
 
-def test_feedback_without_passages_or_scores_returns_the_question() -> None:
-    assert feedback_vector(2 * X, np.zeros((0, 3), np.float32), []).tolist() == X.tolist()
-    assert feedback_vector(X, rows(Y), [0.0]).tolist() == X.tolist()
-
-
 def test_a_hypothesis_is_the_mean_of_the_question_and_its_documents() -> None:
     # (X + Y + Z) / 3, normalised.
-    assert hypothesis_vector(X, rows(Y, Z)) == pytest.approx(np.ones(3) / math.sqrt(3), abs=1e-6)
-    assert hypothesis_vector(X, rows(Y, Y, Y)) == pytest.approx((X + 3 * Y) / math.sqrt(10), abs=1e-6)
+    assert hypothesis_vector(X, np.stack([Y, Z])) == pytest.approx(np.ones(3) / math.sqrt(3), abs=1e-6)
+    assert hypothesis_vector(X, np.stack([Y, Y, Y])) == pytest.approx((X + 3 * Y) / math.sqrt(10), abs=1e-6)
 
 
-def test_without_documents_the_hypothesis_is_the_question() -> None:
-    assert hypothesis_vector(X, np.zeros((0, 3), np.float32)).tolist() == X.tolist()
+def test_without_passages_scores_or_documents_the_question_stays_itself() -> None:
+    assert feedback_vector(2 * X, NONE, []).tolist() == X.tolist()
+    assert feedback_vector(X, np.stack([Y]), [0.0]).tolist() == X.tolist()
+    assert hypothesis_vector(X, NONE).tolist() == X.tolist()

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.unit.inference.new_process import printed
+
 EMBED = """
 import random, psutil
 from inference.backends import load_embedder
@@ -28,8 +24,5 @@ print((psutil.Process().memory_info().rss - before) // 1_000_000)
 
 @pytest.mark.slow
 def test_a_worker_on_many_cores_does_not_grow_with_the_long_texts_that_it_has_embedded() -> None:
-    cores = {"RAYON_NUM_THREADS": "32", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
-        [sys.executable, "-c", EMBED], env={**os.environ, **cores}, capture_output=True, text=True, check=True
-    )
-    assert int(ran.stdout) < 40
+    (grown_mb,) = printed(EMBED, RAYON_NUM_THREADS="32", OMP_NUM_THREADS="1")
+    assert int(grown_mb) < 40

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,10 +28,9 @@ from tests.support.models.model_hub import COMMIT, NAME, ModelHub
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.servers.services import need
+from tests.unit.inference.new_process import printed
 
-ROOT = Path(__file__).parents[3]
 LATER = "b" * 40
-PICKLES_ARE_ALLOWED = ModelTrust(pickled=True)
 
 
 def started(hub: ModelHub, home: Path, *revisions: str | None) -> list[str]:
@@ -50,16 +50,7 @@ for revision in {revisions!r}:
     except ModelMissing as error:
         print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env={**os.environ, "HF_HOME": str(home / "models"), "HF_ENDPOINT": hub.origin},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return printed(program, HF_HOME=str(home / "models"), HF_ENDPOINT=hub.origin)
 
 
 @pytest.mark.slow
@@ -72,8 +63,7 @@ def test_a_model_that_changes_on_the_hub_is_refused_by_the_names_of_its_files(tm
         assert started(hub, home, None) == marks[:1]
         hub.publish("main", LATER, later)
         refused, *declared, missing = started(hub, home, None, COMMIT, LATER, "v9")
-    said = f"{NAME} is not what this installation saw first (commit {COMMIT}): model.safetensors changed"
-    assert said in refused
+    assert f"what this installation saw first (commit {COMMIT}): model.safetensors changed" in refused
     assert f"delete {home}/model_hashes/acme--tiny@main.json" in refused
     assert declared == marks, "a commit that somebody declares is another model"
     assert missing.startswith(f"no model {NAME} at v9:")
@@ -89,24 +79,22 @@ def test_weights_may_come_later_and_no_file_that_was_seen_may_change_or_go(trust
     check_first_seen(NAME, COMMIT, described, trust)
     check_first_seen(NAME, COMMIT, {**described, "model.safetensors": "3"}, trust)
     check_first_seen(NAME, LATER, described, trust)
-    for found, changed in (
+    for files, changed in (
         ({**described, "model.safetensors": "4"}, "model.safetensors"),
         ({**described, "config.json": "4"}, "config.json"),
         ({"config.json": "1"}, "vocab.txt"),
     ):
         with pytest.raises(ModelMissing, match=rf"\(commit {COMMIT}\): {changed} changed"):
-            check_first_seen(NAME, LATER, found, trust)
+            check_first_seen(NAME, LATER, files, trust)
     check_first_seen("acme/other", COMMIT, {"config.json": "4"}, trust)
 
 
 def test_a_file_that_a_later_commit_adds_is_refused(trust: ModelTrust) -> None:
-    described = {"config.json": "1"}
+    described = {"config.json": "1", "tokenizer.json": "2"}
+    check_first_seen(NAME, COMMIT, {"config.json": "1"}, trust)  # of a download that broke off
     check_first_seen(NAME, COMMIT, described, trust)
-    check_first_seen(
-        NAME, COMMIT, {**described, "tokenizer.json": "2"}, trust
-    )  # after a download that broke off
-    check_first_seen(NAME, LATER, {**described, "tokenizer.json": "2", "model.safetensors": "3"}, trust)
-    seen = {**described, "tokenizer.json": "2", "model.safetensors": "3"}
+    seen = {**described, "model.safetensors": "3"}
+    check_first_seen(NAME, LATER, seen, trust)
     for added in ("1_Pooling/config.json", "onnx/model.onnx"):
         with pytest.raises(ModelMissing, match=rf"\(commit {COMMIT}\): {added} changed"):
             check_first_seen(NAME, LATER, {**seen, added: "4"}, trust)
@@ -114,14 +102,17 @@ def test_a_file_that_a_later_commit_adds_is_refused(trust: ModelTrust) -> None:
 
 
 def test_processes_that_start_together_keep_the_hashes_of_every_file(trust: ModelTrust) -> None:
-    names = [f"{number}.json" for number in range(24)]
-    described = dict.fromkeys(names, "1")
     weights = [f"{number}/model.safetensors" for number in range(24)]
+
+    def load(file: str, content: str = "1") -> None:
+        described = {f"{number}.json": "1" for number in range(24)}
+        check_first_seen(NAME, COMMIT, {**described, file: content}, trust)
+
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda one: check_first_seen(NAME, COMMIT, {**described, one: "1"}, trust), weights))
-    for one in weights:
-        with pytest.raises(ModelMissing, match=f"{one} changed"):
-            check_first_seen(NAME, COMMIT, {**described, one: "2"}, trust)
+        list(threads.map(load, weights))
+    for file in weights:
+        with pytest.raises(ModelMissing, match=f"{file} changed"):
+            load(file, "2")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"commit": "a", "files": 1}'])
@@ -144,19 +135,12 @@ def test_the_default_model_from_the_hub_must_be_the_published_one_too(
     with pytest.raises(ModelMissing, match=rf"published files of {name} \(tokenizer.json\)"):
         model_folder(name)
     assert model_folder(name, (), ModelTrust(revision=COMMIT)) == tmp_path
-
-
-def test_a_folder_has_no_revision(tmp_path: Path) -> None:
-    with pytest.raises(
-        NotConfigured, match=f"{tmp_path} is a folder; only a model on the hub has a revision"
-    ):
+    # A folder has no revision.
+    with pytest.raises(NotConfigured, match="is a folder; only a model on the hub has a revision"):
         model_folder(str(tmp_path), (), ModelTrust(revision="v1"))
 
 
-PICKLES = ("pytorch_model.bin", "2_Router/query/weights.pkl")
-
-
-@pytest.mark.parametrize("file", PICKLES)
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "2_Router/query/weights.pkl"])
 def test_pickled_weights_of_a_folder_are_refused_unless_they_are_allowed(tmp_path: Path, file: str) -> None:
     write_tiny_bert(tmp_path)
     pickled = tmp_path / file
@@ -164,17 +148,15 @@ def test_pickled_weights_of_a_folder_are_refused_unless_they_are_allowed(tmp_pat
     pickled.write_bytes(b"")
     if pickled.parent == tmp_path:
         (tmp_path / "model.safetensors").unlink()
-    embedder = SentenceTransformersEmbedder(str(tmp_path), threads=1)
-    with pytest.raises(
-        ModelMissing, match=rf"{pickled}: pickled weights can run code.*CHORALE_PICKLED_WEIGHTS"
-    ):
-        _ = embedder.fingerprint
-    allowed = SentenceTransformersEmbedder(str(tmp_path), threads=1, trust=PICKLES_ARE_ALLOWED)
-    assert pickled in allowed.weight_files()
-    before = allowed.fingerprint
+    why = rf"{pickled}: pickled weights can run code.*CHORALE_PICKLED_WEIGHTS"
+    with pytest.raises(ModelMissing, match=why):
+        _ = SentenceTransformersEmbedder(str(tmp_path), threads=1).fingerprint
+    trust = ModelTrust(pickled=True)
+    first, second = (SentenceTransformersEmbedder(str(tmp_path), threads=1, trust=trust) for _ in range(2))
+    assert pickled in first.weight_files()
+    before = first.fingerprint
     pickled.write_bytes(b"others")
-    again = SentenceTransformersEmbedder(str(tmp_path), threads=1, trust=PICKLES_ARE_ALLOWED)
-    assert again.fingerprint != before
+    assert second.fingerprint != before
 
 
 def test_a_pickled_reranker_is_refused_too(tmp_path: Path) -> None:
@@ -203,18 +185,14 @@ def test_pickles_beside_safetensors_are_not_loaded_and_not_refused(tmp_path: Pat
     assert SentenceTransformersEmbedder(str(tmp_path), threads=1).fingerprint == before
 
 
-class Asked(Exception):
-    """Ends a load of a library that is not installed here."""
-
-
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """How PyTorch's libraries are called; they are not needed for it."""
     given: dict[str, Any] = {}
 
     def load(folder: str, **options: Any) -> None:
         given.update(options, **options.pop("model_kwargs", {}))
-        raise Asked
+        raise OSError("not installed here")
 
     cpu = SimpleNamespace(type="cpu", index=None)
     torch = {"float32": "fp32", "set_num_threads": lambda threads: None, "device": lambda name: cpu}
@@ -227,26 +205,29 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.parametrize("what", ["embedder", "reranker"])
+WRITE_AND_LOAD: dict[str, tuple[Callable[[Path], Any], Callable[..., Any]]] = {
+    "embedder": (write_tiny_bert, load_embedder),
+    "reranker": (write_tiny_cross_encoder, load_reranker),
+}
+
+
+@pytest.mark.parametrize("what", WRITE_AND_LOAD)
 @pytest.mark.parametrize("pickled", [False, True])
 def test_the_libraries_are_told_to_trust_no_code_and_no_pickle(
-    tmp_path: Path, asked: dict[str, Any], what: str, pickled: bool
+    tmp_path: Path, options: dict[str, Any], what: str, pickled: bool
 ) -> None:
     settings: dict[str, Any] = {"backend": "sentence_transformers", "threads": 1, "device": "cpu"}
-    settings["trust"] = ModelTrust(pickled=pickled)
-    write = write_tiny_bert if what == "embedder" else write_tiny_cross_encoder
+    write, load = WRITE_AND_LOAD[what]
     write(tmp_path)
-    load = load_embedder if what == "embedder" else load_reranker
     with pytest.raises(ModelMissing):
-        load(str(tmp_path), **settings).warm()
-    assert asked["trust_remote_code"] is False
-    assert asked["weights_only"] is True
-    assert asked["use_safetensors"] is (None if pickled else True)
+        load(str(tmp_path), trust=ModelTrust(pickled=pickled), **settings).warm()
+    assert (options["trust_remote_code"], options["weights_only"]) == (False, True)
+    assert options["use_safetensors"] is (None if pickled else True)
 
 
+@dataclass
 class RunsWhenLoaded:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     def __reduce__(self) -> Any:
         return os.mkdir, (str(self.folder),)
@@ -256,8 +237,7 @@ class RunsWhenLoaded:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_a_model_that_asks_for_its_own_pickle_is_loaded_without_it(tmp_path: Path) -> None:
     need("sentence_transformers", "`make torch` installs it")
-    ran = tmp_path / "ran"
-    folder = tmp_path / "model"
+    ran, folder = tmp_path / "ran", tmp_path / "model"
     write_tiny_bert(folder)
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(RunsWhenLoaded(ran)))
     declared = json.loads((folder / "sentence_bert_config.json").read_text())
@@ -269,20 +249,17 @@ def test_a_model_that_asks_for_its_own_pickle_is_loaded_without_it(tmp_path: Pat
     assert not ran.exists()
 
 
+DENSE = "sentence_transformers.models.Dense"
+
+
 @pytest.mark.parametrize("backend", EMBEDDERS)
 @pytest.mark.parametrize(
     ("module", "complaint"),
     [
-        (
-            {"type": "modeling_acme.Runs", "path": "2_Runs"},
-            "names the class modeling_acme.Runs; code of a model",
-        ),
+        ({"type": "acme.Runs", "path": "2_Runs"}, "names the class acme.Runs; code of a model"),
         ({"type": "subprocess.Popen", "path": ""}, "names the class subprocess.Popen"),
-        (
-            {"type": "sentence_transformers.models.Dense", "path": "../other"},
-            r"the folder \.\./other, which is not",
-        ),
-        ({"type": "sentence_transformers.models.Dense", "path": "/etc"}, "the folder /etc, which is not"),
+        ({"type": DENSE, "path": "../other"}, r"the folder \.\./other, which is not"),
+        ({"type": DENSE, "path": "/etc"}, "the folder /etc, which is not"),
     ],
 )
 def test_a_model_that_brings_code_or_leads_out_of_its_folder_is_refused(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +91,12 @@ def test_texts_of_more_pairs_than_can_fit_are_not_fetched(timed: Timed) -> None:
     assert timed.most(0.001) == 1
 
 
-def two_lengths() -> PairSpeed:
+def test_an_unmeasured_length_bucket_takes_the_mean_of_its_neighbour() -> None:
     speed = PairSpeed(weight=0.5)
+    # Without measurements all pairs fit.
+    assert speed.affordable([100, 200], limit_s=0.001) == 2
     speed.learn(length=16, pairs=10, took_s=0.16)  # .001 s a piece
     speed.learn(length=100, pairs=2, took_s=0.6)  # .003
-    return speed
-
-
-def test_an_unmeasured_length_bucket_takes_the_mean_of_its_neighbour() -> None:
-    speed = two_lengths()
     assert speed.expected_s(20) == pytest.approx(20 * 0.001)
     assert speed.expected_s(120) == pytest.approx(120 * 0.003)
     assert speed.expected_s(400) == pytest.approx(400 * 0.003)
@@ -120,23 +115,16 @@ def test_a_stall_during_warming_is_forgotten_although_no_short_pair_follows(tmp_
     assert reranker.score(FIFTY_LONG, limit_s=LIMIT_S).chosen == 50
 
 
-@pytest.fixture
-def hung() -> Iterator[threading.Event]:
-    released = threading.Event()
-    yield released
-    released.set()
+def test_a_caller_waits_for_a_hung_job_only_until_its_limit() -> None:
+    thread, released = JobThread("test"), threading.Event()
 
+    def hangs() -> None:
+        released.wait(60)
 
-def _wait(event: threading.Event) -> None:
-    event.wait()
-
-
-def test_a_caller_waits_for_a_hung_job_only_until_its_limit(hung: threading.Event) -> None:
-    thread = JobThread("test")
     assert thread.run(lambda: None, limit_s=20) is True
-    assert thread.run(partial(_wait, hung), limit_s=0.05) is True
+    assert thread.run(hangs, limit_s=0.05) is True
     assert thread.run(lambda: None, limit_s=0.05) is False
-    hung.set()
+    released.set()
     assert thread.run(lambda: None, limit_s=20) is True
 
 
@@ -150,7 +138,3 @@ def test_the_job_s_exception_reaches_the_caller_and_the_thread_continues() -> No
         with pytest.raises(MemoryError, match="too much"):
             thread.run(fails, limit_s=20)
     assert thread.run(lambda: None, limit_s=20) is True
-
-
-def test_without_measurements_all_pairs_fit() -> None:
-    assert PairSpeed().affordable([100, 200], limit_s=0.001) == 2

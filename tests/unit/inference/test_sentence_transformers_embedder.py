@@ -36,13 +36,10 @@ class TestSentenceTransformersEmbedder(EmbedderContract):
         self, embedder: TextEmbedder, vectors: Matrix, onnx: OnnxEmbedder
     ) -> None:
         for expected, texts in ((vectors, PASSAGES), (embedder.embed_passages(ODD_TEXTS), ODD_TEXTS)):
-            found = onnx.embed_passages(texts)
-            assert np.abs(found - expected).max() < 1e-4
-            assert (found * expected).sum(axis=1).min() > 1 - 1e-4
-
-    def test_both_libraries_have_one_fingerprint(self, embedder: TextEmbedder, onnx: OnnxEmbedder) -> None:
+            same = onnx.embed_passages(texts)
+            assert np.abs(same - expected).max() < 1e-4
+            assert (same * expected).sum(axis=1).min() > 1 - 1e-4
         assert embedder.fingerprint == onnx.fingerprint
-        assert load(max_pieces=10).fingerprint == OnnxEmbedder(MODEL, threads=1, max_pieces=10).fingerprint
 
 
 @pytest.mark.slow
@@ -57,23 +54,17 @@ def test_other_shapes_agree_too(tmp_path: Path, model_type: str, pooling: str) -
     assert np.abs(OnnxEmbedder(str(tmp_path), threads=1).embed_passages(TEXTS) - expected).max() < 1e-4
 
 
-@pytest.fixture
-def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pytorch_one_sentence_says_what_installs_it_and_limits_and_fingerprint_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-
-
-@pytest.mark.usefixtures("without_torch")
-def test_without_pytorch_one_sentence_says_what_installs_it() -> None:
     embedder = SentenceTransformersEmbedder(MODEL, threads=1)
     with pytest.raises(ModelMissing, match="make torch"):
         embedder.warm()
-
-
-@pytest.mark.usefixtures("without_torch")
-def test_limits_and_fingerprint_are_known_without_pytorch() -> None:
-    embedder = SentenceTransformersEmbedder(MODEL, threads=1)
     assert (embedder.dimension, embedder.max_pieces, embedder.count_pieces("a word")) == (384, 254, 2)
-    assert embedder.fingerprint == OnnxEmbedder(MODEL, threads=1).fingerprint
+    for pieces in (None, 10):
+        embedder = SentenceTransformersEmbedder(MODEL, threads=1, max_pieces=pieces)
+        assert embedder.fingerprint == OnnxEmbedder(MODEL, threads=1, max_pieces=pieces).fingerprint
 
 
 def test_int8_is_refused_and_the_message_names_the_embedder_that_supports_it() -> None:

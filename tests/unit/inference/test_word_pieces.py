@@ -21,11 +21,8 @@ def test_batches_hold_every_text_once_and_no_more_tokens_than_allowed(lengths: l
         assert len(batch) == 1 or len(batch) * max(lengths[at] for at in batch) <= limit
 
 
-def test_texts_of_equal_length_share_a_batch() -> None:
+def test_texts_of_equal_length_share_a_batch_and_padding_is_masked() -> None:
     assert batches_by_length([2, 9, 2, 9], max_tokens=18) == [[1, 3], [0, 2]]
-
-
-def test_padding_is_masked() -> None:
     ids, mask = padded([[7], [5, 6]])
     assert ids.tolist() == [[7, 0], [5, 6]]
     assert mask.tolist() == [[1, 0], [1, 1]]
@@ -49,11 +46,11 @@ def test_texts_are_lowercased_if_the_model_says_so(tmp_path: Path) -> None:
     assert WordPieces(read_sentence_model(tmp_path)).read(["WORD"]) == [[2, 7, 3]]
 
 
-@pytest.mark.parametrize("wanted", [0, -1, 39])
-def test_a_limit_that_the_model_does_not_have_is_refused(tmp_path: Path, wanted: int) -> None:
+def test_a_limit_that_the_model_does_not_have_is_refused(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path)
-    with pytest.raises(WrongDeclaration, match="reads 1 to 38 word pieces"):
-        WordPieces(read_sentence_model(tmp_path), max_pieces=wanted)
+    for wanted in (0, -1, 39):
+        with pytest.raises(WrongDeclaration, match="reads 1 to 38 word pieces"):
+            WordPieces(read_sentence_model(tmp_path), max_pieces=wanted)
 
 
 @pytest.mark.parametrize("content", [None, "", "{}"])

@@ -27,5 +27,5 @@ def _shared_parser_process() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest.read, "ParserProcess", process)
         yield
-    for one in started:
-        ParserProcess.__exit__(one)
+    for kept in started:
+        ParserProcess.__exit__(kept)

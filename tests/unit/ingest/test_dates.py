@@ -27,22 +27,16 @@ def test_a_date_is_kept_as_iso_8601(value: object, moment: str) -> None:
     assert iso_moment(value) == moment
 
 
+# In the first Python finds the 6th of October 1755, and in the second the 16th of January 1712.
+SECONDS, MILLISECONDS = 1755100612, 1712011600000
+
+
 @pytest.mark.parametrize(
-    "value",
-    [
-        1755100612,  # seconds, in which Python finds the 6th of October 1755
-        1712011600000,  # milliseconds, in which it finds the 16th of January 1712
-        "1755100612",
-        "61790330,112148",
-        20241301,
-        2024.0,
-        "20240501101010",
-        -1755100612,
-        True,
-    ],
+    "value", [SECONDS, MILLISECONDS, -SECONDS, 20241301, 2024.0, True, "61790330,112148", "20240501101010"]
 )
 def test_a_number_is_not_a_date(value: object) -> None:
     assert iso_moment(value) is None
+    assert iso_moment(str(value)) is None
 
 
 @pytest.mark.parametrize("units_per_s", [1, 1_000, 1_000_000, 1_000_000_000])

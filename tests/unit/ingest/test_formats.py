@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pypdf import PdfWriter
@@ -13,21 +14,22 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from ingest.formats.pdf import read as read_pdf
 from ingest.raw_documents import RawDocument, ReadOptions, Skipped, Unreadable
-from ingest.read import FORMATS, read_documents
+from ingest.read import read_documents
 
 TABLE = ".. table:: Caption\n\n   == ==\n   a  b\n   == ==\n\n"
 
 
-def only(path: Path) -> RawDocument:
-    (document,) = read_documents([path], source="s")
+def read(folder: Path, name: str, content: str | dict[str, Any], **options: Any) -> RawDocument:
+    """The only document of a file with this content, or with this row of JSON."""
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content) + "\n", encoding="utf-8")
+    return only(path, **options)
+
+
+def only(path: Path, **options: Any) -> RawDocument:
+    (document,) = read_documents([path], **{"source": "s", **options})
     assert isinstance(document, RawDocument)
     return document
-
-
-def write(folder: Path, name: str, text: str) -> Path:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize(
@@ -55,42 +57,26 @@ def write(folder: Path, name: str, text: str) -> Path:
 def test_a_file_has_a_title_and_its_text_without_markup(
     tmp_path: Path, name: str, content: str, title: str, text: str | None
 ) -> None:
-    document = only(write(tmp_path, name, content))
+    document = read(tmp_path, name, content)
     assert document.title == title
     assert text is None or document.text == text
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "markup"),
-    [
-        ("a.txt", "# not a heading", "plain"),
-        ("a.md", "# A heading", "markdown"),
-        ("c.jsonl", json.dumps({"id": 7, "text": "intro\n\n## Part\n\nbody"}), "markdown"),
-    ],
-)
-def test_headings_make_a_text_markdown_unless_the_file_is_plain(
-    tmp_path: Path, name: str, content: str, markup: str
-) -> None:
-    assert only(write(tmp_path, name, content)).markup == markup
+def test_headings_make_a_text_markdown_unless_the_file_is_plain(tmp_path: Path) -> None:
+    assert read(tmp_path, "a.txt", "# not a heading").markup == "plain"
+    assert read(tmp_path, "a.md", "# A heading").markup == "markdown"
+    assert read(tmp_path, "c.jsonl", {"text": "intro\n\n## Part\n\nbody"}).markup == "markdown"
 
 
 def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
     front = '---\ntitle: "From the front"\ndate: 2024-05-06\ntags:\n  - a\nurl: https://x.test/a\n---\n'
-    path = write(tmp_path, "a.md", front + "# Heading\n\nBody")
-    (document,) = read_documents([path], source="s", fields={"published_at": "date"})
-    assert isinstance(document, RawDocument)
-    assert document.title == "From the front"
-    assert document.text == "# Heading\n\nBody"
-    assert document.metadata == {
-        "date": "2024-05-06",
-        "published_at": "2024-05-06",
-        "url": "https://x.test/a",
-    }
-
-
-@pytest.mark.parametrize("text", ["---\nfirst\n\n---\n\nsecond", "---\n\n# First\n\n- a\n\n---\nsecond"])
-def test_text_between_two_horizontal_rules_is_not_front_matter(tmp_path: Path, text: str) -> None:
-    assert only(write(tmp_path, "a.md", text)).text == text
+    document = read(tmp_path, "a.md", front + "# Heading\n\nBody", fields={"published_at": "date"})
+    assert (document.title, document.text) == ("From the front", "# Heading\n\nBody")
+    dates = {"date": "2024-05-06", "published_at": "2024-05-06"}
+    assert document.metadata == {**dates, "url": "https://x.test/a"}
+    # A text between two horizontal rules is no front matter.
+    for text in ("---\nfirst\n\n---\n\nsecond", "---\n\n# First\n\n- a\n\n---\nsecond"):
+        assert read(tmp_path, "a.md", text).text == text
 
 
 def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_path: Path) -> None:
@@ -99,7 +85,7 @@ def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_pa
         ".. function:: open(path)\n   :module: io\n\n   Opens *it*.\n\n"
         ".. toctree::\n\n   hidden\n\n* one\n* two\n\n::\n\n   code here\n"
     )
-    document = only(write(tmp_path, "a.rst", source))
+    document = read(tmp_path, "a.rst", source)
     assert document.title == "Title"
     assert document.text == (
         "# Title\n\n## Sub\n\nUse foo.bar or that one.\n\nopen(path)\n\nOpens *it*.\n\n"
@@ -109,16 +95,12 @@ def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_pa
 
 @pytest.mark.parametrize(
     "directive",
-    [
-        ".. include:: {}",
-        ".. literalinclude:: {}",
-        ".. raw:: html\n   :file: {}",
-        ".. csv-table::\n   :file: {}",
-    ],
+    ["include:: {}", "literalinclude:: {}", "raw:: html\n   :file: {}", "csv-table::\n   :file: {}"],
 )
 def test_restructured_text_opens_no_other_file(tmp_path: Path, directive: str) -> None:
-    secret = write(tmp_path, "secret.inc", "the password")
-    document = only(write(tmp_path, "a.rst", f"before\n\n{directive.format(secret)}\n\nafter"))
+    secret = tmp_path / "secret.inc"
+    secret.write_text("the password")
+    document = read(tmp_path, "a.rst", f"before\n\n.. {directive.format(secret)}\n\nafter")
     assert document.text == "before\n\nafter"
 
 
@@ -130,43 +112,33 @@ def test_html_keeps_headings_and_drops_scripts_and_styles(tmp_path: Path) -> Non
         "<body><script>alert(1)</script><!-- note --><h1>Top <a href=y>link</a></h1><p>some_name *x*</p>"
         "<h2>Below</h2><ul><li>one<li>two</ul><pre>a  b</pre></body></html>"
     )
-    document = only(write(tmp_path, "a.html", page))
+    document = read(tmp_path, "a.html", page)
     assert document.title == "Page"
     assert document.text == "# Top link\n\nsome_name *x*\n\n## Below\n\n- one\n- two\n\n```\na  b\n```"
-    assert document.metadata == {
-        "language": "it",
-        "url": "https://x.test/p",
-        "published_at": "2024-01-02T03:04:05+00:00",
-    }
+    published = {"published_at": "2024-01-02T03:04:05+00:00"}
+    assert document.metadata == {"language": "it", "url": "https://x.test/p", **published}
 
 
 def test_json_lines_of_a_judged_collection_keep_their_ids(tmp_path: Path) -> None:
     row = {"_id": "MED-10", "title": "T", "text": "body", "metadata": {"year": 2007}, "url": "https://x.test"}
-    path = write(tmp_path, "corpus.jsonl", json.dumps(row) + "\n")
-    (document,) = read_documents([path], ids="given", fields={"published_at": "year"})
-    assert document == RawDocument(
-        "MED-10",
-        "corpus.jsonl",
-        "T",
-        "body",
-        {"year": 2007, "published_at": "2007-01-01", "url": "https://x.test"},
-        "plain",
-        str(path),
-        1,
-    )
+    options = {"source": None, "ids": "given", "fields": {"published_at": "year"}}
+    document = read(tmp_path, "corpus.jsonl", row, **options)
+    metadata = {"year": 2007, "published_at": "2007-01-01", "url": "https://x.test"}
+    path = str(tmp_path / "corpus.jsonl")
+    assert document == RawDocument("MED-10", "corpus.jsonl", "T", "body", metadata, "plain", path, 1)
 
 
 def test_a_field_of_the_row_stands_before_that_of_its_metadata_unless_it_is_empty(tmp_path: Path) -> None:
     inner = {"published_at": "2021", "language": "it", "title": "Inner", "text": "inner"}
     row = {"published_at": "2020", "language": "", "title": None, "text": "outer", "metadata": inner}
-    document = only(write(tmp_path, "c.jsonl", json.dumps(row)))
+    document = read(tmp_path, "c.jsonl", row)
     assert (document.title, document.text) == ("Inner", "outer")
     assert (document.metadata["published_at"], document.metadata["language"]) == ("2020-01-01", "it")
 
 
 def test_a_very_long_title_is_shortened_and_searched_as_text(tmp_path: Path) -> None:
     title = "word " * 100
-    document = only(write(tmp_path, "c.jsonl", json.dumps({"title": title, "text": "body"})))
+    document = read(tmp_path, "c.jsonl", {"title": title, "text": "body"})
     assert len(document.title) <= 300
     assert document.text == f"{title.strip()}\n\nbody"
 
@@ -174,50 +146,38 @@ def test_a_very_long_title_is_shortened_and_searched_as_text(tmp_path: Path) -> 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 def test_csv_is_read_with_its_own_separator(tmp_path: Path, separator: str) -> None:
     rows = [["id", "title", "text", "year"], ["a", "T", '"two\nlines"', "1999"], ["b", "", "x", ""]]
-    path = write(tmp_path, "c.csv", "".join(separator.join(row) + "\r\n" for row in rows))
-    first, second = read_documents([path], source="s")
-    assert isinstance(first, RawDocument)
-    assert isinstance(second, RawDocument)
-    assert (first.document_id, first.title, first.text) == ("s/c.csv#a", "T", "two\nlines")
-    assert (first.metadata, second.metadata) == ({"year": 1999}, {})
+    path = tmp_path / "c.csv"
+    path.write_text("".join(separator.join(row) + "\r\n" for row in rows))
+    documents = [item for item in read_documents([path], source="s") if isinstance(item, RawDocument)]
+    assert [document.document_id for document in documents] == ["s/c.csv#a", "s/c.csv#b"]
+    assert (documents[0].title, documents[0].text) == ("T", "two\nlines")
+    assert [document.metadata for document in documents] == [{"year": 1999}, {}]
 
 
-@pytest.mark.parametrize(
-    ("cell", "value"),
-    [
-        ("1999", 1999),
-        ("-3", -3),
-        ("0.50", 0.5),
-        ("007", "007"),
-        ("1e3", "1e3"),
-        ("v1.2", "v1.2"),
-        ("9" * 30, "9" * 30),
-    ],
-)
-def test_a_cell_that_is_written_as_a_number_can_be_compared(tmp_path: Path, cell: str, value: object) -> None:
-    document = only(write(tmp_path, "c.csv", f"id,text,size\n12,34,{cell}\n"))
-    assert (document.metadata, document.text) == ({"size": value}, "34")
-    assert document.document_id.endswith("#12")
-
-
-def test_a_cell_of_a_field_that_is_a_text_is_never_a_number(tmp_path: Path) -> None:
-    path = write(tmp_path, "c.csv", "id,text,section,source_type\n1,a,1.10,2.0\n")
-    (document,) = read_documents([path], fields={"parent": "section"})
-    assert isinstance(document, RawDocument)
+def test_a_cell_that_is_written_as_a_number_can_be_compared(tmp_path: Path) -> None:
+    numbers: dict[str, object] = {"1999": 1999, "-3": -3, "0.50": 0.5}
+    texts = {cell: cell for cell in ("007", "1e3", "v1.2", "9" * 30)}
+    for cell, value in {**numbers, **texts}.items():
+        document = read(tmp_path, "c.csv", f"id,text,size\n12,34,{cell}\n")
+        assert (document.metadata, document.text) == ({"size": value}, "34")
+        assert document.document_id.endswith("#12")
+    # A cell of a field that is a text is never a number.
+    content = "id,text,section,source_type\n1,a,1.10,2.0\n"
+    document = read(tmp_path, "c.csv", content, fields={"parent": "section"})
     assert document.metadata == {"parent": "1.10", "section": "1.10", "source_type": "2.0"}
 
 
 def test_columns_of_other_names_are_mapped(tmp_path: Path) -> None:
-    path = write(tmp_path, "c.csv", "key,body,when\nk1,hello,2020-03\n")
     fields = {"id": "key", "text": "body", "published_at": "when"}
-    (document,) = read_documents([path], ids="given", fields=fields)
-    assert isinstance(document, RawDocument)
+    content = "key,body,when\nk1,hello,2020-03\n"
+    document = read(tmp_path, "c.csv", content, ids="given", fields=fields)
     assert (document.document_id, document.text) == ("k1", "hello")
     assert document.metadata == {"when": "2020-03", "published_at": "2020-03-01"}
 
 
 def test_an_invalid_date_is_reported_and_the_document_kept(tmp_path: Path) -> None:
-    path = write(tmp_path, "c.jsonl", '{"id": "a", "text": "x", "published_at": "soon"}')
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"id": "a", "text": "x", "published_at": "soon"}')
     note, document = read_documents([path], source="s")
     assert isinstance(note, Skipped)
     assert isinstance(document, RawDocument)
@@ -226,31 +186,24 @@ def test_an_invalid_date_is_reported_and_the_document_kept(tmp_path: Path) -> No
     assert document.metadata == {}
 
 
-def pdf(path: Path, text: str, title: str = "") -> Path:
+def pdf(path: Path, text: str) -> Path:
     writer = PdfWriter()
     page = writer.add_blank_page(300, 300)
     font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
-    fonts = DictionaryObject({NameObject("/F1"): _names(font)})
+    names = DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})
+    fonts = DictionaryObject({NameObject("/F1"): names})
     page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
     content = DecodedStreamObject()
     content.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
     page[NameObject("/Contents")] = writer._add_object(content)
-    if title:
-        writer.add_metadata({"/Title": title})
+    writer.add_metadata({"/Title": "The report"})
     writer.write(path)
     return path
 
 
-def _names(entries: dict[str, str]) -> DictionaryObject:
-    return DictionaryObject({NameObject(key): NameObject(value) for key, value in entries.items()})
-
-
-def test_pdf_is_read_by_its_text_layer(tmp_path: Path) -> None:
-    document = only(pdf(tmp_path / "a.pdf", "Hello from a page", "The report"))
+def test_pdf_is_read_by_its_text_layer_and_a_scan_is_reported(tmp_path: Path) -> None:
+    document = only(pdf(tmp_path / "a.pdf", "Hello from a page"))
     assert (document.title, document.text) == ("The report", "Hello from a page")
-
-
-def test_a_scan_is_reported(tmp_path: Path) -> None:
     (skipped,) = read_documents([pdf(tmp_path / "a.pdf", "")])
     assert isinstance(skipped, Skipped)
     assert "no text in it" in skipped.why
@@ -260,11 +213,3 @@ def test_without_pypdf_one_sentence_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(Unreadable, match="pip install pypdf"):
         next(read_pdf(io.BufferedReader(io.BytesIO(b"%PDF")), ReadOptions({}, 100, 100)))
-
-
-def test_every_format_of_the_table_reads_a_file_or_says_what_is_wrong(tmp_path: Path) -> None:
-    for suffix in FORMATS:
-        write(tmp_path, f"file{suffix}", "\n")
-    items = list(read_documents([tmp_path], source="s"))
-    assert len(items) == len(FORMATS)
-    assert all(isinstance(item, Skipped) for item in items)

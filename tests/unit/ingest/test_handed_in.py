@@ -26,15 +26,14 @@ def rows_of_sizes(*sizes: int) -> list[dict[str, Any]]:
     return rows
 
 
-def test_the_size_of_a_document_is_that_of_its_json_line() -> None:
+def test_only_the_document_that_is_too_large_is_skipped() -> None:
     # {"id": "a", "text": "é"}: 24 characters, one of them of two bytes.
     assert document_bytes({"id": "a", "text": "é"}) == 25
-
-
-def test_only_the_document_that_is_too_large_is_skipped() -> None:
     rows = rows_of_sizes(100, MAX_DOCUMENT_BYTES + 1, MAX_DOCUMENT_BYTES)
     small, skipped, largest = read_rows(rows, source="task")
-    assert [one.document_id for one in (small, largest) if isinstance(one, RawDocument)] == ["0", "2"]
+    assert isinstance(small, RawDocument)
+    assert isinstance(largest, RawDocument)
+    assert (small.document_id, largest.document_id) == ("0", "2")
     assert isinstance(skipped, Skipped)
     assert str(skipped) == (
         "document 2: 16,777,217 bytes; at most 16,777,216 are allowed, so hand it in as several documents"
@@ -43,17 +42,12 @@ def test_only_the_document_that_is_too_large_is_skipped() -> None:
 
 
 def test_the_last_row_with_an_id_is_kept_and_the_others_are_reported() -> None:
-    rows = [
-        {"id": DECOMPOSED, "text": "first"},
-        {"id": "other", "text": "other"},
-        {"id": f" {COMPOSED} ", "text": "second"},
-        {"id": COMPOSED, "text": "third"},
-        {"id": COMPOSED},
-    ]
-    found = last_of_each(read_rows(rows, source="task"))
-    documents = [(one.document_id, one.text) for one in found if isinstance(one, RawDocument)]
+    texts = [(DECOMPOSED, "first"), ("other", "other"), (f" {COMPOSED} ", "second"), (COMPOSED, "third")]
+    rows = [*({"id": id_, "text": text} for id_, text in texts), {"id": COMPOSED}]
+    items = last_of_each(read_rows(rows, source="task"))
+    documents = [(item.document_id, item.text) for item in items if isinstance(item, RawDocument)]
     assert documents == [("other", "other"), (COMPOSED, "third")]
-    assert [(str(one), one.is_fault) for one in found if isinstance(one, Skipped)] == [
+    assert [(str(item), item.is_fault) for item in items if isinstance(item, Skipped)] == [
         ("document 1: document 4 has the same id and replaces it", False),
         ("document 3: document 4 has the same id and replaces it", False),
         ("document 5: no text: 'text' and 'title' are missing or empty", True),
@@ -62,10 +56,10 @@ def test_the_last_row_with_an_id_is_kept_and_the_others_are_reported() -> None:
 
 def test_ids_are_normalised_like_those_of_documents() -> None:
     given = [DECOMPOSED, " padded ", 7]
-    documents = list(read_rows([{"id": one, "text": "x"} for one in given], source="task"))
-    ids, skipped = read_ids(given)
-    assert ids == [one.document_id for one in documents if isinstance(one, RawDocument)]
-    assert (ids, skipped) == ([COMPOSED, "padded", "7"], [])
+    documents = read_rows([{"id": id_, "text": "x"} for id_ in given], source="task")
+    ids = [COMPOSED, "padded", "7"]
+    assert [item.document_id for item in documents if isinstance(item, RawDocument)] == ids
+    assert read_ids(given) == (ids, [])
 
 
 @pytest.mark.parametrize(
@@ -86,16 +80,13 @@ def test_an_invalid_id_is_left_out_with_the_reason(wrong: object, why: str) -> N
     assert why in skipped.why
 
 
-def test_a_text_instead_of_a_list_of_ids_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^ids: a list, even of one; not a str$"):
-        read_ids("12")
-
-
 def test_a_message_of_a_program_without_our_client_has_the_same_limits() -> None:
     with pytest.raises(ValueError, match=r"^documents: 1,001 in one message; at most 1,000 are allowed$"):
         list(read_rows([{"id": "a", "text": "b"}] * (MAX_DOCUMENTS + 1), source="task"))
     with pytest.raises(ValueError, match=r"^ids: 10,001 in one message; at most 10,000 are allowed$"):
         read_ids(["a"] * (MAX_DELETED + 1))
+    with pytest.raises(ValueError, match=r"^ids: a list, even of one; not a str$"):
+        read_ids("12")
     rows = [{"id": "a", "text": "b", "metadata": {"c": "d" * MAX_METADATA_BYTES}}, {"id": "b", "text": "c"}]
     skipped, kept = read_rows(rows, source="task")
     assert str(skipped).startswith("document 1: metadata: 262,")

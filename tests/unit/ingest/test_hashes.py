@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,10 +27,7 @@ def test_another_word_changes_the_content_hash() -> None:
     "change",
     [{"title": "title"}, {"text": "Text "}, {"metadata": {"b": 2, "a": [2]}}, {"markup": "markdown"}],
 )
-def test_everything_that_was_read_is_part_of_the_revision(change: dict[str, object]) -> None:
-    assert revision_hash(replace(DOCUMENT, **change)) != revision_hash(DOCUMENT)  # type: ignore[arg-type]
-
-
-def test_path_and_order_of_metadata_are_not_part_of_the_revision() -> None:
+def test_all_that_was_read_is_part_of_the_revision_but_not_its_path_and_order(change: dict[str, Any]) -> None:
+    assert revision_hash(replace(DOCUMENT, **change)) != revision_hash(DOCUMENT)
     moved = replace(DOCUMENT, path="/y/a", line=9, metadata={"a": [2], "b": 1})
     assert revision_hash(moved) == revision_hash(DOCUMENT)

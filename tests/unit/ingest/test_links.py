@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,8 @@ def docs(tmp_path: Path) -> Path:
     """A folder beside a secret."""
     (tmp_path / "secret.txt").write_text(SECRET)
     (tmp_path / "secrets").mkdir()
-    (tmp_path / "secrets" / "key.txt").write_text(SECRET)
+    for name in ("key.txt", "one.txt"):
+        (tmp_path / "secrets" / name).write_text(SECRET)
     folder = tmp_path / "docs"
     (folder / "a").mkdir(parents=True)
     (folder / "a" / "one.txt").write_text("one")
@@ -41,38 +42,27 @@ PLAIN = {"s/a/one.txt": "one", "s/two.txt": "two"}
 
 
 @pytest.mark.parametrize(
-    ("link", "target"),
-    [
-        ("notes.txt", "../secret.txt"),
-        ("notes.txt", "{outside}/secret.txt"),
-        ("more", "../secrets"),
-        ("inside.txt", "two.txt"),
-        ("inside", "a"),
-        ("broken.txt", "nowhere"),
-        ("loop.txt", "loop.txt"),
-    ],
+    "target", ["../secret.txt", "{outside}/secret.txt", "../secrets", "two.txt", "a", "nowhere", "link.txt"]
 )
-def test_by_default_a_link_is_reported_and_not_followed(docs: Path, link: str, target: str) -> None:
-    (docs / link).symlink_to(target.format(outside=docs.parent))
+def test_by_default_a_link_is_reported_and_not_followed(docs: Path, target: str) -> None:
+    (docs / "link.txt").symlink_to(target.format(outside=docs.parent))
     texts, (skipped,) = read(docs)
     assert texts == PLAIN
-    assert skipped.path == str(docs / link)
+    assert skipped.path == str(docs / "link.txt")
     assert "a link" in skipped.why
     assert (skipped.is_fault, skipped.spares) == (False, None)
     assert estimated_documents([docs]) == 2
 
 
-@pytest.mark.parametrize("follows_links", [False, True])
 @pytest.mark.parametrize("target", ["secret.txt", "secrets"])
-def test_a_given_path_that_links_out_of_its_folder_is_a_fault(
-    docs: Path, target: str, follows_links: bool
-) -> None:
+def test_a_given_path_that_links_out_of_its_folder_is_a_fault(docs: Path, target: str) -> None:
     """The shell gives such a path for `docs/*`."""
     (docs / "notes.txt").symlink_to(docs.parent / target)
-    texts, (skipped,) = read(docs / "two.txt", docs / "notes.txt", follows_links=follows_links)
-    assert texts == {"s/two.txt": "two"}
-    assert skipped.is_fault
-    assert "a link" in skipped.why
+    for follows_links in (False, True):
+        texts, (skipped,) = read(docs / "two.txt", docs / "notes.txt", follows_links=follows_links)
+        assert texts == {"s/two.txt": "two"}
+        assert skipped.is_fault
+        assert "a link" in skipped.why
 
 
 def test_a_given_collection_that_cannot_be_opened_counts_no_documents(docs: Path) -> None:
@@ -115,13 +105,9 @@ def test_a_folder_that_links_to_itself_is_walked_once(docs: Path) -> None:
     (docs / "a" / "loop").symlink_to(docs)
     (docs / "a" / "here").symlink_to(".")
     assert read(docs, follows_links=True) == (PLAIN, [])
-
-
-@pytest.mark.parametrize("name", ["0", "z"])
-def test_a_folder_is_read_once_under_its_own_name_whatever_the_name_of_a_link_to_it(
-    docs: Path, name: str
-) -> None:
-    (docs / name).symlink_to("a")
+    # Both links are beside "a", which is read under its own name.
+    (docs / "0").symlink_to("a")
+    (docs / "z").symlink_to("a")
     assert read(docs, follows_links=True) == (PLAIN, [])
 
 
@@ -137,23 +123,28 @@ def test_links_into_a_hidden_chain_of_folders_read_each_folder_once(docs: Path) 
     assert not skipped
 
 
-@pytest.mark.parametrize("target", ["nowhere", "link.txt"])
-def test_a_broken_link_is_reported_where_links_are_followed(docs: Path, target: str) -> None:
-    (docs / "link.txt").symlink_to(docs / target)
-    _, (skipped,) = read(docs, follows_links=True)
-    assert skipped.is_fault
-    assert skipped.spares == "s/link.txt"
+def test_a_broken_link_is_reported_where_links_are_followed(docs: Path) -> None:
+    (docs / "broken.txt").symlink_to(docs / "nowhere")
+    (docs / "loop.txt").symlink_to(docs / "loop.txt")
+    _, skipped = read(docs, follows_links=True)
+    assert [(item.is_fault, item.spares) for item in skipped] == [
+        (True, "s/broken.txt"),
+        (True, "s/loop.txt"),
+    ]
 
 
 @contextmanager
-def swapped_when_opened(monkeypatch: pytest.MonkeyPatch, name: str, swap: object) -> Iterator[None]:
-    """`swap` is called once, after everything was checked and before `name` is opened."""
-    real, waiting = os.open, [swap]
+def swapped_when_opened(
+    monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[Path], None]
+) -> Iterator[None]:
+    """`make` puts something else in the place of `path`, after everything was checked and before `path` is opened."""
+    real, waiting = os.open, [make]
 
-    def opened(path: str, flags: int, *args: int, **options: int) -> int:
-        if path == name and waiting:
-            waiting.pop()()  # type: ignore[operator]
-        return real(path, flags, *args, **options)
+    def opened(name: str, flags: int, *args: int, **options: int) -> int:
+        if name == path.name and waiting:
+            path.rename(path.parents[1] / "away")
+            waiting.pop()(path)
+        return real(name, flags, *args, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", opened)
@@ -165,11 +156,7 @@ def swapped_when_opened(monkeypatch: pytest.MonkeyPatch, name: str, swap: object
 def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_read(
     docs: Path, monkeypatch: pytest.MonkeyPatch, follows_links: bool
 ) -> None:
-    def swap() -> None:
-        (docs / "two.txt").unlink()
-        (docs / "two.txt").symlink_to("../secret.txt")
-
-    with swapped_when_opened(monkeypatch, "two.txt", swap):
+    with swapped_when_opened(monkeypatch, docs / "two.txt", lambda file: file.symlink_to("../secret.txt")):
         texts, (skipped,) = read(docs, follows_links=follows_links)
     assert texts == {"s/a/one.txt": "one"}
     assert skipped.is_fault
@@ -179,13 +166,7 @@ def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_read(
 def test_a_folder_on_the_way_that_becomes_a_link_is_not_passed(
     docs: Path, monkeypatch: pytest.MonkeyPatch, follows_links: bool
 ) -> None:
-    (docs.parent / "secrets" / "one.txt").write_text(SECRET)
-
-    def swap() -> None:
-        (docs / "a").rename(docs.parent / "away")
-        (docs / "a").symlink_to("../secrets")
-
-    with swapped_when_opened(monkeypatch, "a", swap):
+    with swapped_when_opened(monkeypatch, docs / "a", lambda folder: folder.symlink_to("../secrets")):
         texts, skipped = read(docs, follows_links=follows_links)
     assert texts == {"s/two.txt": "two"}
     assert [item.is_fault for item in skipped] == [True]
@@ -194,11 +175,7 @@ def test_a_folder_on_the_way_that_becomes_a_link_is_not_passed(
 def test_a_file_that_becomes_a_pipe_before_it_is_opened_is_not_waited_for(
     docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def swap() -> None:
-        (docs / "two.txt").unlink()
-        os.mkfifo(docs / "two.txt")
-
-    with swapped_when_opened(monkeypatch, "two.txt", swap):
+    with swapped_when_opened(monkeypatch, docs / "two.txt", os.mkfifo):
         _, (skipped,) = read(docs)
     assert skipped.why == "neither a file nor a folder"
 

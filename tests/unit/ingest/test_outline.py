@@ -40,11 +40,9 @@ def test_splitting_a_file_s_document_parses_nothing(
 
 
 def test_a_document_without_a_title_has_that_of_its_first_heading_of_level_1(tmp_path: Path) -> None:
-    for name, text in {
-        "a.md": "## No\n\n# Yes *sir*\n\n# Late",
-        "b.html": "<h1>Yes</h1>",
-        "c.md": "## No",
-    }.items():
-        (tmp_path / name).write_text(text)
-    titles = [one.title for one in read_documents([tmp_path], source="s") if isinstance(one, RawDocument)]
+    (tmp_path / "a.md").write_text("## No\n\n# Yes *sir*\n\n# Late")
+    (tmp_path / "b.html").write_text("<h1>Yes</h1>")
+    (tmp_path / "c.md").write_text("## No")
+    documents = read_documents([tmp_path], source="s")
+    titles = [document.title for document in documents if isinstance(document, RawDocument)]
     assert titles == ["Yes sir", "Yes", "c"]

@@ -37,11 +37,8 @@ def test_ids_are_the_same_from_every_working_directory(docs: Path, monkeypatch: 
     assert ids("..") == ids("../../docs/") == from_afar
 
 
-def test_a_source_may_be_named(docs: Path) -> None:
+def test_a_source_may_be_named_and_a_file_given_by_itself_is_its_own_source(docs: Path) -> None:
     assert ids(docs, source="handbook")[0] == "handbook/B.txt"
-
-
-def test_a_file_given_by_itself_is_its_own_source(docs: Path) -> None:
     assert ids(docs / "b.txt") == ["b.txt"]
     assert ids(docs / "b.txt", source="docs") == ["docs/b.txt"]
 
@@ -53,15 +50,11 @@ def test_ids_of_records_consist_of_file_and_id_or_line(tmp_path: Path) -> None:
     assert ids(tmp_path, source="s", ids="given") == ["x", "s/c.jsonl#line-3", "7"]
 
 
-def test_equal_names_in_two_unicode_forms_are_one_id(tmp_path: Path) -> None:
+def test_an_id_has_one_unicode_form_and_a_name_that_is_not_utf_8_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cafe\u0301.txt").write_text("x")
     assert ids(tmp_path, source="s") == ["s/caf\u00e9.txt"]
-
-
-def test_a_name_that_is_not_utf_8_is_reported(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("x")
-    (skipped,) = read_documents([tmp_path])
-    assert isinstance(skipped, Skipped)
+    (skipped,) = (item for item in read_documents([tmp_path]) if isinstance(item, Skipped))
     assert "not UTF-8" in skipped.why
     assert skipped.path.encode()
 
@@ -72,18 +65,12 @@ def test_paths_of_two_sources_need_a_name(docs: Path) -> None:
     assert ids(docs / "a", docs / "b.txt", source="s") == ["s/b.txt", "s/z.md", "s/b.txt"]
 
 
-@pytest.mark.parametrize("source", ["", " ", "a/b", "a\nb"])
-def test_an_invalid_source_is_refused(docs: Path, source: str) -> None:
-    with pytest.raises(ValueError, match=r"source|control characters"):
-        read_documents([docs], source=source)
-
-
-def test_a_missing_path_is_refused_before_anything_is_read(docs: Path) -> None:
+def test_an_invalid_source_path_or_field_is_refused_before_anything_is_read(docs: Path) -> None:
+    for source in ("", " ", "a/b", "a\nb"):
+        with pytest.raises(ValueError, match=r"source|control characters"):
+            read_documents([docs], source=source)
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist"):
         read_documents([docs, docs / "nowhere"], source="s")
-
-
-def test_an_unknown_field_is_refused_with_the_known_ones(docs: Path) -> None:
     with pytest.raises(ValueError, match=r"no field 'date' to map; there are: id, title, text, source_type"):
         read_documents([docs], fields={"date": "year"})
 

