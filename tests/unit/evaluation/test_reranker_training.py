@@ -103,7 +103,7 @@ def test_a_folder_with_a_training_of_other_options_is_refused(tmp_path: Path) ->
             check_recipe(tmp_path, other)
 
 
-def test_without_pytorch_a_sentence_says_what_installs(
+def test_without_pytorch_one_sentence_says_what_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -53,7 +53,7 @@ def test_the_graph_gives_the_vectors_of_the_reference(tmp_path: Path, model: dic
         ({"modules": ("Dense",)}, "modules Dense"),
     ],
 )
-def test_an_unsupported_model_is_refused_with_advice(
+def test_an_unsupported_model_is_refused_and_the_other_embedder_named(
     tmp_path: Path, change: dict[str, Any], named: str
 ) -> None:
     write_tiny_bert(tmp_path, **change)

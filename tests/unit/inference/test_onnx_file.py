@@ -106,7 +106,7 @@ def test_further_modules_must_be_part_of_the_file(tmp_path: Path) -> None:
         ({"output": "logits"}, "the outputs logits"),
     ],
 )
-def test_an_unsupported_model_is_refused_with_advice(
+def test_an_unsupported_model_is_refused_and_the_other_embedder_named(
     tmp_path: Path, model: dict[str, Any], named: str
 ) -> None:
     write_other(tmp_path, **model)

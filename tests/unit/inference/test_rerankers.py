@@ -123,7 +123,7 @@ BROKEN: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("backend", RERANKERS)
 @pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_wrong_files_are_a_missing_model_and_mended_ones_load(
+def test_wrong_files_are_a_missing_model_and_repaired_ones_load(
     tmp_path: Path, broken: str, backend: str
 ) -> None:
     if backend == "sentence_transformers":
@@ -199,7 +199,7 @@ def test_unknown_names_are_refused_with_the_known_ones(tmp_path: Path) -> None:
         _ = load_reranker(str(tmp_path / "no/such/model"), backend="onnx", threads=1).fingerprint
 
 
-def test_without_pytorch_a_sentence_says_what_installs(
+def test_without_pytorch_one_sentence_says_what_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -46,7 +46,7 @@ def test_the_older_format_of_poolings_is_read(tmp_path: Path, flags: dict[str, b
         ({"modules": ("Dense", "Normalize")}, 8),
     ],
 )
-def test_the_last_part_that_says_one_has_the_dimension(
+def test_the_dimension_is_that_of_the_last_part_that_says_one(
     tmp_path: Path, model: dict[str, Any], dimension: int
 ) -> None:
     write_tiny_bert(tmp_path, **model)

@@ -191,7 +191,7 @@ def test_a_batch_is_grouped_like_single_documents(tmp_path: Path, size: int) -> 
     assert half[2] > 30
 
 
-def test_a_text_is_compared_with_all_groups_of_its_bands(
+def test_a_text_is_compared_with_every_group_that_shares_a_band(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(near_duplicate_rows, "_AT_ONCE", 2)

@@ -97,7 +97,7 @@ def test_a_bomb_is_given_up_and_its_neighbour_read(tmp_path: Path, bomb: str) ->
 
 
 @pytest.mark.slow
-def test_starting_the_process_does_not_count_for_the_file(
+def test_the_time_to_start_the_process_does_not_count_for_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = ingest.parser_process._PROGRAM
@@ -134,7 +134,7 @@ def test_a_folder_1500_levels_deep_is_read(tmp_path: Path) -> None:
     assert len(items) == 2
 
 
-def test_the_process_gets_only_variables_that_are_known_to_be_harmless(
+def test_the_process_gets_no_variable_whose_name_only_begins_like_a_harmless_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     secrets = {"LANGCHAIN_API_KEY", "HOMEBREW_GITHUB_API_TOKEN"}
