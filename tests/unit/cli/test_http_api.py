@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,11 @@ import pytest
 from access.grant import Grant
 from access.key_store import KeyStore
 from audit.schema import upgrade
-from cli.local.http_api import curl, how_to_ask, http_child, own_key
+from cli.local.http_api import HttpHeartbeats, curl, how_to_ask, http_child, own_key
 from cli.local.ports import Address
 from config.settings import Settings
 from models.errors import WrongDeclaration
+from monitoring.heartbeats import Heartbeat
 
 HERE = Address("127.0.0.1", 8000)
 
@@ -43,7 +47,33 @@ def test_a_text_that_is_no_address_is_refused(text: str) -> None:
 def test_the_child_serves_at_the_address_and_stops_before_the_workers() -> None:
     child = http_child(HERE, {"A": "b"})
     assert child.argv[1:] == ("-m", "cli", "serve", "--host", "127.0.0.1", "--port", "8000")
-    assert (child.env, child.level, child.beats) == ({"A": "b"}, 2, False)
+    assert (child.env, child.level, child.beats) == ({"A": "b"}, 2, True)
+
+
+def test_the_api_has_a_heartbeat_while_it_answers() -> None:
+    class Healthy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/healthz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    asked: list[Sequence[str]] = []
+
+    def of_workers(names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
+        asked.append(names)
+        return {"bm25-1": None}
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as server:
+        heartbeats = HttpHeartbeats(of_workers, Address("127.0.0.1", server.server_port))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        assert heartbeats(["bm25-1", "http"]) == {"bm25-1": None, "http": Heartbeat("http", 0.0, True)}
+        server.shutdown()
+        thread.join()
+    assert heartbeats(["bm25-1", "http"]) == {"bm25-1": None}
+    assert asked == [["bm25-1"]] * 2
 
 
 def test_the_first_key_of_a_home_may_search_and_is_made_once(tmp_path: Path) -> None:
