@@ -15,7 +15,7 @@ from assembly.resources import Resources
 from bench.no_op import KINDS
 from bench.variants import IDLE_BESIDE, PLAIN_WORKERS, ROLES, SWEEPER, Layout
 from cli.local.child_process import Child, Output
-from cli.local.http_api import http_child
+from cli.local.http_api import http_child, with_http
 from cli.local.ports import Address
 from cli.local.processes import REDIS, worker_children, worker_environment
 from cli.local.redis_server import prepare_redis
@@ -73,7 +73,7 @@ def bench_installation(
             *([http_child(http, environment)] if http else []),
         ],
         output=output,
-        heartbeats=RedisHeartbeats(redis_url, server=REDIS),
+        heartbeats=with_http(RedisHeartbeats(redis_url, server=REDIS), http),
     )
     with supervisor:
         supervisor.require_ready()

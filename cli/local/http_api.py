@@ -32,6 +32,10 @@ def http_child(address: Address, environment: Mapping[str, str]) -> Child:
     return Child(HTTP, command, environment, level=2)
 
 
+def with_http(others: Heartbeats, address: Address | None) -> Heartbeats:
+    return others if address is None else HttpHeartbeats(others, address)
+
+
 @dataclass(frozen=True, slots=True)
 class HttpHeartbeats:
     """Adds the HTTP API's heartbeat to `others`: its event loop answers `/healthz`.  A process that hangs does not."""

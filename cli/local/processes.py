@@ -17,10 +17,10 @@ from redis.exceptions import RedisError
 from cli.local.child_process import Child, Output
 from cli.local.flower import flower_child
 from cli.local.home_lock import hold_home
-from cli.local.http_api import HttpHeartbeats, http_child
+from cli.local.http_api import http_child, with_http
 from cli.local.ports import Address
 from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
-from cli.local.supervisor import Heartbeats, Supervisor
+from cli.local.supervisor import Supervisor
 from config.blas_threads import VARIABLES
 from config.home_format import check_home
 from config.redis_client import open_redis
@@ -168,13 +168,10 @@ def running(
         environment = worker_environment(redis_url, home, os.environ)
         watching = [] if flower_port is None else [flower_child(home, flower_port, environment)]
         watching += [] if http is None else [http_child(http, environment)]
-        heartbeats: Heartbeats = RedisHeartbeats(redis_url, server=REDIS if own_redis else None)
-        if http is not None:
-            heartbeats = HttpHeartbeats(heartbeats, http)
         supervisor = Supervisor(
             [*own_redis, *worker_children(settings, pipeline, environment), *watching],
             output=output,
-            heartbeats=heartbeats,
+            heartbeats=with_http(RedisHeartbeats(redis_url, server=REDIS if own_redis else None), http),
             on_start=announce,
         )
         try:
