@@ -35,17 +35,29 @@ def headings_of(text: str) -> list[Heading]:
 
 def _scanned_headings(text: str) -> list[Heading]:
     headings: list[Heading] = []
-    start, fence = 0, None
-    for line in text.splitlines(keepends=True):
-        end = start + len(line)
-        if mark := _FENCE_LINE.match(line):
-            fence = mark[1] if fence is None else None if fence == mark[1] else fence
-        elif fence is None and (match := _ATX_LINE.match(line)):
-            headings.append(Heading(len(match[1]), _shown(match[2].rstrip().rstrip("#")), start, end))
+    start, open_fence = 0, ""
+    for line in text.split("\n"):
+        end = start + len(line) + 1
+        if fence := _FENCE_LINE.match(line):
+            if not open_fence:
+                open_fence = fence[1]
+            elif open_fence == fence[1]:
+                open_fence = ""
+        elif not open_fence and (atx := _ATX_LINE.match(line)):
+            headings.append(
+                Heading(len(atx[1]), _shown(_without_closing(atx[2])), start, min(end, len(text)))
+            )
             if len(headings) > MAX_HEADINGS:
                 break
         start = end
     return headings
+
+
+def _without_closing(heading: str) -> str:
+    """The heading without the `#` that may close it after a space: `# One #`, but `# C#`."""
+    heading = heading.rstrip()
+    before = heading.rstrip("#")
+    return before if not before or before[-1] in " \t" else heading
 
 
 def _parsed_headings(text: str) -> list[Heading]:

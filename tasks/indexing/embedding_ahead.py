@@ -29,8 +29,8 @@ class EmbeddedAhead:
         self._pause = pause
         self._splitter = splitter_of(embedder)
         self._splitting: Iterator[Passage] | None = None
-        self._passages: dict[tuple[str, str], tuple[Passage, ...]] = {}
-        """By the id and the revision of their document."""
+        self._passages: dict[str, tuple[Passage, ...]] = {}
+        """By the id of their document."""
         self._texts: list[str] = []
         self._vectors: dict[str, Vector] = {}
         self.fingerprint, self.dimension = embedder.fingerprint, embedder.dimension
@@ -51,22 +51,19 @@ class EmbeddedAhead:
 
     def _split(self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]) -> Iterator[Passage]:
         for item in items:
-            if not isinstance(item, RawDocument):
-                continue
-            revision = revision_hash(item)
-            if known.get(item.document_id) == revision:
+            if not isinstance(item, RawDocument) or known.get(item.document_id) == revision_hash(item):
                 continue
             passages: list[Passage] = []
             for passage in self._splitter.passages(item):
                 passages.append(passage)
                 yield passage
-            self._passages[item.document_id, revision] = tuple(passages)
+            self._passages[item.document_id] = tuple(passages)
             self._texts += self._splitter.texts_for_embedding(item, passages)
 
     def split(self, document: RawDocument) -> tuple[Passage, ...]:
         """The document's passages, cut beforehand if `take` has seen the document."""
-        key = document.document_id, revision_hash(document)
-        return self._passages[key] if key in self._passages else self._splitter.split(document)
+        passages = self._passages.get(document.document_id)
+        return self._splitter.split(document) if passages is None else passages
 
     def embed_passages(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
