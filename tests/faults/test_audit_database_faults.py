@@ -21,18 +21,9 @@ from tests.support.faults.serving import serving
 from tests.support.faults.waiting import is_whole
 from tests.support.pipelines.failpoints import PROCESS
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.database_process import line_of, started
 from tests.support.waiting import until
-
-BM25_ALONE = """
-[stores.local]
-kind = "embedded"
-
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "local"
-"""
 
 ORDERS = "orders"
 PRELOAD = f"""

@@ -11,9 +11,9 @@ from assembly.kinds import BUILT_IN
 from branches.part import Part
 from models.extensions import BranchKind, Kinds
 from models.hits import Ranking
-from tests.integration.tasks.declared import LOCAL, branch
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.pipelines.plain_tracebacks import log_plainly
 from tests.support.servers.redis_server import RedisServer
 

@@ -15,8 +15,9 @@ from ledger.breakers import ALL_WELL_FOR_S
 from monitoring.queues import ListedQueues
 from tasks.celery_surface.result_backend import part_id
 from tasks.sweeping.admission import Bounds, Judge, QueueWatch
-from tests.integration.tasks.declared import LOCAL, branch, ids, reasons
+from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.redis_server import RedisServer
 
 SECOND = "chorale.second"

@@ -11,7 +11,7 @@ from chorale_client.answer import Answer
 from chorale_client.request_options import ThresholdOptions
 
 from models.documents import Document, Passage
-from tests.integration.tasks.declared import ids
+from tests.integration.tasks.answers import ids
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import manifest_of
 

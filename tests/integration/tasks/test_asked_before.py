@@ -12,7 +12,7 @@ from chorale_client.tenants import owned
 from chorale_client.words import QUEUE_FUSION
 
 from models.envelope import Envelope
-from tests.integration.tasks.declared import ids
+from tests.integration.tasks.answers import ids
 from tests.support.pipelines.one_process import OneProcess
 
 QUEUES_BUT_VECTOR = ("chorale.bm25", "chorale.hyde")

@@ -18,9 +18,10 @@ from ledger.outcomes import Outcome
 from models.errors import StoreUnavailable
 from models.extensions import BranchKind, Kinds
 from models.hits import Ranking
-from tests.integration.tasks.declared import LOCAL, branch, ids, reasons
+from tests.integration.tasks.answers import ids, reasons
 from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.redis_server import RedisServer
 
 PIPELINE = f"""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.tasks.declared import branch
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
+from tests.support.pipelines.pipeline_files import branch
 from tests.support.servers.elasticsearch_server import address, corner
 from tests.support.servers.redis_server import RedisServer
 

@@ -19,10 +19,10 @@ from branches.part import Part
 from config.settings import Settings
 from models.documents import Document, Matrix, Passage
 from models.hits import Ranking
-from tests.integration.tasks import declared
-from tests.integration.tasks.declared import LOCAL
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.pipelines import pipeline_files
 from tests.support.pipelines.pipeline import CORPUS, manifest_of
+from tests.support.pipelines.pipeline_files import LOCAL
 from tests.support.servers.chat_server import ChatServer, after, says
 from tests.support.servers.redis_server import RedisServer
 from tests.unit.fusion.builders import branch
@@ -58,7 +58,7 @@ class Hyde:
     def __init__(self, home: Path, redis: RedisServer, server: ChatServer, *, fallback: str) -> None:
         file = home / "pipeline.toml"
         options = OPTIONS.format(url=server.url, fallback=fallback)
-        file.write_text(LOCAL + declared.branch("hyde", "dense", more=options))
+        file.write_text(LOCAL + pipeline_files.branch("hyde", "dense", more=options))
         self.resources = Resources(Settings(home=home), load_pipeline(file), redis.url)
         self.embedder = SlowEmbedder()
         self.resources.embedder = self.embedder  # type: ignore[assignment]

@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 
 from inference.language_models.chat_model import ChatModel
 from tasks.worker.warming import warm
-from tests.integration.tasks.declared import LOCAL, branch, ids, reasons
+from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
+from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.chat_server import ChatServer, after, says, sends
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until

@@ -9,9 +9,10 @@ import pytest
 from chorale_client import Answer
 from structlog.testing import capture_logs
 
-from tests.integration.tasks.declared import branch, ids, reasons
+from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.outside_packages import importable, install_example
+from tests.support.pipelines.pipeline_files import branch
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.search_server import SearchServer, says, sends
 

@@ -8,7 +8,7 @@ from chorale_client import Answer
 from chorale_client.keys import MOMENTS, entry_key
 
 from models.audit_tables import RequestRow
-from tests.integration.tasks.declared import ids
+from tests.integration.tasks.answers import ids
 from tests.support.faults.observers import audited
 from tests.support.ledger.audit_rows import envelope_of
 from tests.support.pipelines.one_process import OneProcess

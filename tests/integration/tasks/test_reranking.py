@@ -16,10 +16,11 @@ from inference.reranking.pair_reranker import PairReranker
 from models.errors import NotConfigured
 from tasks.request.ending import SWEEPER
 from tasks.worker.warming import warm
-from tests.integration.tasks.declared import LOCAL, branch, ids, reasons
+from tests.integration.tasks.answers import ids, reasons
 from tests.support.models.reranker_faults import FAULT, faulty_rerankers
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.redis_server import RedisServer
 
 RERANKER = """

@@ -14,7 +14,7 @@ from audit.schema import upgrade
 from models.rules import read_rules
 from rules.copying import copy_rules
 from rules.store import RuleStore
-from tests.integration.tasks.declared import ids
+from tests.integration.tasks.answers import ids
 from tests.support.faults.observers import audited
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.waiting import until

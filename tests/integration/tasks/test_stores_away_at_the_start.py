@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from chorale_client import Answer
 
-from tests.integration.tasks.declared import ids, reasons
+from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.elasticsearch_server import corner, host_and_port
 from tests.support.servers.redis_server import RedisServer

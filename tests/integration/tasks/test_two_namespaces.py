@@ -17,10 +17,10 @@ from audit.database import database_url, open_database
 from ingest.raw_documents import RawDocument
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from tests.integration.tasks.declared import branch
 from tests.support.ledger.audit_rows import count, envelope_of
 from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline_files import branch
 from tests.support.servers.redis_server import RedisServer
 from tests.support.stores.two_engines import shared_engines, texts_and_vectors
 from tests.support.waiting import until

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from models.weaviate_endpoint import WeaviateEndpoint
-from tests.integration.tasks.declared import branch
 from tests.support.command_line import command
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
+from tests.support.pipelines.pipeline_files import branch
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.weaviate_server import activity, own_collection
 

@@ -14,7 +14,7 @@ from chorale_client.adapters.mcp import mcp_server
 from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
 from mcp.client import Client
 
-from tests.integration.tasks.declared import reasons
+from tests.integration.tasks.answers import reasons
 from tests.support.pipelines.pipeline import RunningPipeline, logging_to
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer

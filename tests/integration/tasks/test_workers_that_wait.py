@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tasks.worker.worker_process import AGAIN_S
-from tests.integration.tasks.declared import LOCAL, branch
 from tests.support.pipelines.pipeline import PYTHONPATH, RunningPipeline
+from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -39,28 +40,35 @@ def places(table: Mapping[str, object], first: Container[str]) -> list[Any]:
 
 
 def bm25_is_gone(pipeline: RunningPipeline, where: str, fault: str) -> Seen:
-    """Kills or hangs the worker of bm25 there, and checks that this costs only what it had not reported."""
+    """Kills or hangs the worker of bm25 at this place, and checks that this costs only what it had not reported."""
     status, missing, healthy = BM25_GONE[where]
     expected = order_by(pipeline, healthy)
-    asked = striking(pipeline, f"branch.{where}", fault, "chorale.bm25", timeout_s=20)
+    answering = striking(pipeline, f"branch.{where}", fault, "chorale.bm25", timeout_s=20)
     if missing:
         join_without_one_branch(pipeline)
-    seen = asked.result(60)
-    assert (seen.status, seen.missing) == (status, missing)
-    assert (seen.documents, seen.branches) == (expected, set(healthy))
-    return seen
+    return _checked(answering, status, missing, expected, healthy)
 
 
 def fusion_is_gone(pipeline: RunningPipeline, where: str, fault: str) -> Seen:
-    """Kills or hangs the fusion worker there, and checks that this costs no hit."""
+    """Kills or hangs the fusion worker at this place, and checks that this costs no hit."""
     status, missing = FUSION_GONE[where]
     expected = order_by(pipeline, ALL)
-    asked = striking(pipeline, f"fusion.{where}", fault, "chorale.fusion", timeout_s=20)
+    answering = striking(pipeline, f"fusion.{where}", fault, "chorale.fusion", timeout_s=20)
     if missing:
         end_without_fusion(pipeline)
-    seen = asked.result(60)
+    return _checked(answering, status, missing, expected, ALL)
+
+
+def _checked(
+    answering: Future[Seen],
+    status: str,
+    missing: list[tuple[str, str]],
+    documents: list[str],
+    branches: Sequence[str],
+) -> Seen:
+    seen = answering.result(60)
     assert (seen.status, seen.missing) == (status, missing)
-    assert (seen.documents, seen.branches) == (expected, set(ALL))
+    assert (seen.documents, seen.branches) == (documents, set(branches))
     return seen
 
 

@@ -33,18 +33,11 @@ from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run, as_process
 from tests.support.ledger.audit_rows import count
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.elasticsearch_server import address, corner
 from tests.support.servers.redis_server import RedisServer
 
-LOCAL = """
-[stores.local]
-kind = "embedded"
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "local"
-"""
-TWO = f'{LOCAL}[stores.archive]\nkind = "embedded"\noptions = {{ folder = "archive" }}\n'
+TWO = f'{BM25_ALONE}[stores.archive]\nkind = "embedded"\noptions = {{ folder = "archive" }}\n'
 WITH_A_SERVER = """
 [stores.texts]
 kind = "elasticsearch"
@@ -53,13 +46,13 @@ options = {{ url = "{url}", prefix = "{prefix}" }}
 WORDS = Manifest(splitter="whole", language="en", analyser="tests", embedder="none", dimension=0)
 
 
-def at_home(home: Path, pipeline: str = LOCAL) -> Installation:
+def at_home(home: Path, pipeline: str = BM25_ALONE) -> Installation:
     file = home.with_suffix(".toml")
     file.write_text(pipeline)
     return Installation(Settings(home=home, pipeline_file=file), None)
 
 
-@pytest.fixture(params=[LOCAL, TWO], ids=["one store", "two stores"])
+@pytest.fixture(params=[BM25_ALONE, TWO], ids=["one store", "two stores"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Installation:
     return at_home(tmp_path / "home", request.param)
 
@@ -355,7 +348,7 @@ def test_a_damaged_corpus_is_not_backed_up_and_can_be_replaced(simple: Installat
 def test_the_index_of_a_server_is_built_again_from_the_restored_table(tmp_path: Path) -> None:
     with corner() as prefix:
         server = WITH_A_SERVER.format(url=address(), prefix=prefix)
-        installation = at_home(tmp_path / "home", LOCAL + server)
+        installation = at_home(tmp_path / "home", BM25_ALONE + server)
         filled(installation, "lease")
         back_up(installation, tmp_path / "backup", force=False)
         filled(installation, "rent")
@@ -379,7 +372,7 @@ def test_a_backup_of_other_stores_is_refused_with_what_it_has(double: Installati
 
 def test_a_backup_says_which_data_is_on_servers_and_not_part_of_it(alone: Run, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
-    file.write_text(LOCAL + WITH_A_SERVER.format(url="http://127.0.0.1:1", prefix="nowhere"))
+    file.write_text(BM25_ALONE + WITH_A_SERVER.format(url="http://127.0.0.1:1", prefix="nowhere"))
     postgresql = "postgresql+psycopg://nobody@127.0.0.1:1/none"
     away = {"CHORALE_PIPELINE_FILE": str(file), "CHORALE_AUDIT_URL": postgresql}
     words = shown(alone("backup", str(tmp_path / "backup"), **away))

@@ -20,20 +20,12 @@ from models.documents import Manifest
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
-BM25_ALONE = """
-[stores.local]
-kind = "embedded"
-
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "local"
-"""
 
 OLD = {"lease": ("Lease", "The lease says who pays.")}
 NEW = {"order": ("Order", "The order says who pays."), "rule": ("Rule", "The rule says who pays.")}

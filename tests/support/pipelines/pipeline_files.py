@@ -1,8 +1,6 @@
-"""Tables of pipeline files, and what these tests read of an answer."""
+"""Texts of pipeline files."""
 
 from __future__ import annotations
-
-from chorale_client.answer import Answer
 
 LOCAL = '[stores.local]\nkind = "embedded"\n'
 
@@ -12,9 +10,4 @@ def branch(name: str, group: str = "lexical", *, kind: str = "", store: str = "l
     return f'[branches.{name}]\nkind = "{kind or name}"\ngroup = "{group}"\nstore = "{store}"\n{more}\n'
 
 
-def ids(answer: Answer) -> list[str]:
-    return [hit.document_id for hit in answer.hits]
-
-
-def reasons(answer: Answer) -> list[tuple[str, str]]:
-    return [(line.where, line.reason) for line in answer.degraded]
+BM25_ALONE = LOCAL + branch("bm25")
