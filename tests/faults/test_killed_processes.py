@@ -8,6 +8,8 @@ import pytest
 from chorale_client import make_request
 from chorale_client.keys import MOMENTS
 
+from ledger.breakers import Breakers
+from ledger.outcomes import Outcome
 from tests.support.faults.killed_callers import ask_and_be_killed
 from tests.support.faults.lost_workers import (
     BM25_GONE,
@@ -61,6 +63,20 @@ def test_a_planner_or_a_worker_killed_before_its_part_costs_nothing_once_there_i
 
     answer = asked.result(60)
     assert (answer.status, answer.documents) == ("complete", expected)
+
+
+def test_a_worker_that_comes_back_closes_the_breaker_of_its_branch_alone(whole: RunningPipeline) -> None:
+    branches = ["bm25", "vector"]
+    breakers = Breakers(whole.redis, failures=1, open_s=600)
+    whole.processes["chorale.bm25"].kill()
+    assert_was_killed(whole, "chorale.bm25")
+    breakers.count("some", [Outcome(branch, "failed", "not_started") for branch in branches])
+    assert set(breakers.look(branches).breakers) == {"bm25", "vector"}
+
+    whole.revive()
+
+    until(lambda: set(breakers.look(branches).breakers) == {"vector"})
+    breakers.count("other", [Outcome("vector", "answered")])
 
 
 @pytest.mark.parametrize("where", places(BM25_GONE, {"after_start", "while_report"}))

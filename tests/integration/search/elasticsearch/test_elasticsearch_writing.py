@@ -25,7 +25,9 @@ from models.errors import (
     WrongDeclaration,
 )
 from search.elasticsearch.bulk import send
-from search.elasticsearch.connection import Connection
+from search.elasticsearch.connection import Connection, IndexCall
+from search.elasticsearch.failures import Passing
+from search.elasticsearch.index_lookup import IndexLookup
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
 from tests.contracts.store_documents import MANIFEST, document
@@ -243,3 +245,34 @@ def test_a_namespace_without_vectors_is_searched_by_words(store: ElasticsearchSt
     store.create("words", replace(MANIFEST, dimension=0))
     store.upsert("words", [Document("a", "docs", "", (Passage("a#0", 0, "pear"),))])
     assert found(store, "pear", "words") == ["a#0"]
+
+
+def test_a_call_that_meets_the_index_that_a_rebuild_deletes_is_repeated_with_the_new_index(
+    store: ElasticsearchStore, prefix: str
+) -> None:
+    connection = Connection(ElasticsearchEndpoint(url=address(), prefix=prefix), api_key=None, password=None)
+    called: list[str] = []
+
+    def use(call: IndexCall) -> str:
+        called.append(call.namespace.index)
+        if len(called) == 1:
+            store.rebuild("ns", MANIFEST, iter([document("a", "pear")]))
+            raise Passing("503 while the index is being deleted")
+        return call.namespace.index
+
+    lookup = IndexLookup(connection)
+    try:
+        rebuilt = lookup.using("ns", 30, use)
+        assert called == [called[0], rebuilt]
+        assert rebuilt != called[0]
+
+        def busy(call: IndexCall) -> None:
+            called.append(call.namespace.index)
+            raise Passing("503 of a busy server")
+
+        # The index is still the same one: nothing is repeated.
+        with pytest.raises(Passing, match="busy server"):
+            lookup.using("ns", 30, busy)
+        assert called[2:] == [rebuilt]
+    finally:
+        connection.close()
