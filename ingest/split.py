@@ -71,7 +71,7 @@ class Splitter:
         return tuple(self.passages(document))
 
     def passages(self, document: RawDocument) -> Iterator[Passage]:
-        """The same one by one, so that the caller can pause within a long document."""
+        """Yields the passages of `split` one by one, so that the caller can pause within a long document."""
         text, position = document.text, 0
         outline = outline_of(document)
         for section in self._pack(document, outline, outline.start):

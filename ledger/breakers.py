@@ -138,9 +138,9 @@ class Breakers:
         return args
 
     def close_unserved(self, names: Iterable[str]) -> list[str]:
-        """Close those of these breakers whose last failure was that nobody answered in time, since a worker has come back.
+        """Close the breakers that opened because nobody answered in time.  Call it when a worker of these branches has started.
 
-        Returns their names.  A branch that is still too slow opens its breaker again.
+        Returns the names of the closed breakers.  A branch that is still too slow opens its breaker again.
         """
         closed: list[str] = []
         for name in names:

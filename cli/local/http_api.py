@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HTTP = "http"
 KEY_FILE = "http_key"
 ANSWERS_WITHIN_S = 1.0
-"""The supervisor waits so long, and looks after no other process meanwhile."""
+"""While it waits for an answer, the supervisor looks after no other process."""
 
 
 def http_child(address: Address, environment: Mapping[str, str]) -> Child:

@@ -31,7 +31,7 @@ class IndexingTarget:
     committed: Callable[[int], None] = lambda generation: None
     """Called with the generation after each batch, when readers can see it."""
     split: Callable[[RawDocument], tuple[Passage, ...]] | None = None
-    """Returns passages that were cut before; by default the embedder's splitter cuts them."""
+    """Splits a document into passages; the default is the embedder's splitter."""
 
 
 def index_documents(

@@ -61,7 +61,7 @@ class EmbeddedAhead:
             self._texts += self._splitter.texts_for_embedding(item, passages)
 
     def split(self, document: RawDocument) -> tuple[Passage, ...]:
-        """The document's passages, cut beforehand if `take` has seen the document."""
+        """The document's passages.  `take` has cut them if it has seen the document."""
         passages = self._passages.get(document.document_id)
         return self._splitter.split(document) if passages is None else passages
 

@@ -102,7 +102,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger, self.callers = self.stepped.ledger, self.stepped.callers
         self.promises = Promises(constants)
         self.lean: dict[str, bool] = {}
-        """By id, whether its reports bring the callback."""
+        """Whether the reports of a request bring the callback, by request id."""
         self.timeouts_s: dict[str, float] = {}
         """By id, the first time limit that it was sent with."""
 
@@ -294,7 +294,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.plan(request_id, {**USUAL, "flight": FLIGHT + "x", "is_lean": fate == "ok"})
 
     def act_as(self, sweeper: str, most: int = 64, done: int = 64) -> int | None:
-        """A sweeper does the first `done` of its actions.  Returns the milliseconds until the next moment."""
+        """A sweeper executes the first `done` of its actions.  Returns the milliseconds until the next moment."""
         due = self.ledger.sweep(sweeper, most=most)
         for action in due.actions:
             self.promises.count(action)

@@ -98,7 +98,7 @@ def running(mutants: tuple[Mutant, ...]) -> Iterator[dict[Mutant, Future[Outcome
             shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".venv", ".git", ".*_cache"))
             trees.put(tree)
 
-        # Here, since `ast` in several threads raises SystemError in Python 3.11.
+        # The main thread parses, since `ast` in several threads raises SystemError in Python 3.11.
         changed = {mutant: _broken_or_why(mutant) for mutant in mutants}
 
         def run(mutant: Mutant) -> Outcome:

@@ -224,7 +224,7 @@ def test_an_idempotency_key_makes_a_call_once(api: HttpApi, acme: httpx.Client) 
         acme.post(SEARCHES, json={**BREAD, "namespace": "elsewhere"}, headers=headers)
         for headers in (key, {})
     )
-    # It is no key that was used for another request.
+    # The API does not take it for a key that was used with another request.
     assert elsewhere.status_code == without_key.status_code != 422
     for wrong in ("", '"', '""', "a" * 256, 'a"b'):
         told = problem(acme.post(SEARCHES, json=BREAD, headers={"Idempotency-Key": wrong}), 400, "malformed")

@@ -86,7 +86,7 @@ def test_requests_older_than_the_time_to_keep_are_deleted_and_the_others_stay(
 def test_requests_are_deleted_by_one_field_and_leave_nothing_in_any_table(
     trail: Engine, monkeypatch: pytest.MonkeyPatch, field: str, value: str, stays: list[str]
 ) -> None:
-    """Also if several transactions are needed."""
+    """A deletion that needs several transactions leaves nothing, too."""
 
     def rows() -> dict[str, int]:
         tables = AuditTable.metadata.tables

@@ -18,7 +18,7 @@ class Real:
         self.redis, self.ledger, self.callers = redis, SingleSteps(redis), CallersLedger(redis)
 
     def accepted(self, *branches: str, timeout_s: float = 10, **options: Any) -> Request:
-        """A new request; one with branches is planned, too, and the options are those of `chord`."""
+        """Makes a new request.  A request with branches is planned, too.  The options are those of `chord`."""
         request = a_request(timeout_s)
         self.callers.accept(request)
         if branches:

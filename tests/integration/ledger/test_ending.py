@@ -81,7 +81,7 @@ def real(redis_client: Redis) -> Real:
 
 @pytest.fixture
 def request_(real: Real) -> Request:
-    """In flight, with two branches."""
+    """Returns a request in flight with two branches."""
     return real.accepted("bm25", "vector")
 
 

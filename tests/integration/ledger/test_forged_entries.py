@@ -233,7 +233,7 @@ def test_a_malformed_entry_costs_no_other_message_of_a_batch(real: Real, fields:
 
 
 def test_a_part_that_was_sent_again_is_taken_alone(real: Real) -> None:
-    """It may be the one that ended its worker."""
+    """A message that was sent again may have ended its worker."""
     ids = [real.accepted("bm25").request_id for _ in range(3)]
     wait_together(real, *((SEARCH, f"{request_id}:bm25") for request_id in ids))
     real.redis.hset(entry_key(ids[1]), "resent:bm25", "1")

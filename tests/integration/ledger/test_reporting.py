@@ -22,7 +22,7 @@ def test_an_answer_replaces_a_failure_but_a_failure_never_replaces_an_answer(pla
 
 
 def test_a_branch_reported_twice_counts_once(planned: Script) -> None:
-    """And only the last branch's report pushes the callback."""
+    """Only the last branch's report pushes the callback."""
     planned >> report("bm25") << "counted" >> queue() << 0
     for _ in range(9):
         planned >> report("bm25") << "duplicate"

@@ -117,7 +117,7 @@ def test_an_end_that_a_sweeper_does_not_write_is_due_again_after_its_lease(
 def test_a_fifth_of_the_time_and_at_most_60_ms_are_kept_for_the_end_of_a_request_without_a_plan(
     script: Script, protocol: ProtocolConstants, timeout_ms: int
 ) -> None:
-    """In whole milliseconds: of 203 these are 40."""
+    """The time is in whole milliseconds: a fifth of 203 ms counts as 40 ms."""
     end_ms = timeout_ms - min(timeout_ms // 5, protocol.longest_finish_reserve_ms)
     script >> accept(timeout_s=timeout_ms / 1000) >> wait(end_ms - 1) >> sweep()
     assert "end" not in cast("list[str]", script.seen)

@@ -192,7 +192,7 @@ class TestBacklog:
     def test_dropping_is_correct_while_another_worker_takes_or_drops_messages(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, other: str
     ) -> None:
-        """Between the look and the drop; a live request's message that is the oldest stays where it is."""
+        """Messages change between the look and the drop.  The oldest message stays where it is if its request is live."""
         taken = other == "takes the oldest message"
         self.wait(resources, 8, ended=[0, 2] if taken else [1, 2, 3])
         monkeypatch.setattr(stale_messages, "AT_ONCE", 4)

@@ -203,7 +203,7 @@ def test_hits_are_in_the_endpoints_order_with_the_declared_fields(opens: Opens) 
     assert text.metadata == {"url": "https://wiki.example/7", **described}
     assert ranking.warnings == ()
     assert Ranking.from_wire(ranking.to_wire()) == ranking
-    # A prefix turns ids into those of indexed documents.
+    # The declared prefix turns the ids of an answer into the ids of indexed documents.
     assert ids(found(opens(id_prefix=""))) == ["7", "keys"]
     assert ids(found(opens(id_prefix="handbook/"))) == ["handbook/7", "handbook/keys"]
 

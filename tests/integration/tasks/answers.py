@@ -1,4 +1,4 @@
-"""What these tests read of an answer."""
+"""Reads document ids and reasons from an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Too much waits: a branch is left out, or new requests are refused at once, until the queues are short again."""
+"""While too many messages wait, requests leave a branch out, or new requests are refused at once."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_queue_without_a_worker_does_not_count_as_overloaded(busy: Busy) -> No
 
 
 def test_messages_of_requests_that_have_ended_delay_no_new_request(busy: Busy) -> None:
-    """As after a worker was away for an hour."""
+    """The state after a worker was away for an hour."""
     busy.fill(SECOND)
     answer = busy.ask("ERR-4711", cache="bypass")
     assert (answer.status, set(answer.hits[0].found_by)) == ("complete", {"bm25", "second"})

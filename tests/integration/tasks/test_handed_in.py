@@ -81,7 +81,7 @@ def waiting_messages(app: Celery) -> list[bytes]:
 
 @contextmanager
 def failing(failure: Exception) -> Iterator[None]:
-    """Whoever writes documents gets this error."""
+    """Every write of documents raises this error."""
 
     def fails(*_: object, **__: object) -> None:
         raise failure

@@ -60,7 +60,7 @@ def test_a_branch_that_is_not_required_decides_nothing(failing: OneProcess) -> N
 
 
 def test_a_hedged_branch_is_answered_by_its_second_attempt(failing: OneProcess) -> None:
-    """A worker hangs with the first; the second is sent after half of the branch's limit."""
+    """A worker hangs with the first attempt.  The second attempt is sent after half of the branch's limit."""
     request_id = failing.submit("ERR-4711", branches=["bm25", "slow"], hedge=True, cache="bypass")
     failing.work("chorale.bm25")
     assert failing.resources.ledger.start(request_id, "slow")

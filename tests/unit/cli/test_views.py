@@ -69,7 +69,7 @@ def test_a_bar_has_its_place_and_length_on_the_scale() -> None:
     assert bar(5, 5, 10, columns=4) == "  ██"
     # A quarter of a column is two eighths.
     assert bar(0, 1, 16, columns=4) == "▎"
-    # However short, it can be seen; what took no time cannot.
+    # A span of any length is visible.  A span without length is not.
     assert bar(10, 0.001, 10, columns=4) == "   ▏"
     assert bar(5, 0, 10, columns=4) == "  "
 

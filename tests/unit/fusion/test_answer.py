@@ -135,7 +135,7 @@ def test_texts_that_were_not_fetched_give_a_reason_and_no_warning() -> None:
 
 
 def test_a_branch_that_failed_degrades_the_answer_with_its_reason() -> None:
-    """And one that was left out by a rule does not."""
+    """A branch that a rule left out does not degrade the answer."""
     given = THREE | {
         "vector": Envelope.failed("vector", Reason.UNAVAILABLE, "connection refused", ms=3.0),
         "hyde": Envelope.failed("hyde", Reason.RULE, "an identifier"),

@@ -76,7 +76,7 @@ bounds = st.one_of(st.none(), st.integers(0, 12))
 
 @given(scored, bounds)
 def test_scores_fall_and_no_hit_rises_more_than_max_places(rows: Rows, max_places: int | None) -> None:
-    """A score is the fused score times factors and bound; without a bound the boosted scores give the order."""
+    """Each score is the fused score times the factors and the bound.  Without a bound the boosted scores give the order."""
     scores, factors = rows
     order = bounded_order(scores, factors, max_places)
     assert sorted(before for before, _, _ in order) == list(range(len(scores)))

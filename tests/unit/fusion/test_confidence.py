@@ -67,7 +67,7 @@ def test_the_probability_can_be_computed_by_hand_from_the_signals() -> None:
     one = FusedQuestion(HITS, signals={"cosine": 0.5})
     by_hand = 1 / (1 + exp(2 - 4 * 0.5)) / (1 + exp(-1 - 0.5 * log(7)))
     assert confidence(one, request(top_k=3, offset=4), [fitted()], MODELS) == round(by_hand, 4)
-    # No hits have the confidence zero, and a page after the last one has none.
+    # An answer without hits has the confidence zero.  A page after the last one has no confidence.
     assert confidence(FusedQuestion(), request(), (), {}) == 0.0
     assert confidence(FusedQuestion(), request(offset=5), (), {}) is None
 

@@ -74,7 +74,7 @@ def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
     assert (document.title, document.text) == ("From the front", "# Heading\n\nBody")
     dates = {"date": "2024-05-06", "published_at": "2024-05-06"}
     assert document.metadata == {**dates, "url": "https://x.test/a"}
-    # A text between two horizontal rules is no front matter.
+    # A text between two horizontal rules is not front matter.
     for text in ("---\nfirst\n\n---\n\nsecond", "---\n\n# First\n\n- a\n\n---\nsecond"):
         assert read(tmp_path, "a.md", text).text == text
 

@@ -17,7 +17,7 @@ EXACT = st.one_of(st.floats(allow_nan=False), st.integers(-(2**64), 2**64))
 @given(EXACT, st.one_of(EXACT, st.integers()))
 @example(1e308, 10**400)
 def test_codes_of_numbers_sort_like_the_numbers(one: float, other: float) -> None:
-    """Of the two, at least one is exact; integers may have any size."""
+    """At least one of the two numbers is exact.  Integers may have any size."""
     assert (number_code(one) < number_code(other), number_code(one) > number_code(other)) == (
         one < other,
         one > other,

@@ -70,7 +70,7 @@ def answered(
 
 
 class Slow:
-    """A reranker that likes everything, and has the time for some pairs, or for ten in a second."""
+    """A reranker that gives every pair the same high score.  Its time suffices for some pairs, or it scores ten pairs a second."""
 
     fingerprint = "half"
 

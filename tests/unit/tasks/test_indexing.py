@@ -147,7 +147,7 @@ def test_prune_spares_documents_whose_file_cannot_be_read(index: Index, docs: Pa
 def test_the_next_run_continues_where_an_interrupted_run_stopped(
     index: Index, store: EmbeddedStore, embedder: HashingEmbedder
 ) -> None:
-    """And what it had to prune is still there, since its walk had no end."""
+    """The documents that the run had to prune are still there, since its walk had no end."""
     documents = [raw(f"{n:02}", f"text {n}") for n in range(10)]
     index([raw("old")])
 

@@ -49,7 +49,7 @@ def test_a_failure_is_named_and_no_store_is_asked_when_the_time_is_over() -> Non
     with pytest.raises(StageFailure) as error:
         texts({"own": foreign}, "own")
     assert (error.value.reason, error.value.detail) == ("error", "RuntimeError: no such column")
-    # One that is away is named before one that holds no texts.
+    # A store that is away is named before a store that holds no texts.
     stores = {"own": Store(NotConfigured("none")), "other": Store(StoreUnavailable("away"))}
     with pytest.raises(StoreUnavailable, match="away"):
         texts(stores, "own")

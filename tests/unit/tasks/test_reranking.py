@@ -71,7 +71,7 @@ def reranked(
 
 @pytest.fixture
 def warm(declare: Declare, tmp_path: Path) -> Resources:
-    """With a small reranker that is loaded."""
+    """A pipeline with a small reranker that is loaded."""
     resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
     resources.reranker("tiny").warm()
     return resources
@@ -79,7 +79,7 @@ def warm(declare: Declare, tmp_path: Path) -> Resources:
 
 @pytest.fixture
 def missing(declare: Declare, tmp_path: Path) -> Resources:
-    """With a reranker whose model is not there."""
+    """A pipeline with a reranker whose model is missing."""
     return declare(tmp_path / "no/such/model")
 
 

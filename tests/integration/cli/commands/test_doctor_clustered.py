@@ -91,7 +91,7 @@ Declare = Callable[..., Installation]
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What the pipeline's file says of each; `chat` is the language model, and `search` the wiki's."""
+    """The lines of the pipeline file for each server.  `chat` is a language model, `search` is the search of a wiki."""
     with ExitStack() as opened:
         keys = opened.enter_context(pytest.MonkeyPatch.context())
         for name, key in KEYS.items():

@@ -66,7 +66,7 @@ def test_settling_skips_documents_up_to_the_mark(store: ClusteredStore) -> None:
         store.table.mark_behind(build, "texts", ["never"])
     assert store.table.behind(build, "texts").keys() == {"a", "b"}
     assert store.table.behind(build, "vectors") == {}
-    # Or a store refuses an old document.
+    # Or a store refuses a document that it has accepted before.
     with store.exclusive(NS):
         refused = StoreResult(store.table.changes(build, ["a"]), {"a": "too large"})
         store.table.record(build, {"vectors": refused}, stores=store.stores)
