@@ -3,7 +3,8 @@ write one after the other.  After every few passages, other messages may come fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,52 +14,103 @@ from ingest.raw_documents import RawDocument, Skipped
 from models.batching import in_batches
 from models.documents import Matrix, Passage, Vector
 from tasks.indexing.batches import splitter_of
+from tasks.indexing.turns import TurnOver
 
 PASSAGES_AT_ONCE = 16
+WINDOW_PASSAGES = 64
+"""Documents of about this many passages are embedded together, and can be written when a turn is over.  A longer document
+is embedded by itself, and a turn may end within it."""
 
 
 class EmbeddedAhead:
     """An embedder for some documents, which remembers its passages and vectors when their message is tried again.
 
-    `pause` is called after every few passages that were cut or embedded, and may raise an exception that ends this attempt.
-    The next attempt goes on from there, also within a document.
+    `is_over` is called after every few passages, and says whether this attempt ends.  The next attempt goes on from there,
+    also within a document if `has_room` says that the document's vectors can be kept until then.
     """
 
-    def __init__(self, embedder: Embedder, *, pause: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        is_over: Callable[[], bool] = lambda: False,
+        has_room: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._embedder = embedder
-        self._pause = pause
+        self._is_over, self._has_room = is_over, has_room
         self._splitter = splitter_of(embedder)
-        self._splitting: Iterator[Passage] | None = None
+        self._steps: Iterator[bool] | None = None
         self._passages: dict[str, tuple[Passage, ...]] = {}
         """By the id of their document."""
-        self._texts: list[str] = []
         self._vectors: dict[str, Vector] = {}
+        self.ready: list[RawDocument | Skipped] = []
+        """What can be written: the first of the items that were not written yet.  Whoever writes them clears the list."""
+        self.is_within = False
+        """Whether the last attempt ended within a document."""
         self.fingerprint, self.dimension = embedder.fingerprint, embedder.dimension
         self.max_pieces = embedder.max_pieces
         self.count_pieces = embedder.count_pieces
         self.embed_questions = embedder.embed_questions
         self.warm = embedder.warm
 
-    def take(self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]) -> None:
-        """Split and embed the documents whose revision differs from the `known` one.  Call it with the same documents each
-        time."""
-        if self._splitting is None:
-            self._splitting = self._split(items, known)
-        for number, _ in enumerate(self._splitting, start=1):
-            if number % PASSAGES_AT_ONCE == 0:
-                self._pause()
-        self._remember(self._texts, self._pause)
+    def take(
+        self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]
+    ) -> list[RawDocument | Skipped]:
+        """Split and embed the documents whose revision differs from the `known` one, and return what is `ready`.
 
-    def _split(self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]) -> Iterator[Passage]:
+        Later calls go on with the items of the first call.  Raises TurnOver if the turn is over and nothing is ready.
+        """
+        if self._steps is None:
+            self._steps = self._in_steps(items, known)
+        self.is_within = False
+        for is_within in self._steps:
+            if self._is_over() and (not is_within or self._has_room()):
+                self.is_within = is_within
+                if not self.ready:
+                    raise TurnOver
+                break
+        return list(self.ready)
+
+    def _in_steps(self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]) -> Iterator[bool]:
+        """Yields whether the step ended within a document."""
+        window: list[RawDocument | Skipped] = []
+        texts: list[str] = []
         for item in items:
-            if not isinstance(item, RawDocument) or known.get(item.document_id) == revision_hash(item):
-                continue
-            passages: list[Passage] = []
-            for passage in self._splitter.passages(item):
-                passages.append(passage)
-                yield passage
-            self._passages[item.document_id] = tuple(passages)
-            self._texts += self._splitter.texts_for_embedding(item, passages)
+            if isinstance(item, RawDocument) and known.get(item.document_id) != revision_hash(item):
+                passages = yield from self._cut(item)
+                new = self._splitter.texts_for_embedding(item, passages)
+                if len(new) > WINDOW_PASSAGES:
+                    self._embed_window(window, texts)
+                    window, texts = [], []
+                    yield from self._embed(new)
+                else:
+                    texts += new
+            window.append(item)
+            if len(texts) >= WINDOW_PASSAGES:
+                self._embed_window(window, texts)
+                window, texts = [], []
+                yield False
+        self._embed_window(window, texts)
+
+    def _cut(self, document: RawDocument) -> Generator[bool, None, list[Passage]]:
+        passages: list[Passage] = []
+        for passage in self._splitter.passages(document):
+            passages.append(passage)
+            if len(passages) % WINDOW_PASSAGES == 0:
+                yield True
+        self._passages[document.document_id] = tuple(passages)
+        return passages
+
+    def _embed_window(self, window: Iterable[RawDocument | Skipped], texts: Sequence[str]) -> None:
+        deque(self._embed(texts), maxlen=0)
+        self.ready += window
+
+    def _embed(self, texts: Sequence[str]) -> Iterator[bool]:
+        new = list(dict.fromkeys(text for text in texts if text not in self._vectors))
+        # Texts of like length are embedded together.
+        for some in in_batches(sorted(new, key=len), PASSAGES_AT_ONCE):
+            self._vectors.update(zip(some, self._embedder.embed_passages(some), strict=True))
+            yield True
 
     def split(self, document: RawDocument) -> tuple[Passage, ...]:
         """The document's passages.  `take` has cut them if it has seen the document."""
@@ -68,16 +120,8 @@ class EmbeddedAhead:
     def embed_passages(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
     ) -> Matrix:
-        # The namespace is held now: no pause.
-        self._remember(texts, lambda: None)
+        # The namespace is held now: no turn ends.
+        self._embed_window((), texts)
         if progress is not None:
             progress(len(texts))
         return np.array([self._vectors[text] for text in texts], np.float32).reshape(-1, self.dimension)
-
-    def _remember(self, texts: Sequence[str], pause: Callable[[], None]) -> None:
-        new = list(dict.fromkeys(text for text in texts if text not in self._vectors))
-        # Texts of like length are embedded together.
-        for number, some in enumerate(in_batches(sorted(new, key=len), PASSAGES_AT_ONCE)):
-            if number:
-                pause()
-            self._vectors.update(zip(some, self._embedder.embed_passages(some), strict=True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,70 +14,117 @@ from tasks.indexing.embedding_ahead import EmbeddedAhead
 from tasks.indexing.indexing_run import BATCH_CHARACTERS, SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.indexing.report import IndexReport
-from tasks.indexing.turns import Turns
+from tasks.indexing.turns import TurnOver
 from tasks.indexing.write_order import WriteOrder
 
 PORTION_CHARACTERS = 4 * BATCH_CHARACTERS
 """A larger document is a portion of its own.  Written portions are kept if the worker dies."""
 MOST_UNFINISHED = 4
-"""Maximum number of interrupted messages whose vectors a worker keeps.  A portion's vectors take up to 25 MB."""
+"""Maximum number of messages that a turn may interrupt within a document.  Their vectors, up to 25 MB each, stay in the
+worker."""
+UNFINISHED_FOR_S = 600.0
+"""A message that does not come back in this time is with another worker."""
 
 
 @dataclass(slots=True)
 class Unfinished:
-    """How much of a message is done."""
+    """How much of a message is done.  `written` and `report` travel with the message to the next worker."""
 
     written: int = 0
-    """Number of portions that are written."""
-    ahead: EmbeddedAhead | None = None
-    """The vectors of the next portion, as far as they are there."""
+    """Number of documents that are written or left out."""
     report: IndexReport = field(default_factory=IndexReport)
+    ahead: EmbeddedAhead | None = None
+    """The vectors of the next documents, as far as they are there."""
+    end: int = 0
+    """Where the portion of `ahead` ends."""
+    since_s: float = field(default_factory=time.monotonic)
+
+    def to_wire(self) -> dict[str, Any]:
+        """JSON."""
+        return {"written": self.written, "report": self.report.to_wire()}
+
+    @classmethod
+    def from_wire(cls, so_far: Mapping[str, Any] | None) -> Unfinished:
+        """A message begins at its first document if this is no `to_wire`: what is written then counts as unchanged."""
+        unfinished = cls()
+        try:
+            if so_far is not None and type(so_far["written"]) is int and so_far["written"] > 0:
+                unfinished.report.add(so_far["report"])
+                unfinished.written = so_far["written"]
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return cls()
+        return unfinished
+
+
+class UnfinishedMessages:
+    """What is done of the messages that a worker has put back, in a mapping by ticket."""
+
+    def __init__(self, by_ticket: dict[str, Unfinished]) -> None:
+        self._by_ticket = by_ticket
+
+    def take(self, ticket: str, so_far: Mapping[str, Any] | None) -> Unfinished:
+        """What is done of a message that comes with `so_far`; another worker may have done more than this one."""
+        travelled = Unfinished.from_wire(so_far)
+        kept = self._by_ticket.pop(ticket, None)
+        return travelled if kept is None or kept.written < travelled.written else kept
+
+    def keep(self, ticket: str, unfinished: Unfinished) -> None:
+        """Keep the vectors that are not written yet.  Too many messages push out the oldest one."""
+        if unfinished.ahead is None:
+            return
+        unfinished.since_s = time.monotonic()
+        self._by_ticket[ticket] = unfinished
+        while len(self._by_ticket) > MOST_UNFINISHED:
+            del self._by_ticket[next(iter(self._by_ticket))]
+
+    def has_room(self) -> bool:
+        """Whether one more message can be kept, and pushes no other out."""
+        oldest_s = time.monotonic() - UNFINISHED_FOR_S
+        for ticket in [ticket for ticket, kept in self._by_ticket.items() if kept.since_s < oldest_s]:
+            del self._by_ticket[ticket]
+        return len(self._by_ticket) < MOST_UNFINISHED
 
 
 def index_handed_in(
     resources: Resources,
-    turns: Turns,
+    so_far: Unfinished,
     order: WriteOrder | None,
-    ticket: str,
     documents: Sequence[Any],
     *,
     namespace: str,
     source: str,
+    is_over: Callable[[], bool] = lambda: False,
+    has_room: Callable[[], bool] = lambda: True,
 ) -> IndexReport:
-    """Index what a message brings.  Raises TurnOver if other messages shall come first: the next call goes on from there.
+    """Index what a message brings, from where `so_far` is; it says how far this call came if an error is raised.
 
-    Raises what `index_corpus` raises.
+    `is_over` says whether other messages shall come first, `has_room` whether this one may be interrupted within a document.
+    Raises TurnOver, and what `index_corpus` raises.
     """
-    so_far = turns.unfinished.pop(ticket, None) or Unfinished()
-    try:
-        portions = list(_portions(last_of_each(read_rows(documents, source=source))))
-        for number, portion in enumerate(portions[so_far.written :]):
-            if number:
-                turns.check(namespace)
-            so_far.ahead = so_far.ahead or EmbeddedAhead(
-                resources.indexing_embedder, pause=lambda: turns.check(namespace)
-            )
-            rows = SourceDocuments(portion, source)
-            report = index_corpus(resources, rows, namespace=namespace, order=order, ahead=so_far.ahead)
-            so_far.report.add(report.to_wire())
-            so_far.written, so_far.ahead = so_far.written + 1, None
-    except Exception:
-        turns.unfinished[ticket] = so_far
-        while len(turns.unfinished) > MOST_UNFINISHED:
-            del turns.unfinished[next(iter(turns.unfinished))]
-        raise
-    return so_far.report
+    items = list(last_of_each(read_rows(documents, source=source)))
+    while True:
+        if so_far.ahead is None:
+            so_far.ahead = EmbeddedAhead(resources.indexing_embedder, is_over=is_over, has_room=has_room)
+            so_far.end = so_far.written + _portion(items[so_far.written :])
+        rows = SourceDocuments(items[so_far.written : so_far.end], source)
+        report = index_corpus(resources, rows, namespace=namespace, order=order, ahead=so_far.ahead)
+        so_far.report.add(report.to_wire())
+        so_far.written += len(so_far.ahead.ready)
+        so_far.ahead.ready.clear()
+        if so_far.written >= so_far.end or not so_far.ahead.is_within:
+            so_far.ahead = None
+        if so_far.written >= len(items):
+            return so_far.report
+        if is_over():
+            raise TurnOver
 
 
-def _portions(items: Iterable[RawDocument | Skipped]) -> Iterator[list[RawDocument | Skipped]]:
-    """At least one portion: an empty one still makes its namespace."""
-    portion: list[RawDocument | Skipped] = []
-    characters = 0
-    for item in items:
+def _portion(items: Iterable[RawDocument | Skipped]) -> int:
+    """Number of items in the next portion."""
+    characters = count = 0
+    for count, item in enumerate(items, start=1):
         size = len(item.text) if isinstance(item, RawDocument) else 0
-        if portion and characters + size > PORTION_CHARACTERS:
-            yield portion
-            portion, characters = [], 0
-        portion.append(item)
+        if count > 1 and characters + size > PORTION_CHARACTERS:
+            return count - 1
         characters += size
-    yield portion
+    return count

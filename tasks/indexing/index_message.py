@@ -39,6 +39,8 @@ class IndexMessage:
     task: Any
     namespace: str
     handed_in: int | None
+    so_far: Any = None
+    """How much of it earlier turns have done (`tasks.indexing.handed_in_documents.Unfinished`)."""
 
     @property
     def id(self) -> str:
@@ -113,7 +115,7 @@ class IndexMessage:
                 self.task.app,
                 self.task.name,
                 args=self.task.request.args,
-                kwargs={**self.task.request.kwargs, "handed_in": self.handed_in},
+                kwargs={**self.task.request.kwargs, "handed_in": self.handed_in, "so_far": self.so_far},
                 task_id=self.id,
                 queue=QUEUE_INDEX,
                 ignore_result=True,

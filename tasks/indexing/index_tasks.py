@@ -17,11 +17,10 @@ from redis.exceptions import RedisError
 
 from models.errors import WriterBusy
 from tasks.indexing.index_message import PASSING, IndexMessage
-from tasks.indexing.turns import TurnOver, Turns, others_wait
+from tasks.indexing.turns import TurnOver, Turns, turn_s
 from tasks.indexing.write_order import DoneByAnother, WriteOrder
 
 if TYPE_CHECKING:
-    from assembly.resources import Resources
     from tasks.indexing.report import IndexReport
 
 PATIENCE_S = 5.0
@@ -35,7 +34,8 @@ PAUSE_FOR_A_WRITER_S = 0.1
 def register(app: Celery) -> None:
     app.task(index_task, name=TASK_INDEX, bind=True, ignore_result=True)
     app.task(delete_task, name=TASK_DELETE, bind=True, ignore_result=True)
-    app.turns = Turns(partial(others_wait, app.resources))
+    app.turns = Turns(partial(turn_s, app.resources))
+    app.unfinished = {}
 
 
 def index_task(
@@ -45,6 +45,7 @@ def index_task(
     source: str = "task",
     v: int = WIRE_VERSION,
     handed_in: int | None = None,
+    so_far: Any = None,
     *_: object,
     **__: object,
 ) -> None:
@@ -52,19 +53,36 @@ def index_task(
 
     Wrong documents are logged, reported and dropped, since they would be as wrong the next time; the others are indexed.
     `handed_in` is a stamp of `chorale_client.handed_in`: documents that were handed in later are not written over.
+    `so_far` comes with a message that a worker has put back.
     """
 
-    def work(resources: Resources, order: WriteOrder) -> IndexReport:
+    def work(message: IndexMessage, order: WriteOrder) -> IndexReport:
         # Here, since every worker registers every task, and the readers of documents take 0.4 s to import.
-        from tasks.indexing.handed_in_documents import index_handed_in
+        from tasks.indexing.handed_in_documents import UnfinishedMessages, index_handed_in
 
         if documents is None:
             raise ValueError("documents: missing")
-        return index_handed_in(
-            resources, task.app.turns, order, task.request.id, documents, namespace=namespace, source=source
-        )
+        kept = UnfinishedMessages(task.app.unfinished)
+        # A program without our client may use an id again.
+        ticket = f"{message.id} {message.handed_in}"
+        unfinished = kept.take(ticket, message.so_far)
+        try:
+            return index_handed_in(
+                message.resources,
+                unfinished,
+                order,
+                documents,
+                namespace=namespace,
+                source=source,
+                is_over=partial(task.app.turns.is_over, namespace),
+                has_room=kept.has_room,
+            )
+        except Exception:
+            kept.keep(ticket, unfinished)
+            message.so_far = unfinished.to_wire()
+            raise
 
-    _do(task, namespace, v, handed_in, work)
+    _do(task, namespace, v, handed_in, work, so_far)
 
 
 def delete_task(
@@ -80,14 +98,16 @@ def delete_task(
     """Delete documents from `namespace`, in every store; unknown and wrong ids do no harm.  With `whole_namespace`, delete
     the namespace with everything in it."""
 
-    def work(resources: Resources, order: WriteOrder) -> IndexReport:
+    def work(message: IndexMessage, order: WriteOrder) -> IndexReport:
         from ingest.handed_in import read_ids
         from tasks.indexing.namespace_writer import delete_documents, drop_namespace
 
         if whole_namespace is True:
-            return drop_namespace(resources, check_namespace(namespace))
+            return drop_namespace(message.resources, check_namespace(namespace))
         wanted, skipped = read_ids(ids)
-        report = delete_documents(resources, wanted, namespace=check_namespace(namespace), order=order)
+        report = delete_documents(
+            message.resources, wanted, namespace=check_namespace(namespace), order=order
+        )
         report.skipped += skipped
         return report
 
@@ -99,10 +119,11 @@ def _do(
     namespace: str,
     v: int,
     handed_in: int | None,
-    work: Callable[[Resources, WriteOrder], IndexReport],
+    work: Callable[[IndexMessage, WriteOrder], IndexReport],
+    so_far: Any = None,
 ) -> None:
     is_stamp = handed_in is None or (type(handed_in) is int and 0 <= handed_in < 2**53)
-    message, turns = IndexMessage(task, namespace, handed_in if is_stamp else None), task.app.turns
+    message, turns = IndexMessage(task, namespace, handed_in if is_stamp else None, so_far), task.app.turns
     order: WriteOrder | None = None
     report: IndexReport | None = None
     try:
@@ -115,8 +136,8 @@ def _do(
         if order is None:
             return
         if turns.is_on(namespace, message.id):
-            with turns.working(namespace):
-                report = _patiently(partial(work, task.app.resources, order))
+            with turns.working(namespace, message.id):
+                report = _patiently(partial(work, message, order))
     except TurnOver:
         pass
     except DoneByAnother:

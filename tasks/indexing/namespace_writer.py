@@ -58,7 +58,8 @@ def index_corpus(
     `rebuild` drops the namespace first; with several stores it builds a new one beside it and puts that in its place.
     Documents that an earlier failure kept from some store are written at the end.  With `order`, no message that was
     handed in earlier writes over this run, and documents that a later message has written are left out where
-    `documents.ids` are known.  `ahead` embeds before the namespace is held.  Raises what `index_documents` raises.
+    `documents.ids` are known.  `ahead` embeds before the namespace is held, and leaves out what it has no time for.
+    Raises what `index_documents` raises.
     """
     store = resources.writing_store
     embedder: Embedder = ahead or resources.indexing_embedder
@@ -76,7 +77,8 @@ def index_corpus(
         # A rebuilding that was interrupted may hold documents that the source no longer has.
         documents = replace(documents, prune=True)
     if ahead is not None:
-        ahead.take(documents.items, store.held(namespace, documents.ids or (), source=documents.source))
+        known = store.held(namespace, documents.ids or (), source=documents.source)
+        documents = replace(documents, items=ahead.take(documents.items, known))
     tell = partial(_tell_readers, resources, namespace)
     target = IndexingTarget(
         anew or store,

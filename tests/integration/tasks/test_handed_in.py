@@ -232,10 +232,11 @@ def in_between(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> 
     """Once, when a message is embedded and has not got its namespace yet."""
     take = EmbeddedAhead.take
 
-    def slowly(ahead: EmbeddedAhead, *given: Any) -> None:
+    def slowly(ahead: EmbeddedAhead, *given: Any) -> list[Any]:
         monkeypatch.setattr(EmbeddedAhead, "take", take)
-        take(ahead, *given)
+        taken = take(ahead, *given)
         happens()
+        return taken
 
     monkeypatch.setattr(EmbeddedAhead, "take", slowly)
 

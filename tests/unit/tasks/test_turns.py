@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
-from tasks.indexing.turns import TURN_S, TurnOver, Turns
+from tasks.indexing.turns import TURN_ALONE_S, TURN_S, TurnOver, Turns
 
 PASS_S = 0.01
 
@@ -18,7 +19,13 @@ class Worker:
         self.left_s = {message: float(message.split()[2]) for message in messages}
         self.ended: list[str] = []
         self.passed = 0
-        self.turns = Turns(lambda: bool(self.queue), clock=lambda: self.now_s)
+        self.turns = Turns(self.turn_s, clock=lambda: self.now_s)
+
+    def turn_s(self, namespace: str) -> float:
+        if not self.queue:
+            return math.inf
+        is_alone = all(message.split()[0] == namespace for message in self.queue)
+        return TURN_ALONE_S if is_alone else TURN_S
 
     def add(self, message: str) -> None:
         self.queue.append(message)
@@ -35,12 +42,12 @@ class Worker:
                 self.queue.append(message)
             return
         try:
-            with self.turns.working(namespace):
+            with self.turns.working(namespace, message):
                 while self.left_s[message] > 0.01:
                     self.now_s += 0.1
                     self.left_s[message] -= 0.1
-                    if self.left_s[message] > 0.01:
-                        self.turns.check(namespace)
+                    if self.left_s[message] > 0.01 and self.turns.is_over(namespace):
+                        raise TurnOver
                 self.ended.append(message)
         except TurnOver:
             self.queue.append(message)
@@ -84,9 +91,24 @@ def test_a_namespace_alone_is_neither_put_back_nor_interrupted() -> None:
         assert (worker.run(), worker.passed) == (messages, 0)
 
 
+def test_a_namespace_goes_on_with_the_message_that_it_began() -> None:
+    worker = Worker("many 1 1.5", "many 2 1.5", "many 3 1.5", "other 1 4")
+    assert [message for message in worker.run() if message.startswith("many")] == [
+        "many 1 1.5",
+        "many 2 1.5",
+        "many 3 1.5",
+    ]
+
+
+def test_a_namespace_that_is_alone_looks_through_the_queue_every_ten_seconds() -> None:
+    worker = Worker(*(f"many {number} 30" for number in range(8)))
+    assert len(worker.run()) == 8
+    # 240 s are 24 turns, and at most 7 other messages wait after each.
+    assert 0 < worker.passed <= 24 * 7
+
+
 def test_a_message_that_another_worker_took_meanwhile_stops_no_lap() -> None:
-    worker = Worker("many 1 1.5", "many 2 1.5", "many 3 1.5")
+    worker = Worker("many 1 15", "many 2 1.5", "many 3 1.5")
     worker.step()  # its turn is over
-    worker.step()  # 2 is put back
-    worker.queue.remove("many 2 1.5")
-    assert sorted(worker.run()) == ["many 1 1.5", "many 3 1.5"]
+    worker.queue.remove("many 1 15")
+    assert worker.run() == ["many 2 1.5", "many 3 1.5"]
