@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from anyio import to_thread
 from chorale_client.words import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError
 
 from access.grant import Grant
 from access.key_store import KeysUnavailable
 from api.caller import Caller, KeyFirst
 from api.services import Own, Services
 from config.pipeline_reader import declared_queues
+from config.redis_failures import explained
 from models.errors import WrongDeclaration
 from monitoring.exporter import CONTENT_TYPE, render
 from monitoring.heartbeats import read_heartbeats
+
+log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["health"], route_class=KeyFirst)
 
@@ -81,6 +86,8 @@ class Looks:
         with self._lock:
             if self._found is None or time.monotonic() - self._looked_at_s > LOOKED_AT_FOR_S:
                 missing = list(_missing(own))
+                if missing != (self._found.missing if self._found else []):
+                    log.warning("missing: %s", "; ".join(f"{part.name}: {part.why}" for part in missing))
                 self._found = Readiness(is_ready=not any(one.is_needed for one in missing), missing=missing)
                 self._looked_at_s = time.monotonic()
             return self._found
@@ -98,8 +105,14 @@ def _missing(own: Services) -> Iterator[Missing]:
             yield Missing(name="database", why="its tables are not of this version", is_needed=True)
     try:
         beats = [beat for beat in read_heartbeats(own.blocking_redis) if beat.is_ready]
-    except RedisError:
-        yield Missing(name="redis", why="it does not answer", is_needed=True)
+    except RedisError as error:
+        url = own.settings.redis_url
+        # The explanation names the address, which a probe without a key does not learn.
+        log.warning("%s", explained(error, url))
+        user = urlsplit(url or "").username or "default"
+        is_refused = isinstance(error, AuthenticationError)
+        why = f"it refuses the login {user!r}" if is_refused else "it does not answer"
+        yield Missing(name="redis", why=why, is_needed=True)
         return
     served = {queue for beat in beats for queue in beat.queues}
     try:

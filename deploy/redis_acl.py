@@ -1,7 +1,7 @@
 """Writes Redis' ACL file, which allows each role of an installation only what it needs.  For Redis 7 or newer.
 
     REDIS_WORKER_PASSWORD=… REDIS_CALLER_PASSWORD=… python -m deploy.redis_acl users.acl
-    redis-server --aclfile users.acl
+    redis-server --aclfile users.acl --protected-mode no
 
 The file contains SHA-256 hashes of the passwords; a role without a password in the environment is off.  The rules also
 apply to each command inside a script.  A caller's login can read and write the requests whose ids it knows.  It can add

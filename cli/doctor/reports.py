@@ -68,7 +68,13 @@ def declarations(installation: Installation) -> Iterator[Finding]:
 def folders(installation: Installation) -> Iterator[Finding]:
     import socket
 
-    home = str(installation.settings.home)
+    settings, stores = installation.settings, installation.pipeline.stores.values()
+    databases = (settings.audit_database_url, settings.documents_database_url)
+    if all(store.kind != "embedded" for store in stores) and not any(
+        url.startswith("sqlite") for url in databases
+    ):
+        return
+    home = str(settings.home)
     for report in read_reports(installation.running_redis()):
         # Another host may have the same folder mounted elsewhere.
         if report.about.get("host") == socket.gethostname() and report.about["home"] != home:

@@ -46,6 +46,9 @@ def translated(address: str) -> Iterator[None]:
     except UnsupportedProductError as error:
         raise _stranger(address) from error
     except ApiError as error:
+        # Elasticsearch names itself in every answer, the client looks at that only where the status is 200.
+        if error.status_code in (400, 404) and error.meta.headers.get("x-elastic-product") != "Elasticsearch":
+            raise _stranger(address) from error
         raise failure(address, error.status_code, error.body) from error
     except ConnectionTimeout as error:
         raise StoreTimeout(f"Elasticsearch at {address} did not answer in time") from error
@@ -131,7 +134,9 @@ def all_busy(address: str) -> StoreTimeout:
 
 
 def _stranger(address: str) -> InvalidAnswer:
-    return InvalidAnswer(f"what answers at {address} is not Elasticsearch 8 or 9: check the store's url")
+    return InvalidAnswer(
+        f"what answers at {address} is not Elasticsearch 8 or 9 (OpenSearch is not supported): check the store's url"
+    )
 
 
 def _told(body: Any) -> tuple[str, str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 
 from api import health
+from audit.schema import upgrade
+from config.settings import Settings
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
+from tests.support.servers.redis_server import RedisServer, free_port
 
 BRANCHES = ["chorale.bm25", "chorale.vector", "chorale.hyde"]
 
@@ -62,3 +67,18 @@ def test_metrics_are_for_admins(api: HttpApi) -> None:
         found = client.get("/metrics")
     assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "chorale_" in found.text
+
+
+def test_a_login_that_redis_refuses_is_named_in_the_answer_and_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with RedisServer(port=free_port()) as server:
+        with server.client() as admin:
+            admin.acl_setuser("http", enabled=True, passwords=["+right"], keys="*", commands=["+@all"])
+        settings = Settings(home=tmp_path, redis_url=f"redis://http:wrong-secret@127.0.0.1:{server.port}/0")
+        upgrade(settings.audit_database_url)
+        with HttpApi(settings) as api:
+            (part,) = httpx.get(f"{api.origin}/readyz").json()["missing"]
+    assert part == {"name": "redis", "why": "it refuses the login 'http'", "is_needed": True}
+    assert "refuses the login" in caplog.text
+    assert "wrong-secret" not in caplog.text

@@ -33,6 +33,7 @@ WRONG = {
     "worker_proc_alive_timeout": 4, "task_create_missing_queues": True, "worker_deduplicate_successful_tasks": True,
 }  # fmt: skip
 QUEUES = ("chorale.index",)
+ROOT = Path(__file__).parents[4]
 REPORTS = ("package versions", "same settings", "same pipeline", "same folder", "celery settings")
 
 Beats = Callable[..., None]
@@ -117,6 +118,15 @@ def test_other_versions_settings_declarations_weights_and_folders_are_found(
     if check == "same folder":
         beats(**changes, host="another host")
         assert findings(here, check) == []
+        beats(**changes)
+        # Elasticsearch, Weaviate and PostgreSQL keep everything: no folder is shared.
+        servers = here.settings.model_copy(
+            update={
+                "pipeline_file": ROOT / "config" / "clustered.toml",
+                "audit_url": "postgresql+psycopg://nowhere/chorale",
+            }
+        )
+        assert findings(replace(here, settings=servers), check) == []
 
 
 def test_workers_that_send_no_events_while_flower_watches_are_found(here: Installation, beats: Beats) -> None:

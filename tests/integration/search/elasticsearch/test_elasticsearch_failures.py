@@ -157,6 +157,12 @@ def refusal(status: int, kind: str, reason: str) -> Answer:
     return status, json.dumps({"error": error, "status": status}).encode(), PRODUCT
 
 
+def from_opensearch(status: int, kind: str, reason: str) -> Answer:
+    """OpenSearch answers in the form of Elasticsearch, and does not name a product."""
+    status, body, _ = refusal(status, kind, reason)
+    return status, body, {"content-type": "application/json"}
+
+
 @pytest.mark.parametrize(
     ("answer", "failure", "message"),
     [
@@ -175,6 +181,16 @@ def refusal(status: int, kind: str, reason: str) -> Answer:
         (refusal(500, "null_pointer_exception", "oops"), StoreUnavailable, "failed.*oops"),
         (refusal(400, "media_type_header_exception", "compatible-with=8"), InvalidAnswer, "use 8 or 9"),
         ((200, b"{}", {"content-type": "application/json"}), InvalidAnswer, "not Elasticsearch 8 or 9"),
+        (
+            from_opensearch(400, "illegal_argument_exception", "unrecognized parameter: [features]"),
+            InvalidAnswer,
+            "not Elasticsearch 8 or 9 .OpenSearch is not supported",
+        ),
+        (
+            from_opensearch(404, "index_not_found_exception", "no such index"),
+            InvalidAnswer,
+            "not Elasticsearch 8 or 9 .OpenSearch is not supported",
+        ),
         ((200, b"{no json", PRODUCT), InvalidAnswer, "is not JSON"),
         ((200, b'{"a": 1}', PRODUCT), InvalidAnswer, "in an unknown format"),
         ((503, b"<a>\n</a>", {"content-type": "application/xml"}), StoreUnavailable, "starting.*<a> </a>"),
