@@ -17,8 +17,8 @@ POLICY = "minute"
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 
-async def count(request: Request, grant: Grant, redis: Redis) -> None:
-    """Count this call of the key.  Raises Problem if the key has no more calls in its window, and RedisError.
+async def count(request: Request, grant: Grant, redis: Redis, calls: int = 1) -> None:
+    """Count this call of the key as so many.  Raises Problem if the key has no more calls in its window, and RedisError.
 
     The window begins with the first call and lasts a minute.
     """
@@ -28,7 +28,7 @@ async def count(request: Request, grant: Grant, redis: Redis) -> None:
     key = RATE + grant.key_id
     async with redis.pipeline() as trip:
         trip.set(key, 0, px=WINDOW_S * 1000, nx=True)
-        trip.incr(key)
+        trip.incrby(key, calls)
         trip.pttl(key)
         _, used, left_ms = await trip.execute()
     left_s = max(1, -(-left_ms // 1000))
@@ -45,6 +45,13 @@ async def count(request: Request, grant: Grant, redis: Redis) -> None:
         )
         problem.document["violated-policies"] = [POLICY]
         raise problem
+
+
+async def count_cost(request: Request, grant: Grant, redis: Redis, calls: int) -> None:
+    """Count a call that has been counted once as so many calls, but never as more than a whole window.  Raises as `count`."""
+    quota = grant.requests_per_minute
+    if quota is not None and calls > 1:
+        await count(request, grant, redis, min(calls, quota) - 1)
 
 
 class RateLimitHeaders:

@@ -26,9 +26,11 @@ from access.shown import shown_outside
 from api.caller import Caller, KeyFirst
 from api.disconnects import unless_gone
 from api.idempotency import IdempotencyKey, id_for
+from api.limits import count_cost
 from api.preferences import LONGEST_WAIT_S, Preferences, preferences
 from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, response_of
 from api.services import Own, Services
+from models.question_cost import calls
 
 PATH = "/v1/searches"
 router = APIRouter(prefix=PATH, tags=["searches"], route_class=KeyFirst)
@@ -101,6 +103,7 @@ async def create_search(
     """
     request_id = id_for(idempotency_key, f"POST {PATH}", body.namespace, grant)
     request = grant.applied(await own.asking.in_its_time(checked(body, request_id, traceparent)))
+    await count_cost(http, grant, own.redis, calls(request.questions))
     if preferred.wait_s is None:
         doing = own.asking.ask(request) if idempotency_key is None else _ask_for_later(own, request)
         response = ended(await unless_gone(http, doing))

@@ -1,4 +1,4 @@
-"""Whose segment is sent next: each tenant's share of the lines follows its weight.
+"""Whose segment is sent next: each tenant's share of the work follows its weight.  Work is counted in ordinary lines.
 
 Start-time fair queueing (Goyal, Vin and Cheng, 1996): the tenant with the least service, divided by its weight, is next.  A
 tenant that comes later starts a segment below the least service of the others: its first two segments are next, since
@@ -27,6 +27,6 @@ class Turns:
         self._served = {tenant: self._served.get(tenant, start) for tenant in weights}
         return sorted(weights, key=lambda tenant: (self._served[tenant], tenant))
 
-    def serve(self, tenant: str, lines: int, weight: float) -> None:
-        """Count lines that were sent for a tenant of the last `order`."""
+    def serve(self, tenant: str, lines: float, weight: float) -> None:
+        """Count ordinary lines that were sent for a tenant of the last `order` (`models.question_cost.lines`)."""
         self._served[tenant] += lines / weight

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, func, select, update
 
-from jobs.job import COUNTED, Outcome, Segment, State
+from jobs.job import COUNTED, Line, Outcome, Segment, State
 from jobs.jobs_database import JobsDatabase, end_job, job_of
 from jobs.segment_rows import add_counts, lines_of, packed, places_of, results_of
 from models.job_tables import job_table as jobs
 from models.job_tables import segment_table as segments
+
+
+class Sent(NamedTuple):
+    """A segment that was sent to the workers."""
+
+    number: int
+    attempt: int
+    lines: Sequence[Line]
+
 
 ACTIVE = (State.VALIDATING, State.QUEUED, State.RUNNING, State.PAUSED, State.CANCELLING)
 
@@ -39,8 +48,8 @@ class SegmentWork(JobsDatabase):
         with self._reading() as connection:
             return connection.scalar(counted) or 0
 
-    def send(self, job_id: str, *, now_ms: int, lease_ms: int) -> tuple[int, int] | None:
-        """Mark the job's next segment as sent; returns its number and attempt, None if none waits or the job may not run."""
+    def send(self, job_id: str, *, now_ms: int, lease_ms: int) -> Sent | None:
+        """Mark the job's next segment as sent, and return it; None if none waits or the job may not run."""
         waiting = (
             select(segments.c.number)
             .where(segments.c.job_id == job_id, segments.c.state == "waiting", segments.c.due_at_ms <= now_ms)
@@ -61,13 +70,13 @@ class SegmentWork(JobsDatabase):
                     segments.c.job_id == job_id, segments.c.number == waiting, segments.c.state == "waiting"
                 )
                 .values(state="sent", attempt=segments.c.attempt + 1, due_at_ms=now_ms + lease_ms)
-                .returning(segments.c.number, segments.c.attempt, segments.c.open)
+                .returning(segments.c.number, segments.c.attempt, segments.c.open, segments.c.lines)
             ).first()
             if not is_fed or found is None:
                 connection.rollback()
                 return None
             add_counts(connection, job_id, running=found.open)
-            return found.number, found.attempt
+            return Sent(found.number, found.attempt, lines_of(found.lines))
 
     def end(self, job_id: str, outcome: Outcome, *, now_ms: int, reason: str = "") -> bool:
         """End a job.  Does nothing and returns False if a segment is sent, or if the outcome is `completed` and lines wait.

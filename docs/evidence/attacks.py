@@ -230,6 +230,15 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "Many such requests of one tenant keep the jobs of another waiting",
+        "a bulk worker answers a segment between two slices; a key's calls and a tenant's lines count for what they cost",
+        (
+            "tests/integration/tasks/test_costly_requests.py::test_a_job_of_another_tenant_is_answered_between_the_slices_of_costly_requests",
+            "tests/integration/api/test_searches.py::test_a_costly_search_counts_for_as_many_calls_as_it_costs",
+            "tests/unit/jobs/test_fairness.py::test_a_tenant_whose_lines_cost_more_sends_fewer_of_them",
+        ),
+    ),
+    (
         "The same request, where no worker serves the bulk queue",
         "the others answer it in slices, and serve what waits in between",
         (

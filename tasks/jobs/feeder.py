@@ -15,14 +15,18 @@ from dataclasses import dataclass, field
 
 from celery import Celery
 from chorale_client.keys import FEEDER, OVERLOAD, REVOKED
+from chorale_client.request import Question
 from chorale_client.words import QUEUE_BULK, TASK_ANSWER_LINES
+from pydantic import TypeAdapter, ValidationError
 from redis.exceptions import RedisError
 from structlog import get_logger
 
 from assembly.resources import Resources
 from jobs.fairness import Turns
-from jobs.job import SEGMENT_LINES, Job, NoSuchJob, Outcome, State
+from jobs.job import SEGMENT_LINES, Job, Line, NoSuchJob, Outcome, State
+from jobs.segment_work import Sent
 from ledger.overload import Load, read_loads
+from models import question_cost
 from models.errors import ServiceError
 from monitoring.queues import Queues, open_queues
 from tasks.jobs.answering import LEASE_MS, redis_ms
@@ -47,6 +51,7 @@ RATE_S = 60.0
 STOPPED_MS = 600_000
 """A submission that sent nothing for this long has died."""
 PRUNE_EVERY_S = 3_600.0
+_QUESTIONS = TypeAdapter(tuple[Question, ...])
 
 
 @dataclass(slots=True)
@@ -140,25 +145,24 @@ class Feeder:
         weights = {tenant: theirs[0].weight for tenant, theirs in of_tenant.items()}
         while room > 0 and weights:
             tenant = self._turns.order(weights)[0]
-            if self._send_one(of_tenant[tenant], now_ms):
-                self._turns.serve(tenant, SEGMENT_LINES, weights[tenant])
+            if sent := self._send_one(of_tenant[tenant], now_ms):
+                self._turns.serve(tenant, max(SEGMENT_LINES, cost_of(sent.lines)), weights[tenant])
                 room -= 1
             else:
                 del weights[tenant]
 
-    def _send_one(self, theirs: Iterable[Job], now_ms: int) -> bool:
+    def _send_one(self, theirs: Iterable[Job], now_ms: int) -> Sent | None:
         """Send the next segment of the first of these jobs that has one."""
         for job in theirs:
             sent = self._resources.jobs.send(job.job_id, now_ms=now_ms, lease_ms=LEASE_MS)
             if sent is not None:
-                number, attempt = sent
                 self._app.send_task(
                     TASK_ANSWER_LINES,
-                    kwargs={"job_id": job.job_id, "number": number, "attempt": attempt},
+                    kwargs={"job_id": job.job_id, "number": sent.number, "attempt": sent.attempt},
                     queue=QUEUE_BULK,
                 )
-                return True
-        return False
+                return sent
+        return None
 
     def _room(self) -> int:
         """How many segments may be sent now."""
@@ -221,6 +225,17 @@ class Feeder:
         if days and (not self._pruned_s or now_s - self._pruned_s > PRUNE_EVERY_S):
             self._pruned_s = now_s
             self._resources.jobs.prune(before_ms=now_ms - round(days * 86_400_000))
+
+
+def cost_of(lines: Sequence[Line]) -> float:
+    """For how many ordinary lines these lines count.  A line that cannot be read counts as one."""
+    cost = 0.0
+    for line in lines:
+        try:
+            cost += question_cost.lines(_QUESTIONS.validate_python((line.fields or {}).get("questions", ())))
+        except ValidationError:
+            cost += 1
+    return cost
 
 
 def is_interactive_late(loads: Mapping[str, Load]) -> bool:

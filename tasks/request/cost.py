@@ -18,14 +18,13 @@ from structlog import get_logger
 from assembly.resources import Resources
 from models.extensions import BranchKind
 from models.plan import Plan
+from models.question_cost import embedding_s
 from tasks.request.planning import packing_s
 
 log = get_logger("chorale.cost")
 
 _ASIDE = f'"queue":"{QUEUE_BULK}"'.encode()
 
-TEXT_S, CHARACTER_S, MOST_CHARACTERS = 0.001, 28e-6, 1_600
-"""The time to embed a text; a model reads 256 word pieces of it at most."""
 SEARCH_S = 0.000_5
 """The time to search with one text."""
 CONDITION_S = 0.01
@@ -84,6 +83,4 @@ def _branch_s(kind: BranchKind, questions: Sequence[Question]) -> float:
     embedded = texts if "questions" in kind.needs else []
     if "passages" in kind.needs:
         embedded = [*embedded, *(text for one in questions for text in one.hypothetical_documents)]
-    return SEARCH_S * len(texts) + sum(
-        TEXT_S + CHARACTER_S * min(len(text), MOST_CHARACTERS) for text in embedded
-    )
+    return SEARCH_S * len(texts) + embedding_s(embedded)

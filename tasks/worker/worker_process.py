@@ -29,6 +29,7 @@ from models.errors import WrongDeclaration
 from models.extensions import Kinds
 from tasks.celery_surface.event_sender import beat_while_busy
 from tasks.celery_surface.stopping import stopping_softly
+from tasks.jobs.answering import answer_between
 from tasks.registration import make_app
 from tasks.request.batch import make_intake
 from tasks.sweeping.sweeper import Sweeper
@@ -81,6 +82,11 @@ def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
             return made
 
 
+def _serve_others(app: Celery, take_more: Callable[[], None]) -> None:
+    take_more()
+    answer_between(app)
+
+
 def _prepare_process(settings: Settings) -> None:
     set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
     # Celery warns root users about pickled messages; here only JSON is accepted.
@@ -131,6 +137,8 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
         with sweeping(app) if sweeps else contextlib.nullcontext():
             if app.fanout.is_lean:
                 app.intake = make_intake(app, queues)
+                if QUEUE_BULK in queues:
+                    resources.serve_others = functools.partial(_serve_others, app, resources.serve_others)
             worker = _celery_worker(app, queues, name)
 
             def consuming(sender: Any, **_: object) -> None:

@@ -36,7 +36,7 @@ def taken(store: Jobs, job_id: str, *, now_ms: int = 10) -> Segment:
     """The job's next segment, as a worker has it."""
     sent = store.send(job_id, now_ms=now_ms, lease_ms=LEASE_MS)
     assert sent is not None, "no segment waits"
-    segment = store.take(job_id, *sent, now_ms=now_ms, lease_ms=LEASE_MS)
+    segment = store.take(job_id, *sent[:2], now_ms=now_ms, lease_ms=LEASE_MS)
     assert segment is not None
     return segment
 
@@ -63,7 +63,7 @@ def answered(
     """Answer up to that many segments, each line as `by_line` has it or else completely; returns how many there were."""
     for count in range(segments):
         sent = store.send(job_id, now_ms=10, lease_ms=LEASE_MS)
-        segment = None if sent is None else store.take(job_id, *sent, now_ms=10, lease_ms=LEASE_MS)
+        segment = None if sent is None else store.take(job_id, *sent[:2], now_ms=10, lease_ms=LEASE_MS)
         if segment is None:
             return count
         numbers = {place: segment.lines[place].number for place in segment.left}

@@ -256,3 +256,16 @@ def test_a_key_is_refused_when_its_calls_of_the_minute_are_used_up(idle_api: Htt
     assert {one.headers["ratelimit-policy"] for one in calls} == {'"minute";q=2;w=60'}
     left = [one.headers["ratelimit"].split(";t=")[0] for one in calls]
     assert left == ['"minute";r=1', '"minute";r=0', '"minute";r=0']
+
+
+def test_a_costly_search_counts_for_as_many_calls_as_it_costs(idle_api: HttpApi) -> None:
+    # 10 questions with 8 documents of 1,600 characters: 10 * 8 * .046 s to embed, which is 15 quarters of a second.
+    questions = [{"text": "rent", "hypothetical_documents": ["rent " * 320] * 8}] * 10
+    headers = {"Prefer": "respond-async"}
+    with idle_api.client(requests_per_minute=20) as client:
+        costly = client.post(SEARCHES, json={"questions": questions}, headers=headers)
+        plain = client.post(SEARCHES, json={"questions": ["rent"]}, headers=headers)
+    assert [one.headers["ratelimit"].split(";t=")[0] for one in (costly, plain)] == [
+        '"minute";r=5',
+        '"minute";r=4',
+    ]

@@ -9,7 +9,7 @@ import pytest
 from chorale_client.keys import BREAKER, DURATIONS, entry_key
 from chorale_client.words import Status
 
-from tests.support.pipelines.bulk import BULK, SERVED
+from tests.support.pipelines.bulk import BULK, SERVED, lines, submit, wait_ended
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
@@ -89,3 +89,21 @@ def test_without_a_bulk_worker_others_are_served_between_the_slices_of_a_costly_
         redis.delete(LAST)
         assert {one.answer(90).request_id for one in (costly, more)} == {costly.id, more.id}
         assert list(redis.scan_iter(BREAKER + "*")) == []
+
+
+def test_a_job_of_another_tenant_is_answered_between_the_slices_of_costly_requests() -> None:
+    with held() as running:
+        running.start("all", queue=SERVED)
+        running.start(BULK)
+        running.wait_ready()
+        redis, client = running.redis, running.client()
+        costly = [client.submit(COSTLY[:40], timeout_s=60) for _ in range(6)]
+        until(lambda: redis.exists(BEGUN), 20)
+        job = submit(running, lines(3), tenant="another")
+        until(lambda: running.resources.jobs.get(job).running, 20)
+        redis.delete(HOLD)
+        # No costly request can end before its sixteenth question is let go.
+        assert wait_ended(running, job).complete == 3
+        assert {redis.hget(entry_key(one.id), "state") for one in costly} == {b"planned"}
+        redis.delete(LAST)
+        assert {one.answer(90).request_id for one in costly} == {one.id for one in costly}

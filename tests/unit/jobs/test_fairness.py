@@ -36,6 +36,16 @@ def test_the_tenant_with_the_least_service_is_next(weights: Mapping[str, float],
     assert sent(Turns(), weights, len(expected)) == expected
 
 
+def test_a_tenant_whose_lines_cost_more_sends_fewer_of_them() -> None:
+    turns, costs = Turns(), {"costly": 3 * SEGMENT_LINES, "plain": SEGMENT_LINES}
+    order = []
+    for _ in range(400):
+        tenant = turns.order({"costly": 1, "plain": 1})[0]
+        turns.serve(tenant, costs[tenant], 1)
+        order.append(tenant)
+    assert Counter(order) == {"costly": 100, "plain": 300}
+
+
 def test_shares_follow_the_weights_over_many_segments() -> None:
     counts = Counter(sent(Turns(), {"a": 1.0, "b": 2.5, "c": 0.5}, 800))
     assert counts == {"a": 200, "b": 500, "c": 100}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from config.settings import Settings
-from jobs.job import Job, NoSuchJob
+from jobs.job import Job, Line, NoSuchJob
 from ledger.overload import Load
-from tasks.jobs.feeder import Feeder, Pace, is_fed, is_interactive_late, outcome_of
+from tasks.jobs.feeder import Feeder, Pace, cost_of, is_fed, is_interactive_late, outcome_of
 
 NOW_MS = 60_000
 JOB = Job(
@@ -99,3 +99,12 @@ def test_the_end_of_the_last_job_is_told_when_no_job_is_active_any_more() -> Non
     events = SimpleNamespace(unfinished=["j1"], send=sent.append)
     assert not feeder(jobs, events, time=lambda: (60, 0)).feed_once()
     assert sent == [[ended]]
+
+
+def test_a_segment_counts_for_what_its_lines_cost() -> None:
+    plain = Line(1, "a", {"questions": [{"text": "rent"}]})
+    # 8 * .0458 s and .001112 s, in lines of .003 s.
+    costly = Line(2, "b", {"questions": [{"text": "rent", "hypothetical_documents": ["x" * 1_600] * 8}]})
+    from_a_newer_version = Line(3, "c", {"questions": [{"words": "rent"}]})
+    assert cost_of([plain, from_a_newer_version]) == 2
+    assert round(cost_of([plain, costly]), 3) == 123.504
