@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 
-from anyio import to_thread
+from anyio import fail_after, to_thread
 from fastapi import HTTPException, Request, Response, Security
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 KEY_CHECKED_EVERY_S = 0.5
 """While a response is streamed."""
+BODY_S = 60.0
+"""Seconds in which a body of JSON must arrive."""
 SMALL_BODY = 64_000
 """Bytes of JSON that are read on the event loop; more are read in a thread."""
 MOST_BRACKETS = 1_000_000
@@ -131,7 +133,11 @@ class _Json(Request):
     """Reads a large body as JSON in a thread."""
 
     async def json(self) -> Any:
-        body = await self.body()
+        try:
+            with fail_after(BODY_S):
+                body = await self.body()
+        except TimeoutError:
+            raise HTTPException(400, f"the body did not arrive within {BODY_S:.0f} s") from None
         if len(body) <= SMALL_BODY:
             return await super().json()
         if body.count(b"[") + body.count(b"{") > MOST_BRACKETS:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from chorale_client.errors import InvalidRequest
 from chorale_client.job import Job as ShownJob
 from chorale_client.limits import MAX_JOB_BYTES, MAX_LINES
@@ -28,7 +29,7 @@ from api.cursors import cursor_after, read_cursor
 from api.idempotency import IdempotencyKey, id_for
 from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
 from api.problems import Problem, not_found
-from api.services import UPLOADS, Own, Services
+from api.services import UPLOADS, UPLOADS_OF_A_KEY, Own, Services
 from api.submissions import submit
 from api.uploads import MEDIA_TYPES, MULTIPART, Upload
 from jobs.comparison import compare_jobs
@@ -139,7 +140,8 @@ async def submit_job(
     defaults = _json_object(options, "options")
     read = LinesRead(refuses=on_error == "refuse")
     submitting = partial(submit, Upload(request), own.jobs, grant, new, defaults, now_ms, read)
-    job, is_new = await to_thread.run_sync(submitting, limiter=_uploads(own))
+    with _place(own, grant):
+        job, is_new = await to_thread.run_sync(submitting, limiter=own.uploads)
     wrong = [{"line": number, "error": said} for number, said in read.named]
     headers = {"Location": f"/v1/jobs/{job.job_id}"}
     return _json({**job.to_wire(), "wrong_lines": wrong}, 201 if is_new else 200, headers)
@@ -323,11 +325,22 @@ def _json_object(text: str, field: str) -> dict[str, Any]:
     return found
 
 
-def _uploads(own: Services) -> CapacityLimiter:
-    """The threads of uploads.  Raises Problem if all are taken."""
+@contextmanager
+def _place(own: Services, grant: Grant) -> Iterator[None]:
+    """A place among the uploads.  Raises Problem if all are taken, or all that one key may have."""
+    if own.uploads_of[grant.key_id] >= UPLOADS_OF_A_KEY:
+        raise Problem(
+            "refused", f"{UPLOADS_OF_A_KEY} uploads of this key are being read; submit the job again later"
+        )
     if own.uploads.available_tokens < 1:
         raise Problem("refused", f"{UPLOADS} uploads are being read; submit the job again later")
-    return own.uploads
+    own.uploads_of[grant.key_id] += 1
+    try:
+        yield
+    finally:
+        own.uploads_of[grant.key_id] -= 1
+        if not own.uploads_of[grant.key_id]:
+            del own.uploads_of[grant.key_id]
 
 
 async def clock(own: Services) -> Callable[[], int]:

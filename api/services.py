@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,8 +30,9 @@ from models.errors import ServiceError, WrongDeclaration
 log = logging.getLogger(__name__)
 
 FEW_THREADS = 8
-UPLOADS = 16
+UPLOADS = 32
 """Uploads that a process reads at the same time; each has a thread."""
+UPLOADS_OF_A_KEY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Services:
     """Threads for the lookup of keys and for readiness.  Slow calls run in other threads and cannot hold these."""
     uploads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(UPLOADS))
     """Threads for uploads, so that slow ones keep no thread from other calls."""
+    uploads_of: Counter[str] = field(default_factory=Counter)
+    """Uploads that are being read, by key."""
 
 
 async def _services(request: Request) -> Services:

@@ -1,16 +1,69 @@
-"""The server process: uvicorn with this API."""
+"""The server process: uvicorn with this API, and limits for the head of a request."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.app import create_app
 from config.logging import set_up_logging
 from config.settings import Settings, load_settings
+
+HEAD_S = 10.0
+"""Seconds in which the head of a request must arrive."""
+HEAD_BYTES = 65_536
+
+
+class LimitedHead(HttpToolsProtocol):
+    """Closes connections whose request does not begin, or whose head is too slow or too large.
+
+    The parser refuses what a proxy could read otherwise: a length beside chunks, lines that end in a bare LF, folded headers.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._begin_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._head_timer is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
+                self._end_head()
+                self.send_400_response(f"The head of a request has at most {HEAD_BYTES} bytes.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._begin_head()
+
+    def on_headers_complete(self) -> None:
+        self._end_head()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_head()
+        super().connection_lost(exc)
+
+    def _begin_head(self) -> None:
+        self._end_head()
+        self._head_bytes = 0
+        self._head_timer = self.loop.call_later(HEAD_S, self.transport.close)
+
+    def _end_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
 
 def uvicorn_config(app: ASGIApp, settings: Settings, *, host: str, port: int) -> uvicorn.Config:
@@ -19,6 +72,7 @@ def uvicorn_config(app: ASGIApp, settings: Settings, *, host: str, port: int) ->
         app,
         host=host,
         port=port,
+        http=LimitedHead,
         log_config=None,
         access_log=False,
         server_header=False,

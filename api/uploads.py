@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import logging
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
@@ -13,11 +15,18 @@ from chorale_client.job_lines import SUFFIXES
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect
 
 from api.problems import Problem
 
+log = logging.getLogger(__name__)
+
 SILENT_S = 30.0
 """Seconds without a byte after which an upload is given up."""
+LONGEST_S = 3_600.0
+"""Seconds in which the whole body must arrive.  The time that the service takes to read it does not count."""
+LEAST_BYTES_A_SECOND = 1_000
+"""On average, as soon as the service has waited longer than `SILENT_S`."""
 MEDIA_TYPES: dict[str, Literal["jsonl", "csv"]] = {
     "application/jsonl": "jsonl",
     "application/x-ndjson": "jsonl",
@@ -38,6 +47,7 @@ class Upload(io.RawIOBase):
         self._encoding = request.headers.get("content-encoding", "identity")
         self._chunks: Iterator[bytes] = iter(())
         self._rest = b""
+        self._bytes, self._waited_s = 0, 0.0
         self.form = ""
         self.name = ""
 
@@ -74,11 +84,22 @@ class Upload(io.RawIOBase):
             yield chunk
 
     async def _next(self) -> bytes | None:
+        asked_s = time.monotonic()
         try:
             with fail_after(SILENT_S):
-                return await anext(self._body, None)
+                chunk = await anext(self._body, None)
         except TimeoutError:
             raise Problem("malformed", f"nothing of the body arrived for {SILENT_S:.0f} s") from None
+        except ClientDisconnect:
+            log.warning("an upload was cut off after %d bytes", self._bytes)
+            raise Problem("malformed", "the upload was cut off") from None
+        self._waited_s += time.monotonic() - asked_s
+        self._bytes += len(chunk or b"")
+        if self._waited_s > LONGEST_S:
+            raise Problem("malformed", f"the body took longer than {LONGEST_S:.0f} s")
+        if self._waited_s > SILENT_S and self._bytes < LEAST_BYTES_A_SECOND * self._waited_s:
+            raise Problem("malformed", f"the body came with less than {LEAST_BYTES_A_SECOND} bytes a second")
+        return chunk
 
 
 class _FilePart:

@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from api.services import UPLOADS_OF_A_KEY
 from jobs import submitting
-from jobs.job import JobsUnavailable, Outcome
+from jobs.job import JobsUnavailable, Outcome, State
 from jobs.store import Jobs
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
@@ -94,3 +95,40 @@ def test_a_job_whose_lines_could_not_be_stored_names_no_server(
     assert client.post("/v1/jobs", content=BREAD, headers=JSONL).status_code == 503
     (job,) = client.get("/v1/jobs", params={"limit": 1}).json()["jobs"]
     assert (job["outcome"], job["reason"]) == ("failed", "the lines could not be stored")
+
+
+def begin(client: httpx.Client, body: bytes = BREAD) -> socket.socket:
+    """An upload that has begun and does not end."""
+    head = (
+        f"POST /v1/jobs HTTP/1.1\r\nHost: api\r\nAuthorization: {client.headers['authorization']}\r\n"
+        "Content-Type: application/jsonl\r\nContent-Length: 100000\r\n\r\n"
+    )
+    caller = socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=30)
+    caller.sendall(head.encode() + body)
+    return caller
+
+
+def test_one_key_cannot_take_the_places_of_the_uploads_of_another(
+    idle_api: HttpApi, client: httpx.Client, store: Jobs
+) -> None:
+    slow = [begin(client) for _ in range(UPLOADS_OF_A_KEY)]
+    try:
+        until(lambda: sum(job.state == State.VALIDATING for job in store.last(100)) == len(slow), 20)
+        refused = client.post("/v1/jobs", content=BREAD, headers=JSONL)
+        assert (refused.status_code, refused.json()["code"]) == (429, "refused")
+        assert "uploads of this key" in refused.json()["detail"]
+        with idle_api.client("other") as other:
+            assert other.post("/v1/jobs", content=BREAD, headers=JSONL).status_code == 201
+    finally:
+        for caller in slow:
+            caller.close()
+    until(lambda: client.post("/v1/jobs", content=BREAD, headers=JSONL).status_code == 201, 20)
+
+
+def test_an_upload_that_is_cut_off_is_one_line_in_the_log(
+    client: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    break_off(client, "cut-off")
+    until(lambda: "cut off after" in caplog.text)
+    assert len([record for record in caplog.records if record.name.startswith("api")]) == 1
+    assert "Traceback" not in caplog.text
