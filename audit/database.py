@@ -19,7 +19,8 @@ CONNECT = {"sqlite": {}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout"
 
 # A drainer waits this long for a lock and then tries again, so that it can be stopped between attempts.
 ON_CONNECT = {
-    "sqlite": ("PRAGMA busy_timeout = 2000", "PRAGMA foreign_keys = ON"),
+    # With `secure_delete` SQLite overwrites what is deleted.
+    "sqlite": ("PRAGMA busy_timeout = 2000", "PRAGMA foreign_keys = ON", "PRAGMA secure_delete = ON"),
     "postgresql": ("SET lock_timeout = '2s'",),
 }
 

@@ -48,7 +48,7 @@ _WORKING = (
 )
 """Commands of planning, joining, sweeping and consuming, with kombu's acknowledgements."""
 _DRAINING = ("xadd", "xread", "xdel", "xlen", "xrange", "xtrim", "incr")
-_LOOKING = ("scan", "info")
+_LOOKING = ("scan", "info", "bgrewriteaof")
 _ROOM = "info|memory"
 """Documents are accepted only if Redis has room for them."""
 

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from jobs.erasing import Erasing
 from jobs.job import COUNTED, Job, Line, NewJob, NoSuchJob, Outcome, State, WrongState
 from jobs.jobs_database import end_job, job_of, no_job
 from jobs.segment_rows import (
@@ -34,7 +35,7 @@ from models.job_tables import segment_table as segments
 _INSERTS: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
-class Jobs(SegmentWork):
+class Jobs(SegmentWork, Erasing):
     """Thread-safe.  Every method raises JobsUnavailable if the database cannot be used."""
 
     # Submitting

@@ -118,9 +118,13 @@ def erase(
 ) -> None:
     """Delete the questions, candidates and answers of these requests, also those that wait in Redis for the trail.
 
-    Exit code 8: Redis could not be asked, and requests that wait there still enter the trail. Requests that are still
-    running enter the trail when they end. A request that is not in the trail yet is found only by its whole id. Answers
-    stay in Redis until they expire (`CHORALE_ANSWER_TTL_S`, `CHORALE_CACHE_TTL_S`), and in backups.
+    Answers of these requests in Redis, the ended jobs of the namespace, and lines of ended jobs with the correlation id
+    are erased, too. Then Redis writes its append-only file anew, and SQLite empties its log: nothing of the texts is left
+    in the home. Requests that are still running enter the trail when they end. A request that is not in the trail yet is
+    found only by its whole id. Hits without their question stay in the cache for `CHORALE_CACHE_TTL_S`. Backups keep
+    what they have.
+
+    Exit code 8: something of this could not be done, and is named.
 
     Examples:
 
@@ -128,7 +132,7 @@ def erase(
 
         chorale audit erase --correlation customer-17 --yes
     """
-    from audit import outbox_deletion, table_deletion
+    from audit import outbox_deletion, table_deletion, traces
     from cli.exit_codes import PART_DONE
     from cli.terminal import counted, print_line, print_result
 
@@ -137,7 +141,7 @@ def erase(
     if not column or others:
         raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
     with trail() as engine:
-        waiting = _ask_outbox(lambda redis: outbox_deletion.waiting(redis, column, value))
+        waiting = _ask_redis(lambda redis: outbox_deletion.waiting(redis, column, value))
         in_outbox = 0 if isinstance(waiting, str) else waiting
         if column == "request_id" and not in_outbox:
             value = matching(engine, value) or value
@@ -150,24 +154,59 @@ def erase(
             there = counted(count, "request")
             confirm_deletion(there, f"Delete {there} {said}?", as_json=as_json)
         # In this order: see audit/outbox_deletion.py.
-        from_outbox = _ask_outbox(lambda redis: outbox_deletion.erase(redis, column, value))
+        from_outbox = _ask_redis(lambda redis: outbox_deletion.erase(redis, column, value))
         table_deletion.wait_for_drainers(engine)
+        ids = traces.ids_of(engine, which)
         removed = table_deletion.remove(engine, which)
+        from_jobs = _erase_from_jobs(column, value)
+        is_rewritten = _ask_redis(lambda redis: traces.forget(redis, ids))
+        is_empty = traces.checkpoint(engine)
     is_reached = not isinstance(from_outbox, str)
-    fields = {"removed": removed, "removed_from_outbox": from_outbox if is_reached else None}
+    fields = {
+        "removed": removed,
+        "removed_from_outbox": from_outbox if is_reached else None,
+        "erased_from_jobs": from_jobs,
+        "log_of_redis_rewritten": is_rewritten is True,
+        "log_of_database_emptied": is_empty,
+    }
     too = f", {from_outbox:,} from the outbox" if is_reached else ""
+    too += f", {counted(from_jobs, 'line')} of jobs" if from_jobs else ""
     shown = f"{counted(removed, 'request')} {said}: deleted from the trail{too}"
     print_result(fields, shown, as_json=as_json)
+    left = []
     if not is_reached:
-        print_line(
-            f"chorale: the outbox was not reached, and requests that wait in it still enter the trail; {from_outbox}",
-            sys.stderr,
+        left.append(
+            f"the outbox was not reached, and requests that wait in it still enter the trail; {from_outbox}"
         )
+    elif is_rewritten is not True:
+        why = "Redis has not written its append-only file anew" if is_rewritten is False else is_rewritten
+        left.append(f"the texts stay in the append-only file of Redis until it is rewritten; {why}")
+    if not is_empty:
+        left.append(
+            "the texts stay in the database's -wal file, since a process reads the database; call this again"
+        )
+    for what in left:
+        print_line(f"chorale: {what}", sys.stderr)
+    if left:
         raise typer.Exit(PART_DONE)
 
 
-def _ask_outbox(do: Callable[[Redis], int]) -> int | str:
-    """The number of entries that `do` returns, or a sentence why Redis cannot be asked."""
+def _erase_from_jobs(column: str, value: str) -> int:
+    """How many lines of ended jobs were erased."""
+    from cli.installation import find_installation
+    from jobs.store import Jobs
+
+    store = Jobs(find_installation().settings.audit_database_url)
+    try:
+        if column == "namespace":
+            return store.erase_namespace(value)
+        return store.erase_lines(value) if column == "correlation_id" else 0
+    finally:
+        store.close()
+
+
+def _ask_redis(do: Callable[[Redis], int]) -> int | str:
+    """What `do` returns, or a sentence why Redis cannot be asked."""
     from redis.exceptions import RedisError
 
     from cli.installation import NotRunning, find_installation

@@ -230,6 +230,13 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "Somebody reads the files of the home for a question that was erased",
+        "deleted rows are overwritten, SQLite's log is emptied, and Redis writes its append-only file anew",
+        (
+            "tests/integration/cli/commands/test_audit_removal.py::test_no_file_of_the_home_has_an_erased_question",
+        ),
+    ),
+    (
         "Connections that send nothing, a head or a body byte by byte, or a head that a proxy reads otherwise",
         "times and sizes of heads and bodies, places among the uploads for each key, and a strict parser",
         (

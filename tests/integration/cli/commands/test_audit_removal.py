@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from audit import queries
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from audit import queries, traces
 from audit.database import open_database
+from jobs.job import Line
+from jobs.segment_rows import lines_of
+from models.job_tables import segment_table
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
+from tests.support.pipelines.bulk import line, results, submit, wait_ended
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
@@ -69,3 +80,72 @@ def test_without_redis_the_trail_is_cleared_and_the_outbox_is_reported_as_not_cl
     assert (erased["removed"], erased["removed_from_outbox"]) == (1, None)
     assert "the outbox was not reached, and requests that wait in it still enter the trail" in called.stderr
     assert answer.request_id not in ids(pipeline)
+
+
+def files_with(word: str, *folders: Path) -> set[str]:
+    """The files below these folders that contain the word."""
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return {file.name for file in files if word.encode() in file.read_bytes()}
+
+
+def test_no_file_of_the_home_has_an_erased_question(pipeline: RunningPipeline, chorale: Run) -> None:
+    home, redis_folder = pipeline.resources.settings.home, pipeline.server.folder
+    asked = (
+        pipeline.client().retrieve("who pays for zyklamen?", correlation_id="erased", timeout_s=20).request_id
+    )
+    job_id = submit(
+        pipeline,
+        [line(1, "who waters zyklamen?", correlation_id="erased"), line(2, "who pays for repairs?")],
+    )
+    wait_ended(pipeline, job_id)
+    until(lambda: asked in ids(pipeline))
+    assert any(name.endswith(".aof") for name in files_with("zyklamen", home, redis_folder))
+
+    erased = document(chorale("audit", "erase", "--correlation", "erased", "--yes", "--json"))
+    assert (erased["removed"], erased["erased_from_jobs"]) == (1, 1)
+    assert files_with("zyklamen", home, redis_folder) == set()
+    first, second = results(pipeline, job_id).values()
+    assert (first["hits"], first["error"], bool(second["hits"])) == ([], "(erased)", True)
+    (segment,) = read_lines_of(pipeline, job_id)
+    assert [one.fields["questions"][0]["text"] for one in segment if one.fields] == [
+        "(erased)",
+        "who pays for repairs?",
+    ]
+
+
+def read_lines_of(pipeline: RunningPipeline, job_id: str) -> list[list[Line]]:
+    """The lines of each segment as they are stored."""
+    engine = open_database(pipeline.resources.settings.audit_database_url)
+    try:
+        with engine.connect() as connection:
+            packed = connection.scalars(select(segment_table.c.lines).where(segment_table.c.job_id == job_id))
+            return [lines_of(one) for one in packed]
+    finally:
+        engine.dispose()
+
+
+def test_the_ended_jobs_of_an_erased_namespace_are_deleted(pipeline: RunningPipeline, chorale: Run) -> None:
+    job_id = submit(pipeline, [line(1, "who pays?"), line(2, "who leaves?")], namespace="elsewhere")
+    wait_ended(pipeline, job_id)
+    refused = pipeline.client().retrieve("anything", namespace="elsewhere", timeout_s=20).request_id
+    until(lambda: refused in ids(pipeline))
+    erased = document(chorale("audit", "erase", "--namespace", "elsewhere", "--yes", "--json"))
+    assert (erased["removed"], erased["erased_from_jobs"]) == (1, 2)
+    assert job_id not in {job.job_id for job in pipeline.resources.jobs.last(1_000)}
+
+
+def test_a_database_that_somebody_reads_is_named_as_not_emptied(
+    pipeline: RunningPipeline, chorale: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = pipeline.client().retrieve("who reads?", correlation_id="read", timeout_s=20).request_id
+    until(lambda: asked in ids(pipeline))
+    monkeypatch.setattr(traces, "CHECKPOINT_LIMIT_S", 0.0)
+    with closing(
+        sqlite3.connect(pipeline.resources.settings.home / "audit.db", isolation_level=None)
+    ) as reader:
+        # The reader sees the trail as it was before.
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM chorale_request").fetchone()[0]
+        called = chorale("audit", "erase", "--correlation", "read", "--yes", "--json")
+    assert document(called, 8)["log_of_database_emptied"] is False
+    assert "the texts stay in the database's -wal file" in called.stderr
