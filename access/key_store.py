@@ -39,6 +39,10 @@ class NoSuchKey(ServiceError):
     """No key has this id."""
 
 
+def no_key(key_id: str) -> NoSuchKey:
+    return NoSuchKey(f"no key {key_id!r}; `chorale keys list` shows the keys")
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """A key's row without its hash."""
@@ -169,7 +173,7 @@ class KeyStore:
                 update(keys).where(keys.c.key_id == key_id).values(revoked_at_ms=revoked)
             )
         if not changed.rowcount:
-            raise NoSuchKey(f"no key {key_id!r}; `chorale keys list` shows the keys")
+            raise no_key(key_id)
         with self._lock:
             self._cached.pop(key_id, None)
 

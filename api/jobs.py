@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
@@ -137,6 +138,8 @@ async def submit_job(
     new = new_job(
         about, own.settings, now_ms(), job_id=id_for(idempotency_key, "POST /v1/jobs", namespace, grant)
     )
+    if told is not None and "url" in told:
+        new = replace(new, on_end={**told, "key_id": grant.key_id})
     defaults = _json_object(options, "options")
     read = LinesRead(refuses=on_error == "refuse")
     submitting = partial(submit, Upload(request), own.jobs, grant, new, defaults, now_ms, read)

@@ -183,9 +183,10 @@ class Settings(BaseModel):
     """Signs plans and answers of branches between workers, so that a caller's Redis login cannot forge them: one text of at
     least 32 characters, or two, separated by a comma; the first one signs, both verify. The same in every worker and sweeper.
     Not set: a random key in Redis, which callers' logins cannot read."""
-    webhook_secret: str | None = Field(None, min_length=16, repr=False)
-    """Signs webhooks that tell of the end of bulk jobs: any text, or `whsec_` and the base64 of the key. Not set: jobs with
-    a webhook are refused."""
+    webhook_secret: str | None = Field(None, repr=False)
+    """Signs webhooks that tell of the end of bulk jobs: any text of at least 16 characters, or `whsec_` and the base64 of the
+    key; or two of these, separated by a comma: then both sign. Each key of the HTTP API has a secret that is derived from
+    it (`chorale keys webhook-secret`). Not set: jobs with a webhook are refused."""
     webhook_hosts: tuple[str, ...] = ()
     """Hosts that webhooks may call although their addresses are not public, such as `127.0.0.1,reports.internal`. They may be
     called by `http://` too."""
@@ -294,12 +295,18 @@ class Settings(BaseModel):
 
     @field_validator("webhook_secret")
     @classmethod
-    def _is_key(cls, value: str | None) -> str | None:
-        if value and value.startswith("whsec_"):
-            try:
-                b64decode(value.removeprefix("whsec_"), validate=True)
-            except ValueError:
-                raise ValueError("base64 comes after whsec_") from None
+    def _are_secrets(cls, value: str | None) -> str | None:
+        secrets = [secret.strip() for secret in (value or "").split(",")] if value else []
+        if len(secrets) > 2:
+            raise ValueError("one secret, or two with a comma between them")
+        for secret in secrets:
+            if len(secret) < 16:
+                raise ValueError("a secret has at least 16 characters")
+            if secret.startswith("whsec_"):
+                try:
+                    b64decode(secret.removeprefix("whsec_"), validate=True)
+                except ValueError:
+                    raise ValueError("base64 comes after whsec_") from None
         return value
 
     @field_validator("worker_processes", mode="before")
@@ -350,6 +357,10 @@ class Settings(BaseModel):
         """SQLAlchemy address of the table of documents."""
         shared = self.audit_url if (self.audit_url or "").startswith("postgresql") else None
         return self.documents_url or shared or f"sqlite:///{self.home / 'documents.db'}"
+
+    @property
+    def webhook_secrets(self) -> tuple[str, ...]:
+        return tuple(secret.strip() for secret in (self.webhook_secret or "").split(",") if secret.strip())
 
     @property
     def signing_keys(self) -> tuple[bytes, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import AsJson, command_group, seconds_of
+from models.errors import WrongDeclaration
 
 if TYPE_CHECKING:
     from access.key_store import KeyStore
@@ -87,7 +88,9 @@ def create(
 
     from access.grant import Grant
     from cli.filters import parse_filters
+    from cli.installation import find_installation
     from cli.terminal import print_json, print_line, stderr
+    from config.webhook_secrets import secret_of_key
 
     grant = Grant(
         key_id="",
@@ -107,7 +110,9 @@ def create(
     with _open() as store:
         made = store.create(grant, name=name, expires_at_ms=expires_at_ms)
     if as_json:
-        print_json({"key": made.text, "key_id": made.key_id, "expires_at_ms": expires_at_ms})
+        secret = secret_of_key(find_installation().settings, made.key_id)
+        fields = {"key": made.text, "key_id": made.key_id, "expires_at_ms": expires_at_ms}
+        print_json({**fields, "webhook_secret": secret})
         return
     print_line(made.text)
     stderr().print(
@@ -156,6 +161,37 @@ def revoke(
     with _open() as store:
         store.revoke(key_id)
     stdout().print(f"{key_id}: revoked")
+
+
+@keys.command("webhook-secret")
+def webhook_secret(
+    key: Annotated[
+        str,
+        typer.Argument(metavar="KEY", help="The key's id, or what `list` shows of it, or the key itself."),
+    ],
+) -> None:
+    """Print the secret with which the receiver of this key's webhooks verifies them.
+
+    It is derived from CHORALE_WEBHOOK_SECRET and the key's id: each key has its own, and it changes with both. While
+    CHORALE_WEBHOOK_SECRET has two secrets, this is derived from the first, and webhooks are signed with both.
+
+    Examples:
+
+        chorale keys webhook-secret k3v9x0q2m7tz
+    """
+    from access.key_store import no_key
+    from cli.installation import find_installation
+    from cli.terminal import print_line
+    from config.webhook_secrets import secret_of_key
+
+    key_id = key.removeprefix("chorale_").partition("_")[0]
+    with _open() as store:
+        if key_id not in {one.key_id for one in store.list()}:
+            raise no_key(key_id)
+    secret = secret_of_key(find_installation().settings, key_id)
+    if secret is None:
+        raise WrongDeclaration("webhooks are not sent: set CHORALE_WEBHOOK_SECRET")
+    print_line(secret)
 
 
 @contextmanager

@@ -61,7 +61,8 @@ class OnEnd:
             on_end, settings = job.on_end or {}, self._resources.settings
             check_on_end(on_end, settings)
             if "url" in on_end:
-                post(_message_id(job), to_json(job.to_wire()), on_end["url"], settings)
+                body = to_json(job.to_wire())
+                post(_message_id(job), body, on_end["url"], settings, key_id=on_end.get("key_id"))
             else:
                 send_task(self._app, job, on_end["task"], on_end["queue"])
             self._resources.jobs.note_told(job.job_id, ended_at_ms=job.ended_at_ms)

@@ -12,7 +12,8 @@ import socket
 import ssl
 import threading
 import time
-from base64 import b64decode, b64encode
+from base64 import b64encode
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from hashlib import sha256
 from http.client import HTTPConnection
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 
 from config.settings import Settings
 from config.told_of_ends import is_public
+from config.webhook_secrets import signing_keys
 from models.errors import ServiceError
 
 ANSWERS_WITHIN_S = 10.0
@@ -30,8 +32,8 @@ class NotTold(ServiceError):
     """The receiver may not be called, or did not answer with 2xx."""
 
 
-def post(message_id: str, body: bytes, url: str, settings: Settings) -> None:
-    """POST this JSON, signed.  Raises NotTold, OSError, HTTPException; redirections are not followed."""
+def post(message_id: str, body: bytes, url: str, settings: Settings, *, key_id: str | None = None) -> None:
+    """POST this JSON, signed for the key whose job it tells of.  Raises NotTold, OSError, HTTPException; redirections are not followed."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -40,7 +42,7 @@ def post(message_id: str, body: bytes, url: str, settings: Settings) -> None:
         "Host": parts.netloc,
         "Content-Type": "application/json",
         "User-Agent": "chorale",
-        **signed(message_id, body, settings.webhook_secret or ""),
+        **signed(message_id, body, signing_keys(settings, key_id)),
     }
     with closing(HTTPConnection(host, port)) as connection:
         connection.sock = sock = socket.create_connection((address, port), ANSWERS_WITHIN_S)
@@ -75,18 +77,17 @@ def checked_address(host: str, port: int, settings: Settings) -> str:
     return addresses[0]
 
 
-def signed(message_id: str, body: bytes, secret: str, *, now_s: float | None = None) -> dict[str, str]:
-    """The headers: `v1,` and the base64 of HMAC-SHA256 over `<id>.<seconds since 1970>.<body>`.
-
-    The key is the secret's bytes, or with `whsec_` before it, what its base64 stands for.
-    """
+def signed(
+    message_id: str, body: bytes, keys: Sequence[bytes], *, now_s: float | None = None
+) -> dict[str, str]:
+    """The headers; for each key `v1,` and the base64 of HMAC-SHA256 over `<id>.<seconds since 1970>.<body>`."""
     at = str(int(time.time() if now_s is None else now_s))
-    key = b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
-    digest = hmac.new(key, b".".join([message_id.encode(), at.encode(), body]), sha256).digest()
+    content = b".".join([message_id.encode(), at.encode(), body])
+    digests = [hmac.new(key, content, sha256).digest() for key in keys]
     return {
         "webhook-id": message_id,
         "webhook-timestamp": at,
-        "webhook-signature": f"v1,{b64encode(digest).decode()}",
+        "webhook-signature": " ".join(f"v1,{b64encode(digest).decode()}" for digest in digests),
     }
 
 

@@ -285,3 +285,12 @@ def test_a_misspelt_parameter_and_an_unknown_method_say_what_there_is(someone: h
     assert misspelt.json()["detail"] == "limt: unknown parameter; there are: limit, after"
     unknown = someone.put("/v1/jobs")
     assert (unknown.status_code, unknown.headers["allow"]) == (405, "DELETE, GET, POST")
+
+
+def test_a_webhook_of_a_key_s_job_is_signed_with_the_secret_of_that_key(idle_api: HttpApi) -> None:
+    settings = idle_api.settings.model_copy(update={"webhook_secret": "a-secret-of-24-characters"})
+    params = {"on_end": '{"url": "https://example.org/ended"}'}
+    with HttpApi(settings) as api, api.client(scopes=frozenset({"admin"})) as client:
+        job = client.post("/v1/jobs", content=BREAD, headers=JSONL, params=params).json()
+        key_id = client.headers["authorization"].split("_")[1]
+    assert job["on_end"] == {"url": "https://example.org/ended", "key_id": key_id}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import socket
 import threading
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kombu import Queue
+from pydantic import ValidationError
 from redis import Redis
 
 from assembly.pipeline import load_pipeline
@@ -20,6 +24,7 @@ from assembly.resources import Resources
 from audit.schema import upgrade
 from config.settings import Settings
 from config.told_of_ends import check_on_end
+from config.webhook_secrets import secret_of_key, signing_keys
 from jobs.job import Outcome, State
 from models.errors import WrongDeclaration
 from tasks.jobs import on_end, webhook
@@ -104,12 +109,54 @@ def test_a_webhook_brings_the_job_with_a_signature(here: Installation) -> None:
     assert headers["webhook-id"] == f"job.{job.ended_at_ms}"
     sent_s = int(headers["webhook-timestamp"])
     assert abs(sent_s - time.time()) < 60
-    signature = signed(headers["webhook-id"], body, SECRET, now_s=sent_s)["webhook-signature"]
+    keys = signing_keys(Settings(webhook_secret=SECRET), None)
+    signature = signed(headers["webhook-id"], body, keys, now_s=sent_s)["webhook-signature"]
     assert headers["webhook-signature"] == signature
     # The example of the specification's own libraries.
-    secret, example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b'{"test": 2432232314}'
-    of_example = signed("msg_p5jXN8AQM9LWM0D4loKWxJek", example, secret, now_s=1614265330)
+    settings = Settings(webhook_secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    keys, example = signing_keys(settings, None), b'{"test": 2432232314}'
+    of_example = signed("msg_p5jXN8AQM9LWM0D4loKWxJek", example, keys, now_s=1614265330)
     assert of_example["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def verifies(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether a receiver with this secret accepts the webhook, as the libraries of Standard Webhooks do."""
+    key = b64decode(secret.removeprefix("whsec_"))
+    content = b".".join([headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), body])
+    expected = f"v1,{b64encode(hmac.new(key, content, sha256).digest()).decode()}"
+    return expected in headers["webhook-signature"].split(" ")
+
+
+def test_the_webhooks_of_a_key_are_signed_with_its_own_secret(here: Installation) -> None:
+    with Hook() as hook:
+        here.ends("job", {"url": hook.url, "key_id": "first"})
+        here.tell()
+    ((_, headers, body),) = hook.got
+    settings = Settings(webhook_secret=SECRET)
+    first, second = (secret_of_key(settings, key_id) or "" for key_id in ("first", "second"))
+    assert (verifies(first, headers, body), verifies(second, headers, body)) == (True, False)
+
+
+def test_while_there_are_two_secrets_receivers_with_either_accept_a_webhook() -> None:
+    new, old = "a-new-secret-of-30-characters", SECRET
+    both = signing_keys(Settings(webhook_secret=f"{new}, {old}"), "first")
+    headers = signed("job.1", b"{}", both)
+    for secret in (new, old):
+        assert verifies(secret_of_key(Settings(webhook_secret=secret), "first") or "", headers, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("secrets", "message"),
+    [
+        ("short", "at least 16 characters"),
+        (f"{SECRET},short", "at least 16 characters"),
+        (f"{SECRET},{SECRET},{SECRET}", "one secret, or two"),
+        ("whsec_no-base64-at-all", "base64 comes after whsec_"),
+    ],
+)
+def test_wrong_secrets_are_refused(secrets: str, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Settings(webhook_secret=secrets)
 
 
 @pytest.mark.parametrize("status", [500, *(pytest.param(one, marks=pytest.mark.slow) for one in (302, 404))])

@@ -45,3 +45,15 @@ def test_a_key_is_shown_once_listed_by_its_prefix_and_revoked(alone: Run, tmp_pa
 def test_an_unknown_key_is_named_and_an_empty_list_says_so(alone: Run) -> None:
     assert "there are no keys yet" in alone("keys", "list").stdout
     assert alone("keys", "revoke", "nothing").stderr.startswith("chorale: no key 'nothing'")
+
+
+def test_the_secret_of_a_key_s_webhooks_is_printed_at_its_creation_and_on_demand(alone: Run) -> None:
+    given = ("keys", "create", "-n", "docs", "--scope", "jobs:write", "--json")
+    secret = {"CHORALE_WEBHOOK_SECRET": "a-secret-of-24-characters"}
+    first, second = (document(alone(*given, **secret)) for _ in range(2))
+    assert first["webhook_secret"].startswith("whsec_")
+    assert first["webhook_secret"] != second["webhook_secret"]
+    shown = alone("keys", "webhook-secret", first["key_id"], **secret)
+    assert shown.stdout.strip() == first["webhook_secret"]
+    assert "set CHORALE_WEBHOOK_SECRET" in alone("keys", "webhook-secret", first["key_id"]).stderr
+    assert "no key 'nobody'" in alone("keys", "webhook-secret", "nobody", **secret).stderr
