@@ -6,6 +6,7 @@ A caller writes them as TOML or JSON: the tables `pin`, `block` and `synonyms`, 
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Annotated, Any, Self, TypeAlias
 
 from chorale_client.errors import said_of_faults
@@ -51,12 +52,20 @@ def _name(value: str) -> str:
     return value
 
 
+def _composed(value: str) -> str:
+    """Documents have their ids in this form, too."""
+    return unicodedata.normalize("NFC", value)
+
+
 Name: TypeAlias = Annotated[str, AfterValidator(_name)]
 Phrase: TypeAlias = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_PHRASE_CHARS), AfterValidator(_with_a_word)
 ]
 DocumentId: TypeAlias = Annotated[
-    str, StringConstraints(min_length=1, max_length=MAX_ID_CHARS), AfterValidator(_without_nul)
+    str,
+    StringConstraints(min_length=1, max_length=MAX_ID_CHARS),
+    AfterValidator(_without_nul),
+    AfterValidator(_composed),
 ]
 Phrases: TypeAlias = Annotated[tuple[Phrase, ...], Field(max_length=MAX_PHRASES)]
 DocumentIds: TypeAlias = Annotated[tuple[DocumentId, ...], Field(min_length=1, max_length=MAX_RULE_DOCUMENTS)]

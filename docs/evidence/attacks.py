@@ -230,6 +230,21 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "Many passwords are tried at Flower",
+        "wrong logins wait half a second each, one after another",
+        (
+            "tests/unit/tasks/test_flower_start.py::test_wrong_logins_wait_one_after_another_and_nobody_else_waits",
+            "tests/acceptance/test_flower.py::test_a_wrong_login_is_refused_and_metrics_need_none",
+        ),
+    ),
+    (
+        "Replicas are killed again and again, so that branches count as broken",
+        "a worker that starts closes the breakers that opened because nobody answered",
+        (
+            "tests/faults/test_soak.py::test_replicas_that_are_killed_in_turn_leave_at_most_one_request_in_fifty_without_an_answer",
+        ),
+    ),
+    (
         "Somebody reads the files of the home for a question that was erased",
         "deleted rows are overwritten, SQLite's log is emptied, and Redis writes its append-only file anew",
         (

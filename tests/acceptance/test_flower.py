@@ -127,6 +127,11 @@ def test_flower_shows_a_request_as_one_task_with_its_branches_as_children(
     assert "repairs" not in str(listed)  # no text of a question
 
 
+def test_a_wrong_login_is_refused_and_metrics_need_none(flower: Flower) -> None:
+    assert [flower.get("/api/workers", login=login)[0] for login in ("watcher:wrong", LOGIN)] == [401, 200]
+    assert flower.get("/metrics", login=None)[0] == 200
+
+
 @pytest.mark.usefixtures("no_hyde")
 def test_a_degraded_request_has_a_state_and_a_metric_of_its_own(
     flower: Flower, pipeline: RunningPipeline

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.soak.questions import Question, wrong
+from tests.soak.replicas import soak_replicas
 from tests.soak.soak import soak
 
 
@@ -16,6 +17,14 @@ def test_a_thousand_requests_under_attack_each_end_once_and_correctly() -> None:
     assert found.tally.ended == found.tally.requests > 950, "only who was killed before asking is not counted"
     assert found.tally.statuses["complete"] > 0
     assert found.tally.statuses["degraded"] > 0
+
+
+def test_replicas_that_are_killed_in_turn_leave_at_most_one_request_in_fifty_without_an_answer() -> None:
+    ends = soak_replicas(540)
+    assert ends.statuses.total() == 540
+    assert (ends.late, ends.failed <= 0.02) == (0, True), ends
+    assert ends.killed["replica"] >= 2
+    assert ends.killed.total() >= 8
 
 
 ALL = frozenset({"first", "second", "third"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 from typing import Any
 
 import pytest
@@ -51,6 +52,13 @@ def test_words_of_other_scripts_and_composed_characters_match() -> None:
     }
     assert list(found("the cafe\u0301s of Rome", pin=pin).pinned) == ["coffee"]
     assert list(found("東京の天気", pin=pin).pinned) == ["tokyo"]
+
+
+def test_a_document_is_named_in_any_unicode_form() -> None:
+    decomposed = unicodedata.normalize("NFD", "menüs/café.md")
+    pin = {"coffee": {"contains": ["coffee"], "documents": [decomposed]}}
+    # Documents have their ids in NFC.
+    assert list(found("coffee", pin=pin).pinned) == [unicodedata.normalize("NFC", decomposed)]
 
 
 def test_a_question_gets_at_most_so_many_synonyms_and_pins() -> None:

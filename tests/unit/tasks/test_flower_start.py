@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from tornado.web import HTTPError
 
-from tasks.celery_surface.flower_start import missing_login
+from tasks.celery_surface.flower_start import WRONG_LOGIN_S, delay_wrong_logins, missing_login
 from tests.support.servers.redis_server import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -50,3 +53,41 @@ def test_flower_without_a_login_does_not_open_its_port(tmp_path: Path, login: st
     assert done.returncode == 1
     assert "FLOWER_BASIC_AUTH" in done.stderr
     assert "Visit me" not in done.stderr
+
+
+class Handler:
+    """A page of Flower that needs the login `right`."""
+
+    def __init__(self, **headers: str) -> None:
+        self.request = SimpleNamespace(headers=headers)
+
+    def get_current_user(self) -> bool:
+        if self.request.headers.get("Authorization") != "right":
+            raise HTTPError(401)
+        return True
+
+    async def prepare(self) -> None: ...
+
+
+def test_wrong_logins_wait_one_after_another_and_nobody_else_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting, most, waits_s = 0, 0, []
+    yields = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        nonlocal waiting, most
+        waiting += 1
+        most = max(most, waiting)
+        waits_s.append(seconds)
+        await yields(0)
+        waiting -= 1
+
+    async def called() -> None:
+        pages = [Handler(Authorization="wrong") for _ in range(5)]
+        await asyncio.gather(
+            *(page.prepare() for page in (*pages, Handler(Authorization="right"), Handler()))
+        )
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    delay_wrong_logins(Handler)
+    asyncio.run(called())
+    assert (waits_s, most) == ([WRONG_LOGIN_S] * 5, 1)
