@@ -17,7 +17,7 @@ from python_multipart.multipart import parse_options_header
 
 from access.grant import Forbidden, Grant
 from access.key_store import KeysUnavailable
-from api.limits import count
+from api.limits import REFUSED_AFTER_S, count
 from api.problems import Problem, not_found
 from api.services import Services
 
@@ -59,6 +59,7 @@ class Caller:
         own: Services = request.app.state.services
         grant = await _grant_of(request)
         if grant is None:
+            await asyncio.sleep(REFUSED_AFTER_S)
             raise Problem(
                 "unauthenticated",
                 "give a valid key: `Authorization: Bearer chorale_…`",

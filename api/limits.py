@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from chorale_client.keys import RATE
 from redis.asyncio import Redis
 from starlette.datastructures import MutableHeaders
@@ -12,6 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from access.grant import Grant
 from api.problems import MEDIA_TYPE, Problem, response_of
 
+REFUSED_AFTER_S = 0.2
+"""A call without a valid key, or with too large a body, is refused after this time: whoever calls again and again waits."""
 WINDOW_S = 60
 POLICY = "minute"
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
@@ -83,6 +87,7 @@ class TooLargeAsProblem:
             if message["type"] == "http.response.start":
                 is_plain = message["status"] == 413 and not _is_problem(message)
                 if is_plain:
+                    await asyncio.sleep(REFUSED_AFTER_S)
                     return
             elif is_plain:
                 response = response_of(Problem("too_large", "the body is larger than this resource takes"))

@@ -255,8 +255,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Connections that send nothing, a head or a body byte by byte, or a head that a proxy reads otherwise",
         "times and sizes of heads and bodies, places among the uploads for each key, and a strict parser",
         (
-            "tests/integration/api/test_heads.py::test_a_connection_whose_head_does_not_arrive_in_time_is_closed",
-            "tests/integration/api/test_heads.py::test_a_head_that_can_be_read_in_two_ways_is_refused",
+            "tests/integration/api/test_limited_requests.py::test_a_connection_whose_head_does_not_arrive_in_time_is_closed",
+            "tests/integration/api/test_limited_requests.py::test_a_head_that_can_be_read_in_two_ways_is_refused",
             "tests/integration/api/test_uploads.py::test_one_key_cannot_take_the_places_of_the_uploads_of_another",
             "tests/unit/api/test_slow_uploads.py::test_an_upload_that_comes_too_slowly_is_ended",
         ),

@@ -1,11 +1,11 @@
-"""What the HTTP server refuses before the API sees a request: heads that a proxy could read otherwise, and slow or large ones."""
+"""What the HTTP server refuses by itself: heads that a proxy could read otherwise, slow or large ones, and bodies after a refusal."""
 
 from __future__ import annotations
 
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 
 import httpx
@@ -82,3 +82,30 @@ def test_a_connection_is_used_again_after_the_time_of_a_head(
             response = connection.getresponse()
             assert (response.status, response.read()) == (200, b'{"status":"ok"}')
         assert connection.sock is socket_of_all
+
+
+UNREAD = POST + b"Content-Length: 32000000\r\n\r\n"
+"""A request that is refused for its missing key."""
+
+
+def test_a_body_that_goes_on_after_the_refusal_is_cut_off(idle_api: HttpApi) -> None:
+    sent, piece = 0, b"[" * 65_536
+    with connected(idle_api) as connection, suppress(ConnectionError):
+        connection.sendall(UNREAD)
+        assert connection.recv(12) in (b"HTTP/1.1 401", b"HTTP/1.1 413")
+        for _ in range(32_000_000 // len(piece)):
+            connection.sendall(piece)
+            sent += len(piece)
+    # What is on its way lies in buffers of the two sockets.
+    assert sent < 16_000_000
+
+
+def test_a_refused_caller_that_sends_its_body_slowly_is_not_waited_for(
+    idle_api: HttpApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "UNREAD_S", 0.1)
+    with connected(idle_api) as connection:
+        connection.sendall(UNREAD + b"[")
+        assert connection.recv(12) in (b"HTTP/1.1 401", b"HTTP/1.1 413")
+        while connection.recv(1_000):
+            pass
