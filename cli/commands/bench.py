@@ -197,10 +197,11 @@ def http(
     in_flight: InFlight = HTTP_IN_FLIGHT,
     as_json: AsJson = False,
 ) -> None:
-    """Measure searches over HTTP beside the same questions through the Python client.
+    """Measure searches over HTTP beside the same questions through the Python client, and beside callers without a key.
 
     A temporary installation with one process of the HTTP API is started, the demo's corpus is indexed, and both answer the
-    same questions in turns. Nothing else should run on the machine.
+    same questions in turns. Then searches are measured alone and while 16 callers without a key send the largest bodies.
+    Nothing else should run on the machine.
 
     Examples:
 
@@ -208,20 +209,24 @@ def http(
 
         chorale bench http --questions 60 --documents 500 --json
     """
+    from rich.console import Group
+
     from cli.local.ports import Address
     from cli.terminal import print_result
-    from cli.views.latency import runs_table
+    from cli.views.latency import figures_table, runs_table
 
     with create_server(("127.0.0.1", 0)) as free:
         address = Address(*free.getsockname())
     with _measured(documents, others={"retrieve": ("retrieve",)}, http=address) as measured:
-        runs = _http(measured, address, questions, in_flight)
-    print_result({"runs": runs}, runs_table("over HTTP", runs), as_json=as_json)
+        runs, keyless = _http(measured, address, questions, in_flight)
+    found = {"runs": runs, "keyless": keyless}
+    print_result(found, Group(runs_table("over HTTP", runs), figures_table(keyless)), as_json=as_json)
 
 
 def _http(
     measured: Measured, address: Address, questions: int, in_flight: Sequence[int]
-) -> list[dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    from bench import keyless
     from bench.http import make_variants
     from bench.latency import compare
     from bench.timing import WARMING, ask_all
@@ -239,8 +244,12 @@ def _http(
     )
     for variant in variants:
         ask_all(variant.ask, [WARMING])
-    asked, _ = measured.questions(questions, in_flight)
-    return compare(variants, asked, run_only=found.run_only, progress=measured.progress)
+    asked, others = measured.questions(questions, in_flight, more=questions)
+    runs = compare(variants, asked, run_only=found.run_only, progress=measured.progress)
+    by_http = variants[-1]
+    found.run_only(by_http.processes)
+    beside = keyless.compare(by_http.ask, others, port=address.port, progress=measured.progress)
+    return runs, beside
 
 
 @bench.command("bulk")

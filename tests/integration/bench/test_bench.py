@@ -54,11 +54,13 @@ def test_growth_has_a_row_for_each_number_in_flight_with_processor_time_of_each_
 
 
 def test_the_client_and_http_answer_the_same_questions(bench: Bench) -> None:
-    runs = bench("http", "--questions 3 --documents 100 --in-flight 1 --in-flight 2")["runs"]
+    wire = bench("http", "--questions 3 --documents 100 --in-flight 1 --in-flight 2")
+    runs = wire["runs"]
     expected = [(name, in_flight) for in_flight in (1, 2) for name in ("client", "http")]
     assert [(run["name"], run["in_flight"]) for run in runs] == expected
     assert all(run["p50_ms"] > 0 and run["requests_per_s"] > 0 and run["hung"] == 0 for run in runs)
     assert runs[1]["cpu_ms"]["http"] > 0
+    assert wire["keyless"]["hung"] == 0
 
 
 def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Bench) -> None:
