@@ -42,6 +42,7 @@ test: dev ## the everyday tests; a test whose server is missing is skipped, with
 	@$(PYTEST) -m "not slow" $(or $(TESTS),$(EVERYDAY))
 
 test-all: export CHORALE_TEST_EXAMPLES ?= 200
+test-all: PROCESSES = 3 # many of these tests wait for processes, and leave half a core idle
 test-all: dev supply-chain ## every test: also whole installations, kills and hangs, the soak, the mutants, whole collections
 	@$(PYTEST) $(or $(TESTS),$(LONGEST) tests)
 
