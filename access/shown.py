@@ -6,13 +6,13 @@ Details name servers, paths and texts of other programs.  They stay in the logs 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from chorale_client.answer import Answer, Degradation, StageLine
 from chorale_client.indexed import NOT_WRITTEN, Indexed
-from chorale_client.words import Reason, Stage
+from chorale_client.words import NO_NAMESPACE, THERE_ARE, Reason, Stage
 
 _ABOUT_THE_REQUEST = frozenset(
     {
@@ -60,6 +60,17 @@ def indexed_shown_outside(told: Indexed) -> Indexed:
         unwritten=dict.fromkeys(told.unwritten, "not every store has taken it yet"),
         error=told.error and "the documents could not be written; the log of the service says why",
     )
+
+
+def unknown_namespace(answer: Answer, sees: Callable[[str], bool]) -> str | None:
+    """What a caller is told of a search in a namespace that is not there, with the namespaces that it may see; None for
+    another answer."""
+    for one in answer.degraded:
+        if one.detail.startswith(NO_NAMESPACE):
+            wrong, _, names = one.detail.partition(THERE_ARE)
+            seen = [name for name in names.split(", ") if name and sees(name)]
+            return f"{wrong}{THERE_ARE}{', '.join(seen)}" if seen else wrong
+    return None
 
 
 def _is_told(where: str, reason: str) -> bool:

@@ -82,6 +82,7 @@ class Comparison(BaseModel):
     unanswered: tuple[int, int]
     degraded: tuple[dict[str, int], dict[str, int]]
     only_in: tuple[int, int]
+    most_changed: list[dict[str, str | float]]
 
 
 class Retry(BaseModel):

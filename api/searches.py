@@ -22,7 +22,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request as HttpRequest
 
 from access.grant import Grant
-from access.shown import shown_outside
+from access.shown import shown_outside, unknown_namespace
 from api.caller import Caller, KeyFirst
 from api.disconnects import unless_gone
 from api.idempotency import IdempotencyKey, id_for
@@ -106,13 +106,13 @@ async def create_search(
     await count_cost(http, grant, own.redis, calls(request.questions))
     if preferred.wait_s is None:
         doing = own.asking.ask(request) if idempotency_key is None else _ask_for_later(own, request)
-        response = ended(await unless_gone(http, doing))
+        response = ended(await unless_gone(http, doing), grant)
     else:
         handle = await own.asking.submit_request(request)
         if handle.state == "new" and preferred.wait_s == 0:
             response = not_ended(handle.id, Standing(Status.ACCEPTED, {}), partial=False)
         else:
-            response = await _within(http, own, handle.id, preferred.wait_s)
+            response = await _within(http, own, grant, handle.id, preferred.wait_s)
     if preferred.applied:
         response.headers["Preference-Applied"] = preferred.applied
     return response
@@ -134,18 +134,18 @@ async def get_search(
 ) -> Response:
     """The answer of a search, for as long as it is kept; what is known so far if it has not ended."""
     grant.check_owned(search_id)
-    return await _within(http, own, search_id, wait, partial=partial)
+    return await _within(http, own, grant, search_id, wait, partial=partial)
 
 
 @router.delete("/{search_id}", response_model=SearchAnswer)
 async def cancel_search(search_id: str, grant: Runner, own: Own) -> Response:
     """End a search, and return its answer.  A search that had already ended keeps the answer that it had."""
     grant.check_owned(search_id)
-    return ended(await own.asking.cancel(search_id))
+    return ended(await own.asking.cancel(search_id), grant)
 
 
 async def _within(
-    http: HttpRequest, own: Services, search_id: str, wait_s: float, *, partial: bool = False
+    http: HttpRequest, own: Services, grant: Grant, search_id: str, wait_s: float, *, partial: bool = False
 ) -> Response:
     """The answer, or 202 if there is none after `wait_s` or when the server stops."""
     if wait_s > 0:
@@ -153,9 +153,9 @@ async def _within(
             waiting = own.asking.answer(search_id, wait_s=wait_s)
             answer = await own.closing.unless_begun(unless_gone(http, waiting))
             if answer is not None:
-                return ended(answer)
+                return ended(answer, grant)
     if (standing := await own.asking.standing(search_id)) is None:
-        return ended(await own.asking.answer(search_id))
+        return ended(await own.asking.answer(search_id), grant)
     return not_ended(search_id, standing, partial=partial)
 
 
@@ -175,9 +175,9 @@ def wire_answer(answer: Answer) -> SearchAnswer:
     return SearchAnswer.model_construct(**shown.__dict__, coverage=coverage_of(shown)["branches"])
 
 
-def ended(answer: Answer) -> Response:
-    """The response to a search that has ended: 200, or a problem if it was refused (429), failed (503), or asked for what
-    the pipeline does not have (422)."""
+def ended(answer: Answer, grant: Grant) -> Response:
+    """The response to a search that has ended: 200, or a problem if it was refused (429), failed (503), asked in a namespace
+    that is not there (404), or asked for what the pipeline does not have (422)."""
     body = wire_answer(answer)
     headers = {"Chorale-Status": answer.status, "Cache-Control": "no-store"}
     if answer.status not in (Status.REFUSED, Status.FAILED):
@@ -188,6 +188,10 @@ def ended(answer: Answer) -> Response:
             Problem(
                 "invalid", wrong[0], field=field_of(wrong[0]), request_id=answer.request_id, headers=headers
             )
+        )
+    if (missing := unknown_namespace(answer, grant.sees_namespace)) is not None:
+        return response_of(
+            Problem("not_found", missing, field="namespace", request_id=answer.request_id, headers=headers)
         )
     is_refused = answer.status == Status.REFUSED
     is_retryable = is_refused or any(consequence(one.reason).retry_worth_it for one in answer.degraded)

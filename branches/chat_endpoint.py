@@ -118,7 +118,7 @@ class Endpoint(Declared):
         key = self.api_key()
         if importlib.util.find_spec("openai") is None:
             raise NotConfigured(
-                "the openai package is not installed; `make llm` or `pip install chorale[llm]` installs it"
+                "the openai package is not installed; `make llm` or `pip install openai` installs it"
             )
         from inference.language_models.chat_model import ChatModel
 

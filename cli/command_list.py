@@ -35,6 +35,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "Look after": {
         "status": "Show workers, queues, namespaces and what is on its way to the audit tables.",
+        "env": "Print the variables by which applications, examples and Celery find what runs here, with passwords.",
         "doctor": "Look for what is wrong, and say how to mend it; nothing is changed.",
         "backup": "Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.",
         "restore": "Put a backup into CHORALE_HOME, where nothing may run meanwhile.",

@@ -45,5 +45,5 @@ def seconds_of(text: str, option: str, *, most_days: int | None = None) -> int:
         units = ", ".join(f"{unit} ({seconds:,} s)" for unit, seconds in UNITS_S.items())
         raise typer.BadParameter(f"{text!r} is no time: a whole number and one of {units}", param_hint=option)
     if most_days is not None and not 0 < seconds <= most_days * UNITS_S["d"]:
-        raise typer.BadParameter(f"from 1m to {most_days}d", param_hint=option)
+        raise typer.BadParameter(f"from 1s to {most_days}d", param_hint=option)
     return seconds

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from config.addresses import check_broker, check_database, check_redis
 from config.durations import seconds_in
+from config.shared_environment import shared_environment
 from models.errors import WrongDeclaration
 
 PREFIX = "CHORALE_"
@@ -59,7 +60,7 @@ class Settings(BaseModel):
     """The folder for all data of this installation: corpus, audit trail, its own Redis. Created if it is missing."""
     redis_url: str | None = Field(None, repr=False)
     """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: the server that `chorale up`
-    started for `home` (its address is in `home/redis.json`). May contain a password."""
+    started for `home`; `chorale env` prints its address. May contain a password."""
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ). May contain a password."""
     audit_url: str | None = Field(None, repr=False)
@@ -290,7 +291,7 @@ class Settings(BaseModel):
     @classmethod
     def _is_time(cls, value: str | None) -> str | None:
         if value and not seconds_in(value):
-            raise ValueError("a time is a whole number and one of m, h, d, as in 90d")
+            raise ValueError("a time is a whole number and one of s, m, h, d, as in 90d")
         return value
 
     @field_validator("webhook_secret")
@@ -381,9 +382,17 @@ class Settings(BaseModel):
 
 
 def load_settings() -> Settings:
-    """Read the environment; raises WrongDeclaration, with one line for each wrong variable."""
+    """Read the environment; raises WrongDeclaration, with one line for each wrong variable.
+
+    Variables that are not set have the values of the `chorale up` that runs on this home.
+    """
     try:
-        return Settings()
+        settings = Settings()
+        shared = shared_environment(settings.home)
+        names = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields}
+        return Settings(
+            **{names[one]: shared[one] for one in shared.keys() & names if not os.environ.get(one)}
+        )
     except ValidationError as error:
         raise WrongDeclaration("\n".join(_complaint(found) for found in error.errors())) from None
 
@@ -392,6 +401,11 @@ def _complaint(found: Any) -> str:
     field = str(found["loc"][0])
     given = f"={str(found['input'])[:80]!r}" if Settings.model_fields[field].repr else ""
     return f"{PREFIX}{field.upper()}{given}: {found['msg'].removeprefix('Value error, ')}"
+
+
+def variables() -> frozenset[str]:
+    """The names of all settings in the environment."""
+    return frozenset(f"{PREFIX}{name.upper()}" for name in Settings.model_fields)
 
 
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:

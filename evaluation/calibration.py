@@ -42,9 +42,7 @@ def fit_product(
     try:
         from scipy.optimize import minimize  # type: ignore[import-untyped]
     except ImportError:
-        raise ServiceError(
-            "SciPy is not installed; `make eval` or `pip install chorale[eval]` installs it"
-        ) from None
+        raise ServiceError("SciPy is not installed; `make eval` or `pip install scipy` installs it") from None
     about = np.column_stack([np.ones(len(signals)), signals])
     found = np.column_stack([about, log_top])
     weights, width = weights / weights.sum(), about.shape[1]

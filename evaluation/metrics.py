@@ -30,7 +30,7 @@ def measure_each(
         import ir_measures
     except ImportError:
         raise ServiceError(
-            "`ir-measures` is not installed; `make eval` or `pip install chorale[eval]` installs it"
+            "`ir-measures` is not installed; `make eval` or `pip install ir-measures` installs it"
         ) from None
     measures = {ir_measures.parse_measure(theirs): name for name, theirs in MEASURES.items()}
     # trec_eval sorts by score and breaks ties by id; the negated rank as score keeps our order.

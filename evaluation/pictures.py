@@ -53,7 +53,7 @@ def check_picture_file(file: Path) -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError:
         raise ServiceError(
-            "`matplotlib` is not installed; `make plots` or `pip install chorale[plots]` installs it"
+            "`matplotlib` is not installed; `make plots` or `pip install matplotlib` installs it"
         ) from None
 
 

@@ -118,7 +118,7 @@ class RerankerTraining:
             self._torch, transformers = import_module("torch"), import_module("transformers")
         except ImportError as error:
             raise ServiceError(
-                f"training needs PyTorch ({error}); `make torch` or `pip install chorale[torch]` installs it"
+                f"training needs PyTorch ({error}); `make torch` or `pip install sentence-transformers` installs it"
             ) from error
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()

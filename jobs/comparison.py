@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from jobs.job import Job, State, WrongState
 from jobs.store import Jobs
 
 DEPTH = 10
+MOST_CHANGED = 10
+"""Changed questions that are named, those with the least overlap."""
 _ANSWERED = (Status.COMPLETE, Status.DEGRADED)
 
 
@@ -33,6 +36,8 @@ class Comparison:
     degraded: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
     """Lines by what is missing in them and why: `vector timeout`."""
     only_in: list[int] = field(default_factory=lambda: [0, 0])
+    changed: list[tuple[float, str]] = field(default_factory=list)
+    """Overlap, and id of the line, of the questions that changed most, the most changed first."""
 
     def fields(self) -> dict[str, Any]:
         """The comparison as JSON; a share is None if no question was answered in both jobs."""
@@ -47,6 +52,9 @@ class Comparison:
             "unanswered": self.unanswered,
             "degraded": [dict(found.most_common()) for found in self.degraded],
             "only_in": self.only_in,
+            "most_changed": [
+                {"id": line_id, f"overlap_at_{DEPTH}": round(share, 6)} for share, line_id in self.changed
+            ],
         }
 
 
@@ -93,7 +101,11 @@ def _count(found: Comparison, one: _Answer, other: _Answer) -> None:
     for ours, theirs in zip(one.tops, other.tops, strict=False):
         found.questions += 1
         found.equal_top_hits += ours[:1] == theirs[:1]
-        found.overlap += overlap(ours, theirs)
+        share = overlap(ours, theirs)
+        found.overlap += share
+        if ours != theirs:
+            insort(found.changed, (share, one.id))
+            del found.changed[MOST_CHANGED:]
 
 
 def overlap(ours: tuple[str, ...], theirs: tuple[str, ...]) -> float:

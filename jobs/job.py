@@ -150,6 +150,11 @@ class Job:
         return self.total - counts["pending"] - counts["running"]
 
     @property
+    def answered(self) -> int:
+        """Number of lines that were worked on; the lines that a cancelled or expired job left are done, too."""
+        return self.done - self.counts["cancelled"] - self.counts["expired"]
+
+    @property
     def eta_s(self) -> float | None:
         """Seconds until the job ends at its present rate; None if it does not run."""
         if self.state != State.RUNNING or not self.rate_1m:

@@ -114,7 +114,7 @@ def as_parquet(lines: Iterable[ResultLine]) -> Iterator[bytes]:
         import pyarrow.parquet as pq
     except ImportError:
         raise ParquetMissing(
-            "`pyarrow` is not installed; `make parquet` or `pip install chorale[parquet]` installs it"
+            "`pyarrow` is not installed; `make parquet` or `pip install pyarrow` installs it"
         ) from None
     schema = _schema(pa)
     file = _Written()

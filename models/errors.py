@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from chorale_client.shown import shown
-from chorale_client.words import Reason
+from chorale_client.words import NO_NAMESPACE, THERE_ARE, Reason
 
 
 class ServiceError(Exception):
@@ -44,15 +44,15 @@ class BadIndex(StageFailure):
 
 
 class UnknownNamespace(BadIndex):
-    """`detail`, which callers read, names the namespace alone.  The text of the exception, which logs and commands show to
-    operators, also says where it was looked for, and which namespaces are there."""
+    """`detail`, which callers read, says which namespaces are there, as far as that is known; the HTTP API shows a key its own
+    (`access.shown`).  The text of the exception, which logs and commands show to operators, also says where it was looked
+    for."""
 
     def __init__(self, namespace: str, place: str, there: Iterable[str] | None = None) -> None:
-        super().__init__(f"there is no namespace {shown(namespace)}")
-        known = None if there is None else f"there are: {', '.join(there) or 'none yet'}"
-        self._said = (
-            f"{self.detail} in {place}; {known or '`chorale namespaces list` shows the existing ones'}"
-        )
+        wrong = f"{NO_NAMESPACE}{shown(namespace)}"
+        known = "" if there is None else f"{THERE_ARE}{', '.join(there) or 'none yet'}"
+        super().__init__(wrong + known)
+        self._said = f"{wrong} in {place}{known or '; `chorale namespaces list` shows the existing ones'}"
 
     def __str__(self) -> str:
         return self._said

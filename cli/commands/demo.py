@@ -126,9 +126,7 @@ def _farewell(console: Console) -> None:
     for command, what in commands.items():
         console.print(Text.assemble("  ", (f"{command:<24}", "bold"), (what, "dim")))
     console.print()
-    console.print(
-        "  From a program (pip install chorale-client; `chorale up` prints the address):", style="dim"
-    )
+    console.print("  From a program (pip install ./client; `chorale env` prints the address):", style="dim")
     _, _, code = _CLIENT.read_text(encoding="utf-8").partition('"""\n')
     code = code.replace("\n\n", "\n").strip()
     console.print(

@@ -53,8 +53,9 @@ def up(
 ) -> None:
     """Start the server and the workers, and look after them until Ctrl-C.
 
-    Data is kept in CHORALE_HOME. Without CHORALE_REDIS_URL a Redis server is started on a socket in that
-    folder, where commands in other terminals find it. A dead or hung process is started again. CHORALE_LAYOUT
+    Data is kept in CHORALE_HOME. Without CHORALE_REDIS_URL a Redis server is started on this machine's loopback address,
+    with a password. Commands in other terminals find what runs, and take the settings of this command where they have
+    none; applications find it by `chorale env`. A dead or hung process is started again. CHORALE_LAYOUT
     says which queues share a process; `chorale status` shows it.
 
     Flower asks for a login: that of FLOWER_BASIC_AUTH (`user:password`), else one that is made at the first start and
@@ -109,6 +110,9 @@ def up(
                     say(line)
             for line in _unknown_languages(settings, pipeline, started.redis_url):
                 say(line)
+            say(
+                'applications: `eval "$(chorale env)"` sets CHORALE_REDIS_URL, which the client and the examples read'
+            )
             say('ready: ask with `chorale search "…"` in another terminal; Ctrl-C stops everything')
         started.supervisor.wait()
     say("stopped")

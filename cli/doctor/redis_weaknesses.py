@@ -79,7 +79,7 @@ def known(installation: Installation) -> Iterator[Finding]:
             f"by its number, Redis {version} has known weaknesses, {', '.join(one.cve for one in found)}: "
             f"{'; '.join(dict.fromkeys(one.who for one in found))}",
             f"use {' or '.join(newest.split())}, or a package whose maker has mended them without a new number. The server "
-            "that `chorale up` starts is reached only through a socket that belongs to you",
+            "that `chorale up` starts listens on the loopback address alone, with a password that only you can read",
             is_remark=True,
         )
 

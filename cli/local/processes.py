@@ -24,7 +24,8 @@ from cli.local.supervisor import Supervisor
 from config.blas_threads import VARIABLES
 from config.home_format import check_home
 from config.redis_client import open_redis
-from config.settings import cores
+from config.settings import cores, variables
+from config.shared_environment import shared
 from models.errors import ServiceError, WrongDeclaration
 from monitoring.heartbeats import RedisHeartbeats
 
@@ -175,7 +176,7 @@ def running(
             on_start=announce,
         )
         try:
-            with supervisor:
+            with shared(home, os.environ, variables()), supervisor:
                 yield Running(supervisor, redis_url)
         finally:
             if own_redis:

@@ -1,7 +1,7 @@
-"""The Redis server that chorale starts where none is configured.
+"""The Redis server that chorale starts where none is configured: on the loopback address, with a password.
 
-`<home>/redis/` holds its append-only file.  `<home>/redis.json` has its address and process id, by which other terminals
-find it (`config.local_redis`).
+`<home>/redis/` holds its append-only file and its configuration, `<home>/redis_url` its address.  While it runs,
+`<home>/redis.json` has its address and process id, by which other terminals find it (`config.local_redis`).
 """
 
 from __future__ import annotations
@@ -9,25 +9,23 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
+import secrets
 import shutil
 import signal
-import stat
-import tempfile
+import socket
 import time
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
-from chorale_client.redis_urls import socket_url
 
 from config.local_redis import RunningRedis, answers, read_running
 from models.errors import ServiceError
 
-SOCKET_PATH_LIMIT = 100
-"""Bytes; `sun_path` holds 108 on Linux and 104 on macOS, with the closing zero."""
 _ORPHAN_LIMIT_S = 5.0
 
 
@@ -46,35 +44,21 @@ def redis_executable() -> str:
     )
 
 
-def socket_path(home: Path) -> Path:
-    """`<home>/redis.sock`; a path in a private temporary folder where that is too long for a socket."""
-    path = home.absolute() / "redis.sock"
-    if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
-        return path
-    digest = sha256(os.fsencode(home.absolute())).hexdigest()[:12]
-    for parent in (tempfile.gettempdir(), "/tmp"):  # noqa: S108 - only as a private folder
-        path = Path(parent) / f"chorale-{os.getuid()}-{digest}" / "redis.sock"
-        if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
-            break
-    return path
-
-
 def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
     """The address and the command of this home's server; makes its folders.  The caller holds the home's lock.
 
     Ends a server that an earlier `chorale up` left behind: two servers would write one append-only file.
     """
     executable = redis_executable()
-    data, socket = home / "redis", socket_path(home)
+    data = home / "redis"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if socket.parent != home.absolute():
-        _make_private(socket.parent)
     _end_orphan(home)
-    socket.unlink(missing_ok=True)
+    url = _address(home)
+    parts = urlsplit(url)
     settings = {
-        "port": "0",
-        "unixsocket": str(socket),
-        "unixsocketperm": "700",
+        "bind": "127.0.0.1",
+        "port": str(parts.port),
+        "requirepass": str(parts.password),
         "dir": str(data.absolute()),
         "save": "",
         "appendonly": "yes",
@@ -83,27 +67,65 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
         "maxmemory-policy": "noeviction",
         "loglevel": "warning",
     }
-    options = [part for name, value in settings.items() for part in (f"--{name}", value)]
-    return socket_url(socket), (executable, *options)
+    file = data / "redis.conf"
+    # In a file, since everybody sees the arguments of a command.
+    _write_private(file, "".join(f"{name} {_quoted(value)}\n" for name, value in settings.items()))
+    return url, (executable, str(file.absolute()))
 
 
-def announce_redis(home: Path, url: str, pid: int) -> None:
-    """Write `redis.json` atomically."""
-    running = RunningRedis(url, pid, datetime.now(UTC).isoformat(timespec="seconds"))
-    file = home / "redis.json"
+def _address(home: Path) -> str:
+    """The same at each start, unless another program has taken the port: applications have it in their environment."""
+    file = home / "redis_url"
+    with suppress(OSError, ValueError):
+        url = file.read_text().strip()
+        if is_free(urlsplit(url).port):
+            return url
+    url = f"redis://:{secrets.token_hex(24)}@127.0.0.1:{free_port()}/0"
+    _write_private(file, url)
+    return url
+
+
+def is_free(port: int | None) -> bool:
+    """Whether a server can listen on this port of the loopback address."""
+    if port is None:
+        return False
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
+def free_port() -> int:
+    """A port below those that the system gives to outgoing connections, any of which could take it before the server does."""
+    chance = random.SystemRandom()
+    while True:
+        if is_free(port := chance.randrange(10_000, 32_000)):
+            return port
+
+
+def _quoted(value: str) -> str:
+    """As Redis reads a value in its configuration."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Write a file for this user alone, whole or not at all."""
     draft = file.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(asdict(running)))
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        out.write(text)
     draft.replace(file)
 
 
+def announce_redis(home: Path, url: str, pid: int) -> None:
+    """Write `redis.json`."""
+    running = RunningRedis(url, pid, datetime.now(UTC).isoformat(timespec="seconds"))
+    _write_private(home / "redis.json", json.dumps(asdict(running)))
+
+
 def withdraw_redis(home: Path) -> None:
-    """Remove `redis.json` and the socket; the server has ended."""
+    """Remove `redis.json`; the server has ended."""
     (home / "redis.json").unlink(missing_ok=True)
-    socket = socket_path(home)
-    socket.unlink(missing_ok=True)
-    if socket.parent != home.absolute():
-        with suppress(OSError):
-            socket.parent.rmdir()
 
 
 def _end_orphan(home: Path) -> None:
@@ -126,11 +148,3 @@ def _runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def _make_private(folder: Path) -> None:
-    """Make a folder for this user alone; raises ServiceError where another user has made it, since its name can be guessed."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise ServiceError(f"{folder} is not a private folder of this user; remove it.")

@@ -22,7 +22,7 @@ _STYLES = {"completed": "green", "cancelled": "yellow", "expired": "yellow", "fa
 
 def jobs_table(found: Sequence[Job]) -> Table:
     """A row for each job; on a narrow terminal the name is shortened."""
-    table = plain_table("id", "submitted (UTC)", "namespace", "", ">lines", ">done", "name")
+    table = plain_table("id", "submitted (UTC)", "namespace", "", ">lines", ">answered", "name")
     for column in table.columns[:-1]:
         column.no_wrap = True
     for job in found:
@@ -72,7 +72,7 @@ def progress_line(job: Job) -> str:
     """State, lines, counts, rate and time left as one line."""
     counts = [f"{count:,} {name}" for name, count in _ended_counts(job)]
     return " · ".join(
-        filter(None, (f"{job.state}: {job.done:,} of {counted(job.total, 'line')}", *counts, pace(job)))
+        filter(None, (f"{job.state}: {job.answered:,} of {counted(job.total, 'line')}", *counts, pace(job)))
     )
 
 
@@ -95,7 +95,7 @@ def _state(job: Job) -> Text:
 
 
 def _share(job: Job) -> str:
-    return f"{job.done / job.total:.0%}" if job.total else ""
+    return f"{job.answered / job.total:.0%}" if job.total else ""
 
 
 class JobBar(Progress):
@@ -116,9 +116,14 @@ class JobBar(Progress):
     def show(self, job: Job) -> None:
         counts = [f"{count:,} {name}" for name, count in _ended_counts(job) if name != "complete"]
         note = " · ".join(filter(None, (*counts, pace(job))))
-        lines = f"{job.done:,} of {job.total:,}"
+        lines = f"{job.answered:,} of {job.total:,}"
         self.update(
-            self._lines, description=job.state, total=job.total, completed=job.done, lines=lines, note=note
+            self._lines,
+            description=job.state,
+            total=job.total,
+            completed=job.answered,
+            lines=lines,
+            note=note,
         )
 
     def read(self, lines: int, wrong: int) -> None:
@@ -143,4 +148,5 @@ def comparison_parts(found: Mapping[str, Any]) -> list[Any]:
         rows[f"missing {missing}"] = [first.get(missing, 0), second.get(missing, 0)]
     for name, counts in rows.items():
         table.add_row(name, *(f"{count:,}" for count in counts))
-    return [head, table]
+    changed = [Text(f"  {one['overlap_at_10']:.2f}  {one['id']}") for one in found["most_changed"]]
+    return [head, table, *(["overlap@10 of the questions that changed most:", *changed] if changed else [])]

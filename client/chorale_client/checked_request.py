@@ -17,11 +17,13 @@ Questions = str | Question | Mapping[str, Any] | Sequence[str | Question | Mappi
 
 
 def make_request(questions: Questions, **options: Unpack[RequestOptions]) -> Request:
-    """A checked request from one question or several.  Raises InvalidRequest, which names the field."""
+    """A checked request from one question or several; an option that is None has its default.  Raises InvalidRequest, which
+    names the field."""
     several = questions if isinstance(questions, Sequence) and not isinstance(questions, str) else [questions]
     try:
         options.setdefault("traceparent", current_traceparent())
-        request = Request.model_validate({"questions": several, **options})
+        given = {name: value for name, value in options.items() if value is not None}
+        request = Request.model_validate({"questions": several, **given})
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
     except ValueError as error:

@@ -29,6 +29,7 @@ from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
 from chorale_client.limits import MAX_DELETED
 from chorale_client.namespace import Namespace
 from chorale_client.publisher import Publisher
+from chorale_client.redis_urls import address_of
 from chorale_client.replies import PASSING, read_answer, said_as_ours, unavailable
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_options import RequestOptions
@@ -54,20 +55,22 @@ LOOKUP_S = 0.3
 class Chorale:
     """Sends questions to a running pipeline and reads answers.
 
-    `redis_url` is the Redis of the pipeline; `broker_url` is Celery's broker, if that is another server.  Threads may
+    `redis_url` is the Redis of the pipeline, by default that of the variable CHORALE_REDIS_URL, which `chorale env` prints,
+    or `redis://localhost:6379/0`; addresses of redis-py and of Celery are taken.  `broker_url` is Celery's broker, if that is another server.  Threads may
     share one client; each thread waits on its own connection.
     """
 
     def __init__(
         self,
-        redis_url: str = "redis://localhost:6379/0",
+        redis_url: str | None = None,
         *,
         broker_url: str | None = None,
         answer_ttl_s: float = 600,
         socket_timeout_s: float = 2,
     ) -> None:
+        url = address_of(redis_url)
         self._redis = Redis.from_url(
-            redis_url,
+            url,
             socket_timeout=socket_timeout_s,
             socket_connect_timeout=socket_timeout_s,
             max_connections=MOST_CONNECTIONS,
@@ -77,7 +80,7 @@ class Chorale:
         keep_to(self._limit, self._redis)
         self._ledger = CallersLedger(self._redis, answer_ttl_s=answer_ttl_s)
         self._default_times = DefaultTimes()
-        self.publisher = Publisher(broker_url, redis_url)
+        self.publisher = Publisher(broker_url, url)
         self._local = threading.local()
         self.jobs = Jobs(self._redis, socket_timeout_s=socket_timeout_s)
         """Bulk jobs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,21 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 _OF_BROKERS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
 """TLS options of RabbitMQ addresses: redis-py's name to py-amqp's name."""
+
+
+VARIABLE = "CHORALE_REDIS_URL"
+LOCAL = "redis://localhost:6379/0"
+
+
+def address_of(given: str | None = None) -> str:
+    """The address for redis-py: the given one, in either spelling, else that of `CHORALE_REDIS_URL`, else `LOCAL`."""
+    url = given or os.environ.get(VARIABLE) or LOCAL
+    parts = urlsplit(url)
+    if parts.scheme != "redis+socket":
+        return url
+    options = dict(parse_qsl(parts.query))
+    options["db"] = options.pop("virtual_host", "0")
+    return f"unix://{parts.netloc}{parts.path}?{urlencode(options)}"
 
 
 def socket_url(socket: Path) -> str:

@@ -174,3 +174,6 @@ QUEUE_BRANCH = "chorale.{branch}"
 
 RESERVED_BRANCH_NAMES = frozenset({"retrieve", "fusion", "index", "bulk"})
 """Branches cannot have these names, which are queues of the pipeline."""
+
+NO_NAMESPACE, THERE_ARE = "there is no namespace ", "; there are: "
+"""How the detail of a search in an unknown namespace begins, and what comes before the names of those that are there."""

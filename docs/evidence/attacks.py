@@ -373,10 +373,10 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "A caller asks for a namespace that it does not know, to learn names and paths",
-        "the error names neither; the log, for operators, names both",
+        "the error names no path, and to a key the namespaces of the key alone; the log, for operators, names both",
         (
-            "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_of_the_client_learns_neither_paths_nor_namespaces",
-            "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_over_http_learns_neither_paths_nor_namespaces",
+            "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_of_the_client_learns_which_namespaces_there_are_and_no_path",
+            "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_over_http_learns_of_the_namespaces_of_its_key_alone",
         ),
     ),
     (

@@ -43,7 +43,7 @@ class SentenceTransformersEmbedder(TextEmbedder):
             torch = importlib.import_module("torch")
         except ImportError as error:
             raise ModelMissing(
-                f"the embedder 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install chorale[torch]` installs it"
+                f"the embedder 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install sentence-transformers` installs it"
             ) from error
         torch.set_num_threads(self.threads)
         self.weight_files()

@@ -24,7 +24,7 @@ class CrossEncoderReranker(PairReranker):
             transformers = importlib.import_module("transformers")
         except ImportError as error:
             raise ModelMissing(
-                f"the reranker 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install chorale[torch]` installs it"
+                f"the reranker 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install sentence-transformers` installs it"
             ) from error
         device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

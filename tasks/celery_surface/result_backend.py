@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from celery import states
 from celery.backends.redis import RedisBackend
-from celery.exceptions import TaskRevokedError
+from celery.exceptions import ChordError, TaskRevokedError
 from chorale_client.keys import REVOKED
 from chorale_client.ledger import CallersLedger
 from chorale_client.request import check_identifier
@@ -139,6 +140,13 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         except RedisError as error:
             # The sweeper ends the request without this report.
             log.error("report failed", task_id=task_id, error=str(error)[:500])
+
+    def fail_chord(self, body: Mapping[str, Any], why: str) -> None:
+        """End the body of an application's chord, which never starts: whoever waits for its result gets ChordError."""
+        if task_id := (body.get("options") or {}).get("task_id"):
+            result = self.prepare_exception(ChordError(why))
+            meta = {"status": states.FAILURE, "result": result, "traceback": None, "children": []}
+            self.set(self.get_key_for_task(task_id), self.encode({**meta, "task_id": task_id}))
 
     def mark_as_revoked(self, task_id: str, *args: Any, **kwargs: Any) -> None:
         """Every worker that hears of the revoked id calls this, and each that takes a message with the id."""

@@ -290,6 +290,8 @@ def retrieve_task(
         asked = submit(resources, fanout, read.request, warnings=read.warnings)
     except (InvalidRequest, RequestIdConflict) as error:
         log.error("invalid request", task_id=named(task.request.id), error=str(error))
+        if task.request.chord:
+            task.app.backend.fail_chord(task.request.chord, str(error))
         if isinstance(error, InvalidRequest):
             _answer_unread(resources, given, own_id, error)
     if is_followed(task.request):

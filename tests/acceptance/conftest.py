@@ -28,6 +28,7 @@ def pipeline() -> Iterator[RunningPipeline]:
         RunningPipeline(server, alone=["chorale.hyde"], sweeper=True, environment=SETTINGS) as running,
     ):
         running.start("chorale.bulk")
-        running.index(namespace="default")
+        for namespace in ("default", "docs"):
+            running.index(namespace=namespace)
         running.wait_ready()
         yield running

@@ -14,7 +14,12 @@ OF_AN_APPLICATION = "docs/guides/celery.md"
 @pytest.mark.parametrize(
     "block", [block for block in code_blocks("python") if block.page != OF_AN_APPLICATION], ids=str
 )
-def test_the_python_of_a_page_runs(block: CodeBlock, pipeline: RunningPipeline) -> None:
-    code = block.code.replace("redis://localhost:6379/0", pipeline.server.tcp_url)
-    assert pipeline.server.tcp_url in code
-    exec(compile(code, str(block), "exec"), {})
+def test_the_python_of_a_page_runs(
+    block: CodeBlock, pipeline: RunningPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHORALE_REDIS_URL", pipeline.server.tcp_url)
+    exec(compile(block.code, str(block), "exec"), {})
+
+
+def test_no_page_shows_an_address_that_chorale_up_does_not_have() -> None:
+    assert [str(block) for block in code_blocks("python") if "redis://" in block.code] == []

@@ -46,7 +46,7 @@ def bin(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("installed")
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
     (site,) = folder.glob("lib/python3*/site-packages")
-    own = {"chorale", "chorale-client"}
+    own = {"chorale-retrieval", "chorale-client"}
     for package in (needed([line for wheel in wheels for line in declared(wheel)], set()) - own) | {MODEL}:
         for name in {file.parts[0] for file in distribution(package).files or ()} - {"..", "__pycache__"}:
             (site / name).symlink_to(Path(str(distribution(package).locate_file(name))))
@@ -54,7 +54,7 @@ def bin(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     python = folder / "bin" / "python"
     run(Path(sys.executable).with_name("uv"), "pip", "install", "--no-deps", "--offline", "--quiet", "--python", python, *wheels, cwd=folder)  # fmt: skip
     installed = {path.name.partition("-")[0] for path in set(site.iterdir()) - before}
-    assert installed == {"chorale_service", "chorale_client", "chorale"}
+    assert installed == {"chorale_service", "chorale_client", "chorale_retrieval"}
     return python.parent
 
 
@@ -138,9 +138,9 @@ def up(bin: Path, application: Path, tmp_path_factory: pytest.TempPathFactory) -
 def test_documents_are_indexed_and_found_beside_modules_of_the_same_names(
     bin: Path, application: Path, up: dict[str, str]
 ) -> None:
-    run(bin / "chorale", "index", "documents", "--namespace", "lease", cwd=application, **up)
+    run(bin / "chorale", "index", "documents", "--namespace", "docs", cwd=application, **up)
     said = run(
-        bin / "chorale", "search", "Who pays for repairs?", "--namespace", "lease", cwd=application, **up
+        bin / "chorale", "search", "Who pays for repairs?", "--namespace", "docs", cwd=application, **up
     )
     assert "The landlord pays for repairs" in said
     assert "complete" in said
@@ -163,5 +163,5 @@ def test_the_readme_s_curl_asks_over_http_and_its_command_makes_a_key_for_somebo
     made = run("bash", "-c", f"{bin}/{making}", cwd=application, **up).strip()
     asking = re.sub(r"Bearer [^\"]*", f"Bearer {made}", asking)
     assert json.loads(run("bash", "-c", asking, cwd=application, **up))["status"] == "complete"
-    other = asking.replace('"lease"', '"secret"')
+    other = asking.replace('"docs"', '"secret"')
     assert json.loads(run("bash", "-c", other, cwd=application, **up))["status"] == 404

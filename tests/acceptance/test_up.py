@@ -203,7 +203,7 @@ def test_ctrl_c_stops_everything_and_leaves_no_trace(up: subprocess.Popen[str], 
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     assert find_redis_url(home) is None
     assert not (home / "redis.json").exists()
-    assert not (home / "redis.sock").exists()
+    assert not (home / "up.json").exists()
 
 
 def test_a_wrong_setting_and_an_unreachable_redis_are_sentences(tmp_path: Path) -> None:

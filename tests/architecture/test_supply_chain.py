@@ -132,7 +132,7 @@ def test_every_locked_package_of_the_service_is_in_the_sbom_with_its_version_and
     )
     assert made.stdout.splitlines()[-1] == str(path)
     sbom = json.loads(path.read_text())
-    assert (sbom["bomFormat"], sbom["metadata"]["component"]["name"]) == ("CycloneDX", "chorale")
+    assert (sbom["bomFormat"], sbom["metadata"]["component"]["name"]) == ("CycloneDX", "chorale-retrieval")
     components = {
         (one["name"], one["version"], frozenset(hashes_of(one["externalReferences"])))
         for one in sbom["components"]

@@ -12,19 +12,21 @@ from functools import lru_cache
 from typing import Any
 
 from chorale_client.adapters.retrieved import Retrieved, retrieved, with_texts
+from chorale_client.answer import Answer
 from chorale_client.asynchronous.client import AsyncChorale
 from chorale_client.checked_request import Questions, make_request
 from chorale_client.client import Chorale
 from chorale_client.coverage import Coverage
+from chorale_client.errors import InvalidRequest
+from chorale_client.redis_urls import address_of
 from chorale_client.request import Request
 from chorale_client.request_options import RequestOptions
+from chorale_client.words import NO_NAMESPACE
 
 OnCoverage = Callable[[Coverage], None]
 """Called with the coverage of each answer; an answer without documents has no other place for it."""
 
 _Arguments = tuple[tuple[str, Any], ...]
-
-LOCAL = "redis://localhost:6379/0"
 
 
 class Connection:
@@ -32,19 +34,23 @@ class Connection:
 
     def __init__(
         self,
-        redis_url: str = LOCAL,
+        redis_url: str | None = None,
         *,
         options: RequestOptions | None = None,
         on_coverage: OnCoverage | None = None,
+        raises: bool = True,
         **client: Any,
     ) -> None:
-        """`client` are arguments of `Chorale`."""
-        self._address = redis_url, tuple(sorted(client.items()))
+        """`redis_url` and `client` are arguments of `Chorale`.  Without `raises`, an answer from a namespace that is not there
+        has no documents."""
+        self._raises = raises
+        self._address = address_of(redis_url), tuple(sorted(client.items()))
         self._options, self._on_coverage = options, on_coverage
 
     def ask(self, question: Questions, *options: Mapping[str, Any] | None) -> Retrieved:
-        """Ask and wait.  Later options win.  Raises InvalidRequest, RequestIdConflict, ServiceUnavailable."""
-        return self._told(retrieved(_synchronous(*self._address).ask(self.request(question, *options))))
+        """Ask and wait.  Later options win.  Raises InvalidRequest (also for a namespace that is not there), RequestIdConflict,
+        ServiceUnavailable."""
+        return self._read(_synchronous(*self._address).ask(self.request(question, *options)))
 
     async def ask_async(self, question: Questions, *options: Mapping[str, Any] | None) -> Retrieved:
         """Like `ask`; a cancelled task cancels its request."""
@@ -53,7 +59,7 @@ class Connection:
     async def ask_request(self, request: Request) -> Retrieved:
         """Like `ask_async`, for a request of `request`."""
         chorale = await _asynchronous(*self._address)
-        return self._told(retrieved(await chorale.ask(request)))
+        return self._read(await chorale.ask(request))
 
     async def in_its_time(self, request: Request) -> Request:
         """The request with its configuration's own time limit, if it has none of its own."""
@@ -63,7 +69,11 @@ class Connection:
         """A checked request with the options of the connection and these.  Raises InvalidRequest."""
         return make_request(question, **with_texts(self._options, *options))
 
-    def _told(self, found: Retrieved) -> Retrieved:
+    def _read(self, answer: Answer) -> Retrieved:
+        for one in answer.degraded if self._raises else ():
+            if one.detail.startswith(NO_NAMESPACE):
+                raise InvalidRequest(one.detail)
+        found = retrieved(answer)
         if self._on_coverage is not None:
             self._on_coverage(found.coverage)
         return found

@@ -13,6 +13,7 @@ def needs(extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise ImportError(
-            f"this adapter needs {error.name or 'its framework'}: pip install 'chorale-client[{extra}]'",
+            f"this adapter needs {error.name or 'its framework'}: install the client with its extra, "
+            f"pip install './client[{extra}]' in a clone",
             name=error.name,
         ) from error

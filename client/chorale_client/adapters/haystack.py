@@ -1,4 +1,4 @@
-"""Haystack's retriever: `pip install 'chorale-client[haystack]'`."""
+"""Haystack's retriever: `pip install './client[haystack]'`."""
 
 from __future__ import annotations
 

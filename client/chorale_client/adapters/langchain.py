@@ -1,4 +1,4 @@
-"""LangChain's retriever: `pip install 'chorale-client[langchain]'`."""
+"""LangChain's retriever: `pip install './client[langchain]'`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from pydantic import Field, PrivateAttr
 
-from chorale_client.adapters.connection import LOCAL, Connection, OnCoverage
+from chorale_client.adapters.connection import Connection, OnCoverage
 from chorale_client.adapters.extra import needs
 from chorale_client.adapters.retrieved import Retrieved
 from chorale_client.request_options import RequestOptions
@@ -26,7 +26,7 @@ class ChoraleRetriever(BaseRetriever):
     Each document has its `score` and the `coverage` of the answer in its metadata.
     """
 
-    redis_url: str = Field(LOCAL, repr=False)
+    redis_url: str | None = Field(None, repr=False)
     """The Redis of the pipeline."""
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if that is another server."""

@@ -1,11 +1,11 @@
-"""LangGraph's node: `pip install 'chorale-client[langgraph]'`."""
+"""LangGraph's node: `pip install './client[langgraph]'`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
-from chorale_client.adapters.connection import LOCAL, Connection
+from chorale_client.adapters.connection import Connection
 from chorale_client.adapters.extra import needs
 from chorale_client.adapters.retrieved import Retrieved
 from chorale_client.coverage import Coverage
@@ -58,7 +58,7 @@ class RetrievalState(TypedDict, total=False):
 
 
 def retrieval_node(
-    redis_url: str = LOCAL,
+    redis_url: str | None = None,
     *,
     broker_url: str | None = None,
     options: RequestOptions | None = None,
@@ -71,7 +71,7 @@ def retrieval_node(
     were found.
     """
     connection = Connection(
-        redis_url, broker_url=broker_url, options={"on_missing": "empty", **(options or {})}
+        redis_url, broker_url=broker_url, options={"on_missing": "empty", **(options or {})}, raises=False
     )
 
     def retrieve(state: Any) -> dict[str, RetrievalResult]:

@@ -1,11 +1,11 @@
-"""LlamaIndex' retriever: `pip install 'chorale-client[llama-index]'`."""
+"""LlamaIndex' retriever: `pip install './client[llama-index]'`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from chorale_client.adapters.connection import LOCAL, Connection, OnCoverage
+from chorale_client.adapters.connection import Connection, OnCoverage
 from chorale_client.adapters.extra import needs
 from chorale_client.adapters.framework_filters import Condition, all_of, condition, negated, refused
 from chorale_client.adapters.retrieved import Retrieved, RetrievedDocument
@@ -34,7 +34,7 @@ class ChoraleRetriever(BaseRetriever):
 
     def __init__(
         self,
-        redis_url: str = LOCAL,
+        redis_url: str | None = None,
         *,
         broker_url: str | None = None,
         options: RequestOptions | None = None,

@@ -1,4 +1,4 @@
-"""A server of the Model Context Protocol: `pip install 'chorale-client[mcp]'`, or `chorale mcp`."""
+"""A server of the Model Context Protocol: `pip install './client[mcp]'`, or `chorale mcp`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from chorale_client.adapters.connection import LOCAL, Connection
+from chorale_client.adapters.connection import Connection
 from chorale_client.adapters.extra import needs
 from chorale_client.adapters.framework_filters import all_of
 from chorale_client.adapters.retrieved import Retrieved, RetrievedDocument
@@ -22,6 +22,7 @@ from chorale_client.errors import ChoraleError, ServiceUnavailable
 from chorale_client.request import Request
 from chorale_client.request_options import RequestOptions
 from chorale_client.shown import shown
+from chorale_client.words import NO_NAMESPACE, THERE_ARE
 
 with needs("mcp"):
     from mcp.server.mcpserver import MCPServer
@@ -103,23 +104,24 @@ A limit of `fetch` that the caller has not chosen is not among the request's `mo
 
 
 def mcp_server(
-    redis_url: str = LOCAL,
+    redis_url: str | None = None,
     *,
     broker_url: str | None = None,
     answer_ttl_s: float = 600,
     options: RequestOptions | None = None,
-    namespaces: Sequence[str] = ("default",),
+    namespaces: Sequence[str] | None = None,
     allow: Allow = lambda request: request,
     **server: Any,
 ) -> MCPServer:
     """A server with the tools `search`, `fetch` and `chorale_search`, to run by stdio or HTTP.
 
-    `options` are fields of `Request` for every call; no tool finds what their `filters` leave out.  The first of
-    `namespaces` is searched by default.  `server` are arguments of MCPServer.
+    `options` are fields of `Request` for every call; no tool finds what their `filters` leave out.  Only `namespaces` are
+    searched, the first one by default; without them only the namespace of the options, or `default`.  `server` are arguments of MCPServer.
     """
     connection = Connection(redis_url, options=options, broker_url=broker_url, answer_ttl_s=answer_ttl_s)
     filters = (options or {}).get("filters", {})
-    tools = _Tools(connection, filters, tuple(namespaces), allow)
+    own = (str((options or {}).get("namespace", "default")),)
+    tools = _Tools(connection, filters, own if namespaces is None else tuple(namespaces), allow)
     made = MCPServer(**{"name": "chorale", "instructions": INSTRUCTIONS, "log_level": "WARNING"} | server)
     for tool in (tools.search, tools.fetch, tools.chorale_search):
         reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -202,7 +204,10 @@ class _Tools:
             log.warning("%s", error)
             raise ToolError("Chorale does not answer; ask again later") from error
         except ChoraleError as error:
-            raise ToolError(str(error)) from error
+            said = str(error)
+            # Other namespaces are no business of a caller by HTTP either.
+            told = said.partition(THERE_ARE)[0] if said.startswith(NO_NAMESPACE) else said
+            raise ToolError(told) from error
 
     def _namespace(self, asked: str | None) -> str:
         if asked is not None and asked not in self.namespaces:

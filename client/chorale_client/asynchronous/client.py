@@ -36,6 +36,7 @@ from chorale_client.indexed import Indexed
 from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted
 from chorale_client.namespace import Namespace
+from chorale_client.redis_urls import address_of
 from chorale_client.replies import PASSING, read_answer, unavailable
 from chorale_client.request import Request
 from chorale_client.request_options import RequestOptions
@@ -53,14 +54,15 @@ class AsyncChorale:
 
     def __init__(
         self,
-        redis_url: str = "redis://localhost:6379/0",
+        redis_url: str | None = None,
         *,
         broker_url: str | None = None,
         answer_ttl_s: float = 600,
         socket_timeout_s: float = 2,
     ) -> None:
+        url = address_of(redis_url)
         self._redis = Redis.from_url(
-            redis_url,
+            url,
             socket_timeout=socket_timeout_s,
             socket_connect_timeout=socket_timeout_s,
             retry=Retry(NoBackoff(), 0),
@@ -72,7 +74,7 @@ class AsyncChorale:
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
         self._default_times = DefaultTimes()
         self._blocking = Chorale(
-            redis_url, broker_url=broker_url, answer_ttl_s=answer_ttl_s, socket_timeout_s=socket_timeout_s
+            url, broker_url=broker_url, answer_ttl_s=answer_ttl_s, socket_timeout_s=socket_timeout_s
         )
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="chorale-documents")
 

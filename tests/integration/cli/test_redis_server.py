@@ -5,25 +5,20 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import redis
 
 from cli.local.home_lock import hold_home
-from cli.local.redis_server import (
-    announce_redis,
-    prepare_redis,
-    redis_executable,
-    socket_path,
-    withdraw_redis,
-)
+from cli.local.redis_server import announce_redis, prepare_redis, redis_executable, withdraw_redis
 from config.local_redis import find_redis_url
 from models.errors import ServiceError
 from tests.support.waiting import until
@@ -54,18 +49,31 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None:
-    expected = {"port": "0", "maxmemory-policy": "noeviction", "appendonly": "yes"}
+    expected = {"bind": "127.0.0.1", "maxmemory-policy": "noeviction", "appendonly": "yes"}
     expected |= {"appendfsync": "everysec", "save": ""}
     with served(home) as (client, url, process):
         assert find_redis_url(home) == url
         # Redis 6 gives one setting at a time.
         assert {name: client.config_get(name)[name] for name in expected} == expected
-        assert stat.S_IMODE(socket_path(home).stat().st_mode) == 0o700
+        secret = [home / "redis_url", home / "redis.json", home / "redis" / "redis.conf"]
+        assert {stat.S_IMODE(file.stat().st_mode) for file in secret} == {0o600}
+        # Everybody sees the arguments of a command.
+        assert (urlsplit(url).password or "") not in str(process.args)
+        with redis.Redis(port=urlsplit(url).port or 0) as stranger, pytest.raises(redis.AuthenticationError):
+            stranger.ping()
         assert json.loads((home / "redis.json").read_text())["pid"] == process.pid
     assert find_redis_url(home) is None
     withdraw_redis(home)
     assert not (home / "redis.json").exists()
-    assert not socket_path(home).exists()
+
+
+def test_the_address_is_the_same_at_each_start_unless_its_port_is_taken(tmp_path: Path) -> None:
+    first, second = (prepare_redis(tmp_path)[0] for _ in range(2))
+    assert first == second
+    with socket.create_server(("127.0.0.1", urlsplit(first).port or 0)):
+        third, _ = prepare_redis(tmp_path)
+    assert third != first
+    assert urlsplit(third).hostname == "127.0.0.1"
 
 
 def test_what_was_written_is_there_after_a_kill(tmp_path: Path) -> None:
@@ -84,14 +92,14 @@ def test_a_server_that_was_left_behind_is_ended_before_another_starts(tmp_path: 
 
 def test_another_program_with_the_reused_process_id_is_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as stranger:
-        announce_redis(tmp_path, f"unix://{tmp_path}/redis.sock", stranger.pid)
+        announce_redis(tmp_path, "redis://127.0.0.1:1/0", stranger.pid)
         assert find_redis_url(tmp_path) is None
         prepare_redis(tmp_path)
         assert stranger.poll() is None
         stranger.kill()
 
 
-def test_another_server_on_the_socket_is_not_ours(tmp_path: Path) -> None:
+def test_another_server_at_the_address_is_not_ours(tmp_path: Path) -> None:
     with served(tmp_path) as (_, url, process):
         announce_redis(tmp_path, url, os.getpid())
         assert find_redis_url(tmp_path) is None
@@ -103,25 +111,6 @@ def test_an_unreadable_file_counts_as_no_server(tmp_path: Path) -> None:
     for content in ("", "{", "[]", '{"url": "unix:///x"}', '{"url": 1, "pid": "x", "started": 0}'):
         (tmp_path / "redis.json").write_text(content)
         assert find_redis_url(tmp_path) is None, content
-
-
-def test_a_socket_path_always_fits(tmp_path: Path) -> None:
-    short, long = Path("/h"), tmp_path / ("é" * 60)
-    assert socket_path(short) == Path("/h/redis.sock")
-    assert len(os.fsencode(socket_path(long))) <= 100
-    assert socket_path(long) == socket_path(long)
-    assert socket_path(long) != socket_path(tmp_path / ("é" * 61))
-
-
-def test_a_folder_that_others_may_write_is_not_taken_for_the_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    long = tmp_path / ("x" * 120)
-    socket_path(long).parent.mkdir(mode=0o777)
-    socket_path(long).parent.chmod(0o777)
-    with pytest.raises(Exception, match="not a private folder"):
-        prepare_redis(long)
 
 
 def test_without_any_server_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,11 +108,11 @@ def test_an_adapter_without_its_framework_names_the_extra() -> None:
     errors = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
     assert len(errors) == 5
     for adapter, error in errors.items():
-        assert f"pip install 'chorale-client[{adapter.replace('_', '-')}]'" in error
+        assert f"pip install './client[{adapter.replace('_', '-')}]'" in error
 
 
 def test_the_error_of_a_missing_extra_names_the_package() -> None:
-    says = r"needs not_there: pip install 'chorale-client\[x\]'"
+    says = r"needs not_there: install the client with its extra, pip install './client\[x\]'"
     with pytest.raises(ImportError, match=says) as raised, needs("x"):
         import not_there  # type: ignore[import-not-found] # noqa: F401
     assert raised.value.name == "not_there"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from celery import Celery
-from chorale_client.redis_urls import broker_tls, celery_url, socket_url, without_password
+from chorale_client.redis_urls import address_of, broker_tls, celery_url, socket_url, without_password
 from redis.connection import parse_url
 
 
@@ -81,3 +81,23 @@ def test_every_path_reaches_redis_py_and_celery_unchanged(folder: str) -> None:
 )
 def test_a_password_is_not_shown(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "expected"),
+    [
+        (None, None, "redis://localhost:6379/0"),
+        (None, "redis://:secret@127.0.0.1:6380/0", "redis://:secret@127.0.0.1:6380/0"),
+        ("redis://elsewhere:6379/2", "redis://:secret@127.0.0.1:6380/0", "redis://elsewhere:6379/2"),
+        ("redis+socket:///run/r.sock?virtual_host=3", None, "unix:///run/r.sock?db=3"),
+        ("redis+socket://user:pass@/run/r.sock", None, "unix://user:pass@/run/r.sock?db=0"),
+    ],
+)
+def test_the_client_takes_every_spelling_and_the_variable_of_chorale_env(
+    given: str | None, variable: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable is None:
+        monkeypatch.delenv("CHORALE_REDIS_URL", raising=False)
+    else:
+        monkeypatch.setenv("CHORALE_REDIS_URL", variable)
+    assert address_of(given) == expected

@@ -36,6 +36,8 @@ def test_equal_top_hits_and_the_overlap_are_shares_of_the_questions_that_both_an
         "unanswered": [1, 2],
         "degraded": [{"vector timeout": 1, "hyde unavailable": 1}, {}],
         "only_in": [0, 0],
+        # a and b, b and c: one of two documents is in both.
+        "most_changed": [{"id": "2", "overlap_at_10": 0.5}],
     }
     assert compare([line("1", "a")], [line("2", "a")]).fields()["equal_top_hits"] is None
 
@@ -45,6 +47,18 @@ def test_lines_are_matched_by_their_ids_in_any_order() -> None:
     second = [line(str(number), f"d{number}") for number in (7, 5, 4, 3, 2, 1, 8)]
     found = compare(first, second)
     assert (found.lines, found.equal_top_hits, found.only_in) == (5, 5, [1, 2])
+
+
+def test_the_ten_questions_that_changed_most_are_named_first_those_with_the_least_overlap() -> None:
+    first = [line(f"q{number}", *(f"d{at}" for at in range(20))) for number in range(12)]
+    # The answer of `qN` shares 9 - N of its first ten documents, at least none.
+    second = [
+        line(f"q{number}", *(f"{'d' if at < 9 - number else 'x'}{at}" for at in range(10)))
+        for number in range(12)
+    ]
+    changed = compare(first, second).fields()["most_changed"]
+    assert [one["overlap_at_10"] for one in changed] == [0, 0, 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+    assert [one["id"] for one in changed[3:]] == [f"q{number}" for number in range(8, 1, -1)]
 
 
 def test_a_refused_line_with_the_id_of_another_takes_nothing_from_it() -> None:

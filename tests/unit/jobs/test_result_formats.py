@@ -186,7 +186,5 @@ def test_an_unknown_format_and_a_missing_pyarrow_are_named(monkeypatch: pytest.M
     with pytest.raises(UnknownFormat, match=r"^format: 'xlsx'; there are: jsonl, csv, csv-raw, .*"):
         writer_of("xlsx")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        ParquetMissing, match=r"`make parquet` or `pip install chorale\[parquet\]` installs it"
-    ):
+    with pytest.raises(ParquetMissing, match=r"`make parquet` or `pip install pyarrow` installs it"):
         next(writer_of("parquet")(iter(LINES)))
