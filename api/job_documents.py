@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from chorale_client.answer import Context, Degradation, Hit
 from chorale_client.job import Job
@@ -29,6 +29,7 @@ class JobPage(BaseModel):
 class LineAnswer(BaseModel):
     """The answer to one question of a line with several."""
 
+    text: str
     status: str
     coverage: float
     hits: list[Hit]
@@ -45,6 +46,8 @@ class ResultLine(BaseModel):
 
     line: int
     id: str
+    text: str | None = Field(None, description="The question; absent if the line has several, or was refused")
+    metadata: dict[str, Any] | None = Field(None, description="As the line brought it")
     status: str
     coverage: float
     hits: list[Hit] | None = Field(None, description="Absent if the line has several questions")

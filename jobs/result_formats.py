@@ -30,6 +30,8 @@ CSV_COLUMNS = (
     "title",
     "snippet",
     "error",
+    "text",
+    "metadata",
 )
 
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
@@ -67,7 +69,7 @@ def as_jsonl(lines: Iterable[ResultLine]) -> Iterator[bytes]:
 def as_csv(lines: Iterable[ResultLine], *, cell: Callable[[Any], Any] = _without_formula) -> Iterator[bytes]:
     """One row a hit, with a header; an answer without hits has one row with empty fields of a hit.
 
-    `question` counts the questions of a line, from 1; `status` is the question's.  `cell` changes each value.
+    `question` counts the questions of a line, from 1; `status` is the question's.  `metadata` is JSON.  `cell` changes each value.
     """
     written = _Written()
     # As RFC 4180 says; with "\n" alone Python 3.11 leaves a carriage return in a text unquoted.
@@ -82,6 +84,8 @@ def as_csv(lines: Iterable[ResultLine], *, cell: Callable[[Any], Any] = _without
                     *(hit.get(name) for name in ("rank", "document_id", "score", "title")),
                     _snippet(hit),
                     line.get("error"),
+                    answer.get("text"),
+                    to_json(line["metadata"]).decode() if "metadata" in line else None,
                 )
                 rows.writerow([cell(value) for value in row])
         yield written.taken()
@@ -162,7 +166,7 @@ def _schema(pa: Any) -> Any:
             ("more", text),
         ]
     )
-    answer = [("status", text), ("coverage", pa.float64()), ("hits", pa.list_(hit))]
+    answer = [("text", text), ("status", text), ("coverage", pa.float64()), ("hits", pa.list_(hit))]
     answer += [("confidence", pa.float64()), ("abstained", pa.bool_())]
     answer += [(name, text) for name in _OBJECTS]
     degraded = pa.struct([("where", text), ("reason", text), ("detail", text)])
@@ -176,12 +180,15 @@ def _schema(pa: Any) -> Any:
             ("warnings", pa.list_(text)),
             ("error", text),
             ("deduplicated", pa.bool_()),
+            ("metadata", text),
         ]
     )
 
 
 def _row(line: ResultLine) -> dict[str, Any]:
     row = _answer(line)
+    if "metadata" in line:
+        row["metadata"] = to_json(line["metadata"]).decode()
     if (questions := line.get("questions")) is not None:
         row["questions"] = [_answer(one) for one in questions]
     return row

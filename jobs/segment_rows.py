@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from chorale_client.job_lines import METADATA
 from chorale_client.words import Status
 from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select, update
@@ -144,8 +145,17 @@ def unanswered_status(state: str, outcome: str | None) -> str:
 
 
 def result_line(line: Line, result: Mapping[str, Any] | None, otherwise: str) -> dict[str, Any]:
-    """The line with its result; a line without a result gets the status `otherwise`."""
-    head = {"line": line.number, "id": line.id}
+    """The line with its question, its metadata and its result; a line without a result gets the status `otherwise`."""
+    head: dict[str, Any] = {"line": line.number, "id": line.id}
+    fields = line.fields or {}
+    texts = [question["text"] for question in fields.get("questions", ())]
+    if len(texts) == 1:
+        head["text"] = texts[0]
+    elif result is not None and "questions" in result:
+        answers = zip(texts, result["questions"], strict=True)
+        result = {**result, "questions": [{"text": text, **answer} for text, answer in answers]}
+    if METADATA in fields:
+        head[METADATA] = fields[METADATA]
     if result is not None:
         return {**head, **result}
     if line.fields is None:

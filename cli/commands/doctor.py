@@ -66,6 +66,7 @@ def checks() -> Mapping[str, Check]:
         "redis durability": redis_server.durability,
         "redis clock": redis_server.clock,
         "redis keys": redis_server.strangers,
+        "priorities": redis_server.priorities,
         "quarantine": redis_server.quarantine,
         "broker": broker.reachable,
         "broker's consumers": broker.consumers,

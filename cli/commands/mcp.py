@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Annotated
 
@@ -41,6 +42,7 @@ def mcp(
     """
     from cli.installation import find_installation
     from cli.local.ports import Address
+    from cli.terminal import print_line
     from models.errors import WrongDeclaration
 
     address = Address.parse(http) if http else None
@@ -73,4 +75,6 @@ def mcp(
         app = make_server().streamable_http_app(stateless_http=True, host=address.host)
     else:
         app = app_with_keys(make_server(allow=within_the_key), address, given, installation.redis_url)
+    access = "without keys" if without_keys else "with keys of `chorale keys create`"
+    print_line(f"the MCP server listens at http://{address}/mcp, {access}", sys.stderr)
     server_of(app, address, given).run()

@@ -12,7 +12,7 @@ from chorale_client.keys import PREFIX, QUARANTINE, RESULT
 from cli.doctor.finding import Finding
 from cli.installation import Installation, NotRunning
 from ledger.quarantine import read_quarantine
-from tasks.celery_surface.kombu_keys import KOMBU, UNACKED
+from tasks.celery_surface.kombu_keys import BINDINGS, KOMBU, UNACKED
 
 OLDEST_VERSION = (6, 2)
 """The oldest version with the commands that the ledger's scripts use."""
@@ -22,6 +22,8 @@ OURS = (PREFIX, "chorale.", RESULT, KOMBU, UNACKED, "celeryev")
 """Prefixes of our own keys (`chorale_client.keys`), of Celery's and of kombu's."""
 LOOKED_AT = 10_000
 """Most keys that are read; a database may have millions."""
+PRIORITY, PRIORITY_STEPS = "\x06\x16", (3, 6, 9)
+"""kombu's lists of messages with a priority are called `<queue>\\x06\\x16<step>`."""
 FULL = 0.9
 """Share of `maxmemory` beyond which Redis will soon refuse writes."""
 
@@ -75,15 +77,37 @@ def clock(installation: Installation) -> Iterator[Finding]:
 
 
 def strangers(installation: Installation) -> Iterator[Finding]:
+    """Find keys that belong neither to Chorale nor to a Celery application that asks it."""
     redis = installation.running_redis()
-    ours = (*OURS, *installation.pipeline.queues)
-    names = (key.decode(errors="replace") for key in islice(redis.scan_iter(count=1_000), LOOKED_AT))
-    foreign = [name for name in names if not name.startswith(ours) and not name.endswith(".pidbox")]
+    names = [key.decode(errors="replace") for key in islice(redis.scan_iter(count=1_000), LOOKED_AT)]
+    # kombu keeps the bindings of an application's queues; its lists have the queues' names.
+    queues = {name.removeprefix(f"{BINDINGS}.") for name in names if name.startswith(BINDINGS)}
+    queues |= {*installation.pipeline.queues, *installation.settings.on_end_queues}
+    foreign = [
+        name
+        for name in names
+        if not name.startswith(OURS)
+        and not name.endswith(".pidbox")
+        and name.partition(PRIORITY)[0] not in queues
+    ]
     if foreign:
         yield Finding(
             f"another program keeps its data in this Redis database ({len(foreign):,} keys, such as {foreign[0]!r})",
             "give Chorale its own database: the other program may flush or fill this one, or cause evictions",
         )
+
+
+def priorities(installation: Installation) -> Iterator[Finding]:
+    """Find messages that were sent with a priority, which kombu puts into lists of their own."""
+    redis = installation.running_redis()
+    for queue in installation.pipeline.queues:
+        waiting = {step: redis.llen(f"{queue}{PRIORITY}{step}") for step in PRIORITY_STEPS}
+        if count := sum(waiting.values()):
+            steps = ", ".join(str(step) for step, length in waiting.items() if length)
+            yield Finding(
+                f"{count:,} messages for {queue} were sent with a priority ({steps}), and no worker reads their list",
+                "send tasks to Chorale without `priority`, and delete the lists: whoever waits gets no answer",
+            )
 
 
 def quarantine(installation: Installation) -> Iterator[Finding]:

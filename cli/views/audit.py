@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 
 SHORT_ID = 8
+
+
+def short_id(name: str) -> str:
+    """The beginning of an id, by which commands find it.  An id of a caller with a key begins with the tenant."""
+    owner, dot, own = name.rpartition(".")
+    return f"{owner}{dot}{own[:SHORT_ID]}" if name.startswith("t.") else name[:SHORT_ID]
+
+
 _BRANCH_STYLES = {"ok": "green", "empty": "green", "failed": "red"}
 UNKEPT = "(text not kept)"
 
@@ -31,7 +39,7 @@ def lines_table(lines: Sequence[RequestRow]) -> Table:
         more = f" (and {len(line.questions) - 1} more)" if len(line.questions) > 1 else ""
         text = line.questions[0].text if line.questions else None
         table.add_row(
-            line.request_id[:SHORT_ID],
+            short_id(line.request_id),
             moment(line.accepted_at_ms),
             line.namespace,
             Text(line.status, STATUS_STYLES.get(line.status, "")),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import BarColumn, Progress, TextColumn
 
 from cli.terminal import Text, counted, facts_table, plain_table
-from cli.views.audit import SHORT_ID, moment
+from cli.views.audit import moment, short_id
 from cli.views.indexing_bar import duration
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def jobs_table(found: Sequence[Job]) -> Table:
         column.no_wrap = True
     for job in found:
         table.add_row(
-            job.job_id[:SHORT_ID],
+            short_id(job.job_id),
             moment(job.created_at_ms),
             job.namespace,
             _state(job),
@@ -141,7 +141,7 @@ def comparison_parts(found: Mapping[str, Any]) -> list[Any]:
             f"{counted(found['questions'], 'question')} of {counted(found['lines'], 'line')} compared: "
             f"{found['equal_top_hits']:.1%} have the same top hit, overlap@10 is {found['overlap_at_10']:.3f}"
         )
-    table = plain_table("", *(f">{one[:SHORT_ID]}" for one in found["jobs"]))
+    table = plain_table("", *(f">{short_id(one)}" for one in found["jobs"]))
     rows = {"only in this job": found["only_in"], "without an answer": found["unanswered"]}
     first, second = found["degraded"]
     for missing in sorted({*first, *second}):

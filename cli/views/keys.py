@@ -25,17 +25,19 @@ def key_fields(key: Key, now_ms: int) -> dict[str, Any]:
 
 def keys_table(found: Sequence[Key], now_ms: int) -> Table:
     """A row for each key."""
-    table = plain_table("key", "", "tenant", "namespaces", "scopes", "last used (UTC)", "name")
-    table.columns[0].no_wrap = table.columns[5].no_wrap = True
+    table = plain_table("key", "", "namespaces", "scopes", "last used (UTC)", "name (tenant)")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
     for key in found:
         state = key.state(now_ms)
+        tenant = "" if key.tenant == key.key_id else f"({key.tenant})"
         table.add_row(
-            shown_prefix(key.key_id),
+            key.key_id,
             Text(state, _STYLES[state]),
-            "" if key.tenant == key.key_id else key.tenant,
-            "*" if key.namespaces is None else ", ".join(key.namespaces),
-            ", ".join(key.scopes),
+            # A line for each: the words of a narrow column would break.
+            "*" if key.namespaces is None else "\n".join(key.namespaces),
+            "\n".join(key.scopes),
             "never" if key.used_at_ms is None else moment(key.used_at_ms),
-            key.name,
+            Text(" ".join(filter(None, (key.name, tenant))), overflow="fold"),
         )
     return table

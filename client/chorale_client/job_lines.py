@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
 from pathlib import PurePath
@@ -34,7 +35,9 @@ SEPARATORS = ",;\t|"
 _NOT_OF_A_LINE = {"v", "questions", "request_id", "timeout_s", "hedge", "on_end", "linked", "traceparent"}
 LINE_OPTIONS = tuple(name for name in Request.model_fields if name not in _NOT_OF_A_LINE)
 """Options of a request that a line may have, and the defaults of all lines."""
-LINE_FIELDS = ("id", "text", "questions", *LINE_OPTIONS)
+METADATA = "metadata"
+"""What the results repeat: an object, and the columns of a CSV file that are no fields of a line."""
+LINE_FIELDS = ("id", "text", "questions", METADATA, *LINE_OPTIONS)
 _TEXTS = frozenset(
     {"id", "text", "correlation_id", "namespace", "configuration", "fusion", "group_by", "now"}
 )
@@ -158,6 +161,14 @@ class _Checks:
 
     def fields(self, row: dict[str, Any]) -> dict[str, Any]:
         """The options with the questions; raises InvalidRequest."""
+        metadata = row.pop(METADATA, None)
+        if metadata is None:
+            return self._asked(row)
+        if not isinstance(metadata, dict):
+            raise InvalidRequest(f"{METADATA}: an object, not {shown(metadata)}")
+        return {**self._asked(row), METADATA: metadata}
+
+    def _asked(self, row: dict[str, Any]) -> dict[str, Any]:
         text, questions = row.pop("text", None), row.pop("questions", None)
         if (text is None) == (questions is None):
             raise InvalidRequest("text: a line has either a `text` or `questions`")
@@ -246,21 +257,22 @@ def _header(cells: list[str]) -> list[str]:
         raise InvalidRequest(f"line 1: the header has no column `text`; it has: {names}")
     if len(set(header)) < len(header):
         raise InvalidRequest(f"line 1: two columns have the same name: {names}")
-    try:
-        _refuse_unknown(header, "a line", LINE_FIELDS)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"line 1: {error}") from None
+    for name in header:
+        if name not in LINE_FIELDS and (meant := get_close_matches(name.lower(), LINE_FIELDS, 1, cutoff=0.8)):
+            raise InvalidRequest(f"line 1: {named(name)}: no field of a line; is {meant[0]} meant?")
     return header
 
 
 def _row(header: list[str], cells: list[str]) -> dict[str, Any] | str:
     if len(cells) != len(header):
         return f"{len(cells)} columns, and the header has {len(header)}"
-    return {
-        name: cell if name in _TEXTS else _value(cell)
-        for name, cell in zip(header, cells, strict=True)
-        if cell and not cell.isspace()
-    }
+    row = {name: cell for name, cell in zip(header, cells, strict=True) if cell and not cell.isspace()}
+    own = {name: row.pop(name) for name in [name for name in row if name not in LINE_FIELDS]}
+    fields = {name: cell if name in _TEXTS else _value(cell) for name, cell in row.items()}
+    if own:
+        given = fields.get(METADATA, {})
+        fields[METADATA] = {**own, **given} if isinstance(given, dict) else given
+    return fields
 
 
 def _value(cell: str) -> Any:

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from celery import states
 from celery.backends.redis import RedisBackend
 from celery.exceptions import ChordError, TaskRevokedError
-from chorale_client.keys import REVOKED
+from chorale_client.keys import REVOKED, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.request import check_identifier
 from chorale_client.words import Reason
@@ -141,12 +141,28 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
             # The sweeper ends the request without this report.
             log.error("report failed", task_id=task_id, error=str(error)[:500])
 
-    def fail_chord(self, body: Mapping[str, Any], why: str) -> None:
-        """End the body of an application's chord, which never starts: whoever waits for its result gets ChordError."""
-        if task_id := (body.get("options") or {}).get("task_id"):
-            result = self.prepare_exception(ChordError(why))
-            meta = {"status": states.FAILURE, "result": result, "traceback": None, "children": []}
-            self.set(self.get_key_for_task(task_id), self.encode({**meta, "task_id": task_id}))
+    def fail_chord(self, body: Any, why: str) -> None:
+        """End the body of an application's chord, which never starts: whoever waits for its result gets ChordError.
+
+        The id comes from the message, which anybody with a login may have made: no result and no request is overwritten.
+        """
+        options = body.get("options") if isinstance(body, Mapping) else None
+        task_id = options.get("task_id") if isinstance(options, Mapping) else None
+        if not isinstance(task_id, str) or id_of_task(task_id) != task_id:
+            return
+        result = self.prepare_exception(ChordError(why))
+        meta = {
+            "status": states.FAILURE,
+            "result": result,
+            "traceback": None,
+            "children": [],
+            "task_id": task_id,
+        }
+        key, value = self.get_key_for_task(task_id), self.encode(meta)
+        if not self.client.exists(entry_key(task_id)) and self.client.set(
+            key, value, nx=True, ex=self.expires
+        ):
+            self.client.publish(key, value)
 
     def mark_as_revoked(self, task_id: str, *args: Any, **kwargs: Any) -> None:
         """Every worker that hears of the revoked id calls this, and each that takes a message with the id."""

@@ -16,6 +16,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from celery import Celery
+from chorale_client.job_lines import METADATA
 from chorale_client.limits import MAX_CANDIDATES, MAX_QUESTIONS
 from chorale_client.reading import read_request
 from chorale_client.request import Request
@@ -229,7 +230,8 @@ def _alike(lines: Sequence[Line], places: Sequence[int]) -> list[tuple[Mapping[s
     """The places of lines with equal options, with these options."""
     groups: dict[bytes, tuple[Mapping[str, Any], list[int]]] = {}
     for place in places:
-        options = {name: value for name, value in (lines[place].fields or {}).items() if name != "questions"}
+        fields = (lines[place].fields or {}).items()
+        options = {name: value for name, value in fields if name not in ("questions", METADATA)}
         groups.setdefault(to_json(sorted(options.items())), (options, []))[1].append(place)
     return list(groups.values())
 

@@ -31,6 +31,7 @@ from tasks.request.relaxing import search_relaxed
 
 log = get_logger("chorale.search")
 
+SAID_AGAIN_S = 60.0
 CONCERNS_ALL = frozenset(
     {Reason.UNAVAILABLE, Reason.UNAUTHORISED, Reason.BAD_INDEX, Reason.NOT_CONFIGURED, Reason.MODEL_MISSING}
 )
@@ -78,7 +79,7 @@ def answer_together(resources: Resources, parts: Sequence[Part], begun_s: float)
     except StageFailure as failure:
         if len(parts) > 1 and failure.reason not in CONCERNS_ALL:
             return [answer_together(resources, [part], begun_s)[0] for part in parts]
-        if isinstance(failure, UnknownNamespace):
+        if isinstance(failure, UnknownNamespace) and _is_news(whole.request.namespace):
             log.warning("unknown namespace", branch=whole.branch.name, error=str(failure))
         reason, detail = failure.reason, failure.detail
     except Exception as error:  # MemoryError too, which would make Celery end the worker
@@ -88,6 +89,17 @@ def answer_together(resources: Resources, parts: Sequence[Part], begun_s: float)
         log.exception("branch failed", branch=whole.branch.name)
         reason, detail = Reason.ERROR, f"{type(error).__name__}: {error}"
     return [_failed(part, whole, reason, detail, begun_s) for part in parts]
+
+
+_said_s: dict[str, float] = {}
+
+
+def _is_news(namespace: str) -> bool:
+    """Whether a missing namespace is to be logged: once a minute, since every request of a wrong caller asks for it again."""
+    now_s = time.monotonic()
+    for name in [name for name, said_s in _said_s.items() if now_s - said_s > SAID_AGAIN_S]:
+        del _said_s[name]
+    return _said_s.setdefault(namespace, now_s) == now_s
 
 
 def _merged(parts: Sequence[Part]) -> Part:

@@ -49,7 +49,7 @@ T = TypeVar("T")
 class AsyncChorale:
     """Belongs to the event loop in which it is first used; all tasks of the loop share one client.
 
-    Close it with `async with` or `aclose()`.  The arguments are those of `Chorale`.
+    It belongs to the event loop in which it is first used.  Close it with `async with` or `aclose()`.  The arguments are those of `Chorale`.
     """
 
     def __init__(

@@ -39,6 +39,7 @@ class Commands:
         self._asked: list[_Asked] = []
         self._known: set[str] = set()
         self._work: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
 
     def send(
@@ -46,9 +47,15 @@ class Commands:
     ) -> asyncio.Future[Sequence[Any]]:
         """The replies to one trip.  `when_late` gets them if the future was cancelled before they came.
 
-        Raises UnicodeEncodeError for a text with a lone surrogate, because it would fail all trips that go out together.
+        Raises UnicodeEncodeError for a text with a lone surrogate, because it would fail all trips that go out together, and
+        RuntimeError in another event loop than the first.
         """
         loop = asyncio.get_running_loop()
+        self._loop = self._loop or loop
+        if loop is not self._loop:
+            raise RuntimeError(
+                "an AsyncChorale belongs to the event loop in which it was first used; make one for each event loop"
+            )
         if self._is_closed:
             raise RedisError("the client is closed")
         for word in _given(trip):

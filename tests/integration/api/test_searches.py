@@ -135,15 +135,20 @@ def test_a_cancelled_search_ends_for_everybody_who_waits(idle_api: HttpApi) -> N
         assert client.delete(location).json() == cancelled.json()
 
 
-def test_a_failed_search_is_a_problem_with_its_answer(acme: httpx.Client) -> None:
-    body = {**BREAD, "namespace": "nowhere"}
-    found = acme.post(SEARCHES, json=body)
+def test_a_search_in_a_namespace_that_is_not_there_is_not_found(acme: httpx.Client) -> None:
+    told = problem(acme.post(SEARCHES, json={**BREAD, "namespace": "nowhere"}), 404, "not_found")
+    assert told["detail"].startswith("there is no namespace 'nowhere'")
+    assert (told["field"], told["retryable"]) == ("namespace", False)
+
+
+def test_a_failed_search_is_a_problem_with_its_answer(idle_api: HttpApi) -> None:
+    with idle_api.client() as client:
+        found = client.post(SEARCHES, json={**BREAD, "timeout_s": 0.3})
     told = problem(found, 503, "failed")
-    assert found.headers["chorale-status"] == "failed"
-    assert told["answer"]["coverage"]["bm25"] == "bad_index"
+    assert found.headers["chorale-status"] == told["answer"]["status"] == "failed"
     assert told["request_id"] == told["answer"]["request_id"]
-    # Nothing in the answer says that asking again may help.
-    assert (told["retryable"], "retry-after" in found.headers) == (False, False)
+    # No worker was there; one may be there the next time.
+    assert (told["retryable"], "retry-after" in found.headers) == (True, True)
 
 
 def test_a_refused_search_says_when_to_ask_again(idle_api: HttpApi) -> None:

@@ -320,3 +320,14 @@ class TestOneLoop(ClientContract):
         finally:
             stop.set()
             serving.join()
+
+
+def test_a_client_that_is_used_in_another_event_loop_says_so(redis_server: RedisServer) -> None:
+    client = AsyncChorale(redis_server.url)
+
+    async def once() -> None:
+        await client.submit("who pays?")
+
+    asyncio.run(once())
+    with pytest.raises(RuntimeError, match="make one for each event loop"):
+        asyncio.run(once())

@@ -185,6 +185,19 @@ def test_a_wrong_row_of_csv_says_what_is_wrong_and_the_next_row_is_read(row: str
     assert (good.id, good.error) == ("q2", None)
 
 
+def test_columns_that_are_no_fields_of_a_line_and_an_object_are_its_metadata() -> None:
+    (line,) = read("text,mood,page,top_k\ntea,calm,12,3", "csv")
+    assert line.fields == {
+        "questions": [{"text": "tea"}],
+        "top_k": 3,
+        "metadata": {"mood": "calm", "page": "12"},
+    }
+    (line,) = read(json.dumps({"text": "tea", "metadata": {"page": 12}}))
+    assert line.fields == {"questions": [{"text": "tea"}], "metadata": {"page": 12}}
+    (line,) = read(json.dumps({"text": "tea", "metadata": "calm"}))
+    assert line.error == "metadata: an object, not 'calm'"
+
+
 # Inputs that cannot be used at all
 
 
@@ -194,7 +207,7 @@ def test_a_wrong_row_of_csv_says_what_is_wrong_and_the_next_row_is_read(row: str
         ("id,question\nq1,tea", "csv", "line 1: the header has no column `text`; it has: id, question"),
         ("", "csv", "line 1: the header has no column `text`; it has: "),
         ("text,text\na,b", "csv", "line 1: two columns have the same name: text, text"),
-        ("text,mood\na,b", "csv", "line 1: mood: no field of a line; there are: id, text"),
+        ("text,topk\na,3", "csv", "line 1: topk: no field of a line; is top_k meant?"),
         (b"text,caf\xe9\na,b", "csv", "line 1: the header is not UTF-8: byte 0xe9 at column 9"),
         ('{"text": "tea"}'.encode("utf-16"), "jsonl", "line 1: encoded as UTF-16; save the file as UTF-8"),
         ("text\ntea".encode("utf-16"), "csv", "line 1: encoded as UTF-16; save the file as UTF-8"),

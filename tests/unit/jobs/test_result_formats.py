@@ -44,9 +44,9 @@ RICE = hit(2, "rice")
 DEGRADED = [{"where": "search.vector", "reason": "timeout", "detail": "after 2 s"}]
 
 LINES = [
-    answered(1, "q1", hits=[TEA, RICE]),
+    answered(1, "q1", hits=[TEA, RICE], text="tea?", metadata={"team": "shop"}),
     answered(3, "two of them", "degraded", degraded=DEGRADED, warnings=["slow"])
-    | {"questions": [{"status": "complete", "coverage": 1.0, "hits": [RICE]}, {"status": "failed", "coverage": 0.0, "hits": []}]},
+    | {"questions": [{"text": "rice?", "status": "complete", "coverage": 1.0, "hits": [RICE]}, {"text": "and tea?", "status": "failed", "coverage": 0.0, "hits": []}]},
     {"line": 4, "id": "4", **unanswered("refused", "text: empty")},
     {"line": 5, "id": "q5", **unanswered("expired", "the job's deadline came first")},
 ]  # fmt: skip
@@ -65,12 +65,12 @@ def test_csv_has_a_row_for_each_hit_and_one_for_an_answer_without_hits() -> None
     header, *rows = csv.reader(io.StringIO(written("csv").decode(), newline=""))
     assert tuple(header) == CSV_COLUMNS
     assert rows == [
-        ["1", "q1", "1", "complete", "1", "shop/green tea.md", str(1 / 61), 'Tea, "green"', "Grüner Tee\nfrom Japan", ""],
-        ["1", "q1", "1", "complete", "2", "rice", str(1 / 62), "", "", ""],
-        ["3", "two of them", "1", "complete", "2", "rice", str(1 / 62), "", "", ""],
-        ["3", "two of them", "2", "failed", "", "", "", "", "", ""],
-        ["4", "4", "1", "refused", "", "", "", "", "", "text: empty"],
-        ["5", "q5", "1", "expired", "", "", "", "", "", "the job's deadline came first"],
+        ["1", "q1", "1", "complete", "1", "shop/green tea.md", str(1 / 61), 'Tea, "green"', "Grüner Tee\nfrom Japan", "", "tea?", '{"team":"shop"}'],
+        ["1", "q1", "1", "complete", "2", "rice", str(1 / 62), "", "", "", "tea?", '{"team":"shop"}'],
+        ["3", "two of them", "1", "complete", "2", "rice", str(1 / 62), "", "", "", "rice?", ""],
+        ["3", "two of them", "2", "failed", "", "", "", "", "", "", "and tea?", ""],
+        ["4", "4", "1", "refused", "", "", "", "", "", "text: empty", "", ""],
+        ["5", "q5", "1", "expired", "", "", "", "", "", "the job's deadline came first", "", ""],
     ]  # fmt: skip
 
 
@@ -85,8 +85,8 @@ def test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv_and_unchanged_
 
     ours = ["1", "complete", "1"]
     safe = f"'{text}"
-    assert cells("csv") == ["1", safe, *ours, safe, "-0.5", safe, safe, safe]
-    assert cells("csv-raw") == ["1", text, *ours, text, "-0.5", text, text, text]
+    assert cells("csv") == ["1", safe, *ours, safe, "-0.5", safe, safe, safe, "", ""]
+    assert cells("csv-raw") == ["1", text, *ours, text, "-0.5", text, text, text, "", ""]
 
 
 def test_trec_has_a_row_for_each_hit_in_six_words_which_its_own_tool_reads() -> None:

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import Celery
 from chorale_client.keys import OUTBOX, QUARANTINE, TO_TELL
+from chorale_client.redis_urls import celery_url
+from redis import Redis
 from rich.console import Console
 
 from audit.database import open_database
@@ -301,3 +304,17 @@ def test_a_short_write_lock_gives_no_finding(audited: Installation) -> None:
         assert list(schema(audited)) == []
         writing.result()
     writer.dispose()
+
+
+def test_the_queues_of_an_application_are_no_strangers_and_messages_with_a_priority_are_found(
+    bare: Installation, redis_client: Redis
+) -> None:
+    with Celery(broker=celery_url(bare.redis_url or "")) as app:
+        app.send_task("shop.own", queue="shop")
+        assert findings(bare, "redis keys", "priorities") == []
+        app.send_task("chorale.retrieve", args=["who pays?"], queue="chorale.retrieve", priority=5)
+    # kombu's steps are 0, 3, 6 and 9.
+    what = the_finding(bare, "priorities").what
+    assert what.startswith("1 messages for chorale.retrieve were sent with a priority (3)")
+    assert findings(bare, "redis keys") == []
+    redis_client.flushdb()

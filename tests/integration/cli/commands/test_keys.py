@@ -30,7 +30,7 @@ def test_a_key_is_shown_once_listed_by_its_prefix_and_revoked(alone: Run, tmp_pa
     )
 
     listed = alone("keys", "list").stdout
-    assert all(word in listed for word in (prefix, "active", "website"))
+    assert all(word in listed for word in (key_id, "active", "website"))
     (row,) = document(alone("keys", "list", "--json"))["keys"]
     assert (row["prefix"], row["state"], row["scopes"]) == (prefix, "active", ["search:run"])
     assert row["expires_at_ms"] - row["created_at_ms"] in range(90 * 86_400_000 - 5_000, 90 * 86_400_001)
