@@ -328,6 +328,8 @@ def test_a_client_that_is_used_in_another_event_loop_says_so(redis_server: Redis
     async def once() -> None:
         await client.submit("who pays?")
 
-    asyncio.run(once())
-    with pytest.raises(RuntimeError, match="make one for each event loop"):
-        asyncio.run(once())
+    with asyncio.Runner() as first:
+        first.run(once())
+        with pytest.raises(RuntimeError, match="make one for each event loop"), asyncio.Runner() as second:
+            second.run(once())
+        first.run(client.aclose())
