@@ -230,6 +230,24 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "The receiver of one key's webhooks signs a message as if it came from another key's job",
+        "a secret for each key, derived from that of the installation",
+        ("tests/integration/jobs/test_on_end.py::test_the_webhooks_of_a_key_are_signed_with_its_own_secret",),
+    ),
+    (
+        "A writer hands in a second document under the same id in another Unicode form, and a rule names it so",
+        "ids are in NFC, also in rules",
+        (
+            "tests/integration/tasks/test_handed_in.py::test_a_document_is_deleted_by_the_id_that_it_was_sent_with",
+            "tests/unit/rules/test_matching.py::test_a_document_is_named_in_any_unicode_form",
+        ),
+    ),
+    (
+        "Uploads that are cut off fill the log",
+        "one line each",
+        ("tests/integration/api/test_uploads.py::test_an_upload_that_is_cut_off_is_one_line_in_the_log",),
+    ),
+    (
         "Many passwords are tried at Flower",
         "wrong logins wait half a second each, one after another",
         (
