@@ -7,10 +7,10 @@ import os
 
 from celery import Celery
 
-REDIS_URL = os.environ["CHORALE_REDIS_URL"]  # redis://...; Celery writes unix sockets as redis+socket://
+REDIS_URL = os.environ["CHORALE_REDIS_URL"]  # eval "$(chorale env)"
 app = Celery("web", broker=REDIS_URL, backend=REDIS_URL)
 
-request = {"namespace": "default", "questions": ["Who pays for repairs?"], "timeout_s": 2}
+request = {"namespace": "docs", "questions": ["Who pays for repairs?"], "timeout_s": 2}
 asked = app.send_task("chorale.retrieve", kwargs={"request": request}, queue="chorale.retrieve")
 answer = asked.get(timeout=10)
 print(answer["status"], "in", answer["took_ms"], "ms")

@@ -1,12 +1,10 @@
 """Ask a running Chorale with chorale-client alone.
 
-`chorale up` prints the address for CHORALE_REDIS_URL.
+`eval "$(chorale env)"` sets CHORALE_REDIS_URL, where the client finds what `chorale up` runs.
 """
-
-import os
 
 from chorale_client import Chorale
 
-chorale = Chorale(os.environ["CHORALE_REDIS_URL"])
-for hit in chorale.retrieve("Who pays for repairs?").hits:
+chorale = Chorale()
+for hit in chorale.retrieve("Who pays for repairs?", namespace="docs").hits:
     print(hit.rank, hit.title)

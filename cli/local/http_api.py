@@ -74,7 +74,7 @@ def how_to_ask(settings: Settings, address: Address) -> list[str]:
 def curl(address: Address, key: Path) -> str:
     return (
         f'curl http://{address}/v1/searches -H "Authorization: Bearer $(cat {shlex.quote(str(key))})" '
-        """-H 'Content-Type: application/json' -d '{"questions": ["Who pays for repairs?"]}'"""
+        """-H 'Content-Type: application/json' -d '{"questions": ["Who pays for repairs?"], "namespace": "docs"}'"""
     )
 
 

@@ -189,7 +189,7 @@ def test_a_document_deleted_before_its_namespace_exists_stays_deleted(app: Celer
     deleted = client.delete("docs", ["tea"])
     work(app, last_first=True)
     assert shown(app) == {"rent"}
-    assert client.wait_visible(deleted).error == "there is no namespace 'docs'"
+    assert client.wait_visible(deleted).error == "there is no namespace 'docs'; there are: none yet"
 
 
 @pytest.mark.slow
