@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from config.private_file import write_private
+
 FILE = "up.json"
 _OF_ONE_TERMINAL = ("CHORALE_HOME", "CHORALE_LOG_FORMAT", "CHORALE_LOG_LEVEL")
 
@@ -20,10 +22,7 @@ def shared(home: Path, environ: Mapping[str, str], names: frozenset[str]) -> Ite
     file = home / FILE
     given = {name: environ[name] for name in sorted(names.intersection(environ) - {*_OF_ONE_TERMINAL})}
     content = json.dumps({"pid": os.getpid(), "began": psutil.Process().create_time(), "environment": given})
-    # It may have passwords.
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        out.write(content)
+    write_private(file, content)  # it may have passwords
     try:
         yield
     finally:

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 keys = command_group("Create, list and revoke the keys of callers of the HTTP API.")
 
+KeyArgument = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="The key's id, or what `list` shows of it, or the key itself."),
+]
+
 
 @keys.command()
 def create(
@@ -144,10 +149,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @keys.command()
 def revoke(
-    key: Annotated[
-        str,
-        typer.Argument(metavar="KEY", help="The key's id, or what `list` shows of it, or the key itself."),
-    ],
+    key: KeyArgument,
 ) -> None:
     """End a key. Every process of the API refuses it within a second; what it has begun goes on.
 
@@ -157,7 +159,7 @@ def revoke(
     """
     from cli.terminal import stdout
 
-    key_id = key.removeprefix("chorale_").partition("_")[0]
+    key_id = _id_in(key)
     with _open() as store:
         store.revoke(key_id)
     stdout().print(f"{key_id}: revoked")
@@ -165,10 +167,7 @@ def revoke(
 
 @keys.command("webhook-secret")
 def webhook_secret(
-    key: Annotated[
-        str,
-        typer.Argument(metavar="KEY", help="The key's id, or what `list` shows of it, or the key itself."),
-    ],
+    key: KeyArgument,
 ) -> None:
     """Print the secret with which the receiver of this key's webhooks verifies them.
 
@@ -184,7 +183,7 @@ def webhook_secret(
     from cli.terminal import print_line
     from config.webhook_secrets import secret_of_key
 
-    key_id = key.removeprefix("chorale_").partition("_")[0]
+    key_id = _id_in(key)
     with _open() as store:
         if key_id not in {one.key_id for one in store.list()}:
             raise no_key(key_id)
@@ -192,6 +191,10 @@ def webhook_secret(
     if secret is None:
         raise WrongDeclaration("webhooks are not sent: set CHORALE_WEBHOOK_SECRET")
     print_line(secret)
+
+
+def _id_in(key: str) -> str:
+    return key.removeprefix("chorale_").partition("_")[0]
 
 
 @contextmanager

