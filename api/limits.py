@@ -15,7 +15,8 @@ from access.grant import Grant
 from api.problems import MEDIA_TYPE, Problem, response_of
 
 REFUSED_AFTER_S = 0.2
-"""A call without a valid key, or with too large a body, is refused after this time: whoever calls again and again waits."""
+"""The API refuses a call without a valid key, or with too large a body, only after this time.  So a caller that repeats such
+calls has to wait."""
 WINDOW_S = 60
 POLICY = "minute"
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
@@ -52,7 +53,8 @@ async def count(request: Request, grant: Grant, redis: Redis, calls: int = 1) ->
 
 
 async def count_cost(request: Request, grant: Grant, redis: Redis, calls: int) -> None:
-    """Count a call that has been counted once as so many calls, but never as more than a whole window.  Raises as `count`."""
+    """Count a costly call as `calls` calls.  `count` has counted the call once already.  A single call never counts for more than
+    the whole window.  Raises the errors of `count`."""
     quota = grant.requests_per_minute
     if quota is not None and calls > 1:
         await count(request, grant, redis, min(calls, quota) - 1)

@@ -75,7 +75,8 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _address(home: Path) -> str:
-    """The same at each start, unless another program has taken the port: applications have it in their environment."""
+    """The address of the server.  It stays the same at each start, because applications have it in their environment; a new port
+    is chosen only if another program has taken the old one."""
     file = home / "redis_url"
     with suppress(OSError, ValueError):
         url = file.read_text().strip()

@@ -46,7 +46,7 @@ def translated(address: str) -> Iterator[None]:
     except UnsupportedProductError as error:
         raise _stranger(address) from error
     except ApiError as error:
-        # Elasticsearch names itself in every answer, the client looks at that only where the status is 200.
+        # Elasticsearch names itself in every answer.  The client checks the name only if the status is 200.
         if error.status_code in (400, 404) and error.meta.headers.get("x-elastic-product") != "Elasticsearch":
             raise _stranger(address) from error
         raise failure(address, error.status_code, error.body) from error

@@ -45,7 +45,8 @@ class Unfinished:
 
     @classmethod
     def from_wire(cls, so_far: Mapping[str, Any] | None) -> Unfinished:
-        """A message begins at its first document if this is no `to_wire`: what is written then counts as unchanged."""
+        """Read the form of `to_wire`.  Anything else lets the message begin at its first document; documents that are written
+        already then count as unchanged."""
         unfinished = cls()
         try:
             if so_far is not None and type(so_far["written"]) is int and so_far["written"] > 0:
@@ -57,13 +58,14 @@ class Unfinished:
 
 
 class UnfinishedMessages:
-    """What is done of the messages that a worker has put back, in a mapping by ticket."""
+    """The unfinished messages that a worker has put back.  The caller keeps the mapping, which is by ticket."""
 
     def __init__(self, by_ticket: dict[str, Unfinished]) -> None:
         self._by_ticket = by_ticket
 
     def take(self, ticket: str, so_far: Mapping[str, Any] | None) -> Unfinished:
-        """What is done of a message that comes with `so_far`; another worker may have done more than this one."""
+        """How much of a message is done.  `so_far` came with the message: another worker may have written more documents than
+        this worker knows of."""
         travelled = Unfinished.from_wire(so_far)
         kept = self._by_ticket.pop(ticket, None)
         return travelled if kept is None or kept.written < travelled.written else kept

@@ -31,7 +31,7 @@ from tasks.request.relaxing import search_relaxed
 
 log = get_logger("chorale.search")
 
-SAID_AGAIN_S = 60.0
+LOGGED_AGAIN_S = 60.0
 CONCERNS_ALL = frozenset(
     {Reason.UNAVAILABLE, Reason.UNAUTHORISED, Reason.BAD_INDEX, Reason.NOT_CONFIGURED, Reason.MODEL_MISSING}
 )
@@ -91,15 +91,15 @@ def answer_together(resources: Resources, parts: Sequence[Part], begun_s: float)
     return [_failed(part, whole, reason, detail, begun_s) for part in parts]
 
 
-_said_s: dict[str, float] = {}
+_logged_s: dict[str, float] = {}
 
 
 def _is_news(namespace: str) -> bool:
     """Whether a missing namespace is to be logged: once a minute, since every request of a wrong caller asks for it again."""
     now_s = time.monotonic()
-    for name in [name for name, said_s in _said_s.items() if now_s - said_s > SAID_AGAIN_S]:
-        del _said_s[name]
-    return _said_s.setdefault(namespace, now_s) == now_s
+    for name in [name for name, logged_s in _logged_s.items() if now_s - logged_s > LOGGED_AGAIN_S]:
+        del _logged_s[name]
+    return _logged_s.setdefault(namespace, now_s) == now_s
 
 
 def _merged(parts: Sequence[Part]) -> Part:
