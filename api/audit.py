@@ -14,7 +14,9 @@ from api.caller import Caller, KeyFirst
 from api.cursors import cursor_after, read_cursor
 from api.problems import not_found
 from api.services import Own
+from api.timestamps import Timestamp, at, in_utc, rfc3339
 from audit import queries
+from models.audit_tables import RequestRow
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=KeyFirst)
 
@@ -25,7 +27,7 @@ class AuditLine(BaseModel):
     """A past search in short."""
 
     request_id: str
-    accepted_at_ms: int = Field(description="Milliseconds since 1970")
+    accepted_at: Timestamp
     status: str
     took_ms: float
     namespace: str
@@ -48,12 +50,13 @@ class AuditedSearch(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     request_id: str
-    accepted_at_ms: int
-    ended_at_ms: int
+    accepted_at: Timestamp
+    ended_at: Timestamp
     ended_by: str
     status: str
     took_ms: float
     namespace: str
+    now: Timestamp | None = Field(description="The moment from which recency counts")
     questions: list[dict[str, Any]]
     branches: list[dict[str, Any]]
 
@@ -77,7 +80,9 @@ def list_past_searches(
     rows = queries.last(own.database, limit + 1, which, after=read_cursor(after))
     more = rows[limit - 1] if len(rows) > limit else None
     return AuditPage(
-        searches=[AuditLine(**queries.listed(row)) for row in rows[:limit]],
+        searches=[
+            AuditLine(**queries.listed(row), accepted_at=at(row.accepted_at_ms)) for row in rows[:limit]
+        ],
         next=None if more is None else cursor_after(more.accepted_at_ms, more.request_id),
     )
 
@@ -88,7 +93,19 @@ def get_past_search(request_id: str, grant: Auditor, own: Own) -> Response:
     found = queries.show(own.database, request_id) if request_id.startswith(_owner(grant)) else None
     if found is None or not grant.sees_namespace(found.namespace):
         raise not_found()
-    return Response(to_json(found.shown(), inf_nan_mode="null"), media_type="application/json")
+    return Response(to_json(_document(found), inf_nan_mode="null"), media_type="application/json")
+
+
+def _document(found: RequestRow) -> dict[str, Any]:
+    shown = found.shown()
+    times = {name: rfc3339(at(shown.pop(f"{name}_ms"))) for name in ("accepted_at", "ended_at")}
+    plan, options = (shown[part] and _in_utc(shown[part]) for part in ("plan", "options"))
+    return {"request_id": shown["request_id"], **times, **_in_utc(shown), "plan": plan, "options": options}
+
+
+def _in_utc(part: dict[str, Any]) -> dict[str, Any]:
+    """With `now`, which a caller may have given with any zone, in this API's form."""
+    return {**part, "now": in_utc(part["now"])} if part.get("now") else part
 
 
 def _owner(grant: Grant) -> str:

@@ -5,13 +5,24 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from chorale_client.answer import Context, Degradation, Hit
-from chorale_client.job import Job
+from chorale_client.job import Job as ClientsJob
 from pydantic import BaseModel, ConfigDict, Field
+
+from api.timestamps import Timestamp
 
 
 class WrongLine(BaseModel):
     line: int
     error: str
+
+
+class Job(ClientsJob):
+    """A bulk job at one moment.  Words are open strings."""
+
+    created_at: Timestamp | None = None
+    started_at: Timestamp | None = None
+    ended_at: Timestamp | None = None
+    deadline_at: Timestamp | None = None
 
 
 class SubmittedJob(Job):

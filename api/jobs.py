@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from chorale_client.errors import InvalidRequest
-from chorale_client.job import Job as ShownJob
 from chorale_client.limits import MAX_JOB_BYTES, MAX_LINES
 from chorale_client.lines_read import LinesRead
 from chorale_client.tenants import owned
@@ -29,6 +28,7 @@ from api.caller import Caller, KeyFirst
 from api.cursors import cursor_after, read_cursor
 from api.idempotency import IdempotencyKey, id_for
 from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
+from api.job_documents import Job as ShownJob
 from api.problems import Problem, not_found
 from api.services import UPLOADS, UPLOADS_OF_A_KEY, Own, Services
 from api.submissions import submit
@@ -147,7 +147,8 @@ async def submit_job(
         job, is_new = await to_thread.run_sync(submitting, limiter=own.uploads)
     wrong = [{"line": number, "error": said} for number, said in read.named]
     headers = {"Location": f"/v1/jobs/{job.job_id}"}
-    return _json({**job.to_wire(), "wrong_lines": wrong}, 201 if is_new else 200, headers)
+    submitted = SubmittedJob.model_validate({**job.to_wire(), "wrong_lines": wrong})
+    return _json(submitted, 201 if is_new else 200, headers)
 
 
 @router.get("")

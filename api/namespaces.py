@@ -76,7 +76,8 @@ class Outcome(BaseModel):
     unchanged: int
     deleted: int
     passages: int
-    skipped: list[str] = Field(description="Documents that were left out, each with its reason")
+    skipped: list[str] = Field(description="What was left out, each with its reason")
+    reasons: dict[str, int] = Field(description="How many of `skipped` by reason")
     unwritten: dict[str, str] = Field(description="Why a document is not in every store yet, by its id")
 
 

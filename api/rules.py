@@ -10,16 +10,16 @@ from typing import Annotated
 
 from chorale_client.limits import MAX_RULES_BYTES
 from fastapi import APIRouter, Depends, Header, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from access.grant import Grant
 from api.caller import Caller, KeyFirst
 from api.namespaces import Name, get_namespace
 from api.problems import Problem
 from api.services import Own
+from api.timestamps import Timestamp, at
 from models.rules import Rules
-from rules.copying import copy_rules
-from rules.store import RuleStore, Version
+from rules.store import RuleStore, Version, copy_rules
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/rules", tags=["rules"], route_class=KeyFirst)
 
@@ -31,11 +31,9 @@ Writer = Annotated[Grant, Depends(Caller("documents:write"))]
 
 
 class RuleSet(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
-
     namespace: str
     version: int = Field(description="Rises with each change; 0 if nobody has written rules yet")
-    changed_at_ms: int = Field(description="Milliseconds since 1970; 0 if nobody has written rules yet")
+    changed_at: Timestamp | None = Field(description="Null if nobody has written rules yet")
     changed_by: str
     rules: Rules
 
@@ -58,7 +56,7 @@ def get_rules(
     if if_none_match is not None and _tag(found) in _tags(if_none_match):
         return Response(status_code=304, headers={"ETag": _tag(found)})
     response.headers["ETag"] = _tag(found)
-    return RuleSet.model_validate(found)
+    return _shown(found)
 
 
 @router.put("", max_body_size=LARGEST_BODY)
@@ -82,7 +80,7 @@ def put_rules(
     )
     copy_rules(own.blocking_redis, store, namespace)
     response.headers["ETag"] = _tag(written)
-    return RuleSet.model_validate(written)
+    return _shown(written)
 
 
 @router.get("/history")
@@ -95,7 +93,17 @@ def get_history_of_rules(
     """Show who has changed the rules, when, and what they were then."""
     get_namespace(namespace, grant, own)
     changes = RuleStore(own.database).history(namespace, count)
-    return RuleHistory(changes=[RuleSet.model_validate(one) for one in changes])
+    return RuleHistory(changes=[_shown(one) for one in changes])
+
+
+def _shown(one: Version) -> RuleSet:
+    return RuleSet(
+        namespace=one.namespace,
+        version=one.version,
+        changed_at=at(one.changed_at_ms) if one.version else None,
+        changed_by=one.changed_by,
+        rules=one.rules,
+    )
 
 
 def _tag(one: Version) -> str:

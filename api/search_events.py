@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from typing import Annotated
+from collections.abc import AsyncIterator, Collection
+from typing import Annotated, Any
 
 from chorale_client.errors import ChoraleError
 from chorale_client.events import Event
@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from api.caller import KeyFirst
 from api.closing import Closing
-from api.searches import PATH, Reader, wire_answer
+from api.searches import PATH, Parts, Reader, wire_answer
 from api.services import Own
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ async def watch_search(
     grant: Reader,
     own: Own,
     last_event_id: Annotated[str, Header(description="The id of the last event that the reader has")] = "",
+    include: Parts = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The stages of a search until its end, as server-sent events: `accepted`, `planned`, `branch`, `fusing` and `ended`,
     which has the answer."""
@@ -53,14 +54,16 @@ async def watch_search(
         return Response(status_code=204)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(
-        _stream(search_id, first, events, own.closing), media_type="text/event-stream", headers=headers
+        _stream(search_id, include, first, events, own.closing),
+        media_type="text/event-stream",
+        headers=headers,
     )
 
 
 async def _stream(
-    search_id: str, first: Event, events: AsyncIterator[Event], closing: Closing
+    search_id: str, parts: Collection[str], first: Event, events: AsyncIterator[Event], closing: Closing
 ) -> AsyncIterator[bytes]:
-    yield f"retry: {RECONNECT_MS}\n".encode() + _text(search_id, first)
+    yield f"retry: {RECONNECT_MS}\n".encode() + _text(search_id, first, parts)
     following = asyncio.ensure_future(anext(events, None))
     try:
         while True:
@@ -68,7 +71,7 @@ async def _stream(
             if following.done():
                 if (event := _next_of(following)) is None:
                     return
-                yield _text(search_id, event)
+                yield _text(search_id, event, parts)
                 following = asyncio.ensure_future(anext(events, None))
             elif closing.has_begun:
                 return  # the reader connects again, to another process
@@ -88,8 +91,8 @@ def _next_of(following: asyncio.Future[Event | None]) -> Event | None:
         return None
 
 
-def _text(search_id: str, event: Event) -> bytes:
-    data = {"v": 1, "request_id": search_id, **event.to_wire()}
+def _text(search_id: str, event: Event, parts: Collection[str]) -> bytes:
+    data: dict[str, Any] = {"v": 1, "request_id": search_id, **event.to_wire()}
     if event.answer is not None:
-        data["answer"] = wire_answer(event.answer)
+        data["answer"] = wire_answer(event.answer, parts).model_dump(mode="json", exclude_unset=True)
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.stage.encode(), to_json(data))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Collection
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from chorale_client.answer import Answer
+from chorale_client.answer import Answer, StageLine
 from chorale_client.coverage import coverage_of
 from chorale_client.errors import InvalidRequest, NotEnded
 from chorale_client.events import Standing
-from chorale_client.request import Request
+from chorale_client.request import Include, Request
 from chorale_client.request_json import request_json
 from chorale_client.told import Linked
 from chorale_client.tracing import current_traceparent, valid_traceparent
@@ -30,7 +31,7 @@ from api.limits import count_cost
 from api.preferences import LONGEST_WAIT_S, Preferences, preferences
 from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, response_of
 from api.services import Own, Services
-from models.question_cost import calls
+from models.plan import ordinary_calls
 
 PATH = "/v1/searches"
 router = APIRouter(prefix=PATH, tags=["searches"], route_class=KeyFirst)
@@ -38,18 +39,32 @@ router = APIRouter(prefix=PATH, tags=["searches"], route_class=KeyFirst)
 Reader = Annotated[Grant, Depends(Caller("search:run", "search:read"))]
 Runner = Annotated[Grant, Depends(Caller("search:run"))]
 
+STAGES = "stages"
+Parts = Annotated[
+    list[Literal["stages"]],
+    Query(alias="include", description="`stages`: each step of the search with its times"),
+]
+"""What an answer has besides hits and coverage."""
+
 
 class SearchRequest(Request):
     """What to search, and how.  The service makes the id."""
 
+    include: Annotated[tuple[Literal[Include, "stages"], ...], Field(fail_fast=True)] = Field(  # type: ignore[assignment]
+        Request.model_fields["include"].default,
+        max_length=16,
+        strict=False,
+        description="The parts of each hit, and `stages`: each step of the search with its times",
+    )
     request_id: SkipJsonSchema[str] = ""
     on_end: SkipJsonSchema[dict[str, str] | None] = None
     linked: SkipJsonSchema[tuple[Linked, ...]] = ()
 
 
 class SearchAnswer(Answer):
-    """The end of a search."""
+    """The end of a search.  A field of a question, a hit or a stage is absent if it is empty."""
 
+    stages: tuple[StageLine, ...] = Field((), description="Absent unless `include` names them")
     coverage: dict[str, str] = Field(
         default_factory=dict,
         description="For each branch that was asked: `ok`, `empty`, or the reason why it is missing.  An answer from the "
@@ -102,17 +117,18 @@ async def create_search(
     answered with 202 and its `Location`.
     """
     request_id = id_for(idempotency_key, f"POST {PATH}", body.namespace, grant)
+    parts = [STAGES] if STAGES in body.include else []
     request = grant.applied(await own.asking.in_its_time(checked(body, request_id, traceparent)))
-    await count_cost(http, grant, own.redis, calls(request.questions))
+    await count_cost(http, grant, own.redis, ordinary_calls(request.questions))
     if preferred.wait_s is None:
         doing = own.asking.ask(request) if idempotency_key is None else _ask_for_later(own, request)
-        response = ended(await unless_gone(http, doing), grant)
+        response = ended(await unless_gone(http, doing), grant, parts)
     else:
         handle = await own.asking.submit_request(request)
         if handle.state == "new" and preferred.wait_s == 0:
             response = not_ended(handle.id, Standing(Status.ACCEPTED, {}), partial=False)
         else:
-            response = await _within(http, own, grant, handle.id, preferred.wait_s)
+            response = await _within(http, own, grant, handle.id, preferred.wait_s, parts)
     if preferred.applied:
         response.headers["Preference-Applied"] = preferred.applied
     return response
@@ -131,21 +147,34 @@ async def get_search(
     own: Own,
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the end")] = 0,
     partial: Annotated[bool, Query(description="Say which branches have answered so far")] = False,
+    include: Parts = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The answer of a search, for as long as it is kept; what is known so far if it has not ended."""
     grant.check_owned(search_id)
-    return await _within(http, own, grant, search_id, wait, partial=partial)
+    return await _within(http, own, grant, search_id, wait, include, partial=partial)
 
 
 @router.delete("/{search_id}", response_model=SearchAnswer)
-async def cancel_search(search_id: str, grant: Runner, own: Own) -> Response:
+async def cancel_search(
+    search_id: str,
+    grant: Runner,
+    own: Own,
+    include: Parts = [],  # noqa: B006
+) -> Response:
     """End a search, and return its answer.  A search that had already ended keeps the answer that it had."""
     grant.check_owned(search_id)
-    return ended(await own.asking.cancel(search_id), grant)
+    return ended(await own.asking.cancel(search_id), grant, include)
 
 
 async def _within(
-    http: HttpRequest, own: Services, grant: Grant, search_id: str, wait_s: float, *, partial: bool = False
+    http: HttpRequest,
+    own: Services,
+    grant: Grant,
+    search_id: str,
+    wait_s: float,
+    parts: Collection[str],
+    *,
+    partial: bool = False,
 ) -> Response:
     """The answer, or 202 if there is none after `wait_s` or when the server stops."""
     if wait_s > 0:
@@ -153,9 +182,9 @@ async def _within(
             waiting = own.asking.answer(search_id, wait_s=wait_s)
             answer = await own.closing.unless_begun(unless_gone(http, waiting))
             if answer is not None:
-                return ended(answer, grant)
+                return ended(answer, grant, parts)
     if (standing := await own.asking.standing(search_id)) is None:
-        return ended(await own.asking.answer(search_id), grant)
+        return ended(await own.asking.answer(search_id), grant, parts)
     return not_ended(search_id, standing, partial=partial)
 
 
@@ -166,22 +195,28 @@ def checked(body: SearchRequest, request_id: str, traceparent: str | None) -> Re
         raise InvalidRequest(f"{name}: {NOT_OVER_HTTP[name]}")
     request_json(body)
     span = body.traceparent or current_traceparent() or valid_traceparent(traceparent)
-    return body.model_copy(update={"request_id": request_id, "traceparent": span})
+    include = tuple(part for part in body.include if part != STAGES)
+    return body.model_copy(update={"request_id": request_id, "traceparent": span, "include": include})
 
 
-def wire_answer(answer: Answer) -> SearchAnswer:
-    """The answer as this API gives it."""
+def wire_answer(answer: Answer, parts: Collection[str]) -> SearchAnswer:
+    """The answer as this API gives it; dump it with `exclude_unset`."""
     shown = shown_outside(answer)
-    return SearchAnswer.model_construct(**shown.__dict__, coverage=coverage_of(shown)["branches"])
+    fields = {**shown.__dict__, "coverage": coverage_of(shown)["branches"]}
+    if STAGES not in parts:
+        del fields[STAGES]
+    return SearchAnswer.model_construct(**fields)
 
 
-def ended(answer: Answer, grant: Grant) -> Response:
+def ended(answer: Answer, grant: Grant, parts: Collection[str]) -> Response:
     """The response to a search that has ended: 200, or a problem if it was refused (429), failed (503), asked in a namespace
     that is not there (404), or asked for what the pipeline does not have (422)."""
-    body = wire_answer(answer)
+    body = wire_answer(answer, parts)
     headers = {"Chorale-Status": answer.status, "Cache-Control": "no-store"}
     if answer.status not in (Status.REFUSED, Status.FAILED):
-        return Response(body.model_dump_json(), headers=headers, media_type="application/json")
+        return Response(
+            body.model_dump_json(exclude_unset=True), headers=headers, media_type="application/json"
+        )
     wrong = [one.detail for one in answer.degraded if (one.where, one.reason) == UNKNOWN_TO_THE_PIPELINE]
     if wrong:
         return response_of(
@@ -204,7 +239,7 @@ def ended(answer: Answer, grant: Grant) -> Response:
         request_id=answer.request_id,
         retryable=is_retryable,
         headers=headers,
-        answer=body.model_dump(mode="json"),
+        answer=body.model_dump(mode="json", exclude_unset=True),
     )
     return response_of(problem)
 

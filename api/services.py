@@ -19,8 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from access.key_store import KeyStore
 from api.closing import Closing
-from audit.database import open_database
-from audit.schema import upgrade
+from audit.database import open_database, upgrade
 from config.local_redis import find_redis_url
 from config.redis_client import open_redis
 from config.settings import Settings

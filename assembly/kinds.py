@@ -1,35 +1,30 @@
-"""The built-in kinds and methods, found in the files of `branches/kinds`, `search/kinds`, `fusion/methods` and `fusion/presets`."""
+"""The built-in kinds and methods: the tables of `branches` and `fusion`, and the files of `search/kinds`."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from types import MappingProxyType, ModuleType
-from typing import Any
+from types import MappingProxyType
 
-import branches.kinds
-import fusion.methods
-import fusion.presets
 import search.kinds
-from models.extensions import Kinds
+from branches import hyde, searches
+from fusion.methods import METHODS
+from fusion.presets import PRESETS
+from models.extensions import Kinds, StoreKind
 
 
-def declared_in(folder: ModuleType, variable: str) -> dict[str, Any]:
-    """The value of `variable` in each module of the folder, by the module's name."""
+def _stores() -> dict[str, StoreKind]:
+    """The `KIND` of each module of `search/kinds`, by the module's name."""
     return {
-        found.name: getattr(importlib.import_module(f"{folder.__name__}.{found.name}"), variable)
-        for found in pkgutil.iter_modules(folder.__path__)
+        module.name: importlib.import_module(f"{search.kinds.__name__}.{module.name}").KIND
+        for module in pkgutil.iter_modules(search.kinds.__path__)
     }
 
 
+_BRANCHES = {**searches.KINDS, "hyde": hyde.HYDE}
+
 BUILT_IN = Kinds(
-    stores=MappingProxyType(declared_in(search.kinds, "KIND")),
-    branches=MappingProxyType(declared_in(branches.kinds, "KIND")),
-    methods=MappingProxyType(
-        {
-            method.name: method
-            for folder in (fusion.methods, fusion.presets)
-            for method in declared_in(folder, "METHOD").values()
-        }
-    ),
+    stores=MappingProxyType(_stores()),
+    branches=MappingProxyType(dict(sorted(_BRANCHES.items()))),
+    methods=MappingProxyType({method.name: method for method in (*METHODS, *PRESETS)}),
 )

@@ -16,27 +16,25 @@ from assembly.confidence_file import read_fitted
 from assembly.generations import Generations
 from assembly.kinds import BUILT_IN
 from assembly.pipeline import load_pipeline
-from branches.language_models import Generators
-from cache.null import NullCache
+from branches.generators import Generators
+from cache.caches import NullCache, RedisCache
 from cache.question_vectors import CachedQuestions
-from cache.redis import RedisCache
 from config.declarations import Pipeline, StoreDeclaration
 from config.home_format import check_home
 from config.local_redis import find_redis_url
 from config.settings import Settings, load_settings
-from inference.backends import load_embedder, load_reranker
-from inference.embedding.two_precisions import TwoPrecisions
-from inference.model_folder.model_trust import ModelTrust
-from inference.model_folder.weight_files import file_sha256
-from inference.token_count import TokenizerFile
+from inference.backends import TwoPrecisions, load_embedder, load_reranker
+from inference.language_models import TokenizerFile
+from inference.model_files import ModelTrust
+from inference.weight_files import file_sha256
 from ledger.breakers import Breakers
 from ledger.redis import RedisLedger
 from ledger.signing import Signer
 from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
-from rules.in_redis import PublishedRules
+from rules.matching import PublishedRules
 
 if TYPE_CHECKING:
-    from cache.protocol import Cache
+    from cache.caches import Cache
     from fusion.confidence import Fitted
     from inference.protocol import Embedder, Reranker
     from ingest.raw_documents import ReadLimits
@@ -58,6 +56,8 @@ class Resources:
         """The kinds of the branches that this process answers; a worker sets them to those of its queues."""
         self.answers_jobs = False
         """Whether this process answers bulk jobs, which have all cores while nobody asks."""
+        self.worker_name: str | None = None
+        """The name under which Flower counts what this process answers; None: no worker, or no task events."""
         self.serve_others: Callable[[], None] = lambda: None
         """Works on messages that wait, while a costly part pauses; a worker sets it (`tasks.celery_surface.message_intake`)."""
         self._stores: dict[str, Searches] = {}

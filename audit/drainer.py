@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import secrets
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -19,7 +18,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from audit.outbox import KEPT_ASIDE, UNREADABLE, Ended, Unreadable, audit_scripts, parse
 from audit.rows import Rows, rows_of
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
-from models.errors import ServiceError
+from models.duty import Duty
 
 INSERTS: dict[str, Callable[..., sqlite.Insert | postgresql.Insert]] = {
     "sqlite": sqlite.insert,
@@ -42,14 +41,17 @@ log = logging.getLogger(__name__)
 Fields = Mapping[bytes | str, bytes | str]
 
 
-class Drainer:
+class Drainer(Duty):
     """Moves ended requests from the outbox to SQL; any number of drainers may run at once.
 
-    `engine` comes from `audit.database.open_database`, its schema from `audit.schema.upgrade`.  Texts of questions,
+    `engine` comes from `audit.database.open_database`, its schema from `audit.database.upgrade`.  Texts of questions,
     filters and tags are written only with `keep_texts`; without, questions are hashed under `hash_key` (None: a key of this
     drainer alone).  `batch` entries are read and written together; an entry of a large bulk request can have megabytes.
     `run` calls `prepare` before each batch.  `on_written` gets the requests that this drainer has written.
     """
+
+    failing = "audit: writing fails, ended requests wait in the outbox"
+    expected = (*Duty.expected, redis.RedisError, SQLAlchemyError)
 
     def __init__(
         self,
@@ -70,32 +72,15 @@ class Drainer:
         self._prepare = prepare
         self._on_written = on_written
 
-    def run(self, stop: threading.Event) -> None:
-        """Drain until `stop` is set, then return within a few seconds.
+    def look(self) -> float:
+        self._prepare()
+        return 0.0 if self.drain_once(BLOCK_MS) == self._batch else GATHER_S
 
-        Failures are retried at growing intervals; only the first of a series is logged.
-        """
-        failures = 0
-        while not stop.is_set():
-            try:
-                self._prepare()
-                drained = self.drain_once(BLOCK_MS)
-            except Exception as error:
-                failures += 1
-                if failures == 1:
-                    expected = isinstance(error, SQLAlchemyError | redis.RedisError | ServiceError | OSError)
-                    log.warning(
-                        "audit: writing fails, ended requests wait in the outbox: %s",
-                        cause(error),
-                        exc_info=not expected,
-                    )
-                stop.wait(back_off_s(failures))
-                continue
-            if failures:
-                log.info("audit: writing works again, after %d attempts", failures)
-                failures = 0
-            if drained < self._batch:
-                stop.wait(GATHER_S)
+    def pause_s(self, failures: int) -> float:
+        return back_off_s(failures)
+
+    def explain(self, error: Exception) -> str:
+        return cause(error)
 
     def drain_once(self, timeout_ms: int) -> int:
         """Wait up to `timeout_ms` for ended requests and move one batch; returns how many left the outbox.
@@ -122,13 +107,13 @@ class Drainer:
 
     def _read(self, timeout_ms: int) -> list[tuple[bytes | str, Fields]]:
         # Written entries leave the stream, so it always starts with the next one.
-        found: Any = self._redis.xread(
+        streams: Any = self._redis.xread(
             {OUTBOX: "0-0"}, count=self._batch, block=self._patience_ms(timeout_ms)
         )
-        if not found:
+        if not streams:
             return []
         # RESP3 returns a dict, with one more level of lists.
-        entries = next(iter(found.values()))[0] if isinstance(found, dict) else found[0][1]
+        entries = next(iter(streams.values()))[0] if isinstance(streams, dict) else streams[0][1]
         return list(entries)
 
     def _patience_ms(self, timeout_ms: int) -> int:
@@ -158,8 +143,8 @@ class Drainer:
                 written += newly
                 refused |= wrong
             return written, refused
-        if told := [entry for entry, rows in batch.items() if rows.is_told]:
-            self._scripts.run("pass_on", [OUTBOX, TO_TELL], [TOLD_KEPT, *told])
+        if with_callback := [entry for entry, rows in batch.items() if rows.is_told]:
+            self._scripts.run("pass_on", [OUTBOX, TO_TELL], [TOLD_KEPT, *with_callback])
         self._redis.xdel(OUTBOX, *batch)
         return written, {}
 

@@ -11,7 +11,7 @@ The script that ends a request writes its entry.  The fields are strings:
     answer             JSON of the whole answer
     completed          JSON of the scores that completed rankings: for each question asked, by branch and passage id; only
                        for a plan with `complete_scores`, and not if the outbox is long
-    envelope:<branch>  JSON of the Envelope of each branch that reported; if the outbox is long, an `ok` envelope has
+    envelope:<branch>  JSON of the BranchResult of each branch that reported; if the outbox is long, an `ok` envelope has
                        `left_out` instead of its candidates
 """
 
@@ -28,7 +28,7 @@ from chorale_client.scripts import Scripts
 from chorale_client.words import Reason
 from pydantic_core import from_json
 
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 
 UNREADABLE = f"{OUTBOX}:unreadable"
 """Stream of entries that could not be written, with their `error`: about the newest KEPT_ASIDE of them."""
@@ -58,7 +58,7 @@ class Ended:
     plan: dict[str, Any] | None
     answer: dict[str, Any]
     envelopes: dict[str, dict[str, Any]]
-    """JSON of the Envelope by branch.  Converting rankings to hits would take most of the drainer's time, and they are
+    """JSON of the BranchResult by branch.  Converting rankings to hits would take most of the drainer's time, and they are
     written as JSON again."""
     completed: list[dict[str, Any]] | None = None
     """The scores that completed rankings; None: there are none, or they were left out."""
@@ -114,7 +114,7 @@ def outbox_state(client: redis.Redis, stream: str = OUTBOX) -> tuple[int, float]
 
 
 def _envelope(branch: str, raw: bytes | str) -> dict[str, Any]:
-    """JSON that Envelope.from_wire can read; a malformed envelope becomes that of a failed branch."""
+    """JSON that BranchResult.from_wire can read; a malformed envelope becomes that of a failed branch."""
     try:
         wire: dict[str, Any] = from_json(raw, cache_strings=False)
         if "status" in wire and all(
@@ -124,7 +124,7 @@ def _envelope(branch: str, raw: bytes | str) -> dict[str, Any]:
         error = "a hit without its ids and score"
     except (ValueError, KeyError, TypeError) as reason:
         error = str(reason)
-    failed = Envelope.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")
+    failed = BranchResult.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")
     return _object(failed.to_wire(), branch)
 
 

@@ -90,7 +90,9 @@ def _request(ended: Ended, *, keep_texts: bool) -> Row:
         "degraded": answer.get("degraded") or [],
         "stages": answer.get("stages") or [],
         "warnings": [
-            said for said in answer.get("warnings") or [] if keep_texts or not said.startswith("filter ")
+            warning
+            for warning in answer.get("warnings") or []
+            if keep_texts or not warning.startswith("filter ")
         ],
     }
 

@@ -1,4 +1,4 @@
 """Measurements of the whole pipeline; each run measures the alternatives side by side.
 
-Uses `tasks`; must not contain anything that the product needs.
+Uses `tasks`; the wheel and the image do not have it.
 """

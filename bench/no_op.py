@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from assembly.kinds import BUILT_IN
-from branches.part import Part
+from branches.branch_task import BranchTask
 from models.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
 
@@ -15,7 +15,7 @@ HITS = 100
 """The default depth of a request; the hits cross Redis as those of real branches do."""
 
 
-def search_nothing(part: Part) -> list[Ranking]:
+def search_nothing(part: BranchTask) -> list[Ranking]:
     return [_fixed(part.branch.name)] * len(part.questions)
 
 

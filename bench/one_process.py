@@ -12,14 +12,14 @@ from chorale_client.request import Request
 from chorale_client.words import EnvelopeStatus
 
 from assembly.resources import Resources
-from branches.part import Part
+from branches.branch_task import BranchTask
 from fusion.answer import Pages, build_answer_tail
-from fusion.answered import BranchAnswers
-from fusion.collapse import collapse_ranking
+from fusion.branch_results import BranchAnswers
 from fusion.fuse import fuse_question
 from fusion.fused_hits import texts_to_fetch
+from fusion.rankings import collapse_ranking
+from models.branch_result import BranchResult
 from models.documents import PassageText
-from models.envelope import Envelope
 from models.plan import BranchPlan, Plan
 from tasks.request.planning import resolve
 
@@ -36,8 +36,8 @@ def plan_of(resources: Resources, request: Request) -> Plan:
     )
 
 
-def search(resources: Resources, request: Request, branch: BranchPlan) -> Envelope:
-    part = Part(
+def search(resources: Resources, request: Request, branch: BranchPlan) -> BranchResult:
+    part = BranchTask(
         resources,
         resources.store(branch.store),
         branch,
@@ -48,11 +48,11 @@ def search(resources: Resources, request: Request, branch: BranchPlan) -> Envelo
     )
     found = resources.pipeline.kinds.branches[branch.kind].search(part)
     rankings = tuple(collapse_ranking(ranking, branch.depth) for ranking in found)
-    return Envelope(branch.name, EnvelopeStatus.OK, rankings=rankings)
+    return BranchResult(branch.name, EnvelopeStatus.OK, rankings=rankings)
 
 
 def fuse(
-    resources: Resources, request: Request, plan: Plan, envelopes: Mapping[str, Envelope]
+    resources: Resources, request: Request, plan: Plan, envelopes: Mapping[str, BranchResult]
 ) -> dict[str, Any]:
     """The answer's fields, with the texts of its hits where the request includes them."""
     method = resources.pipeline.kinds.method(plan.method)

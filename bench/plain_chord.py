@@ -21,7 +21,7 @@ from kombu import Queue
 from assembly.resources import Resources
 from bench import no_op, one_process
 from bench.timing import Hung
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.plan import Plan
 
 QUEUE = "bench.plain.{branch}"
@@ -49,7 +49,7 @@ def make_app(resources: Resources) -> Celery:
     def fuse(envelopes: list[str], request: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
         asked, planned = Request.model_validate(request), Plan.model_validate(plan)
         found = {
-            branch.name: Envelope.from_wire(branch.name, raw)
+            branch.name: BranchResult.from_wire(branch.name, raw)
             for branch, raw in zip(planned.branches, envelopes, strict=True)
         }
         return one_process.fuse(resources, asked, planned, found)

@@ -1,4 +1,4 @@
-"""The four ways to answer a question that `chorale bench latency` compares."""
+"""The four ways to answer a question that `python -m bench latency` compares."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
 """What a branch does with its part of a request: it searches, and some kinds ask a model first.
 
-Each kind is one file of `branches/kinds`.  No kind knows Celery."""
+The kinds are in `branches.searches` and `branches.hyde`.  No kind knows Celery."""

@@ -8,9 +8,9 @@ from typing import Literal
 from chorale_client.request import Variant
 from chorale_client.words import Stage, StageStatus
 
-from branches.chat_endpoint import Endpoint, Writer
-from branches.part import Part, Texts
-from inference.language_models.prompts import EXPANSION_PROMPT
+from branches.branch_task import BranchTask, Texts
+from branches.generators import Endpoint, Writer
+from inference.language_models import EXPANSION_PROMPT
 from models.errors import StageFailure
 
 
@@ -31,68 +31,68 @@ class ExpansionOptions(Endpoint):
 
     def open_writer(self, language: str, variants: frozenset[str]) -> Writer:
         chat = self.open_chat()
-        from inference.language_models.openai_expander import OpenAiExpander
+        from inference.language_models import OpenAiExpander
 
         expander = OpenAiExpander(chat, kinds=tuple(sorted(variants)))
         return Writer(expander.expand, lambda texts: len(texts) == len(variants))
 
 
-def expanded_texts(part: Part, kinds: frozenset[str]) -> Texts:
+def expanded_texts(task: BranchTask, kinds: frozenset[str]) -> Texts:
     """The questions, and their variants of these kinds: the caller's, or those that the declared model writes.
 
     A question with variants of these kinds is not rewritten.  With `replace` a question without rewrites is left out; if
     that is every question, the model's failure is raised.
     """
-    options = part.resources.generators.options(part.branch.name)
+    options = task.resources.generators.options(task.branch.name)
     if isinstance(options, ExpansionOptions) and options.asks_a_model:
         open_ = [
             index
-            for index, question in enumerate(part.questions)
+            for index, question in enumerate(task.questions)
             if not any(variant.kind in kinds for variant in question.variants)
         ]
         if open_:
-            return _with_rewrites(part, kinds, options, open_)
-    return part.texts_of(kinds)
+            return _with_rewrites(task, kinds, options, open_)
+    return task.texts_of(kinds)
 
 
 def _with_rewrites(
-    part: Part, kinds: frozenset[str], options: ExpansionOptions, open_: Sequence[int]
+    task: BranchTask, kinds: frozenset[str], options: ExpansionOptions, open_: Sequence[int]
 ) -> Texts:
     """`open_`: the indices of the questions to rewrite."""
-    from branches.language_model import ask, note_failures, worst
+    from branches.generation import generate, note_failures, worst
 
-    started = part.clock()
-    more: list[tuple[Variant, ...]] = [()] * len(part.questions)
+    started = task.clock()
+    more: list[tuple[Variant, ...]] = [()] * len(task.questions)
     failures: dict[int, StageFailure] = {}
-    written = ask(part, [part.questions[index].text for index in open_], options)
-    for index, one in zip(open_, written, strict=True):
-        if isinstance(one, StageFailure):
-            failures[index] = one
+    written = generate(task, [task.questions[index].text for index in open_], options)
+    for index, result in zip(open_, written, strict=True):
+        if isinstance(result, StageFailure):
+            failures[index] = result
         else:
-            assert isinstance(one, tuple)  # an expander has no parts
-            named = zip(sorted(kinds), one, strict=True)
+            assert isinstance(result, tuple)  # an expander has no parts
+            named = zip(sorted(kinds), result, strict=True)
             more[index] = tuple(
                 Variant.model_validate({"kind": kind, "text": text, "replace": options.replace})
                 for kind, text in named
                 if text
             )
-    failed = worst(failures.values()) if options.replace and len(failures) == len(part.questions) else None
-    why = "; ".join(dict.fromkeys(f"{one.reason}: {one.detail}" for one in failures.values()))
-    part.timed(
+    failed = worst(failures.values()) if options.replace and len(failures) == len(task.questions) else None
+    why = "; ".join(dict.fromkeys(f"{failure.reason}: {failure.detail}" for failure in failures.values()))
+    task.timed(
         Stage.EXPAND,
         started,
         f"openai ({why})"[:300] if why else "openai",
-        _status(len(failures), len(part.questions), replace=options.replace, has_failed=failed is not None),
+        _status(len(failures), len(task.questions), replace=options.replace, has_failed=failed is not None),
     )
     if failed is not None:
         raise failed
     note_failures(
-        part, Stage.EXPAND, failures.values(), "left out" if options.replace else "without rewrites"
+        task, Stage.EXPAND, failures.values(), "left out" if options.replace else "without rewrites"
     )
-    texts = part.texts_of(kinds, more)
+    texts = task.texts_of(kinds, more)
     if not options.replace:
         return texts
-    return [{} if index in failures else one for index, one in enumerate(texts)]
+    return [{} if index in failures else weights for index, weights in enumerate(texts)]
 
 
 def _status(failures: int, questions: int, *, replace: bool, has_failed: bool) -> StageStatus:

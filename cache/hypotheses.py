@@ -9,9 +9,8 @@ from typing import Protocol
 
 from pydantic_core import from_json, to_json
 
-from cache.answer_key import normalised_text
-from cache.protocol import Cache, CacheUnavailable
-from models.written_texts import Written
+from cache.caches import Cache, CacheUnavailable, normalised_text
+from models.extensions import GenerationResult
 
 TTL_S = 604_800.0
 """A week: a hypothesis depends on the model, not on documents."""
@@ -20,7 +19,7 @@ TTL_S = 604_800.0
 class Write(Protocol):
     """A generator's `imagine`, an expander's `expand`."""
 
-    def __call__(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Written]: ...
+    def __call__(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[GenerationResult]: ...
 
 
 class CachedTexts:
@@ -46,30 +45,34 @@ class CachedTexts:
     def known(self, texts: Sequence[str], owner: str | None = None) -> dict[str, tuple[str, ...]]:
         """Cached results by text.  Each owner has its own, since a quick answer would tell what others have asked."""
         key_of = {text: self._key(text, owner) for text in texts}
-        found: dict[str, tuple[str, ...]] = {}
+        known: dict[str, tuple[str, ...]] = {}
         for at, cache in enumerate(self._caches):
-            if not (wanted := [text for text in key_of if text not in found]):
+            if not (missing := [text for text in key_of if text not in known]):
                 break
             with suppress(CacheUnavailable):
-                values = cache.get_many([key_of[text] for text in wanted])
-                read = {text: _read(values.get(key_of[text])) for text in wanted}
-                whole = {text: one for text, one in read.items() if one is not None and self._is_whole(one)}
-                self._store({key_of[text]: one for text, one in whole.items()}, self._caches[:at])
-                found.update(whole)
-        return found
+                values = cache.get_many([key_of[text] for text in missing])
+                read = {text: _read(values.get(key_of[text])) for text in missing}
+                whole = {
+                    text: texts_of
+                    for text, texts_of in read.items()
+                    if texts_of is not None and self._is_whole(texts_of)
+                }
+                self._store({key_of[text]: texts_of for text, texts_of in whole.items()}, self._caches[:at])
+                known.update(whole)
+        return known
 
     def write(
         self, texts: Sequence[str], *, timeout_s: float, keep: bool = True, owner: str | None = None
-    ) -> list[Written]:
+    ) -> list[GenerationResult]:
         """Write new texts in one call; returns one result for each text, and caches whole results."""
         written = list(self._write(texts, timeout_s=timeout_s))
         if keep:
             fresh = zip(texts, written, strict=True)
             self._store(
                 {
-                    self._key(text, owner): one
-                    for text, one in fresh
-                    if isinstance(one, tuple) and self._is_whole(one)
+                    self._key(text, owner): result
+                    for text, result in fresh
+                    if isinstance(result, tuple) and self._is_whole(result)
                 },
                 self._caches,
             )
@@ -81,7 +84,7 @@ class CachedTexts:
 
     def _store(self, written: dict[str, tuple[str, ...]], caches: Sequence[Cache]) -> None:
         """`written` is by key."""
-        values = {key: to_json(one) for key, one in written.items()}
+        values = {key: to_json(result) for key, result in written.items()}
         for cache in caches:
             with suppress(CacheUnavailable):
                 cache.put_many(values, ttl_s=TTL_S)
@@ -92,8 +95,8 @@ def _read(value: bytes | None) -> tuple[str, ...] | None:
     if value is None:
         return None
     try:
-        found = from_json(value)
+        texts = from_json(value)
     except ValueError:
         return None
-    is_texts = isinstance(found, list) and all(isinstance(one, str) for one in found)
-    return tuple(found) if is_texts else None
+    is_texts = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+    return tuple(texts) if is_texts else None

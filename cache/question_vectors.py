@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cache.memory import MemoryCache
+from cache.caches import MemoryCache
 from models.documents import Matrix
 
 MAX_ENTRIES = 10_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 
 import typer
@@ -27,8 +28,8 @@ def chorale() -> None:
     pass
 
 
-def run() -> None:
-    """Run the command line.
+def run(command: Callable[..., object] = app, name: str = "chorale") -> None:
+    """Run a command line.
 
     An error of the service, the request or this machine is printed as a sentence, never as a traceback.
     """
@@ -39,7 +40,7 @@ def run() -> None:
         sys.stdout.reconfigure(errors="replace")
     try:
         try:
-            app(prog_name="chorale")
+            command(prog_name=name)
         finally:
             sys.stdout.flush()
     except Exception as error:

@@ -106,8 +106,8 @@ def upgraded_database(settings: Settings, of: str, unavailable: type[ServiceErro
     """
     from sqlalchemy.exc import SQLAlchemyError
 
+    from audit.database import upgrade
     from audit.drainer import cause
-    from audit.schema import upgrade
 
     url = settings.audit_database_url
     try:

@@ -26,12 +26,12 @@ def breaker_fields(breaker: Breaker, now_ms: int) -> dict[str, Any]:
 
 def read_status(installation: Installation) -> dict[str, Any]:
     """What `chorale status --json` prints; raises NotRunning, BadIndex (a damaged corpus), RedisError."""
-    from chorale_client.keys import MOMENTS
+    from chorale_client.keys import WAKEUPS
     from chorale_client.redis_urls import without_password
 
     from cli.namespace_states import namespace_fields, published
+    from ledger.backlog import read_quarantine
     from ledger.outcomes import store_name
-    from ledger.quarantine import read_quarantine
     from monitoring.heartbeats import read_heartbeats
     from monitoring.queues import read_queues
     from tasks.registration import make_app
@@ -41,7 +41,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
     states = resources.writing_store.namespaces()
     generations = published(installation, [state.name for state in states])
     names = [branch.name for branch in pipeline.branches] + [store_name(name) for name in pipeline.stores]
-    look = resources.breakers.look(names)
+    look = resources.breakers.read(names)
     workers = read_heartbeats(redis)
     queues = read_queues(redis, pipeline.queues, broker_url=settings.broker_url, workers=workers)
     return {
@@ -59,7 +59,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
         ],
         "breakers": [breaker_fields(one, look.now_ms) for one in look.breakers.values()],
         "refusing_for_s": None if look.retry_after_ms is None else look.retry_after_ms / 1000,
-        "requests_in_flight": int(redis.zcard(MOMENTS)),
+        "requests_in_flight": int(redis.zcard(WAKEUPS)),
         "outbox": _outbox_fields(redis),
         "quarantine": asdict(read_quarantine(redis)),
         "chords": "lean" if make_app(resources).fanout.is_lean else "plain",
@@ -69,7 +69,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
 
 def _outbox_fields(redis: Redis) -> dict[str, Any]:
     from audit.outbox import UNREADABLE, outbox_state
-    from ledger.outbox import read_outbox_bound
+    from ledger.backlog import read_outbox_bound
 
     entries, age_s = outbox_state(redis)
     bound = read_outbox_bound(redis)

@@ -24,7 +24,7 @@ from access.key_store import KeyStore
 from api.limits import RateLimitHeaders, count
 from api.problems import Problem, problem_of, response_of
 from api.serving import uvicorn_config
-from audit.schema import upgrade
+from audit.database import upgrade
 from cli.local.ports import Address
 from config.settings import Settings
 from models.errors import ServiceError

@@ -9,13 +9,12 @@ from typing import Annotated, Any, Literal, Self
 from chorale_client.words import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import Field, model_validator
 
-from models.declared import Declared
-from models.extensions import Kinds
+from models.extensions import Declared, Kinds
 from models.plan import BoostPlan
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 QuestionType = Literal["identifier", "keyword", "sentence", "long"]
-"""`fusion.question_types` tells them apart."""
+"""`fusion.question_terms` tells them apart."""
 
 
 class StoreDeclaration(Declared):

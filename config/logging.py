@@ -1,6 +1,6 @@
 """Structured logs, as JSON or for people: at DEBUG one line with fixed fields for each stage of a request.
 
-The line of the whole request is that of `monitoring.request_log`.
+The line of the whole request is that of `monitoring.ended_requests`.
 """
 
 from __future__ import annotations

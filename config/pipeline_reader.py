@@ -33,9 +33,8 @@ from config.declarations import (
 )
 from config.toml_lines import line_of
 from config.validation_messages import complaints
-from models.declared import Declared
 from models.errors import WrongDeclaration
-from models.extensions import Kinds, Options
+from models.extensions import Declared, Kinds, Options
 from models.plan import BoostPlan
 
 DEFAULT_FILE = Path(__file__).with_name("pipeline.toml")

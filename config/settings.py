@@ -59,155 +59,142 @@ class Settings(BaseModel):
     home: Path = Field(default_factory=_default_home)
     """The folder for all data of this installation: corpus, audit trail, its own Redis. Created if it is missing."""
     redis_url: str | None = Field(None, repr=False)
-    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: the server that `chorale up`
-    started for `home`; `chorale env` prints its address. May contain a password."""
+    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: the server that
+    `chorale up` started for `home`. May contain a password."""
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ). May contain a password."""
     audit_url: str | None = Field(None, repr=False)
     """SQLAlchemy URL of the audit tables (`sqlite:///…`, `postgresql+psycopg://…`). Not set: SQLite in `home/audit.db`.
     May contain a password."""
     documents_url: str | None = Field(None, repr=False)
-    """SQLAlchemy URL of the table of documents, which is used if documents go into servers or into several stores. Not
-    set: the database of `audit_url` if that is PostgreSQL, else SQLite in `home/documents.db`. May contain a password."""
+    """SQLAlchemy URL of the table of documents, for servers and several stores. Not set: the database of `audit_url` if that
+    is PostgreSQL, else SQLite in `home/documents.db`. May contain a password."""
     pipeline_file: Path | None = None
     """TOML file that declares stores, branches and configurations. Not set: the embedded pipeline in
     `config/pipeline.toml`."""
 
     # Models and documents
     embedder: str = Field("sentence-transformers/all-MiniLM-L6-v2", min_length=1)
-    """The model that turns texts into vectors: a name on the Hugging Face hub, or a folder. A namespace keeps the model
-    that it was built with; another model is refused until the namespace is rebuilt."""
+    """The model that turns texts into vectors: a name on the Hugging Face hub, or a folder. A namespace
+    refuses another model until it is rebuilt."""
     embedder_revision: str | None = Field(None, pattern=r"^\w[\w./-]{0,127}$")
-    """Commit, tag or branch of an embedder on the hub; a commit is safest. Not set: `main`, or for the default embedder
-    its installed package. The first process that reads a model keeps the hashes of its files in `home/model_hashes`;
-    files with other hashes are refused from then on."""
+    """Commit, tag or branch of an embedder on the hub. Not set: `main`, or for the default embedder its
+    installed package. `home/model_hashes` keeps the hashes of a model's files; files with other hashes are
+    refused."""
     pickled_weights: bool = False
-    """Load weights in Python's pickle format (`pytorch_model.bin`, `.pt`, `.pkl`) where a model has no safetensors.
-    Off: they are refused, because a pickle can run code when it is loaded. Code that comes with a model is never run."""
+    """Load weights in Python's pickle format where a model has no safetensors. Off, because a pickle can run
+    code when it is loaded. Code that comes with a model is never run."""
     embedder_backend: str = Field("onnx", min_length=1)
-    """The library that runs the model: `onnx` (the BERT family, and models with an ONNX file; no PyTorch) or
+    """The library that runs the model: `onnx` (the BERT family, and models with an ONNX file) or
     `sentence_transformers` (any model; needs `make torch`)."""
     embedder_document_precision: Literal["fp32", "int8"] = "fp32"
-    """Precision for embedding documents. `int8` (only `onnx` with the BERT family) is about twice as fast and gives
-    slightly different vectors, so a namespace keeps the precision that it was built with."""
+    """Precision for embedding documents. `int8` (only `onnx` with the BERT family) is about twice as fast and
+    gives slightly different vectors; a namespace keeps its precision."""
     embedder_question_precision: Literal["fp32", "int8"] = "fp32"
-    """Precision for embedding questions; it may differ from that of documents. A worker that needs both precisions
-    holds two models in memory."""
+    """Precision for embedding questions. A worker that needs both precisions holds two models in memory."""
     embedder_device: str | None = None
     """Device of the `sentence_transformers` backend: `cpu`, `cuda`, `cuda:1`. Not set: CUDA if available, else the CPU."""
     model_threads: int = Field(default_factory=cores, ge=1, le=1_024)
-    """Threads of all models on this machine together. More threads than cores are not used."""
+    """Threads of all models on this machine together."""
     passage_pieces: int | None = Field(None, ge=16, le=32_768)
-    """Maximum size of a passage in the embedder's word pieces, with heading and title; never more than 256. Not
-    set: what the model reads."""
+    """Maximum size of a passage in the embedder's word pieces, with heading and title; never more than 256."""
     language: str = Field("en", pattern=r"^([a-z]{2}|none)$")
     """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …); `none` means no stemming and no
     stop words."""
     near_duplicate_threshold: float = Field(0.6, ge=0.5, le=1)
-    """Two documents are near-duplicates if the Jaccard similarity of their shingles of three words is at least this; documents
-    of fewer than 80 words, if it is at least .85 too."""
+    """Jaccard similarity of the shingles of three words from which two documents are near-duplicates; at
+    least .85 for documents of fewer than 80 words."""
     read_time_s: float = Field(60, ge=0.1, le=86_400)
-    """Maximum seconds to read a file, or one record of a file that has several (CSV, JSON lines). A file that takes longer is
-    left out, and the next one is read."""
+    """Maximum seconds to read a file, or one record of it. A file that takes longer is left out."""
     read_memory_mb: float = Field(1_000, ge=50, le=1_000_000)
-    """Memory in MB (1,000,000 bytes) that reading a file may take, on Linux. A file that takes more is left out."""
+    """Memory in MB (1,000,000 bytes) that reading a file may take, on Linux."""
     read_output_mb: float = Field(100, ge=1, le=10_000)
-    """Largest text in MB of a file, or of a record in it. A file with a larger one is left out."""
+    """Largest text in MB of a file, or of a record in it."""
 
     context_tokenizer: Path | None = None
-    """The `tokenizer.json` of the language model that reads contexts: it counts the tokens for `context_tokens`. Not set:
-    the embedder's tokenizer."""
+    """The `tokenizer.json` of the language model that reads contexts. Not set: the embedder's tokenizer."""
 
     confidence_file: Path | None = None
-    """Factors for the confidence of answers with your own models, written by `chorale train confidence`. Not set: those
-    for the default embedder alone."""
+    """Factors for the confidence of answers with your own models, written by `chorale train confidence`."""
 
     # Feedback: the hypothesis without a language model
     feedback_alpha: float = Field(0.6, ge=0.5, le=1)
-    """Share of the question's own vector in the feedback vector; below a half, the vector drifts away from the question
-    (Li et al., TOIS 2023). In measurements .6 with weighted passages was better than .5 unweighted."""
+    """Share of the question's own vector in the feedback vector."""
     feedback_passages: int = Field(3, ge=1, le=50)
-    """Number of BM25 passages in the feedback vector. In measurements 3 was better than 5."""
+    """Number of BM25 passages in the feedback vector."""
 
     # The life of a request
     answer_ttl_s: float = Field(600, ge=1, le=86_400)
     """Seconds for which an answer can be fetched by its id after the request has ended."""
     answer_limit_mb: float = Field(16, ge=0.1, le=24)
-    """Largest answer in MB (1,000,000 bytes). A larger answer has only the ids and scores of its hits, and a warning.
-    Redis disconnects a waiting caller with more than 32 MB to receive."""
+    """Largest answer in MB (1,000,000 bytes). A larger answer has only the ids and scores of its hits, and a
+    warning."""
     cache_ttl_s: float = Field(3_600, ge=0, le=2_592_000)
-    """TTL in seconds of complete answers in the cache; 0 turns the cache off. A change of the corpus invalidates them
-    earlier."""
+    """TTL in seconds of complete answers in the cache; 0 turns the cache off. A change of the corpus
+    invalidates them earlier."""
     resend_after_s: float = Field(0.4, ge=0.05, le=30)
-    """Seconds after which a part that no worker has started is sent again: more than the usual wait in a queue, much
-    less than a request's time."""
+    """Seconds after which a part that no worker has started is sent again."""
     sweep_interval_s: float = Field(0.02, ge=0.001, le=1)
-    """Longest sleep in seconds of a sweeper between two looks at the ledger; a request can end late by up to this."""
+    """Longest sleep in seconds of a sweeper; a request can end late by up to this."""
     sweeper_threads: bool = True
-    """Run a sweeper thread in every worker that is not forked, so that requests end on time even without a sweeper
-    process."""
+    """Run a sweeper thread in every worker that is not forked."""
     drain: bool = True
     """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does that."""
     outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
     """Maximum number of ended requests that wait in Redis for the audit tables; 0: unlimited. Above half of
-    it, new ones wait without their candidates (usually 6 KB each instead of 41). At the limit, new requests are refused
-    and only counted. The default needs about 250 MB; `docker-compose.yml` gives Redis 1 GB."""
+    it, new ones wait without their candidates. At the limit, new requests are refused and only counted. The
+    default needs about 250 MB."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
-    """Consecutive failures after which a branch or store is not asked for a while; 0: never. One or two failures are
-    chance, and every further one costs a request its whole time."""
+    """Consecutive failures after which a branch or store is not asked for a while; 0: never."""
     breaker_open_s: float = Field(5, ge=0.1, le=3_600)
-    """Seconds until one request tries such a branch or store again: about the time that a worker needs to restart."""
+    """Seconds until one request tries such a branch or store again."""
     admission_length: int = Field(1_000, ge=0, le=10_000_000)
-    """Maximum length of a queue; 0: off. Above it, requests leave out the queue's branch; for `retrieve` and `fusion`,
-    new requests are refused. The default is far more than a worker serves in the default time of a request (2 s)."""
+    """Maximum length of a queue; 0: off. Above it, requests leave out the queue's branch; for `retrieve` and
+    `fusion`, new requests are refused."""
     admission_age_s: float = Field(1, ge=0, le=3_600)
-    """Maximum age in seconds of the oldest message in a queue of at least ten; 0: off. Above it, the same happens as
-    above `admission_length`, but a request whose remaining time is twice the wait still asks the branch. The default is
-    half the default time of a request."""
+    """Maximum age in seconds of the oldest message in a queue of at least ten; 0: off. Above it, the same
+    happens as above `admission_length`, but a request with twice that time left still asks the branch."""
     lean: bool = True
-    """Publish the chord in one round trip and keep its messages in the ledger. Off: a plain `celery.chord`, which is
-    several times slower and uses no private interface of Celery."""
+    """Publish the chord in one round trip. Off: a plain `celery.chord`, several times slower, without private
+    interfaces of Celery."""
     batch: int = Field(8, ge=1, le=64)
-    """Maximum number of waiting messages that a worker takes at once from each of its queues, to embed, search and report
-    them together. 1: one at a time. A branch that asks a language model, and a fusion that reranks, always take one."""
+    """Maximum number of waiting messages that a worker takes at once from each of its queues. A branch that
+    asks a language model, and a fusion that reranks, always take one."""
     costly_s: float = Field(0.25, ge=0.01, le=60)
-    """A request is costly if one of its steps takes more than this, in estimated seconds of one core: many long texts,
-    thousands of candidates or hits, or dozens of conditions in filters. A costly request runs on the workers of
-    `chorale.bulk`, so that no other request waits for it. Without such workers it runs where other requests do, in slices
-    of about this length, between which others are served."""
+    """A request is costly if one of its steps takes more than this, in estimated seconds of one core. It runs
+    on the workers of `chorale.bulk`; without them in slices of about this length, between which others are
+    served."""
     job_retention_days: float = Field(30, ge=0, le=36_500)
     """Days for which a bulk job and its results are kept after its end; 0: until `chorale jobs prune`."""
     on_end_queues: tuple[str, ...] = ()
-    """Queues of other applications on the same broker, such as `app,reports`. Chorale sends tasks to no other queue of
-    yours: neither at the end of a request or a bulk job (`on_end`) nor after a request (`link`, `chain`)."""
+    """Queues of other applications on the same broker, such as `app,reports`, to which Chorale may send tasks
+    at the end of a request or a bulk job (`on_end`, `link`, `chain`)."""
     signing_key: str | None = Field(None, repr=False)
-    """Signs plans and answers of branches between workers, so that a caller's Redis login cannot forge them: one text of at
-    least 32 characters, or two, separated by a comma; the first one signs, both verify. The same in every worker and sweeper.
-    Not set: a random key in Redis, which callers' logins cannot read."""
+    """Signs plans and answers of branches between workers: one text of at least 32 characters, or two,
+    separated by a comma; the first one signs, both verify. The same in every worker and sweeper. Not set: a
+    random key in Redis, which callers' logins cannot read."""
     webhook_secret: str | None = Field(None, repr=False)
-    """Signs webhooks that tell of the end of bulk jobs: any text of at least 16 characters, or `whsec_` and the base64 of the
-    key; or two of these, separated by a comma: then both sign. Each key of the HTTP API has a secret that is derived from
-    it (`chorale keys webhook-secret`). Not set: jobs with a webhook are refused."""
+    """Signs webhooks of bulk jobs: any text of at least 16 characters, or `whsec_` and the base64 of the key;
+    or two of these, separated by a comma: then both sign. Not set: jobs with a webhook are refused."""
     webhook_hosts: tuple[str, ...] = ()
-    """Hosts that webhooks may call although their addresses are not public, such as `127.0.0.1,reports.internal`. They may be
-    called by `http://` too."""
+    """Hosts that webhooks may call although their addresses are not public, by `http://` too, such as
+    `127.0.0.1,reports.internal`."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
-    """Seconds in which a worker that must stop may finish its current task; after that the task goes back to its queue.
-    Must be less than the ten seconds after which `chorale up` and Docker kill a process."""
+    """Seconds in which a worker that must stop may finish its current task. Must be less than the ten seconds
+    after which `chorale up` and Docker kill a process."""
     worker_processes: dict[str, int] = Field(default_factory=dict)
-    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`. Default: one, and for
-    `bulk` one for each core, at most four; use 0 for a queue that other machines serve. With the layout `replicas` only
-    `retrieve`, `index` and `bulk` can be counted."""
+    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`.
+    Default: one, and for `bulk` one for each core, at most four; 0 for a queue that other machines serve.
+    With the layout `replicas` only `retrieve`, `index` and `bulk` can be counted."""
     layout: Literal["auto", "replicas", "shared", "queues"] = "auto"
-    """What each process that `chorale up` starts works on. `queues`: one queue. `shared`: one queue, but the branches that
-    embed questions share a process, which embeds each question once; branches that are counted in
-    `CHORALE_WORKER_PROCESSES` or ask a language model or server stay apart. `replicas`: every queue except `retrieve`,
-    `index` and `bulk`, in as many processes as cores, at least two. `auto`: `replicas` on two cores or fewer, if no branch
-    asks a language model or server, nothing reranks and no other queue is counted; otherwise `shared`."""
+    """What each process that `chorale up` starts works on. `queues`: one queue. `shared`: one queue, but
+    branches that embed questions share a process. `replicas`: every queue except `retrieve`, `index` and
+    `bulk`, in as many processes as cores, at least two. `auto`: `replicas` on two cores or fewer, if no
+    branch asks a language model or server, nothing reranks and no other queue is counted; otherwise `shared`."""
 
     # Redis
     redis_socket_timeout_s: float = Field(5, gt=0, le=60)
-    """Seconds without an answer after which a Redis command fails; short, because a caller waits."""
+    """Seconds without an answer after which a Redis command fails."""
     redis_connect_timeout_s: float = Field(2, gt=0, le=60)
     """Seconds after which connecting to Redis fails."""
 
@@ -216,25 +203,23 @@ class Settings(BaseModel):
     """Store the texts of questions, filters and tags in the audit tables. Off: only hashes of the questions, under
     `CHORALE_AUDIT_HASH_KEY`."""
     audit_hash_key: str | None = Field(None, min_length=32, repr=False)
-    """Secret key (HMAC-SHA-256) of the hashes of questions in the audit tables: without it nobody can find a question by
-    hashing guesses. Not set: a key that the first process makes in `home/audit_key`. Set it if several machines write the
-    tables."""
+    """Secret key (HMAC-SHA-256) of the hashes of questions in the audit tables. Not set: a key that the first
+    process makes in `home/audit_key`. Set it if several machines write the tables."""
     audit_keep: str | None = None
-    """Time such as `90d` or `12h`, after which the process that writes the audit tables deletes requests from them. Not set:
-    requests stay until `chorale audit prune`."""
+    """Time such as `90d` or `12h`, after which requests are deleted from the audit tables. Not set: they stay
+    until `chorale audit prune`."""
     log_texts: bool = False
-    """Write the texts of questions to the log and to traces, and show them in Flower. Off by default: logs are copied to
-    more places than databases."""
+    """Write the texts of questions to the log and to traces, and show them in Flower."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
-    """Least severe level that is written. `INFO` writes a line for each request, in the process that writes the audit
-    trail; `DEBUG` also one for each stage, which slows down busy workers."""
+    """Least severe level that is written. `INFO` writes a line for each request, in the process that writes
+    the audit trail; `DEBUG` also one for each stage, which slows down busy workers."""
     log_format: Literal["json", "console"] = "console"
     """`json`: one object on each line, for machines; `console`: for people."""
     task_events: bool = False
     """Show requests, jobs and messages of documents in Flower. Off: Flower shows only workers and queues."""
     remote_control: bool = False
-    """Let workers obey Celery's remote control: Flower's buttons, `celery control` and `celery inspect`. Every login that may
-    publish on the broker's control channel can then also stop workers, and make their replies go to any queue."""
+    """Let workers obey Celery's remote control. Every login that may publish on the broker's control channel
+    can then also stop workers, and make their replies go to any queue."""
 
     @field_validator("home", "pipeline_file", "context_tokenizer", "confidence_file", mode="after")
     @classmethod
@@ -384,8 +369,7 @@ class Settings(BaseModel):
 def load_settings() -> Settings:
     """Read the environment; raises WrongDeclaration, with one line for each wrong variable.
 
-    Variables that are not set have the values of the `chorale up` that runs on this home.
-    """
+    Variables that are not set have the values of the `chorale up` that runs on this home."""
     try:
         settings = Settings()
         shared = shared_environment(settings.home)

@@ -14,7 +14,7 @@ NAT64 = ip_network("64:ff9b::/96")
 
 
 def check_on_end(on_end: Mapping[str, str] | None, settings: Settings) -> None:
-    """Raises WrongDeclaration if this installation does not tell whom `on_end` names."""
+    """Raises WrongDeclaration if callbacks to this `on_end` target are not allowed."""
     if on_end is None:
         return
     if "url" in on_end:

@@ -54,7 +54,7 @@ _ROOM = "info|memory"
 
 _REQUESTS = (keys.ENTRY + "*", keys.RESULT + "*")
 _STATE = (
-    keys.MOMENTS,
+    keys.WAKEUPS,
     keys.GENERATION + "*",
     keys.RULES,
     keys.HEARTBEAT + "*",
@@ -125,7 +125,7 @@ _AUDITING = Grant((keys.OUTBOX, keys.OUTBOX_REFUSED), ("xadd", "xlen", "incr"))
 
 
 _READ_BY_THE_EXPORTER = (
-    *(keys.METRICS, keys.MOMENTS, keys.OUTBOX, keys.OUTBOX_LIMIT, keys.OUTBOX_REFUSED, keys.OVERLOAD),
+    *(keys.METRICS, keys.WAKEUPS, keys.OUTBOX, keys.OUTBOX_LIMIT, keys.OUTBOX_REFUSED, keys.OVERLOAD),
     *(keys.SWEEPER, keys.BREAKER + "*", keys.QUARANTINE),
 )
 _HEARTBEATS = Grant((f"%R~{keys.HEARTBEAT}*",), ("mget", "scan"))
@@ -156,7 +156,7 @@ def _asking(*also_read: str) -> tuple[Grant, ...]:
         ),
         _CALLING,
         _AUDITING,
-        Grant((keys.MOMENTS,), ("zadd", "zrem")),
+        Grant((keys.WAKEUPS,), ("zadd", "zrem")),
         Grant((keys.JOB_COMMANDS,), ("lpush", "llen", "pexpire", _ROOM)),
         Grant((keys.JOB_REPLY + "*",), ("blpop",)),
         *_sending_to(QUEUE_RETRIEVE),

@@ -22,13 +22,12 @@ from chorale_client.words import EnvelopeStatus
 from pydantic_core import from_json, to_json
 
 from assembly.resources import Resources
-from branches.part import Part
+from branches.branch_task import BranchTask
 from config.declarations import Configuration, Pipeline
 from evaluation.run import TIMEOUT_S
-from fusion.answered import BranchAnswers
-from fusion.collapse import collapse_ranking
-from fusion.completion import Scores
-from models.envelope import Envelope
+from fusion.branch_results import BranchAnswers
+from fusion.rankings import Scores, collapse_ranking
+from models.branch_result import BranchResult
 from models.errors import ServiceError
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan
@@ -187,8 +186,8 @@ def _searched(one: Asked, resources: Resources, now: str) -> BranchLists:
     return BranchLists(one.question_id, one.text, rankings, scores, one.where)
 
 
-def _envelope(resources: Resources, found: BranchAnswers, branch: BranchPlan) -> Envelope:
-    part = Part(
+def _envelope(resources: Resources, found: BranchAnswers, branch: BranchPlan) -> BranchResult:
+    part = BranchTask(
         resources,
         resources.store(branch.store),
         branch,
@@ -198,7 +197,7 @@ def _envelope(resources: Resources, found: BranchAnswers, branch: BranchPlan) ->
         begun_ms=0.0,
     )
     rankings = resources.pipeline.kinds.branches[branch.kind].search(part)
-    return Envelope(
+    return BranchResult(
         branch.name,
         EnvelopeStatus.OK,
         rankings=tuple(collapse_ranking(ranking, branch.depth) for ranking in rankings),

@@ -12,9 +12,9 @@ from chorale_client.words import EnvelopeStatus
 
 from config.declarations import Configuration, Pipeline
 from evaluation.branch_lists import BranchLists, Recording
-from fusion.completion import Scores
 from fusion.fuse import fuse_question
-from models.envelope import Envelope
+from fusion.rankings import Scores
+from models.branch_result import BranchResult
 from tasks.request.planning import resolve
 
 TOP_K = 10
@@ -23,7 +23,7 @@ TOP_K = 10
 @dataclass(frozen=True, slots=True)
 class _Question:
     request: Request
-    envelopes: Mapping[str, Envelope]
+    envelopes: Mapping[str, BranchResult]
     scores: Scores
 
 
@@ -58,7 +58,7 @@ class OfflineFusion:
 
 def _question(lists: BranchLists) -> _Question:
     envelopes = {
-        name: Envelope(name, EnvelopeStatus.OK, rankings=(ranking,))
+        name: BranchResult(name, EnvelopeStatus.OK, rankings=(ranking,))
         for name, ranking in lists.rankings.items()
     }
     return _Question(_question_request(lists.text), envelopes, lists.scores)

@@ -17,13 +17,13 @@ from pydantic import ValidationError
 
 from config.declarations import Pipeline
 from evaluation.movements import Movement, movements
-from fusion.completion import Scores
+from fusion.conditions import least_relaxed
 from fusion.fuse import fuse_question, unscored_passages
 from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.page import page_of
-from fusion.relaxation import least_relaxed
+from fusion.rankings import Scores
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.errors import ServiceError
 from models.plan import Plan
 from tasks.request.planning import resolve
@@ -134,8 +134,8 @@ def _recorded(row: RequestRow) -> tuple[Request, Plan]:
         raise ServiceError(f"the request {row.request_id} is of another version: {error}") from error
 
 
-def _envelope(row: BranchRow) -> Envelope:
-    return Envelope(row.branch, row.status, row.reason, row.detail, row.rankings)
+def _envelope(row: BranchRow) -> BranchResult:
+    return BranchResult(row.branch, row.status, row.reason, row.detail, row.rankings)
 
 
 def _completed(row: RequestRow, plan: Plan) -> Sequence[Scores] | None:
@@ -152,7 +152,7 @@ def _completed(row: RequestRow, plan: Plan) -> Sequence[Scores] | None:
 
 
 def _unscored(
-    pipeline: Pipeline, plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request
+    pipeline: Pipeline, plan: Plan, envelopes: Mapping[str, BranchResult], position: int, request: Request
 ) -> set[tuple[str, str]]:
     """Branch and passage of each score that the plan asks the stores for."""
     if not plan.complete_scores:
@@ -184,7 +184,7 @@ def _planned(request: Request, plan: Plan, row: RequestRow, pipeline: Pipeline, 
 def _fused(
     pipeline: Pipeline,
     plan: Plan,
-    envelopes: Mapping[str, Envelope],
+    envelopes: Mapping[str, BranchResult],
     position: int,
     request: Request,
     scores: Scores,

@@ -21,7 +21,7 @@ from evaluation.collection import Judgements
 from evaluation.metrics import measure_each
 from evaluation.offline_fusion import OfflineFusion
 from evaluation.paired import Gain, paired_gain
-from fusion.question_types import QUESTION_TYPES, question_type
+from fusion.question_terms import QUESTION_TYPES, question_type
 from models.errors import ServiceError
 from models.plan import BoostPlan
 

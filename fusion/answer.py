@@ -1,4 +1,4 @@
-"""The answer as it goes on the wire, in plain JSON values (`chorale_client.answer` reads it).
+"""The answer as it goes on the wire, in plain JSON values (`chorale_client.answer` reads it), and the limit on its size.
 
 `request_id`, `correlation_id` and `took_ms` are known only when the request ends: the script that ends it writes them
 in front, as '{' + head + ',' + `answer_tail(fields)`.
@@ -6,31 +6,21 @@ in front, as '{' + head + ',' + `answer_tail(fields)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from chorale_client.request import Request
-from chorale_client.words import (
-    WIRE_VERSION,
-    WORST_FIRST,
-    Reason,
-    Stage,
-    StageStatus,
-    Status,
-    consequence,
-)
+from chorale_client.words import WIRE_VERSION, WORST_FIRST, Reason, Stage, StageStatus, Status, consequence
 from pydantic_core import to_json
 
-from fusion.answered import BranchAnswers, missing_branches
+from fusion.branch_results import BranchAnswers, missing_branches, waterfall
 from fusion.confidence import UNKNOWN
 from fusion.context import Context, passages_of
-from fusion.fused_hits import FusedHit, FusedQuestion
-from fusion.hit_wire import hit_to_wire
+from fusion.fused_hits import FusedHit, FusedQuestion, hit_to_wire
 from fusion.question_terms import QuestionTerms
-from fusion.waterfall import waterfall
+from models.branch_result import BranchResult, Degradation, StageNote
 from models.documents import PassageText
-from models.envelope import Degradation, Envelope, StageNote
 from models.plan import Plan
 
 _NAMED_PASSAGES = 10
@@ -44,7 +34,7 @@ def required_branches(request: Request, plan: Plan) -> tuple[str, ...]:
 
 
 def question_status(
-    request: Request, plan: Plan, envelopes: Mapping[str, Envelope], degraded: Iterable[Degradation]
+    request: Request, plan: Plan, envelopes: Mapping[str, BranchResult], degraded: Iterable[Degradation]
 ) -> Status:
     """The status of every searched question: `failed` if the policy is not met, else `degraded` or `complete`."""
     answered = {
@@ -54,7 +44,11 @@ def question_status(
     }
     if len(answered) < request.min_branches or not answered.issuperset(required_branches(request, plan)):
         return Status.FAILED
-    return Status.DEGRADED if any(consequence(one.reason).degrades for one in degraded) else Status.COMPLETE
+    return (
+        Status.DEGRADED
+        if any(consequence(degradation.reason).degrades for degradation in degraded)
+        else Status.COMPLETE
+    )
 
 
 def worst(statuses: Iterable[str]) -> Status:
@@ -136,19 +130,20 @@ def _passages(hit: FusedHit, texts: Mapping[str, PassageText]) -> list[PassageTe
     return [texts[id_] for id_ in ids if id_ in texts]
 
 
-def _missing_texts(
-    fused: Iterable[FusedQuestion], texts: Mapping[str, PassageText] | None
-) -> tuple[str, ...]:
-    if texts is None:
-        return ()
-    missing = list(
-        dict.fromkeys(hit.passage_id for one in fused for hit in one.hits if hit.passage_id not in texts)
+def _missing_texts(pages: Pages) -> tuple[str, ...]:
+    """Warnings about the passages that a store has lost, and about those that it did not read."""
+    passage_ids = dict.fromkeys(hit.passage_id for question in pages.fused.values() for hit in question.hits)
+    unread = [id_ for id_ in passage_ids if pages.texts is not None and id_ not in pages.texts]
+    return tuple(
+        f"{Reason.DOCUMENT_MISSING}: no text in the store for {_named(ids)}{effect}"
+        for ids, effect in ((sorted(pages.gone), "; their hits are left out"), (unread, ""))
+        if ids
     )
-    if not missing:
-        return ()
-    named = ", ".join(missing[:_NAMED_PASSAGES])
-    more = f" and {len(missing) - _NAMED_PASSAGES} more" if len(missing) > _NAMED_PASSAGES else ""
-    return (f"{Reason.DOCUMENT_MISSING}: no text in the store for {named}{more}",)
+
+
+def _named(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _NAMED_PASSAGES} more" if len(ids) > _NAMED_PASSAGES else ""
+    return ", ".join(ids[:_NAMED_PASSAGES]) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,44 +160,50 @@ class Pages:
     """Key: the question's place in the request."""
     confidences: Mapping[int, float | None] = field(default_factory=dict)
     """Key: the question's place in the request."""
+    gone: Collection[str] = ()
+    """Passages that a branch found and the store has no longer; none of them is in `fused`."""
+    warnings: Sequence[str] = ()
 
 
 def build_answer_tail(
-    found: BranchAnswers, pages: Pages, *, took_ms: float = 0.0, clock: Callable[[], float] | None = None
+    results: BranchAnswers, pages: Pages, *, took_ms: float = 0.0, clock: Callable[[], float] | None = None
 ) -> dict[str, Any]:
     """The answer's fields, except those that the end of the request writes in front.
 
     `took_ms` goes on every searched question.  Questions that the cache knew come from the plan as they are.  `clock`
     gives seconds, for the milliseconds that snippets took.
     """
-    request, plan = found.request, found.plan
+    request, plan = results.request, results.plan
     reasons = [
-        *(Degradation(one["where"], one["reason"], one.get("detail", "")) for one in plan.degraded),
-        *missing_branches(found),
+        *(
+            Degradation(degradation["where"], degradation["reason"], degradation.get("detail", ""))
+            for degradation in plan.degraded
+        ),
+        *missing_branches(results),
         *pages.degraded,
     ]
-    searched_status = question_status(request, plan, found.envelopes, reasons)
+    searched_status = question_status(request, plan, results.envelopes, reasons)
     started_s = clock() if clock else 0.0
     questions = [
         _question_at(index, request, plan, pages, searched_status, took_ms)
         for index in range(len(request.questions))
     ]
-    notes = [*(note for one in pages.fused.values() for note in one.stages), *pages.stages]
+    notes = [*(note for question in pages.fused.values() for note in question.stages), *pages.stages]
     if "snippets" in request.include and pages.fused:
-        shown = sum(len(one.hits) for one in pages.fused.values())
+        n_hits = sum(len(question.hits) for question in pages.fused.values())
         spent_ms = 1_000 * (clock() - started_s) if clock else 0.0
-        notes.append(StageNote(Stage.SNIPPET, StageStatus.OK, spent_ms, shown, shown))
+        notes.append(StageNote(Stage.SNIPPET, StageStatus.OK, spent_ms, n_hits, n_hits))
     return {
         "v": WIRE_VERSION,
         "status": str(worst(question["status"] for question in questions)),
         # A request that its policy failed names everything that is missing.
         "degraded": [
-            one.to_wire()
-            for one in reasons
-            if searched_status == Status.FAILED or consequence(one.reason).degrades
+            reason.to_wire()
+            for reason in reasons
+            if searched_status == Status.FAILED or consequence(reason.reason).degrades
         ],
-        "stages": waterfall(plan, found.envelopes, reasons, notes),
-        "warnings": warnings_of(found, pages),
+        "stages": waterfall(plan, results.envelopes, reasons, notes),
+        "warnings": warnings_of(results, pages),
         "cached": all(index in plan.cached for index in range(len(request.questions))),
         "questions": questions,
     }
@@ -215,18 +216,18 @@ def _question_at(
         return known
     if index not in plan.asked:
         return build_question(request, plan, index, None, None, Status.SKIPPED)
-    one = pages.fused.get(index)
-    status = searched_status if one is not None else Status.FAILED
+    fused = pages.fused.get(index)
+    status = searched_status if fused is not None else Status.FAILED
     if status == Status.DEGRADED and request.on_missing == "empty":
-        one = FusedQuestion()
-    context = pages.contexts.get(index) if one and one.hits else None
-    is_shown = one is pages.fused.get(index) and status != Status.FAILED
+        fused = FusedQuestion()
+    context = pages.contexts.get(index) if fused and fused.hits else None
+    is_shown = fused is pages.fused.get(index) and status != Status.FAILED
     confidence = pages.confidences.get(index) if is_shown else None
     return build_question(
         request,
         plan,
         index,
-        one,
+        fused,
         pages.texts,
         status,
         context=context,
@@ -235,17 +236,51 @@ def _question_at(
     )
 
 
-def warnings_of(found: BranchAnswers, pages: Pages) -> list[str]:
+def warnings_of(results: BranchAnswers, pages: Pages) -> list[str]:
     """The warnings of the plan and of the fused questions of `pages`."""
-    said = (
-        *found.plan.warnings,
-        *(line for one in pages.fused.values() for line in one.warnings),
-        *_missing_texts(pages.fused.values(), pages.texts),
-        *_unknown_confidence(found.request, pages),
+    warnings = (
+        *results.plan.warnings,
+        *(line for question in pages.fused.values() for line in question.warnings),
+        *_missing_texts(pages),
+        *pages.warnings,
+        *_unknown_confidence(results.request, pages),
     )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(warnings))
 
 
 def answer_tail(fields: Mapping[str, Any]) -> str:
     """The JSON text after the head: '{' + head + ',' + this is the whole document."""
     return to_json(fields, inf_nan_mode="null").decode().removeprefix("{")
+
+
+_KEPT_FIELDS = ("rank", "document_id", "passage_id", "score", "score_kind", "rerank", "found_by")
+
+
+def size_limited_tail(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[str, Any], str]:
+    """The fields of `build_answer_tail` and their JSON text.  If that is longer than `limit_bytes`, hits are reduced."""
+    tail = answer_tail(fields)
+    size = len(tail.encode())
+    if size <= limit_bytes:
+        return fields, tail
+    hits = sum(len(question["hits"]) for question in fields["questions"])
+    why = Degradation(
+        Stage.FETCH,
+        Reason.BUDGET,
+        f"{hits:,} hits as asked for have {size / 1e6:,.1f} MB; an answer may have {limit_bytes / 1e6:g} MB, so these "
+        "have ids and scores alone: lower top_k, snippet_chars or context_tokens, or include less",
+    )
+    questions = [_reduced_question(question) for question in fields["questions"]]
+    fields = {
+        **fields,
+        "status": str(worst(question["status"] for question in questions)),
+        "degraded": [*fields["degraded"], why.to_wire()],
+        "questions": questions,
+    }
+    return fields, answer_tail(fields)
+
+
+def _reduced_question(question: Mapping[str, Any]) -> dict[str, Any]:
+    hits = [{name: hit[name] for name in _KEPT_FIELDS if name in hit} for hit in question["hits"]]
+    status = Status.DEGRADED if question["status"] == Status.COMPLETE and hits else question["status"]
+    kept = {name: value for name, value in question.items() if name != "context"}
+    return {**kept, "status": str(status), "hits": hits}

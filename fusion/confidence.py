@@ -65,7 +65,9 @@ def signals_of(rankings: Sequence[BranchRanking], answered: Collection[str]) -> 
     `cosine` is the best of the branch `vector`.  `agreement` says how alike the first ten of BM25 and of the vectors are:
     Σ 1/(rank in one × rank in the other), divided by its highest value; 0 if they share none, 1 if they are equal.
     """
-    by_kind = {one.kind or one.name: one for one in reversed(rankings) if one.name in answered}
+    by_kind = {
+        ranking.kind or ranking.name: ranking for ranking in reversed(rankings) if ranking.name in answered
+    }
     vector, lexical = by_kind.get("vector"), by_kind.get("bm25")
     if vector is None or not vector.hits:
         return {}
@@ -82,17 +84,17 @@ def signals_of(rankings: Sequence[BranchRanking], answered: Collection[str]) -> 
 
 
 def confidence(
-    one: FusedQuestion, request: Request, fitted: Sequence[Fitted], models: Mapping[str, str]
+    question: FusedQuestion, request: Request, fitted: Sequence[Fitted], models: Mapping[str, str]
 ) -> float | None:
     """P(a relevant document is among the first `offset` + `top_k` hits); None if nothing was fitted for such answers.
 
     `models` are the fingerprints of the plan.  An answer without hits has 0.
     """
-    if not one.hits and not request.offset:
+    if not question.hits and not request.offset:
         return 0.0
     for model in fitted:
-        if models.get(model.role) in model.fingerprints and one.signals.keys() >= set(model.signals):
-            terms = {**one.signals, "constant": 1.0, "log_top": log(request.offset + request.top_k)}
+        if models.get(model.role) in model.fingerprints and question.signals.keys() >= set(model.signals):
+            terms = {**question.signals, "constant": 1.0, "log_top": log(request.offset + request.top_k)}
             return round(_share(model.about, terms) * _share(model.found, terms), DECIMALS)
     return None
 

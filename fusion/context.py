@@ -43,7 +43,7 @@ class Context:
 
 def passages_of(hit: FusedHit) -> list[str]:
     """The passage that stands for the hit, then the others that branches found."""
-    return list(dict.fromkeys([hit.passage_id, *(one.passage_id for one in hit.branches.values())]))
+    return list(dict.fromkeys([hit.passage_id, *(branch.passage_id for branch in hit.branches.values())]))
 
 
 def place_of(hit: FusedHit) -> int | None:
@@ -75,11 +75,11 @@ def pack(
     """`texts` is by passage id; passages without a text are not counted.  `count` gives the tokens of a text.  Each entry of
     `around` is added whole, without the passages that have no text, or not at all.
     """
-    wanted = [id_ for id_ in _in_order(hits) if id_ in texts]
+    passage_ids = [id_ for id_ in _in_order(hits) if id_ in texts]
     taken: list[dict[str, PassageText]] = []
     known: set[str] = set()
     left = limit
-    for ids in [*([id_] for id_ in wanted), *around]:
+    for ids in [*([id_] for id_ in passage_ids), *around]:
         added = {id_: texts[id_] for id_ in ids if id_ in texts and id_ not in known}
         is_first = known.isdisjoint(ids)
         block = _block(0, list(added.values())) if is_first and added else _lines(added.values())
@@ -97,8 +97,8 @@ def pack(
             break
         taken.pop()
     citations = _citations(hits, blocks, first_rank)
-    shown = {id_ for one in citations for id_ in one.passage_ids}
-    return Context(text, tokens, citations, sum(id_ not in shown for id_ in wanted))
+    cited = {id_ for citation in citations for id_ in citation.passage_ids}
+    return Context(text, tokens, citations, sum(id_ not in cited for id_ in passage_ids))
 
 
 def _in_order(hits: Sequence[FusedHit]) -> list[str]:
@@ -128,11 +128,11 @@ def _blocks(
 
 def _runs(passages: Sequence[PassageText]) -> Iterator[list[PassageText]]:
     """The passages of one document in reading order, neighbours together; those without a position keep their order, last."""
-    placed = [(position, one) for one in passages if (position := _position(one)) is not None]
+    placed = [(position, passage) for passage in passages if (position := _position(passage)) is not None]
     placed.sort(key=lambda entry: entry[0])
     for _, run in groupby(enumerate(placed), key=lambda entry: entry[1][0] - entry[0]):
-        yield [one for _, (_, one) in run]
-    yield from ([one] for one in passages if _position(one) is None)
+        yield [passage for _, (_, passage) in run]
+    yield from ([passage] for passage in passages if _position(passage) is None)
 
 
 def _block(number: int, run: Sequence[PassageText]) -> str:
@@ -142,16 +142,18 @@ def _block(number: int, run: Sequence[PassageText]) -> str:
 
 
 def _lines(passages: Iterable[PassageText]) -> str:
-    return "\n".join(one.text for one in passages)
+    return "\n".join(passage.text for passage in passages)
 
 
 def _citations(
     hits: Sequence[FusedHit], blocks: Sequence[tuple[int, Sequence[PassageText]]], first_rank: int
 ) -> tuple[Citation, ...]:
-    found = []
+    citations = []
     for number, runs in groupby(blocks, key=lambda block: block[0]):
-        passages = [one for _, run in runs for one in run]
+        passages = [passage for _, run in runs for passage in run]
         document_id = passages[0].document_id
         ranks = [rank for rank, hit in enumerate(hits, start=first_rank) if hit.document_id == document_id]
-        found.append(Citation(number, document_id, tuple(ranks), tuple(one.passage_id for one in passages)))
-    return tuple(found)
+        citations.append(
+            Citation(number, document_id, tuple(ranks), tuple(passage.passage_id for passage in passages))
+        )
+    return tuple(citations)

@@ -8,50 +8,38 @@ from math import prod
 from types import MappingProxyType
 
 from chorale_client.request import Request, Thresholds
-from chorale_client.words import Reason, Stage, StageStatus
+from chorale_client.words import Stage
 
-from fusion.answered import ranking_of
-from fusion.boosts import BOUND, boost_factors, bounded_order, read_moment
-from fusion.candidates import Candidate, fuse_rankings
-from fusion.collapse import collapse_ranking, unit_ids
-from fusion.completion import Scores, completed, unscored
+from fusion.branch_results import StageNotes, ranking_of
+from fusion.candidates import (
+    BOUND,
+    Candidate,
+    boost_factors,
+    bounded_order,
+    fuse_rankings,
+    read_moment,
+    significant,
+)
+from fusion.conditions import (
+    FUSED_THRESHOLDS,
+    above_branch_scores,
+    above_fused_score,
+    attainable,
+    dropped_filters,
+    relaxable_thresholds,
+    without_threshold,
+)
 from fusion.confidence import signals_of
-from fusion.fold import Folded, fold
+from fusion.deduplication import Duplicate, deduplicate
 from fusion.fused_hits import BranchScore, FusedHit, FusedQuestion, coverage
-from fusion.order import significant
-from fusion.pins import NO_RULES, NOT_LOOKED, Looked, Ruled, pinned_first, rules_at
-from fusion.question_types import question_type
-from fusion.relaxation import FUSED_THRESHOLDS, dropped_filters, relaxable_thresholds, without_threshold
-from fusion.reliability import reliability
+from fusion.page import NO_PIN_LOOKUP, NO_RULES, PinLookup, Ruled, pinned_first, rules_at
+from fusion.question_terms import question_type
+from fusion.rankings import Scores, collapse_ranking, completed, reliability, unit_ids, unscored
 from fusion.rerank import shown_range
-from fusion.thresholds import above_branch_scores, above_fused_score, attainable
-from models.envelope import Envelope, StageNote
+from models.branch_result import BranchResult
 from models.fusion_method import BranchRanking, Method
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
-
-
-class _Notes:
-    """The stages' notes; milliseconds are 0 without a clock."""
-
-    def __init__(self, clock: Callable[[], float] | None) -> None:
-        self._clock = clock
-        self._last_s = clock() if clock else 0.0
-        self.notes: list[StageNote] = []
-        self.removed: dict[str, int] = {}
-        """Number of hits that an option of the request removed, by the option."""
-
-    def add(self, stage: str, n_in: int, n_out: int) -> None:
-        now_s = self._clock() if self._clock else 0.0
-        self.notes.append(StageNote(stage, StageStatus.OK, 1_000 * (now_s - self._last_s), n_in, n_out))
-        self._last_s = now_s
-
-    def remove(self, stage: str, option: str, n_in: int, n_out: int) -> None:
-        self.removed[option] = n_in - n_out
-        self.add(stage, n_in, n_out)
-
-    def skip(self, stage: str) -> None:
-        self.notes.append(StageNote(stage, StageStatus.SKIPPED, detail=Reason.NOT_DECLARED))
 
 
 def _multipliers(candidates: Sequence[Candidate], boosts: BoostPlan, now: datetime) -> list[float]:
@@ -67,7 +55,7 @@ def _multipliers(candidates: Sequence[Candidate], boosts: BoostPlan, now: dateti
 
 
 def _boosted_order(
-    candidates: Sequence[Candidate], boosts: BoostPlan | None, now: datetime | None, notes: _Notes
+    candidates: Sequence[Candidate], boosts: BoostPlan | None, now: datetime | None, notes: StageNotes
 ) -> list[tuple[int, float, float]]:
     """The order that `bounded_order` returns; without boosts, the fused order."""
     if boosts is None or now is None:
@@ -80,13 +68,13 @@ def _boosted_order(
 
 
 def _folded(
-    ordered: Sequence[Candidate], plan: Plan, notes: _Notes
-) -> Sequence[tuple[int, Sequence[Folded]]]:
+    ordered: Sequence[Candidate], plan: Plan, notes: StageNotes
+) -> Sequence[tuple[int, Sequence[Duplicate]]]:
     """The place of each candidate that is kept, with the copies that it stands for."""
     if not plan.fold:
         notes.skip(Stage.FOLD)
         return [(place, ()) for place in range(len(ordered))]
-    kept = fold([candidate.hit for candidate in ordered])
+    kept = deduplicate([candidate.hit for candidate in ordered])
     notes.add(Stage.FOLD, len(ordered), len(kept))
     return kept
 
@@ -100,7 +88,7 @@ def _factors(
 
 
 def _fused_hit(
-    candidate: Candidate, score: float, boosts: dict[str, float], folded: Sequence[Folded]
+    candidate: Candidate, score: float, boosts: dict[str, float], folded: Sequence[Duplicate]
 ) -> FusedHit:
     branches: dict[str, BranchScore] = {}
     earned: dict[str, float] = {}
@@ -129,7 +117,7 @@ def _fused_hit(
 
 
 def collapsed(
-    plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request, method: Method
+    plan: Plan, envelopes: Mapping[str, BranchResult], position: int, request: Request, method: Method
 ) -> list[BranchRanking]:
     """A ranking for each branch of the plan, empty where it did not answer this question."""
     excluded = frozenset((*request.exclude_ids, *rules_at(plan, position).blocked))
@@ -162,7 +150,7 @@ def collapsed(
 
 
 def unscored_passages(
-    plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request, method: Method
+    plan: Plan, envelopes: Mapping[str, BranchResult], position: int, request: Request, method: Method
 ) -> dict[str, list[str]]:
     """By branch, the passages whose scores complete its ranking of a question: those that only other branches found."""
     rankings = collapsed(plan, envelopes, position, request, method)
@@ -181,13 +169,13 @@ def _fused(
     request: Request,
     method: Method,
     scores: Scores,
-    notes: _Notes,
+    notes: StageNotes,
 ) -> tuple[list[Candidate], int]:
     """The candidates above the thresholds, and how many there were before `min_fused_score`."""
-    thresholds, n_ranked = request.thresholds or Thresholds(), sum(len(one.ids) for one in rankings)
+    thresholds, n_ranked = request.thresholds or Thresholds(), sum(len(ranking.ids) for ranking in rankings)
     if thresholds.min_branch_score:
         rankings = above_branch_scores(rankings, thresholds)
-        n_given, n_ranked = n_ranked, sum(len(one.ids) for one in rankings)
+        n_given, n_ranked = n_ranked, sum(len(ranking.ids) for ranking in rankings)
         notes.remove(Stage.THRESHOLD, "min_branch_score", n_given, n_ranked)
     if plan.complete_scores:
         rankings = completed(rankings, scores)
@@ -202,7 +190,7 @@ def _fused(
 
 
 def _fused_hits(
-    kept: Sequence[tuple[int, Sequence[Folded]]],
+    kept: Sequence[tuple[int, Sequence[Duplicate]]],
     ruled: Ruled,
     boosts: BoostPlan | None,
     now: datetime | None,
@@ -215,7 +203,7 @@ def _fused_hits(
     return hits
 
 
-def _note_rules(ruled: Ruled, notes: _Notes) -> None:
+def _note_rules(ruled: Ruled, notes: StageNotes) -> None:
     rules = ruled.rules
     if ruled.blocked:
         notes.removed["blocked"] = len(ruled.blocked)
@@ -225,7 +213,7 @@ def _note_rules(ruled: Ruled, notes: _Notes) -> None:
 
 
 def _fused_relaxed(
-    request: Request, fused: Callable[[Request], tuple[list[Candidate], int]], notes: _Notes
+    request: Request, fused: Callable[[Request], tuple[list[Candidate], int]], notes: StageNotes
 ) -> tuple[list[Candidate], int, tuple[str, ...]]:
     """As `_fused`, and the thresholds of `relax` that were dropped because nothing was above them."""
     before, relaxed = len(notes.notes), tuple[str, ...]()
@@ -240,42 +228,46 @@ def _fused_relaxed(
 
 
 def _total_matches(given: Sequence[Ranking], n_fused: int, blocked: int) -> int:
-    return max([n_fused, *(one.total_matches - blocked for one in given if one.total_matches is not None)])
+    totals = [ranking.total_matches for ranking in given if ranking.total_matches is not None]
+    return max([n_fused, *(total - blocked for total in totals)])
 
 
 def fuse_question(
     plan: Plan,
-    envelopes: Mapping[str, Envelope],
+    envelopes: Mapping[str, BranchResult],
     position: int,
     request: Request,
     method: Method,
     *,
     scores: Scores = MappingProxyType({}),
-    looked: Looked = NOT_LOOKED,
+    pin_lookup: PinLookup = NO_PIN_LOOKUP,
     clock: Callable[[], float] | None = None,
 ) -> FusedQuestion:
     """Fuse the branches' answers to one question into its page, or into the hits that a reranker makes the page from.
 
     `method` is the one that `plan.method` names.  `position` is the question's place in `plan.asked`, and therefore in
     each envelope's rankings.  `envelopes` are by branch name; a branch that failed or has none contributes nothing.
-    `scores`, for a plan with `complete_scores`, are those of passages that only other branches found.  `looked` are the
-    pinned documents that no branch found.  `clock` gives seconds, and is read only for the milliseconds of the stages.
+    `scores`, for a plan with `complete_scores`, are those of passages that only other branches found.  `pin_lookup` has
+    the pinned documents that no branch found.  `clock` gives seconds, and is read only for the milliseconds of the stages.
     """
-    notes = _Notes(clock)
+    notes = StageNotes(clock)
     names = [branch.name for branch in plan.branches]
-    answered = {name: one for name in names if (one := ranking_of(envelopes.get(name), position)) is not None}
+    answered = {
+        name: ranking for name in names if (ranking := ranking_of(envelopes.get(name), position)) is not None
+    }
     given = list(answered.values())
     rankings = collapsed(plan, envelopes, position, request, method)
-    n_given, n_ranked = sum(len(one.hits) for one in given), sum(len(one.ids) for one in rankings)
+    n_given = sum(len(ranking.hits) for ranking in given)
+    n_ranked = sum(len(ranking.ids) for ranking in rankings)
     notes.add(Stage.COLLAPSE, n_given, n_ranked)
-    candidates, n_fused, relaxed = _fused_relaxed(
-        request, lambda asked: _fused(rankings, answered, plan, asked, method, scores, notes), notes
+    candidates, n_fused, dropped = _fused_relaxed(
+        request, lambda relaxed: _fused(rankings, answered, plan, relaxed, method, scores, notes), notes
     )
 
     boosts, now = None if request.boosts == "off" else plan.boosts, read_moment(plan.now)
     order = _boosted_order(candidates, boosts, now, notes)
     ranked = [(candidates[before], score, bound) for before, score, bound in order]
-    ruled = pinned_first(ranked, plan, position, answered, looked, frozenset(request.exclude_ids))
+    ruled = pinned_first(ranked, plan, position, answered, pin_lookup, frozenset(request.exclude_ids))
     _note_rules(ruled, notes)
     kept = _folded([candidate for candidate, _, _ in ruled.placed], plan, notes)
 
@@ -286,7 +278,7 @@ def fuse_question(
         total_matches=_total_matches(given, n_fused, notes.removed.get("blocked", 0)),
         ordered_by="pinned" if ruled.pinned else "score",
         removed=notes.removed,
-        relaxed=(*dropped_filters(request, given), *relaxed),
+        relaxed=(*dropped_filters(request, given), *dropped),
         rules=ruled.acted,
         signals=signals_of(rankings, answered),
         coverage=coverage(hits, {branch.name: branch.group for branch in plan.branches}),

@@ -1,13 +1,16 @@
-"""The result of fusing one question: hits with an explanation of their scores, and which store has their texts."""
+"""The result of fusing one question: hits with an explanation of their scores, which store has their texts, and a hit as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from fusion.fold import Folded
+from fusion.deduplication import Duplicate
+from fusion.question_terms import QuestionTerms
+from fusion.snippets import best_snippet, matches_of
+from models.branch_result import StageNote
 from models.documents import PassageText
-from models.envelope import StageNote
 from models.plan import Plan
 
 
@@ -47,7 +50,7 @@ class FusedHit:
     branches: Mapping[str, BranchScore]
     """Key: branch name, in name order."""
     boosts: Mapping[str, float]
-    folded: tuple[Folded, ...]
+    folded: tuple[Duplicate, ...]
     source_type: str | None
     published_at: str | None
     rerank: Reranked | None = None
@@ -58,7 +61,7 @@ class FusedHit:
 
     @property
     def found_by(self) -> tuple[str, ...]:
-        return tuple(name for name, one in self.branches.items() if one.rank)
+        return tuple(name for name, branch in self.branches.items() if branch.rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +107,110 @@ def texts_to_fetch(plan: Plan, hits: Sequence[FusedHit], known: Container[str]) 
     reranked: a reranker has read only the first.  `known`: the passages whose texts came with the rankings.
     """
     store_of = {branch.name: branch.store for branch in plan.branches}
-    wanted: dict[str, dict[str, None]] = {}
+    by_store: dict[str, dict[str, None]] = {}
     for hit in hits:
         if hit.passage_id not in known:
-            chose_it = (name for name, one in hit.branches.items() if one.passage_id == hit.passage_id)
+            chose_it = (
+                name
+                for name, branch_score in hit.branches.items()
+                if branch_score.passage_id == hit.passage_id
+            )
             store = hit.store or store_of[next(chose_it)]
-            wanted.setdefault(store, {})[hit.passage_id] = None
-    asked = set().union(*wanted.values())
+            by_store.setdefault(store, {})[hit.passage_id] = None
+    requested = set().union(*by_store.values())
     for hit in hits[:MOST_WITH_CHOICE] if plan.rerank is None else ():
-        for name, one in hit.branches.items():
-            if one.passage_id not in asked and one.passage_id not in known and store_of[name] in wanted:
-                asked.add(one.passage_id)
-                wanted[store_of[name]][one.passage_id] = None
-    return {store: list(passage_ids) for store, passage_ids in wanted.items()}
+        for name, branch_score in hit.branches.items():
+            if (
+                branch_score.passage_id not in requested
+                and branch_score.passage_id not in known
+                and store_of[name] in by_store
+            ):
+                requested.add(branch_score.passage_id)
+                by_store[store_of[name]][branch_score.passage_id] = None
+    return {store: list(passage_ids) for store, passage_ids in by_store.items()}
+
+
+_ON_THE_HIT = ("source_type", "published_at", "language", "url")
+"""Reserved metadata that are fields of the hit."""
+
+
+def _explanation(hit: FusedHit) -> dict[str, Any]:
+    return {
+        "branches": {
+            name: {field: getattr(branch, field) for field in BranchScore.__slots__}
+            for name, branch in hit.branches.items()
+        },
+        "boosts": dict(hit.boosts),
+    }
+
+
+def _description(hit: FusedHit, metadata: dict[str, Any]) -> dict[str, Any]:
+    described = {
+        "source_type": hit.source_type or metadata.get("source_type"),
+        "published_at": hit.published_at or metadata.get("published_at"),
+        "language": metadata.get("language"),
+        "url": metadata.get("url"),
+    }
+    rest = {name: value for name, value in metadata.items() if name not in _ON_THE_HIT}
+    # A store of another package may return other types; they must not make the whole answer unreadable.
+    texts = {name: value for name, value in described.items() if isinstance(value, str)}
+    return {"found_by": list(hit.found_by), **texts, "metadata": rest}
+
+
+def _after_fusion(hit: FusedHit) -> dict[str, Any]:
+    wire: dict[str, Any] = {}
+    if hit.rerank is not None:
+        # A hit that was not reached has no score; null fields are always left out.
+        reached = {} if hit.rerank.score is None else {"score": hit.rerank.score}
+        wire["rerank"] = {**reached, "stage": str(hit.rerank.stage), "fused_score": hit.rerank.fused_score}
+    if hit.pinned:
+        wire["pinned"] = hit.pinned
+    if hit.folded:
+        wire["folded"] = [
+            {"document_id": folded.document_id, "why": str(folded.why), "similarity": folded.similarity}
+            for folded in hit.folded
+        ]
+    return wire
+
+
+def hit_to_wire(
+    hit: FusedHit,
+    rank: int,
+    *,
+    score_kind: str,
+    include: Collection[str],
+    passages: Sequence[PassageText],
+    terms: QuestionTerms,
+    snippet_chars: int,
+) -> dict[str, Any]:
+    """Ids and score are always included; fields that need a missing text are left out.
+
+    `passages` are those of the hit that have a text, first the one that stands for it; the snippet chooses among them.
+    """
+    passage, snippet = passages[0] if passages else None, None
+    if passages and "snippets" in include:
+        chosen, snippet = best_snippet([passage.text for passage in passages], terms, snippet_chars)
+        passage = passages[chosen]
+    wire: dict[str, Any] = {
+        "rank": rank,
+        "document_id": hit.document_id,
+        "passage_id": passage.passage_id if passage else hit.passage_id,
+        "score": hit.score,
+        "score_kind": score_kind,
+    }
+    if "metadata" in include:
+        if passage is not None:
+            wire["title"] = passage.title
+        wire |= _description(hit, dict(passage.metadata) if passage else {})
+    if passage is not None:
+        if snippet is not None:
+            wire["snippet"] = {
+                "text": snippet.text,
+                "highlights": [[start, end] for start, end in snippet.highlights],
+            }
+        if "texts" in include:
+            wire["text"] = passage.text
+            wire["matches"] = matches_of(passage, terms)
+    if "explanation" in include:
+        wire |= _explanation(hit)
+    return wire | _after_fusion(hit)

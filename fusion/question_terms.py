@@ -1,8 +1,12 @@
-"""Which words of a text match a word of the question?  Simple matching, only for snippets and highlights.
+"""The words of a question: which words of a text match them, and which type of question they form.
 
-Words match without case and accents if they have the same simple stem (`notices` and `notice`, `contratti` and
-`contratto`) or a long common prefix (`connection` and `connected`).  Chinese, Japanese and Korean characters, which are
-written without spaces, match as pairs of neighbours.
+The matching is simple, only for snippets, highlights and rules.  Words match without case and accents if they have the same simple
+stem (`notices` and `notice`, `contratti` and `contratto`) or a long common prefix (`connection` and `connected`).  Chinese, Japanese
+and Korean characters, which are written without spaces, match as pairs of neighbours.
+
+The type is for configurations that weigh branches by it.  An identifier is a word with a digit and a letter (`IL-6`, `E1042`), with
+an underscore, with a capital inside (`pushState`), or digits in three or more parts (`10.1.2`).  Languages written without spaces
+have long words here: their questions count as `keyword`.
 """
 
 from __future__ import annotations
@@ -13,7 +17,29 @@ from collections.abc import Iterator
 from functools import lru_cache
 from operator import itemgetter
 
-from fusion.stop_words import STOP_WORDS
+_ENGLISH = """
+a about all am an and any are as at be been but by can
+could did do does for from had happen happened happens has have he her him his how i if in into is it its me my no nor not of on
+or our out she should so some such than that the their them then there these they this those to too under
+until up was we were what when where which while who whom why will with would you your
+"""
+_ITALIAN = """
+ai al alla alle allo agli che chi ci come con cui da dal dalla dei del della delle dello degli di dove e
+ed gli ha ho il la le lo i nel nella nei non o per quale quali quando sono si su succede sul sulla tra un una uno
+"""
+_GERMAN = """
+als am an auf aus bei das dem den der des die ein eine einen einer es für im ist mit nach oder passiert sich sind
+und von wann was wer wie zu zum zur
+"""
+_FRENCH = """
+au aux avec ce ces dans de du elle en est et il la le les leur mais ne où par pas passe pour que qui quand sa
+ses sur un une
+"""
+_SPANISH = """
+al como con cuando de del donde el en es está la las lo los para pasa pero por qué que se sin su un una y
+"""
+
+STOP_WORDS = frozenset((_ENGLISH + _ITALIAN + _GERMAN + _FRENCH + _SPANISH).split())
 
 
 def _plain(char: str) -> str:
@@ -21,7 +47,7 @@ def _plain(char: str) -> str:
     kind = unicodedata.category(char)[0]
     if kind in "PSZ":
         return " "
-    bare = "".join(one for one in unicodedata.normalize("NFKD", char) if not "\u0300" <= one <= "\u036f")
+    bare = "".join(part for part in unicodedata.normalize("NFKD", char) if not "\u0300" <= part <= "\u036f")
     return bare if kind == "L" and bare.isalpha() else char
 
 
@@ -107,22 +133,50 @@ class QuestionTerms:
         """(term, start, end) of every word of the text that matches a term, in order."""
         plain = text if text.isascii() else _NOT_ASCII.sub(_plain_of, text)
         words = self._likely_words(plain) if plain.isascii() else tokens(text)
-        known, found = self._known, []
+        known, matches = self._known, []
         for stem, start, end in words:
             if stem not in known:
                 known[stem] = self.term_of(stem)
             if (term := known[stem]) is not None:
-                found.append((term, start, end))
-        return found
+                matches.append((term, start, end))
+        return matches
 
     def _likely_words(self, text: str) -> list[tuple[str, int, int]]:
         # In ASCII a stem is a prefix of its word, so a matching word starts like a term.  Looking only for these
         # starts is about ten times faster than reading all words.
-        lowered, found = text.lower(), []
+        lowered, words = text.lower(), []
         for head in self._heads:
             at = lowered.find(head)
             while at >= 0:
                 if not (at and lowered[at - 1].isalnum()) and (word := _ASCII_WORD.match(text, at)):
-                    found.append((_stem(word[0][:MAX_WORD_CHARS]), at, word.end()))
+                    words.append((_stem(word[0][:MAX_WORD_CHARS]), at, word.end()))
                 at = lowered.find(head, at + 1)
-        return sorted(set(found), key=itemgetter(1))
+        return sorted(set(words), key=itemgetter(1))
+
+
+IDENTIFIER, KEYWORD, SENTENCE, LONG = "identifier", "keyword", "sentence", "long"
+QUESTION_TYPES = (IDENTIFIER, KEYWORD, SENTENCE, LONG)
+
+_LONGEST_SENTENCE = 25
+_QUESTION_WORD = re.compile(r"[^\W_]+(?:['’\-_./:][^\W_]+)*|\w+")
+_IDENTIFIER = re.compile(
+    r"(?=.*\d)(?=.*[^\W\d_]).+"  # a digit and a letter
+    r"|.*_.*"
+    r"|.*[a-z][A-Z].*"
+    r"|\d+(?:[.:/\-]\d+){2,}"  # digits in three or more parts
+)
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
+
+
+def question_type(text: str) -> str:
+    """One of QUESTION_TYPES.
+
+    `long`: more than 25 words; `identifier`: a word of it is one; `keyword`: no word such as `the` or `what` among the
+    others; `sentence`: the rest.
+    """
+    words = _QUESTION_WORD.findall(text)
+    if len(words) > _LONGEST_SENTENCE:
+        return LONG
+    if any(_IDENTIFIER.fullmatch(word) and not _ORDINAL.fullmatch(word) for word in words):
+        return IDENTIFIER
+    return SENTENCE if any(word.casefold() in STOP_WORDS for word in words) else KEYWORD

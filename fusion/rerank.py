@@ -15,12 +15,10 @@ from math import exp
 from chorale_client.request import Request
 from chorale_client.words import RerankStage
 
+from fusion.candidates import significant
+from fusion.conditions import above_rerank_score, relaxable_thresholds
 from fusion.fused_hits import FusedHit, FusedQuestion, Reranked
-from fusion.order import significant
-from fusion.page import is_chosen_late, page_of
-from fusion.pins import apart
-from fusion.relaxation import relaxable_thresholds
-from fusion.thresholds import above_rerank_score
+from fusion.page import is_chosen_late, page_of, split_pinned
 from models.plan import Plan, RerankPlan
 
 SCORE_KIND = "rerank"
@@ -47,10 +45,10 @@ def shown_range(request: Request, plan: Plan) -> tuple[int, int | None]:
 def candidates(fused: Mapping[int, FusedQuestion], depth: int) -> list[tuple[int, FusedHit]]:
     """(Position of the question in the request, hit): the best hit of each question, then the second ones, …"""
     return [
-        (index, one.hits[place])
+        (index, question.hits[place])
         for place in range(depth)
-        for index, one in fused.items()
-        if place < len(one.hits)
+        for index, question in fused.items()
+        if place < len(question.hits)
     ]
 
 
@@ -77,29 +75,29 @@ def _signals(logits: Mapping[str, float]) -> dict[str, float]:
 
 
 def _above_lowest(
-    one: FusedQuestion, hits: list[FusedHit], request: Request
+    question: FusedQuestion, hits: list[FusedHit], request: Request
 ) -> tuple[FusedQuestion, list[FusedHit]]:
-    """The hits above `min_rerank_score`, and `one` with what it says of the others."""
+    """The hits above `min_rerank_score`, and the question with what it says of the others."""
     if request.thresholds is None or (lowest := request.thresholds.min_rerank_score) is None:
-        return one, hits
+        return question, hits
     above = {hit.passage_id for hit in above_rerank_score(hits, lowest)}
     kept = [hit for hit in hits if hit.pinned or hit.passage_id in above]
     if hits and not kept and relaxable_thresholds(request, ("min_rerank_score",)):
-        return replace(one, relaxed=(*one.relaxed, "thresholds.min_rerank_score")), hits
-    return replace(one, removed={**one.removed, "min_rerank_score": len(hits) - len(kept)}), kept
+        return replace(question, relaxed=(*question.relaxed, "thresholds.min_rerank_score")), hits
+    return replace(question, removed={**question.removed, "min_rerank_score": len(hits) - len(kept)}), kept
 
 
 def rerank_question(
-    one: FusedQuestion, rerank: RerankPlan, reached: Reached, request: Request, plan: Plan
+    question: FusedQuestion, rerank: RerankPlan, reached: Reached, request: Request, plan: Plan
 ) -> FusedQuestion:
-    """The page of `one` after reranking, or all its hits if the page is chosen later; the hits of `one` are those of
+    """The page of the question after reranking, or all its hits if the page is chosen later; its hits are those of
     `shown_range`.
 
     If no hit was reached, the fused order and scores stay.
     """
     logits = reached.logits or {}
-    pinned = {hit.document_id: place for place, hit in enumerate(one.hits) if hit.pinned}
-    fused = sorted(one.hits, key=lambda hit: -hit.score) if pinned else one.hits
+    pinned = {hit.document_id: place for place, hit in enumerate(question.hits) if hit.pinned}
+    fused = sorted(question.hits, key=lambda hit: -hit.score) if pinned else question.hits
     shares = [(1 - rerank.weight) * value for value in min_max([hit.score for hit in fused], rerank.coarse)]
     above: list[tuple[float, int, FusedHit]] = []
     below: list[tuple[int, FusedHit]] = []
@@ -111,21 +109,21 @@ def rerank_question(
             below.append((at, replace(hit, rerank=Reranked(stage, hit.score))))
         else:
             score = significant(shares[at] + rerank.weight * sigmoid(logit))
-            said = Reranked(RerankStage.RERANKED, hit.score, significant(sigmoid(logit)))
-            above.append((-score, at, replace(hit, score=score, rerank=said)))
+            reranked = Reranked(RerankStage.RERANKED, hit.score, significant(sigmoid(logit)))
+            above.append((-score, at, replace(hit, score=score, rerank=reranked)))
     hits = [hit for _, _, hit in sorted(above, key=lambda entry: entry[:2])]
     for at, hit in below:
         # Reranked scores have another scale than fused ones.
         score = min(significant(shares[at]), hits[-1].score) if above else hit.score
         hits.append(replace(hit, score=score))
-    one, hits = _above_lowest(one, hits, request)
+    question, hits = _above_lowest(question, hits, request)
     if pinned:
-        first, others = apart(hits)
+        first, others = split_pinned(hits)
         hits = [*sorted(first, key=lambda hit: pinned[hit.document_id]), *others]
-    one = replace(
-        one,
+    question = replace(
+        question,
         hits=tuple(hits),
-        score_kind=SCORE_KIND if above else one.score_kind,
-        signals={**one.signals, **_signals(logits)},
+        score_kind=SCORE_KIND if above else question.score_kind,
+        signals={**question.signals, **_signals(logits)},
     )
-    return one if is_chosen_late(request) else page_of(one, request, plan)
+    return question if is_chosen_late(request) else page_of(question, request, plan)

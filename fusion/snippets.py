@@ -1,17 +1,58 @@
-"""The part of a passage that answers the question best by its words, with highlights."""
+"""The part of a passage that answers the question best by its words, with highlights, and all matches of a hit."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fusion.characters import character_start
 from fusion.question_terms import QuestionTerms
+from models.documents import PassageText
+
+_JOINER = "\u200d"
+_MOST = 32
+"""Code points of one character; longer ones are cut."""
+
+
+def _is_flag_half(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+def _jamo(char: str) -> int:
+    """The part of a Korean syllable, of which none comes before a smaller one: 1 to 3; else 0."""
+    return bisect_right((0x1100, 0x1160, 0x11A8), ord(char)) if "\u1100" <= char <= "\u11ff" else 0
+
+
+def _joins(before: str, char: str) -> bool:
+    if before == _JOINER or char == _JOINER:
+        return True
+    if unicodedata.category(char)[0] == "M" or "\U0001f3fb" <= char <= "\U0001f3ff":
+        return True
+    # A virama (combining class 9) joins two consonants.
+    if unicodedata.combining(before) == 9:
+        return unicodedata.category(char) == "Lo"
+    return 0 < _jamo(before) <= _jamo(char) or "\U000e0020" <= char <= "\U000e007f"
+
+
+def character_start(text: str, at: int) -> int:
+    """`at`, or where the character starts that a cut before `text[at]` would separate."""
+    for start in range(at, max(0, at - _MOST), -1):
+        if start >= len(text):
+            return start
+        if _is_flag_half(text[start]):
+            halves = 0
+            while start - halves > 0 and _is_flag_half(text[start - halves - 1]):
+                halves += 1
+            return start - halves % 2
+        if not _joins(text[start - 1], text[start]):
+            return start
+    return at if at >= _MOST else 0
+
 
 MAX_TEXT_CHARS = 100_000
 """A snippet is cut from the first characters of a longer text."""
@@ -59,23 +100,23 @@ class _Sentence(NamedTuple):
 
 
 def _sentences(text: str, matches: Matches) -> list[_Sentence]:
-    found: list[_Sentence] = []
+    sentences: list[_Sentence] = []
     at = start = 0
     if not matches:
-        return found
+        return sentences
     for end in [*(mark.end() for mark in _SENTENCE_END.finditer(text)), len(text)]:
         begun = at
         while at < len(matches) and matches[at][1] < end:
             at += 1
         if at > begun:
             inside = matches[begun:at]
-            found.append(
+            sentences.append(
                 _Sentence(start, end, inside[0][1], inside[-1][2], frozenset([m[0] for m in inside]))
             )
-        if at == len(matches) or len(found) == MAX_SENTENCES:
+        if at == len(matches) or len(sentences) == MAX_SENTENCES:
             break
         start = end
-    return found
+    return sentences
 
 
 class _Worth:
@@ -85,12 +126,12 @@ class _Worth:
         share = min(1.0, longest / (_BEFORE + _AFTER))
         beside = round(_BEFORE * share), round(_AFTER * share)
         self._starts, self._each, self._before = [0], [0.0], [0.0]
-        for one, worth in sentences:
-            around = worth if _has_cells(text[one.start : one.end]) else worth * _FURTHER
-            self._add(one.start, around)
-            self._add(max(one.start, one.first - beside[0]), worth)
-            self._add(min(one.end, one.last + beside[1]), around)
-            self._add(one.end, 0.0)
+        for sentence, worth in sentences:
+            around = worth if _has_cells(text[sentence.start : sentence.end]) else worth * _FURTHER
+            self._add(sentence.start, around)
+            self._add(max(sentence.start, sentence.first - beside[0]), worth)
+            self._add(min(sentence.end, sentence.last + beside[1]), around)
+            self._add(sentence.end, 0.0)
 
     def _add(self, start: int, each: float) -> None:
         self._before.append(self._before[-1] + (start - self._starts[-1]) * self._each[-1])
@@ -152,32 +193,32 @@ def _cut_end(text: str, start: int, at: int) -> int:
     return space if space > start else max(start + 1, character_start(text, at))
 
 
-def merged(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def without_overlap(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Ranges without overlap, of ranges in the order of their starts."""
-    merged: list[tuple[int, int]] = []
+    without_overlap: list[tuple[int, int]] = []
     for start, end in spans:
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        if without_overlap and start < without_overlap[-1][1]:
+            without_overlap[-1] = (without_overlap[-1][0], max(end, without_overlap[-1][1]))
         else:
-            merged.append((start, end))
-    return tuple(merged)
+            without_overlap.append((start, end))
+    return tuple(without_overlap)
 
 
 def _place(texts: Sequence[str], matches: Sequence[Matches], longest: int) -> tuple[int, int]:
     """Which text has the best part of at most `longest` characters, and where the part starts."""
-    read = [_sentences(text, found) for text, found in zip(texts, matches, strict=True)]
-    among = Counter(term for sentences in read for one in sentences for term in one.terms)
+    read = [_sentences(text, text_matches) for text, text_matches in zip(texts, matches, strict=True)]
+    among = Counter(term for sentences in read for sentence in sentences for term in sentence.terms)
 
-    def worth(one: _Sentence) -> float:
-        return sum([1 / among[term] for term in one.terms]) ** 2 / sqrt(one.end - one.start)
+    def worth(sentence: _Sentence) -> float:
+        return sum([1 / among[term] for term in sentence.terms]) ** 2 / sqrt(sentence.end - sentence.start)
 
-    worths = [[worth(one) for one in sentences] for sentences in read]
+    worths = [[worth(sentence) for sentence in sentences] for sentences in read]
     most = max((max(each) for each in worths if each), default=0.0)
     best, chosen, start = 0.0, 0, 0
     for place, (text, sentences, each) in enumerate(zip(texts, read, worths, strict=True)):
         weighed = [
-            (one, value * (_BEST_SENTENCE if value == most else 1.0))
-            for one, value in zip(sentences, each, strict=True)
+            (sentence, value * (_BEST_SENTENCE if value == most else 1.0))
+            for sentence, value in zip(sentences, each, strict=True)
         ]
         value, at = _Worth(text, weighed, longest).best_start(longest)
         if value > best * (_ANOTHER_PASSAGE if place else 1.0):
@@ -206,10 +247,10 @@ def best_snippet(texts: Sequence[str], terms: QuestionTerms, max_chars: int) -> 
         start = _cut_start(text, start, end)
         end = _cut_end(text, start, min(end, start + longest))
     part = text[start:end]
-    shown = " ".join(part.split())
+    cut = " ".join(part.split())
     before = ELLIPSIS if text[:start].strip() else ""
     after = ELLIPSIS if text[end:].strip() or whole[MAX_TEXT_CHARS:].strip() else ""
-    if shown == part.strip():
+    if cut == part.strip():
         moved = len(before) - start - (len(part) - len(part.lstrip()))
         spans = [
             (first + moved, last + moved)
@@ -217,5 +258,21 @@ def best_snippet(texts: Sequence[str], terms: QuestionTerms, max_chars: int) -> 
             if start <= first < last <= end
         ]
     else:
-        spans = [(len(before) + first, len(before) + last) for _, first, last in terms.matches(shown)]
-    return chosen, Snippet(before + shown + after, merged(spans))
+        spans = [(len(before) + first, len(before) + last) for _, first, last in terms.matches(cut)]
+    return chosen, Snippet(before + cut + after, without_overlap(spans))
+
+
+MOST_MATCHES = 200
+"""Matches of one field."""
+LEXICAL = "lexical"
+
+
+def matches_of(passage: PassageText, terms: QuestionTerms) -> list[dict[str, Any]]:
+    """Ranges [start, end) in characters of each field, ascending, without overlap; the text's first 100,000 characters count."""
+    return [
+        {"field": field, "start": start, "end": end, "kind": LEXICAL}
+        for field, text in (("title", passage.title), ("text", passage.text[:MAX_TEXT_CHARS]))
+        for start, end in without_overlap([(start, end) for _, start, end in terms.matches(text)])[
+            :MOST_MATCHES
+        ]
+    ]

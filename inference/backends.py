@@ -1,25 +1,26 @@
-"""The tables of embedders and rerankers, by the name of the library that runs them."""
+"""The tables of embedders and rerankers, by the name of the library that runs them, and one model in two precisions."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from inference.protocol import Embedder, Reranker
+from models.documents import Matrix
 from models.errors import WrongDeclaration
 
 EMBEDDERS: dict[str, tuple[str, str]] = {
-    "onnx": ("inference.embedding.onnx_embedder", "OnnxEmbedder"),
+    "onnx": ("inference.embedders", "OnnxEmbedder"),
     "sentence_transformers": (
-        "inference.embedding.sentence_transformers_embedder",
+        "inference.embedders",
         "SentenceTransformersEmbedder",
     ),
 }
 """Module and class by name; a module is imported only when its embedder is loaded."""
 RERANKERS: dict[str, tuple[str, str]] = {
-    "onnx": ("inference.reranking.onnx_reranker", "OnnxReranker"),
-    "sentence_transformers": ("inference.reranking.sentence_transformers_reranker", "CrossEncoderReranker"),
+    "onnx": ("inference.rerankers", "OnnxReranker"),
+    "sentence_transformers": ("inference.rerankers", "CrossEncoderReranker"),
 }
 
 
@@ -47,3 +48,41 @@ def _found(what: str, table: Mapping[str, tuple[str, str]], backend: str) -> Any
         raise WrongDeclaration(f"no {what} {backend!r}; there are: {', '.join(table)}")
     module, kind = table[backend]
     return getattr(importlib.import_module(module), kind)
+
+
+class TwoPrecisions:
+    """An `Embedder`; `questions` and `passages` are its sides, one object where the precisions are equal."""
+
+    def __init__(self, load: Callable[[str], Embedder], *, questions: str, passages: str) -> None:
+        """`load` makes the embedder of a precision."""
+        loaded = {precision: load(precision) for precision in {questions, passages}}
+        self.questions, self.passages = loaded[questions], loaded[passages]
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the passages' model, with which a namespace was built."""
+        return self.passages.fingerprint
+
+    @property
+    def dimension(self) -> int:
+        return self.passages.dimension
+
+    @property
+    def max_pieces(self) -> int:
+        return self.passages.max_pieces
+
+    def embed_questions(self, texts: Sequence[str]) -> Matrix:
+        return self.questions.embed_questions(texts)
+
+    def embed_passages(
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+    ) -> Matrix:
+        return self.passages.embed_passages(texts, progress=progress)
+
+    def count_pieces(self, text: str) -> int:
+        return self.passages.count_pieces(text)
+
+    def warm(self) -> None:
+        self.passages.warm()
+        if self.questions is not self.passages:
+            self.questions.warm()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from models.documents import Matrix
-from models.written_texts import Written
+from models.extensions import GenerationResult
 
 
 class Embedder(Protocol):
@@ -51,7 +51,7 @@ class Embedder(Protocol):
 class HypothesisGenerator(Protocol):
     """Writes documents that could answer a question (HyDE, Gao et al. 2022)."""
 
-    def imagine(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Written]:
+    def imagine(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[GenerationResult]:
         """Hypothetical documents for each question, at least one, or why there is none.  Raises nothing."""
         ...
 

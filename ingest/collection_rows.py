@@ -8,8 +8,9 @@ from datetime import date, datetime
 from typing import Any
 
 from ingest.clean import clean_line, clean_value
-from ingest.raw_documents import Fault, Markup, Record
+from ingest.raw_documents import Fault, Markup, Record, Unreadable
 from models.documents import RESERVED_METADATA
+from models.left_out import LeftOut
 
 FIELDS = ("id", "title", "text", *RESERVED_METADATA)
 """Our names of fields; a mapping says which names a file has for them."""
@@ -44,14 +45,17 @@ def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -
         own_id = given_id(everything.get(id_field))
         title, text = (_text(everything, name) for name in (title_field, text_field))
         if not title.strip() and not text.strip():
-            raise ValueError(f"no text: {text_field!r} and {title_field!r} are missing or empty")
+            why = f"no text: {text_field!r} and {title_field!r} are missing or empty"
+            raise Unreadable(LeftOut.NO_TEXT, why)
         own = {id_field, title_field, text_field}
         kept = {**within, **{name: value for name, value in outer.items() if name not in own}}
         metadata, notes = with_reserved(kept, fields)
-    except (ValueError, RecursionError) as error:
-        yield Fault(str(error), line)
+    except (ValueError, RecursionError, Unreadable) as error:
+        yield Fault(error.reason if isinstance(error, Unreadable) else LeftOut.MALFORMED, str(error), line)
         return
-    yield from (Fault(note, line, loses_document=False) for note in notes)
+    twice = [name for name in outer if name not in own and within.get(name, "") not in ("", outer[name])]
+    notes += [f"metadata: {name!r} has another value in the row itself; indexed without it" for name in twice]
+    yield from (Fault(LeftOut.METADATA, note, line) for note in notes)
     markup: Markup = "markdown" if _ATX_HEADING.search(text) else "plain"
     yield Record(text, title, metadata, markup, own_id, line)
 
@@ -67,8 +71,9 @@ def with_reserved(metadata: Mapping[str, Any], fields: Mapping[str, str]) -> tup
         raise ValueError(f"metadata: {error}") from None
     notes: list[str] = []
     for name in RESERVED_METADATA:
-        value = cleaned.get(fields.get(name, name))
-        cleaned.pop(name, None)
+        value, own = cleaned.get(fields.get(name, name)), cleaned.pop(name, None)
+        if own not in (None, "", value):
+            notes.append(f"{name}: {fields[name]!r} stands for it; indexed without {str(own)[:60]!r}")
         if value is None or value == "":
             continue
         if name == "published_at":

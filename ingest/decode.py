@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 
 from ingest.raw_documents import OpenFile, Unreadable
+from models.left_out import LeftOut
 
 _OTHER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
@@ -18,7 +19,7 @@ def read_bytes(file: OpenFile, *, max_bytes: int) -> bytes:
     """The whole file; raises Unreadable if it is larger than `max_bytes`, without reading the rest."""
     raw = file.read(max_bytes + 1)
     if len(raw) > max_bytes:
-        raise Unreadable(f"larger than {max_bytes:,} bytes")
+        raise Unreadable(LeftOut.TOO_LARGE, f"larger than {max_bytes:,} bytes")
     return raw
 
 
@@ -31,7 +32,8 @@ def read_text(file: OpenFile, *, max_bytes: int) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Unreadable(
-            f"not UTF-8: byte 0x{raw[error.start]:02x} in line {line}; save it as UTF-8"
+            LeftOut.NOT_UTF8,
+            f"not UTF-8: byte 0x{raw[error.start]:02x} in line {line}; save it as UTF-8",
         ) from None
 
 
@@ -39,6 +41,6 @@ def refuse_binary(raw: bytes) -> None:
     """Raise Unreadable if a file that begins with `raw` is UTF-16, UTF-32 or binary."""
     for mark, name in _OTHER_MARKS.items():
         if raw.startswith(mark):
-            raise Unreadable(f"encoded as {name}; save it as UTF-8")
+            raise Unreadable(LeftOut.NOT_UTF8, f"encoded as {name}; save it as UTF-8")
     if b"\x00" in raw:
-        raise Unreadable("binary: it holds NUL bytes")
+        raise Unreadable(LeftOut.NOT_UTF8, "binary: it holds NUL bytes")

@@ -12,8 +12,10 @@ from chorale_client.limits import MAX_DELETED
 from ingest.clean import cleaned
 from ingest.collection_rows import given_id, record_of
 from ingest.document_ids import checked_id, checked_source
+from ingest.headings import TOO_MANY_HEADINGS, has_too_many_headings
 from ingest.raw_documents import Fault, Markup, RawDocument, Skipped
 from ingest.read import document_of
+from models.left_out import LeftOut
 
 
 def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Skipped]:
@@ -27,18 +29,21 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
         where = f"document {number}"
         why = fault if isinstance(row, Mapping) else f"{type(row).__name__}, not an object"
         if why is not None:
-            yield Skipped(where, why, spares="")
+            is_json = isinstance(row, Mapping) and not why.startswith("not JSON")
+            yield Skipped(where, LeftOut.TOO_LARGE if is_json else LeftOut.MALFORMED, why, spares="")
             continue
         row = dict(row)
         markup: Markup | None = row.pop("markup") if row.get("markup") in get_args(Markup) else None
         for found in record_of(row, {}, line=number):
             if isinstance(found, Fault):
-                yield Skipped(where, found.why, spares="" if found.loses_document else None)
+                yield Skipped(where, found.reason, found.why, spares=None if found.reason.is_part else "")
             elif found.given_id is None:
-                yield Skipped(where, "it has no id", spares="")
+                yield Skipped(where, LeftOut.WRONG_ID, "it has no id", spares="")
             else:
-                record = found if markup is None else replace(found, markup=markup)
-                yield document_of(cleaned(record), where, source, source, own_ids=True, collection=True)
+                record = cleaned(found if markup is None else replace(found, markup=markup))
+                if record.markup == "markdown" and has_too_many_headings(record.text):
+                    yield Skipped(where, LeftOut.HEADINGS, TOO_MANY_HEADINGS)
+                yield document_of(record, where, source, source, own_ids=True, collection=True)
 
 
 def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | Skipped]:
@@ -48,7 +53,7 @@ def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | S
     return [
         item
         if isinstance(item, Skipped) or (later := last[item.document_id]) is item
-        else Skipped(item.path, f"{later.path} has the same id and replaces it", is_fault=False)
+        else Skipped(item.path, LeftOut.SUPERSEDED, f"{later.path} has the same id and replaces it")
         for item in items
     ]
 
@@ -60,5 +65,5 @@ def read_ids(given: Iterable[Any]) -> tuple[list[str], list[Skipped]]:
         try:
             ids.append(checked_id(given_id(one) or ""))
         except ValueError as error:
-            skipped.append(Skipped(f"id {number}", str(error)))
+            skipped.append(Skipped(f"id {number}", LeftOut.WRONG_ID, str(error)))
     return ids, skipped

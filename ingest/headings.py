@@ -16,6 +16,7 @@ PARSED_LINES, PARSED_CHARACTERS = 20_000, 2_000_000
 """A longer text is not parsed, which would take over a second: each line that begins with `#` is a heading, outside of fenced code."""
 MAX_HEADINGS = 10_000
 """A document with more has no sections.  Nobody wrote these headings for readers, and each costs time."""
+TOO_MANY_HEADINGS = f"more than {MAX_HEADINGS:,} headings; indexed without sections"
 
 # Inline parsing is slow, and only the headings need it.
 _BLOCKS = MarkdownIt("commonmark").disable("inline")
@@ -28,9 +29,18 @@ _FENCE_LINE = re.compile(r" {0,3}(```|~~~)")
 
 def headings_of(text: str) -> list[Heading]:
     """Headings in order; a heading inside a quotation or list counts as text."""
-    is_parsed = len(text) <= PARSED_CHARACTERS and text.count("\n") <= PARSED_LINES
-    headings = _parsed_headings(text) if is_parsed else _scanned_headings(text)
+    headings = _all_headings(text)
     return headings if len(headings) <= MAX_HEADINGS else []
+
+
+def has_too_many_headings(text: str) -> bool:
+    """Whether `headings_of` leaves out the headings of a Markdown text."""
+    return text.count("\n") >= MAX_HEADINGS and len(_all_headings(text)) > MAX_HEADINGS
+
+
+def _all_headings(text: str) -> list[Heading]:
+    is_parsed = len(text) <= PARSED_CHARACTERS and text.count("\n") <= PARSED_LINES
+    return _parsed_headings(text) if is_parsed else _scanned_headings(text)
 
 
 def _scanned_headings(text: str) -> list[Heading]:

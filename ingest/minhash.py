@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.hashes import normalised
-from models.near_duplicates import Signature
+from models.documents import Signature
 
 PERMUTATIONS = 128
 """The standard error of a similarity of .6 is sqrt(.6 x .4 / 128) = .043."""

@@ -19,7 +19,7 @@ from ingest.minhash import (
     similarity,
 )
 from models.batching import in_batches
-from models.near_duplicates import Group, Signature
+from models.documents import NearDuplicateGroup, Signature
 
 _FORMAT = 3
 _WANTED_RECALL = 0.98
@@ -44,11 +44,11 @@ class KeptGroups(Protocol):
 
     def next_id(self) -> int: ...
 
-    def insert(self, begun: Sequence[Group]) -> None: ...
+    def insert(self, begun: Sequence[NearDuplicateGroup]) -> None: ...
 
-    def delete(self, ended: Sequence[Group]) -> None: ...
+    def delete(self, ended: Sequence[NearDuplicateGroup]) -> None: ...
 
-    def count(self, changed: Sequence[Group]) -> None: ...
+    def count(self, changed: Sequence[NearDuplicateGroup]) -> None: ...
 
     def move(self, before: Mapping[str, int], after: Mapping[str, int]) -> None: ...
 
@@ -136,13 +136,13 @@ class _Batch:
         names = [document_id for document_id, _ in signed]
         self._before = rows.members(names)
         loaded = [
-            Group(group_id, name, own, bands_of(own), members)
+            NearDuplicateGroup(group_id, name, own, bands_of(own), members)
             for group_id, (name, own, members) in rows.groups(names, self._before.values(), wanted).items()
         ]
         self._loaded = {group.group_id: (group, group.members) for group in loaded}
         self._group_of = {name: self._loaded[group_id][0] for name, group_id in self._before.items()}
         self._looked_for = {*names, *(group.name for group in loaded)}
-        self._named: dict[str, Group] = {}
+        self._named: dict[str, NearDuplicateGroup] = {}
         self._sharing: defaultdict[int, set[str]] = defaultdict(set)
         for group in loaded:
             self._add(group)
@@ -158,7 +158,7 @@ class _Batch:
             group = self._named[ranked[0][1]]
         else:
             bands = self._own_bands[document_id]
-            group = Group(self._rows.next_id(), self._free_name(document_id), own, bands, 0)
+            group = NearDuplicateGroup(self._rows.next_id(), self._free_name(document_id), own, bands, 0)
             self._add(group)
         self._group_of[document_id] = group
         group.members += 1
@@ -184,7 +184,7 @@ class _Batch:
         after = {document_id: group.group_id for document_id, group in self._group_of.items()}
         self._rows.move(self._before, after)
 
-    def _add(self, group: Group) -> None:
+    def _add(self, group: NearDuplicateGroup) -> None:
         self._named[group.name] = group
         for band in group.bands:
             self._sharing[band].add(group.name)

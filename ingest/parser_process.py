@@ -22,6 +22,7 @@ from typing import Any, Self
 from ingest.parsing import OUT_OF_MEMORY
 from ingest.raw_documents import Fault, Heading, ReadLimits, ReadOptions, Record, Unreadable
 from models.errors import ServiceError
+from models.left_out import LeftOut
 
 _ROOT = Path(__file__).parents[1]
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from ingest.parsing import main; main()"
@@ -60,10 +61,10 @@ class ParserProcess:
                     headings = [Heading(*heading) for heading in said.pop("headings")]
                     yield Record(**said, headings=headings)
                 elif "why" in said:
-                    yield Fault(**said)
+                    yield Fault(LeftOut(said["reason"]), said["why"], said["line"])
             is_done = True
             if said["end"]:
-                raise Unreadable(said["end"])
+                raise Unreadable(LeftOut(said["reason"]), said["end"])
         finally:
             if not is_done:
                 self._end()
@@ -101,16 +102,17 @@ class ParserProcess:
         most, searched = self._limits.output_mb * 1_000_000, 0
         while (end := self._arrived.find(b"\n", searched)) < 0:
             if (searched := len(self._arrived)) > most:
-                raise Unreadable(f"its text has more than {self._limits.output_mb:g} MB")
+                raise Unreadable(LeftOut.OVER_LIMIT, f"its text has more than {self._limits.output_mb:g} MB")
             try:
                 self._socket.settimeout(max(ends_s - time.monotonic(), 0.001))
                 chunk = self._socket.recv(_CHUNK)
             except TimeoutError:
-                raise Unreadable(f"it takes more than {self._limits.time_s:g} s to read") from None
+                why = f"it takes more than {self._limits.time_s:g} s to read"
+                raise Unreadable(LeftOut.OVER_LIMIT, why) from None
             except ConnectionError:
                 chunk = b""
             if not chunk:
-                raise Unreadable(self._why_it_ended())
+                raise Unreadable(LeftOut.OVER_LIMIT, self._why_it_ended())
             self._arrived += chunk
         line = bytes(self._arrived[:end])
         del self._arrived[: end + 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import math
@@ -18,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ingest.clean import cleaned
-from ingest.headings import with_headings
-from ingest.raw_documents import ReadLimits, ReadOptions, Record, Unreadable
+from ingest.headings import TOO_MANY_HEADINGS, has_too_many_headings, with_headings
+from ingest.raw_documents import Fault, ReadLimits, ReadOptions, Unreadable
+from models.left_out import LeftOut
 
 OUT_OF_MEMORY = 77
 """The exit code of a process that reached its limit of memory."""
@@ -78,14 +80,22 @@ def _parsed(
     raw: io.FileIO, stem: str, reader: str, options: Mapping[str, Any]
 ) -> Iterator[Mapping[str, Any]]:
     """Records and faults, and `end` with the reason where the file cannot be read, or not further."""
-    why = ""
+    reason, why = LeftOut.MALFORMED, ""
     try:
         read = import_module(f"ingest.formats.{reader}").read
         stream = io.BufferedReader(_UpToItsSize(raw), _BLOCK)
         for found in read(stream, ReadOptions(**options)):
-            yield asdict(with_headings(cleaned(found), stem) if isinstance(found, Record) else found)
+            if isinstance(found, Fault):
+                yield asdict(found)
+                continue
+            record = with_headings(cleaned(found), stem)
+            if not record.text and record.line is None and _has_content(raw):
+                raise Unreadable(LeftOut.NO_TEXT, "no text in it")
+            yield asdict(record)
+            if record.markup == "markdown" and has_too_many_headings(record.text):
+                yield asdict(Fault(LeftOut.HEADINGS, TOO_MANY_HEADINGS, record.line))
     except Unreadable as error:
-        why = str(error)
+        reason, why = error.reason, str(error)
     except MemoryError:
         raise
     # Parsers raise any exception for a malformed file; reading must continue.
@@ -93,7 +103,11 @@ def _parsed(
         why = (
             f"cannot be read: {getattr(error, 'strerror', None) or f'{type(error).__name__}: {error!s:.200}'}"
         )
-    yield {"end": why}
+    yield {"end": why, "reason": reason}
+
+
+def _has_content(raw: io.FileIO) -> bool:
+    return bool(os.pread(raw.fileno(), _BLOCK, 0).removeprefix(codecs.BOM_UTF8).strip())
 
 
 class _UpToItsSize(io.RawIOBase):

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from models.left_out import LeftOut
+
 Markup = Literal["plain", "markdown"]
 OpenFile: TypeAlias = "io.BufferedReader[Any]"
 """A file while a format reader reads it."""
@@ -50,16 +52,20 @@ class Skipped:
     """Something that was not read, or only in part; reading continues."""
 
     path: str
+    reason: LeftOut
     why: str
+    """The reason in this case, and what to do."""
     line: int | None = None
     """Line in a file of records, from 1."""
-    is_fault: bool = True
-    """False for harmless cases: a format without a reader, an empty file."""
     spares: str | None = None
     """Prefix of the ids of documents that pruning must not delete, since they may still exist in the unreadable part.
 
     None if there are none; "" protects the whole source, where records have ids of their own.
     """
+
+    @property
+    def is_fault(self) -> bool:
+        return self.reason.is_fault
 
     def __str__(self) -> str:
         return f"{self.path}{f', line {self.line}' if self.line else ''}: {self.why}"
@@ -82,14 +88,18 @@ class Record:
 class Fault:
     """A part of a file that a format reader could not use; the rest is read."""
 
+    reason: LeftOut
+    """With `is_part`, the document was read without the wrong part."""
     why: str
     line: int | None = None
-    loses_document: bool = True
-    """False: the document was read, without the wrong part."""
 
 
 class Unreadable(Exception):
     """A whole file cannot be read; the message says why and what to do."""
+
+    def __init__(self, reason: LeftOut, why: str) -> None:
+        super().__init__(why)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ from ingest.collection_rows import check_fields
 from ingest.document_ids import checked_id, checked_source, default_source, file_id, record_id
 from ingest.parser_process import ParserProcess
 from ingest.raw_documents import Fault, RawDocument, ReadLimits, ReadOptions, Record, Skipped, Unreadable
+from ingest.unread_formats import why_unread
 from ingest.walk import Found, find
+from models.left_out import LeftOut
 
 Ids = Literal["path", "given"]
 
@@ -122,27 +124,23 @@ class _Reading:
                     file = file_id(self.source, inside)
                     if found.open is None:
                         # A folder may contain collections with their own ids.
-                        spares = ("" if self.ids == "given" else file) if found.is_fault else None
-                        yield Skipped(
-                            _shown(found.path), found.why_not, is_fault=found.is_fault, spares=spares
-                        )
+                        spares = ("" if self.ids == "given" else file) if found.reason.is_fault else None
+                        yield Skipped(_shown(found.path), found.reason, found.why_not, spares=spares)
                     else:
-                        yield from self._file(process, found.path, found.open, file, named=not is_folder)
+                        yield from self._file(process, found.path, found.open, file)
 
     def _file(
-        self, process: ParserProcess, path: Path, opens: Callable[[], int], file: str, *, named: bool
+        self, process: ParserProcess, path: Path, opens: Callable[[], int], file: str
     ) -> Iterator[RawDocument | Skipped]:
-        """`named`: the caller named this file, so an unknown format is a fault."""
         shown = _shown(path)
         reader = FORMATS.get(path.suffix.lower())
         if reader is None:
-            why = f"no reader for {path.suffix or 'names without a suffix'}; there are: {', '.join(FORMATS)}"
-            yield Skipped(shown, why, is_fault=named)
+            yield Skipped(shown, LeftOut.UNKNOWN_FORMAT, why_unread(path.suffix, FORMATS))
             return
         try:
             file = checked_id(file)
         except ValueError as error:
-            yield Skipped(shown, str(error))
+            yield Skipped(shown, LeftOut.WRONG_ID, str(error))
             return
         collection = reader in COLLECTIONS
         own_ids = self.ids == "given" and collection
@@ -152,17 +150,18 @@ class _Reading:
             for found in process.parse(opens(), path.name, reader, self.options):
                 count += 1
                 if isinstance(found, Fault):
-                    spares = spared if found.loses_document else None
-                    yield Skipped(shown, found.why, found.line, spares=spares)
+                    spares = None if found.reason.is_part else spared
+                    yield Skipped(shown, found.reason, found.why, found.line, spares=spares)
                 else:
                     yield document_of(found, shown, self.source, file, own_ids=own_ids, collection=collection)
         except Unreadable as error:
-            yield Skipped(shown, str(error), spares=spared)
+            yield Skipped(shown, error.reason, str(error), spares=spared)
         except OSError as error:
-            yield Skipped(shown, f"cannot be read: {error.strerror or error}", spares=spared)
+            why = f"cannot be read: {error.strerror or error}"
+            yield Skipped(shown, LeftOut.NOT_OPENED, why, spares=spared)
         else:
             if not count:
-                yield Skipped(shown, "empty", is_fault=False)
+                yield Skipped(shown, LeftOut.EMPTY, "empty")
 
 
 def document_of(
@@ -170,7 +169,8 @@ def document_of(
 ) -> RawDocument | Skipped:
     """The cleaned record with its document id; `file` is the id of its file."""
     if not record.text:
-        return Skipped(path, "empty: there is no text in it", record.line, is_fault=False)
+        reason = LeftOut.EMPTY if record.line is None else LeftOut.NO_TEXT
+        return Skipped(path, reason, "empty: there is no text in it", record.line)
     document_id = file
     if collection:
         given = record.given_id if own_ids else None
@@ -178,7 +178,7 @@ def document_of(
     try:
         document_id = checked_id(document_id)
     except ValueError as error:
-        return Skipped(path, str(error), record.line)
+        return Skipped(path, LeftOut.WRONG_ID, str(error), record.line)
     return RawDocument(
         document_id,
         source,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from ingest.raw_documents import Unreadable
+from models.left_out import LeftOut
 
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER = _OPEN | os.O_DIRECTORY
@@ -58,7 +59,7 @@ class RootFolder:
         descriptor = self._open(inside, _FILE)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise Unreadable("neither a file nor a folder")
+            raise Unreadable(LeftOut.NOT_OPENED, "neither a file nor a folder")
         return descriptor
 
     def target(self, inside: str) -> tuple[str, int]:
@@ -66,7 +67,7 @@ class RootFolder:
         real = os.path.realpath(f"{self._real}/{inside}")
         below = os.path.relpath(real, self._real)
         if below == os.pardir or below.startswith(f"{os.pardir}/"):
-            raise Unreadable("a link that leads out of the folder")
+            raise Unreadable(LeftOut.NOT_OPENED, "a link that leads out of the folder")
         return "" if below == os.curdir else below, stat.S_IFMT(os.lstat(real).st_mode)
 
     def _open(self, inside: str, flags: int) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from ingest.document_ids import MAX_ID_BYTES
 from ingest.raw_documents import Unreadable
 from ingest.root_folder import RootFolder
+from models.left_out import LeftOut
 
 MAX_PATH_BYTES = 3 * MAX_ID_BYTES
 """A folder with a longer path is left out: in every form of Unicode its files' ids would be too long."""
@@ -30,13 +31,15 @@ class Found:
     """Path inside the given folder, with forward slashes; the name of a given file."""
     open: Callable[[], int] | None = None
     """Returns a descriptor of the file, for the caller to close; raises OSError, Unreadable.  None for what is not opened."""
+    reason: LeftOut = LeftOut.NOT_OPENED
+    """Why it is not opened; `why_not` says it in words."""
     why_not: str = ""
-    is_fault: bool = True
-    """False for a link that nobody asked to follow."""
 
 
 def find(given: Path, *, follows_links: bool = False) -> Iterator[Found]:
-    """The given file, or the files below the given folder: sorted by name, folder by folder, then links; without hidden ones.
+    """The given file, or the files below the given folder: sorted by name, folder by folder, then links.
+
+    Hidden files and folders are not opened.
 
     A link is followed only with `follows_links`, and only if it leads to what lies in the given folder.  A given path
     that is a link itself must stay in the folder that contains it: a shell's `*` gives the links that others have made.
@@ -45,7 +48,7 @@ def find(given: Path, *, follows_links: bool = False) -> Iterator[Found]:
     path = given if given.name not in ("", "..") else given.resolve()
     try:
         if path.is_symlink() and not follows_links:
-            raise Unreadable(f"{_A_LINK}; give the path that it leads to")
+            raise Unreadable(LeftOut.NOT_OPENED, f"{_A_LINK}; give the path that it leads to")
         with RootFolder(path.parent, follows_links=follows_links) as above:
             if path.is_dir():
                 with above.folder(path.name) as root:
@@ -53,7 +56,7 @@ def find(given: Path, *, follows_links: bool = False) -> Iterator[Found]:
             else:
                 yield Found(given, path.name, partial(above.file, path.name))
     except (OSError, Unreadable) as error:
-        yield Found(given, "" if path.is_dir() else path.name, why_not=_why_not(error))
+        yield _not_opened(given, "" if path.is_dir() else path.name, error)
 
 
 def _walk(root: RootFolder, given: Path, *, follows_links: bool) -> Iterator[Found]:
@@ -64,7 +67,7 @@ def _walk(root: RootFolder, given: Path, *, follows_links: bool) -> Iterator[Fou
         path, target = given / inside, inside
         try:
             if kind == stat.S_IFLNK and not follows_links:
-                yield Found(path, inside, why_not=_A_LINK, is_fault=False)
+                yield Found(path, inside, reason=LeftOut.LINK, why_not=_A_LINK)
                 continue
             if follows_links:
                 target, kind = root.target(inside)
@@ -72,19 +75,26 @@ def _walk(root: RootFolder, given: Path, *, follows_links: bool) -> Iterator[Fou
                     continue
             if kind == stat.S_IFDIR:
                 if len(os.fsencode(inside)) > MAX_PATH_BYTES:
-                    raise Unreadable(f"its path has more than {MAX_PATH_BYTES:,} bytes")
+                    raise Unreadable(LeftOut.WRONG_ID, f"its path has more than {MAX_PATH_BYTES:,} bytes")
                 walked.add(target)
-                names = [(name, kind) for name, kind in root.names(inside) if not name.startswith(".")]
-                below = [(f"{inside}/{name}" if inside else name, kind) for name, kind in names]
+                below = list[tuple[str, int]]()
+                for name, kind in root.names(inside):
+                    way = f"{inside}/{name}" if inside else name
+                    if name.startswith("."):
+                        yield Found(given / way, way, reason=LeftOut.HIDDEN, why_not=LeftOut.HIDDEN.meaning)
+                    else:
+                        below.append((way, kind))
                 waiting += [one for one in reversed(below) if one[1] != stat.S_IFLNK]
                 links += [one for one in below if one[1] == stat.S_IFLNK]
             elif kind == stat.S_IFREG:
                 yield Found(path, inside, partial(root.file, inside))
             else:
-                raise Unreadable("neither a file nor a folder")
+                raise Unreadable(LeftOut.NOT_OPENED, "neither a file nor a folder")
         except (OSError, Unreadable) as error:
-            yield Found(path, inside, why_not=_why_not(error))
+            yield _not_opened(path, inside, error)
 
 
-def _why_not(error: OSError | Unreadable) -> str:
-    return str(error) if isinstance(error, Unreadable) else f"cannot be opened: {error.strerror or error}"
+def _not_opened(path: Path, inside: str, error: OSError | Unreadable) -> Found:
+    if isinstance(error, Unreadable):
+        return Found(path, inside, reason=error.reason, why_not=str(error))
+    return Found(path, inside, why_not=f"cannot be opened: {error.strerror or error}")

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, RowMapping, and_, delete, func, select, updat
 from jobs.job import State
 from jobs.jobs_database import JobsDatabase
 from jobs.segment_rows import lines_of, packed, pages, results_of
-from models.job_tables import job_table as jobs
-from models.job_tables import segment_table as segments
+from models.installation_tables import job_table as jobs
+from models.installation_tables import segment_table as segments
 
 ERASED = "(erased)"
 _WITHOUT_TEXTS = frozenset({"status", "coverage", "deduplicated"})

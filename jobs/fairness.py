@@ -28,5 +28,5 @@ class Turns:
         return sorted(weights, key=lambda tenant: (self._served[tenant], tenant))
 
     def serve(self, tenant: str, lines: float, weight: float) -> None:
-        """Count ordinary lines that were sent for a tenant of the last `order` (`models.question_cost.lines`)."""
+        """Count ordinary lines that were sent for a tenant of the last `order` (`models.plan.ordinary_lines`)."""
         self._served[tenant] += lines / weight

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from audit.database import open_database
 from jobs.job import COUNTED, Job, JobsUnavailable, NoSuchJob, Outcome, State, WrongState
 from jobs.segment_rows import keep_earlier
-from models.job_tables import job_table as jobs
+from models.installation_tables import job_table as jobs
 
 
 class JobsDatabase:
@@ -29,7 +29,7 @@ class JobsDatabase:
         self._engine.dispose()
 
     def has_tables(self) -> bool:
-        """Whether the database has the tables of this version; `audit.schema.upgrade` makes them."""
+        """Whether the database has the tables of this version; `audit.database.upgrade` makes them."""
         with self._reading() as connection:
             return bool(inspect(connection).has_table(jobs.name))
 

@@ -16,8 +16,8 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select, update
 
 from jobs.job import Job, Line, Outcome, unanswered
-from models.job_tables import job_table as jobs
-from models.job_tables import segment_table as segments
+from models.installation_tables import job_table as jobs
+from models.installation_tables import segment_table as segments
 
 _UNTRIED: Mapping[str, Any] = {"state": "waiting", "tries": 0, "again": 0, "due_at_ms": 0, "suspect": None}
 """A segment that no worker has begun yet."""

@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, and_, func, select, update
 from jobs.job import COUNTED, Line, Outcome, Segment, State
 from jobs.jobs_database import JobsDatabase, end_job, job_of
 from jobs.segment_rows import add_counts, lines_of, packed, places_of, results_of
-from models.job_tables import job_table as jobs
-from models.job_tables import segment_table as segments
+from models.installation_tables import job_table as jobs
+from models.installation_tables import segment_table as segments
 
 
 class Sent(NamedTuple):

@@ -29,8 +29,8 @@ from jobs.segment_rows import (
     unanswered_status,
 )
 from jobs.segment_work import ACTIVE, SegmentWork
-from models.job_tables import job_table as jobs
-from models.job_tables import segment_table as segments
+from models.installation_tables import job_table as jobs
+from models.installation_tables import segment_table as segments
 
 _INSERTS: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 

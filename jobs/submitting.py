@@ -35,7 +35,7 @@ def described(**about: Any) -> Submission:
 
 
 def new_job(about: Submission, settings: Settings, now_ms: int, *, job_id: str | None = None) -> NewJob:
-    """Raises WrongDeclaration if this installation does not tell whom `on_end` names."""
+    """Raises WrongDeclaration if callbacks to this `on_end` target are not allowed."""
     check_on_end(about.on_end, settings)
     return NewJob(
         job_id or uuid.uuid4().hex,

@@ -4,7 +4,7 @@
       ^ an answer, whoever brought it                                   |  its failure: open again
       +-----------------------------------------------------------------+
 
-The process that ends a request counts its outcomes (`count`); the process that plans a request reads the breakers (`look`)
+The process that ends a request counts its outcomes (`count`); the process that plans a request reads the breakers (`read`)
 and claims the probe.  A closed breaker without failures has no key.
 """
 
@@ -20,12 +20,12 @@ from typing import Any
 from chorale_client.keys import BREAKER, DURATIONS
 from redis import Redis
 
-from ledger.lua import ledger_scripts
+from ledger import ledger_scripts
+from ledger.backlog import Load, read_loads, read_retry_after_ms
 from ledger.outcomes import Outcome, counts_of
-from ledger.overload import Load, read_loads, read_retry_after_ms
 
 ALL_WELL_FOR_S = 0.1
-"""How long a process reuses a look that found every breaker closed and no overload."""
+"""How long a process reuses a snapshot with every breaker closed and no overload."""
 FORGOTTEN_AFTER_MS = 600_000
 """Failures farther apart are not in a row; durations that are older are dropped."""
 DURATIONS_KEPT = 200
@@ -61,7 +61,7 @@ class Breaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LoadSnapshot:
     """What a planner has to know, at one moment."""
 
     now_ms: int
@@ -78,7 +78,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class BreakerTransition:
     """A breaker that a call opened or closed."""
 
     name: str
@@ -97,24 +97,24 @@ class Breakers:
         self._failures = failures
         self._open_ms = round(open_s * 1000)
         self._lock = threading.Lock()
-        self._well: tuple[frozenset[str], float, Look] | None = None
+        self._well: tuple[frozenset[str], float, LoadSnapshot] | None = None
         self._slowest: dict[str, tuple[float, int | None]] = {}
 
-    def look(self, names: Iterable[str]) -> Look:
+    def read(self, names: Iterable[str]) -> LoadSnapshot:
         """The present state of these breakers; reused for ALL_WELL_FOR_S if all are closed and nothing is overloaded."""
-        wanted = frozenset(names)
+        watched = frozenset(names)
         with self._lock:
             if self._well is not None:
-                known, until_s, look = self._well
-                if wanted <= known and time.monotonic() < until_s:
-                    return look
-        now_ms, flat, *found = self._scripts.run("breakers", args=sorted(wanted))
-        breakers = [_breaker(int(now_ms), one) for one in found] if self._failures else []
+                known, until_s, snapshot = self._well
+                if watched <= known and time.monotonic() < until_s:
+                    return snapshot
+        now_ms, flat, *open_ones = self._scripts.run("breakers", args=sorted(watched))
+        breakers = [_breaker(int(now_ms), fields) for fields in open_ones] if self._failures else []
         by_name = {breaker.name: breaker for breaker in breakers}
-        look = Look(int(now_ms), by_name, read_loads(flat), read_retry_after_ms(flat))
+        snapshot = LoadSnapshot(int(now_ms), by_name, read_loads(flat), read_retry_after_ms(flat))
         with self._lock:
-            self._well = (wanted, time.monotonic() + ALL_WELL_FOR_S, look) if look.is_well else None
-        return look
+            self._well = (watched, time.monotonic() + ALL_WELL_FOR_S, snapshot) if snapshot.is_well else None
+        return snapshot
 
     def claim(self, request_id: str, names: Sequence[str], *, timeout_s: float, early: bool = False) -> bool:
         """Claim the open ones of these breakers for this request; no other request may try them until it has ended.
@@ -124,17 +124,17 @@ class Breakers:
         args = [request_id, round(timeout_s * 1000) + CLAIM_GRACE_MS, "1" if early else "", *names]
         return bool(self._scripts.run("probe", args=args))
 
-    def count(self, request_id: str, outcomes: Iterable[Outcome]) -> tuple[Turned, ...]:
+    def count(self, request_id: str, outcomes: Iterable[Outcome]) -> tuple[BreakerTransition, ...]:
         """Count the outcomes of an ended request; call it once for each request."""
-        return turned(self._scripts.run("outcomes", args=self.arguments(request_id, outcomes)))
+        return read_transitions(self._scripts.run("outcomes", args=self.arguments(request_id, outcomes)))
 
     def arguments(self, request_id: str, outcomes: Iterable[Outcome]) -> list[Any]:
         """The arguments of the script that counts the outcomes of an ended request."""
         kept_ms = max(FORGOTTEN_AFTER_MS, 2 * self._open_ms)
         args: list[Any] = [request_id, self._failures, self._open_ms, kept_ms, DURATIONS_KEPT]
-        for one in outcomes:
-            ms = "" if one.answered_after_ms is None else one.answered_after_ms
-            args += [one.name, one.verdict, one.reason, ms]
+        for outcome in outcomes:
+            ms = "" if outcome.answered_after_ms is None else outcome.answered_after_ms
+            args += [outcome.name, outcome.verdict, outcome.reason, ms]
         return args
 
     def close_unserved(self, names: Iterable[str]) -> list[str]:
@@ -160,19 +160,19 @@ class Breakers:
             trip = self._client.pipeline(transaction=False)
             for name in old:
                 trip.lrange(DURATIONS + name, 0, -1)
-            found = {
+            fresh = {
                 name: (now_s + 1, _p95(list(map(int, raw))))
                 for name, raw in zip(old, trip.execute(), strict=True)
             }
             with self._lock:
-                self._slowest |= found
+                self._slowest |= fresh
         with self._lock:
             return {name: self._slowest[name][1] for name in branches}
 
 
-def turned(found: Iterable[Sequence[bytes]]) -> tuple[Turned, ...]:
+def read_transitions(answer: Iterable[Sequence[bytes]]) -> tuple[BreakerTransition, ...]:
     """Read what the script that counts outcomes returned."""
-    return tuple(Turned(name.decode(), word == b"opened") for name, word in found)
+    return tuple(BreakerTransition(name.decode(), word == b"opened") for name, word in answer)
 
 
 def _p95(durations_ms: Sequence[int]) -> int | None:
@@ -182,9 +182,9 @@ def _p95(durations_ms: Sequence[int]) -> int | None:
     return sorted(durations_ms)[-(-95 * len(durations_ms) // 100) - 1]
 
 
-def _breaker(now_ms: int, found: Sequence[bytes | None]) -> Breaker:
+def _breaker(now_ms: int, fields: Sequence[bytes | None]) -> Breaker:
     name, opened_at, open_until, probe_until, failures, reason = (
-        value.decode() if value is not None else "" for value in found
+        value.decode() if value is not None else "" for value in fields
     )
     is_probed = bool(probe_until) and now_ms < int(probe_until)
     return Breaker(name, int(opened_at or 0), int(open_until), is_probed, int(failures or 0), reason)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from chorale_client.words import Reason, Stage, StageStatus
 
-from models.envelope import Degradation, Envelope
+from models.branch_result import BranchResult, Degradation
 from models.plan import BranchPlan, Plan
 
 Verdict = Literal["answered", "failed", "says_nothing"]
@@ -68,7 +68,7 @@ def store_name(store: str) -> str:
 
 
 def outcomes(
-    plan: Plan, envelopes: Mapping[str, Envelope], absent: Mapping[str, Degradation], *, timeout_s: float
+    plan: Plan, envelopes: Mapping[str, BranchResult], absent: Mapping[str, Degradation], *, timeout_s: float
 ) -> tuple[Outcome, ...]:
     """One outcome for each branch of the plan, then one for each store.  `absent`: why a branch left no envelope."""
     branches: list[Outcome] = []
@@ -76,23 +76,23 @@ def outcomes(
     for branch in plan.branches:
         envelope = envelopes.get(branch.name)
         if envelope is not None and ended_before_its_store(envelope):
-            one = store = Outcome(branch.name, "says_nothing", envelope.reason or "")
+            outcome = store = Outcome(branch.name, "says_nothing", envelope.reason or "")
         elif envelope is not None and envelope.answered:
             after_ms = None if branch.is_costly else _answered_after_ms(envelope)
-            one = store = Outcome(branch.name, "answered", answered_after_ms=after_ms)
+            outcome = store = Outcome(branch.name, "answered", answered_after_ms=after_ms)
         else:
             missing = envelope or absent.get(branch.name)
             reason = (missing and missing.reason) or Reason.NOT_STARTED
             counts = Counts() if branch.is_costly else counts_of(reason)
             fails = counts.branch and (not counts.by_the_clock or _was_fair(branch, timeout_s))
-            one = Outcome(branch.name, "failed" if fails else "says_nothing", str(reason))
+            outcome = Outcome(branch.name, "failed" if fails else "says_nothing", str(reason))
             store = Outcome(branch.name, "failed" if counts.store else "says_nothing", str(reason))
-        branches.append(one)
+        branches.append(outcome)
         of_store.setdefault(branch.store, []).append(store)
-    return (*branches, *(_of_store(name, found) for name, found in of_store.items()))
+    return (*branches, *(_of_store(name, store_outcomes) for name, store_outcomes in of_store.items()))
 
 
-def ended_before_its_store(envelope: Envelope) -> bool:
+def ended_before_its_store(envelope: BranchResult) -> bool:
     """Whether a language model failed or was skipped before the search.  Language models have their own breakers."""
     return any(
         note.stage in (Stage.HYPOTHESIS, Stage.EXPAND)
@@ -108,9 +108,9 @@ def counts_of(reason: str) -> Counts:
         return COUNTS[Reason.ERROR]
 
 
-def _of_store(name: str, found: Iterable[Outcome]) -> Outcome:
+def _of_store(name: str, store_outcomes: Iterable[Outcome]) -> Outcome:
     """One outcome for the store: an answer of any of its branches outweighs the others."""
-    by_verdict = {one.verdict: one for one in found}
+    by_verdict = {outcome.verdict: outcome for outcome in store_outcomes}
     first = next(by_verdict[v] for v in ("answered", "failed", "says_nothing") if v in by_verdict)
     return Outcome(store_name(name), first.verdict, first.reason)
 
@@ -121,7 +121,7 @@ def _was_fair(branch: BranchPlan, timeout_s: float) -> bool:
     return branch.limit_ms < round(timeout_ms) or timeout_ms >= SHORTEST_FAIR_MS
 
 
-def _answered_after_ms(envelope: Envelope) -> int | None:
+def _answered_after_ms(envelope: BranchResult) -> int | None:
     where = f"{Stage.SEARCH}.{envelope.branch}"
     for note in envelope.stages:
         if note.stage == where and note.start_ms is not None:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BranchDispatch:
     """One branch of a plan.  `message` is the rendered message; empty if the caller publishes it."""
 
     branch: str
@@ -34,10 +34,10 @@ class Chord:
     """A plan, and its parts."""
 
     plan: bytes
-    parts: Sequence[Part]
+    parts: Sequence[BranchDispatch]
     finish_reserve_ms: int
     fusion_reserve_ms: int
-    flight: str | None = None
+    coalescing_key: str | None = None
     """The key that equal requests in flight share."""
     request: bytes = b""
     """The request as it stands in the ledger; the plan's signature covers it."""
@@ -76,11 +76,13 @@ class Entry:
     """The branch whose failure ended the wait for the others."""
     accepted_at_ms: int
     deadline_ms: int
-    flight: str | None = None
-    """The flight that this request leads."""
+    coalescing_key: str | None = None
+    """The key of the equal requests that this request leads."""
 
-    def at(self, now_ms: int, **found: Any) -> Snapshot:
-        return Snapshot(**{one.name: getattr(self, one.name) for one in fields(self)}, now_ms=now_ms, **found)
+    def at(self, now_ms: int, **rest: Any) -> Snapshot:
+        return Snapshot(
+            **{field.name: getattr(self, field.name) for field in fields(self)}, now_ms=now_ms, **rest
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class Snapshot(Entry):
     """False: no worker of this installation has made this plan for this request."""
     forged: frozenset[str] = field(default=frozenset(), compare=False)
     """The branches whose envelopes no worker of this installation has made for this plan."""
-    reported: Mapping[str, Envelope] = field(default_factory=dict, compare=False)
+    reported: Mapping[str, BranchResult] = field(default_factory=dict, compare=False)
     """What this process reported in the same step, by branch; `envelopes` has the others."""
 
     @property
@@ -128,8 +130,8 @@ class End:
     is_complete: bool
     outcomes: Sequence[Any] = ()
     """`Breakers.arguments`."""
-    flight: str | None = None
-    """The followers of this flight may have the answer; None: they are planned anew."""
+    coalescing_key: str | None = None
+    """The followers with this key may have the answer; None: they are planned anew."""
     completed: str = ""
     """For the audit alone: JSON of the scores that completed rankings, by branch for each question asked.  Empty: none."""
 

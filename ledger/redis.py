@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from chorale_client.keys import GENERATION, MOMENTS, QUARANTINE, SWEEPER, entry_key
+from chorale_client.keys import GENERATION, QUARANTINE, SWEEPER, WAKEUPS, entry_key
 from chorale_client.ledger import Accepted, CallersLedger
 from chorale_client.request import Request
 from chorale_client.scripts import PRELUDE
 from redis import Redis
 
-from ledger.lua import ledger_scripts
+from ledger import ledger_scripts
 from ledger.protocol import (
     Action,
     Chord,
@@ -29,7 +29,7 @@ from ledger.protocol import (
     Taken,
 )
 from ledger.signing import Signer
-from models.envelope import Envelope, sent
+from models.branch_result import BranchResult, sent
 
 
 class RedisLedger:
@@ -66,7 +66,7 @@ class RedisLedger:
 
     def plan(self, request_id: str, chord: Chord) -> PlanOutcome:
         """Write the plan, and push the messages that the parts carry.  A second planner gets `known`."""
-        answer = self._run("plan", [entry_key(request_id), MOMENTS], self._plan_args(request_id, chord))
+        answer = self._run("plan", [entry_key(request_id), WAKEUPS], self._plan_args(request_id, chord))
         return cast(PlanOutcome, answer[0].decode())
 
     def submit(
@@ -84,8 +84,8 @@ class RedisLedger:
             return accepted
 
         accepted = callers.accept(request, run=run)
-        outcome, *found = planned
-        return accepted, outcome and cast(PlanOutcome, outcome[0].decode()), tuple(found)
+        outcome, *cached_values = planned
+        return accepted, outcome and cast(PlanOutcome, outcome[0].decode()), tuple(cached_values)
 
     def start(self, request_id: str, branch: str) -> Started | None:
         """None if nobody waits for this branch any more."""
@@ -98,49 +98,51 @@ class RedisLedger:
         A part that was sent again is taken alone, because it may be the one that ended its worker.
         """
         flat = self._run("take", list(most), [*first, *most.values()])
-        return [self._taken(*one) for one in flat]
+        return [self._taken(*message) for message in flat]
 
     def report_all(
-        self, reports: Sequence[tuple[str, Envelope, Started | None, bytes]]
+        self, reports: Sequence[tuple[str, BranchResult, Started | None, bytes]]
     ) -> list[ReportOutcome]:
         """Take the answers and failures of branches, each with its request id, what it was started with, and callback.
 
         The first answer of a branch wins, and it replaces a failure.  The last report of a request pushes the callback, or
-        returns `due` if there is none.  What a branch was started with is not known of a failure that Celery reports by
-        itself, and of tasks of other programs; where it is, a report for an earlier request with the same id returns `closed`.
+        returns `due` if there is none.  A report for an earlier request with the same id returns `closed`.  Failures reported by
+        Celery, and by foreign tasks, carry no start token, so their age cannot be checked.
         """
         outcomes, *_ = self._report(reports, joins=False)
         return [cast(ReportOutcome, outcome.decode()) for outcome in outcomes]
 
-    def report_and_join(self, reports: Sequence[tuple[str, Envelope, Started | None]]) -> list[Snapshot]:
+    def report_and_join(self, reports: Sequence[tuple[str, BranchResult, Started | None]]) -> list[Snapshot]:
         """`report_all` without callbacks, and `join` in the same step for the requests that are complete with it."""
         _, joined, sent_now = self._report([(*report, b"") for report in reports], joins=True)
-        return [one for answer in joined if (one := self._joined(answer, sent_now)) is not None]
+        return [snapshot for answer in joined if (snapshot := self._joined(answer, sent_now)) is not None]
 
-    def _report(self, reports: Sequence[tuple[str, Envelope, Started | None, bytes]], *, joins: bool) -> Any:
+    def _report(
+        self, reports: Sequence[tuple[str, BranchResult, Started | None, bytes]], *, joins: bool
+    ) -> Any:
         args: list[Any] = ["1" if joins else ""]
         sent_now = []
         plans = self._plans_of([request_id for request_id, _, started, _ in reports if started is None])
-        for request_id, one, started, callback in reports:
-            one, wire = sent(one)
-            sent_now.append(one)
+        for request_id, result, started, callback in reports:
+            result, wire = sent(result)
+            sent_now.append(result)
             plan = plans[request_id] if started is None else started.mac
-            mac = self._signer.sign(*_of_envelope(request_id, plan, one.branch, wire))
-            args += [request_id, one.branch, str(one.status), wire, one.attempt]
+            mac = self._signer.sign(*_of_envelope(request_id, plan, result.branch, wire))
+            args += [request_id, result.branch, str(result.status), wire, result.attempt]
             args += ["" if started is None else started.accepted_at_ms, callback, mac]
         return (*self._run("report_all", args=args), sent_now)
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
         """A frozen snapshot; None if it is too early, another fusion took the request, or the request has ended."""
-        keys = [entry_key(request_id), MOMENTS]
+        keys = [entry_key(request_id), WAKEUPS]
         return self._joined(self._run("join_one", keys, [request_id, "force" if force else ""]))
 
     def finish_all(self, ends: Sequence[End], *, by: str) -> list[tuple[int | None, Any]]:
         """The terminal writes.  For each: milliseconds since acceptance if it was its request's first, otherwise None; and
-        what its outcomes, which are counted for the first, did to breakers (`ledger.breakers.turned` reads it)."""
+        the breaker transitions (`ledger.breakers.read_transitions` reads them).  Only the first end counts outcomes."""
         args: list[Any] = []
         for end in ends:
-            args += [end.request_id, by, end.tail, "1" if end.is_complete else "0", end.flight or ""]
+            args += [end.request_id, by, end.tail, "1" if end.is_complete else "0", end.coalescing_key or ""]
             args += [end.completed, len(end.outcomes), *end.outcomes]
         answers = self._run("finish_all", args=args)
         return [(None if took_ms is None else int(took_ms), turned) for took_ms, turned in answers]
@@ -151,12 +153,12 @@ class RedisLedger:
 
     def hasten(self, request_id: str) -> None:
         """Let the sweeper act now, since the callback failed."""
-        self._run("hasten", [entry_key(request_id), MOMENTS], [request_id])
+        self._run("hasten", [entry_key(request_id), WAKEUPS], [request_id])
 
     def sweep(self, sweeper: str, *, most: int = 64) -> Sweep:
         """The actions that are due in at most `most` requests, which are leased to this sweeper."""
         queues = [word for pair in self._queues.items() for word in pair]
-        first, *actions = self._run("sweep", [MOMENTS, SWEEPER, QUARANTINE], [sweeper, most, *queues])
+        first, *actions = self._run("sweep", [WAKEUPS, SWEEPER, QUARANTINE], [sweeper, most, *queues])
         if int(first) == -2:
             return Sweep((), None, is_acting=False)
         return Sweep(
@@ -167,7 +169,7 @@ class RedisLedger:
 
     def _plan_args(self, request_id: str, chord: Chord) -> list[Any]:
         latest_ms = max((part.limit_ms for part in chord.parts), default=0)
-        flight = chord.flight or ""
+        coalescing_key = chord.coalescing_key or ""
         args: list[Any] = [
             request_id,
             chord.plan,
@@ -175,7 +177,10 @@ class RedisLedger:
             chord.finish_reserve_ms,
             chord.fusion_reserve_ms,
         ]
-        args += [flight, self._signer.sign(*_of_plan(request_id, chord.request, flight.encode(), chord.plan))]
+        args += [
+            coalescing_key,
+            self._signer.sign(*_of_plan(request_id, chord.request, coalescing_key.encode(), chord.plan)),
+        ]
         for part in chord.parts:
             hedge: int | str = "" if part.hedge_after_ms is None else part.hedge_after_ms
             args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, hedge]
@@ -187,10 +192,10 @@ class RedisLedger:
         trip = self._client.pipeline(transaction=False)
         for request_id in request_ids:
             trip.hget(entry_key(request_id), "mac")
-        found = trip.execute(raise_on_error=False) if request_ids else []
+        macs = trip.execute(raise_on_error=False) if request_ids else []
         return {
             request_id: mac if isinstance(mac, bytes) else b""
-            for request_id, mac in zip(request_ids, found, strict=True)
+            for request_id, mac in zip(request_ids, macs, strict=True)
         }
 
     def _taken(self, queue: bytes, message: bytes, answer: Any) -> Taken:
@@ -202,22 +207,24 @@ class RedisLedger:
     def _started(self, answer: Any) -> Started | None:
         if not answer:
             return None
-        left_ms, request, plan, since_accepted_ms, accepted_at_ms, flight, mac, request_id = answer
+        left_ms, request, plan, since_accepted_ms, accepted_at_ms, coalescing_key, mac, request_id = answer
         request, plan, mac = request or b"", plan or b"", mac or b""
-        is_signed = self._signer.verifies(mac, *_of_plan(request_id.decode(), request, flight or b"", plan))
+        is_signed = self._signer.verifies(
+            mac, *_of_plan(request_id.decode(), request, coalescing_key or b"", plan)
+        )
         try:
             times = int(left_ms), int(since_accepted_ms), int(accepted_at_ms)
         except ValueError:
             return None  # a malformed entry, which the sweeper sets aside
         return Started(times[0], request, plan, *times[1:], mac, is_signed)
 
-    def _joined(self, answer: Any, sent_now: Sequence[Envelope] = ()) -> Snapshot | None:
+    def _joined(self, answer: Any, sent_now: Sequence[BranchResult] = ()) -> Snapshot | None:
         if not answer or answer[0] != b"joined":
             return None
         _, now_ms, state_before, raw_id, flat = answer
-        found = list(zip(flat[::2], flat[1::2], strict=True))
-        fields = {name: value for name, value in found if isinstance(value, bytes)}
-        reported = [sent_now[number] for _, number in found if isinstance(number, int)]
+        pairs = list(zip(flat[::2], flat[1::2], strict=True))
+        fields = {name: value for name, value in pairs if isinstance(value, bytes)}
+        reported = [sent_now[number] for _, number in pairs if isinstance(number, int)]
         request_id, mac = raw_id.decode(), fields.get(b"mac", b"")
         try:
             entry = _entry(request_id, fields | {b"state": state_before})
@@ -236,13 +243,13 @@ class RedisLedger:
             int(now_ms),
             is_signed=is_signed,
             forged=frozenset(forged),
-            reported={one.branch: one for one in reported},
+            reported={result.branch: result for result in reported},
         )
 
 
-def _of_plan(request_id: str, request: bytes, flight: bytes, plan: bytes) -> tuple[bytes, ...]:
+def _of_plan(request_id: str, request: bytes, coalescing_key: bytes, plan: bytes) -> tuple[bytes, ...]:
     """What the signature of a plan covers."""
-    return b"plan", request_id.encode(), request, flight, plan
+    return b"plan", request_id.encode(), request, coalescing_key, plan
 
 
 def _of_envelope(request_id: str, plan: bytes, branch: str, wire: bytes) -> tuple[bytes, ...]:
@@ -269,7 +276,7 @@ def _entry(request_id: str, fields: Mapping[bytes, bytes]) -> Entry:
         decided_by=_text(fields.get(b"decided")),
         accepted_at_ms=int(fields[b"accepted_at"]),
         deadline_ms=int(fields[b"deadline"]),
-        flight=_text(fields.get(b"flight")),
+        coalescing_key=_text(fields.get(b"flight")),
     )
 
 

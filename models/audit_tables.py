@@ -47,7 +47,7 @@ class AuditTable(DeclarativeBase):
 def _shown(value: Any) -> Any:
     if isinstance(value, AuditTable):
         return value.shown()
-    return [_shown(one) for one in value] if isinstance(value, list) else value
+    return [_shown(item) for item in value] if isinstance(value, list) else value
 
 
 def _of_request(*others: Index) -> tuple[ForeignKeyConstraint | Index, ...]:

@@ -1,8 +1,8 @@
-"""Documents, their passages, and the manifest of a namespace."""
+"""Documents, their passages, groups of near-duplicates, and the manifest of a namespace."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +15,9 @@ Vector: TypeAlias = "NDArray[np.float32]"
 """Shape (d,)."""
 Matrix: TypeAlias = "NDArray[np.float32]"
 """Shape (n, d), C-contiguous."""
+
+Signature: TypeAlias = "NDArray[np.uint32]"
+"""A MinHash signature, shape (PERMUTATIONS,) of `ingest.minhash`."""
 
 RESERVED_METADATA = ("source_type", "published_at", "language", "url", "parent")
 """Metadata names with a fixed meaning; a mapping says which fields of a file they come from."""
@@ -103,7 +106,7 @@ class Manifest:
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> Manifest:
         """Ignores what another version stored beside the fields."""
-        known = {one.name for one in fields(cls)}
+        known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in stored.items() if name in known})
 
 
@@ -114,3 +117,17 @@ class NamespaceState:
     passages: int
     generation: int
     manifest: Manifest | None
+
+
+@dataclass(slots=True)
+class NearDuplicateGroup:
+    """Documents that are near-duplicates of one text, the first of the group."""
+
+    group_id: int
+    name: str
+    """The id of the document that began the group, with `~2`, `~3`, … where an earlier group still has that name."""
+    signature: Signature
+    """Signature of the first text."""
+    bands: Sequence[int]
+    """Hashes of the parts of the signature; near-duplicates have at least one in common."""
+    members: int

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
-from models.declared import Declared, Variable
+from models.extensions import Declared, Variable
 
 
 def _address(value: str) -> str:

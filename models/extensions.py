@@ -1,4 +1,4 @@
-"""What a pipeline file names: kinds of stores, branches and generators, and fusion methods.
+"""What a pipeline file names: kinds of stores, branches and generators, and fusion methods; and what a generator returns.
 
 Built-in ones and those of packages are objects of the same classes.  A package offers its own as entry points; a pipeline
 names them by the name of the entry point:
@@ -13,15 +13,33 @@ names them by the name of the entry point:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from models.errors import WrongDeclaration
+from models.errors import StageFailure, WrongDeclaration
 from models.fusion_method import Method
 from models.hits import Ranking
+
+
+def _variable(name: str) -> str:
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,127}", name):
+        # Not quoted: it may be the key itself.
+        raise ValueError("the name of an environment variable, never the key itself")
+    return name
+
+
+Variable: TypeAlias = Annotated[str, AfterValidator(_variable)]
+
+
+class Declared(BaseModel):
+    """Read strictly: an unknown field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
 
 Options: TypeAlias = Mapping[str, tuple[str, ...] | None] | type[BaseModel]
 """The options of a kind.  By name: None for any value, or the allowed values; or a model that reads them."""
@@ -50,7 +68,7 @@ class BranchKind:
     """What a branch does; its task is `chorale.search.<name>`."""
 
     search: Callable[[Any], list[Ranking]]
-    """A `branches.part.Part` -> a ranking for each of its questions.  The branch fails with the reason of a StageFailure."""
+    """A `branches.branch_task.BranchTask` -> a ranking for each of its questions.  The branch fails with the reason of a StageFailure."""
     options: Options = field(default_factory=dict)
     needs: frozenset[Need] = frozenset()
     """Parts of the process that the branch uses; a worker loads them before the first request."""
@@ -103,3 +121,15 @@ class Kinds:
         if name not in self.methods:
             raise WrongDeclaration(f"no fusion method {name!r}; there are: {', '.join(self.methods)}")
         return self.methods[name]
+
+
+@dataclass(frozen=True, slots=True)
+class PartialGeneration:
+    """At least one text, but fewer than requested."""
+
+    texts: tuple[str, ...]
+    failure: StageFailure
+    """Number of texts, and the first error."""
+
+
+GenerationResult: TypeAlias = tuple[str, ...] | PartialGeneration | StageFailure

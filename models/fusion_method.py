@@ -27,7 +27,7 @@ class BranchRanking:
     floor: float | None = None
     """The lowest score that any document can have; None if there is none, or if it is not known."""
     found: int | None = None
-    """The branch found the first `found` of `ids`, and only scored the others (`fusion.completion`); None: it found all."""
+    """The branch found the first `found` of `ids`, and only scored the others (`fusion.rankings`); None: it found all."""
     kind: str | None = None
     """`bm25`, `vector`, …; None: the same as `name`."""
     half: float | None = None

@@ -1,16 +1,40 @@
-"""A hit, and the ranking of one branch for one question."""
+"""A hit, the ranking of one branch for one question, and what a branch has searched with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import isfinite
 from types import NoneType
 from typing import Any, NamedTuple
 
-from models.asked import Asked
-from models.documents import PassageText
+from models.documents import PassageText, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class QueryInputs:
+    """Either texts or vectors."""
+
+    texts: Mapping[str, float] = field(default_factory=dict)
+    """A passage's score is the sum of its BM25 scores for these texts, each times its factor."""
+    vectors: tuple[bytes, ...] = ()
+    """Little-endian float32, normalised; a passage's score is its best cosine."""
+
+    @classmethod
+    def by_vectors(cls, rows: Iterable[Vector]) -> QueryInputs:
+        return cls(vectors=tuple(row.astype("<f4").tobytes() for row in rows))
+
+    def to_wire(self) -> dict[str, Any]:
+        if self.texts:
+            return {"texts": dict(self.texts)}
+        return {"vectors": [b64encode(row).decode() for row in self.vectors]}
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> QueryInputs:
+        texts = {str(text): float(factor) for text, factor in wire.get("texts", {}).items()}
+        return cls(texts, tuple(b64decode(row) for row in wire.get("vectors", ())))
 
 
 class Hit(NamedTuple):
@@ -63,7 +87,7 @@ class Ranking:
     """Texts by passage id, from a source that cannot return texts by id later."""
     known_words: float | None = None
     """The namespace's figure in `Manifest`, for a ranking by vectors."""
-    asked: Asked | None = None
+    asked: QueryInputs | None = None
     """What was searched with, where the plan wants complete scores."""
     relaxed: int = 0
     """How many filters of the request's `relax` were dropped to find these hits."""
@@ -83,7 +107,7 @@ class Ranking:
             return f"total_matches is {self.total_matches!r}, which is not a whole number"
         if not isinstance(self.known_words, float | int | None):
             return f"known_words is {self.known_words!r}, which is not a number"
-        return None if all(isinstance(one, str) for one in self.warnings) else "a warning is not text"
+        return None if all(isinstance(warning, str) for warning in self.warnings) else "a warning is not text"
 
     def to_wire(self) -> dict[str, Any]:
         """JSON; hits are rows without field names, because they are the bulk of an envelope."""
@@ -112,6 +136,6 @@ class Ranking:
             warnings=tuple(wire.get("warnings", ())),
             texts={text.passage_id: text for text in map(PassageText.from_wire, wire.get("texts", ()))},
             known_words=wire.get("known_words"),
-            asked=Asked.from_wire(wire["asked"]) if "asked" in wire else None,
+            asked=QueryInputs.from_wire(wire["asked"]) if "asked" in wire else None,
             relaxed=wire.get("relaxed", 0),
         )

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from models.declared import Declared, Variable
+from models.extensions import Declared, Variable
 
 PLACES = ("question", "depth", "namespace", "key")
 """Placeholders, in braces, of the address, the parameters and the body; other braces stay as they are."""

@@ -1,12 +1,17 @@
-"""The plan of a request: every value resolved once, so that no worker mixes in a configuration of its own."""
+"""The plan of a request: every value resolved once, so that no worker mixes in a configuration of its own; and what questions cost.
+
+The cost of a question is the estimated time of one core with the default model.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from chorale_client.reading import read_request
-from chorale_client.request import Request
+from chorale_client.request import Question, Request
 from chorale_client.words import WIRE_VERSION
 from pydantic import BaseModel, ConfigDict
 
@@ -111,7 +116,7 @@ class Plan(_Resolved):
     complete_scores: bool = False
     """Each branch also scores what only other branches found, before scores are fused."""
     trust_vectors: bool = False
-    """Weights stay as declared in any language (`fusion.reliability`)."""
+    """Weights stay as declared in any language (`fusion.rankings`)."""
     weights_by_type: dict[str, dict[str, float]] = {}
     """By type of question, the weights of branches that differ from those of `branches`."""
     boosts: BoostPlan | None = None
@@ -150,3 +155,40 @@ def read_planned(request: bytes, plan: bytes | None) -> tuple[Request, Plan | No
     A worker that answers several branches and fuses them reads the same bytes each time.
     """
     return read_request(request).request, None if plan is None else Plan.model_validate_json(plan)
+
+
+TEXT_S, CHARACTER_S, MOST_CHARACTERS = 0.001, 28e-6, 1_600
+"""The time to embed a text; a model reads 256 word pieces of it at most."""
+ORDINARY_S = 0.25
+"""One question with its rewrites and hypothetical documents costs less than this, unless they are long."""
+LINE_S = 0.003
+"""The time to embed a question of 70 characters: an ordinary line of a job."""
+
+
+def embedding_s(texts: Iterable[str]) -> float:
+    """Seconds to embed these texts."""
+    return sum(TEXT_S + CHARACTER_S * min(len(text), MOST_CHARACTERS) for text in texts)
+
+
+def questions_s(questions: Sequence[Question]) -> float:
+    """Seconds to embed everything that these questions bring."""
+    return sum(
+        embedding_s(
+            [
+                question.text,
+                *(variant.text for variant in question.variants),
+                *question.hypothetical_documents,
+            ]
+        )
+        for question in questions
+    )
+
+
+def ordinary_calls(questions: Sequence[Question]) -> int:
+    """For how many ordinary calls a call with these questions counts: one, or one for each quarter of a second."""
+    return max(1, math.ceil(questions_s(questions) / ORDINARY_S))
+
+
+def ordinary_lines(questions: Sequence[Question]) -> float:
+    """For how many ordinary lines of a job a line with these questions counts: at least one."""
+    return max(1.0, questions_s(questions) / LINE_S)

@@ -131,7 +131,7 @@ class Rules(_Rule):
             raise ValueError(f"a name is for one rule; more than one is called {', '.join(twice)}")
         if len(names) > MAX_RULES:
             raise ValueError(f"at most {MAX_RULES:,} rules, not {len(names):,}")
-        blocked = {document for one in self.block.values() for document in one.documents}
+        blocked = {document for rule in self.block.values() for document in rule.documents}
         if len(blocked) > MAX_BLOCKED:
             raise ValueError(
                 f"block: at most {MAX_BLOCKED:,} documents, not {len(blocked):,}; delete what nobody may find"

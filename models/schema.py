@@ -32,13 +32,13 @@ class Schema:
         """The database's revision; None if it has no tables of this schema."""
         if not inspect(connection).has_table(self.version_table):
             return None
-        found: str | None = connection.scalar(text(f"SELECT version_num FROM {self.version_table}"))
-        return found
+        revision: str | None = connection.scalar(text(f"SELECT version_num FROM {self.version_table}"))
+        return revision
 
     def bring_up(self, connection: Connection) -> None:
         """Create or change the tables in the caller's transaction; the caller holds a lock.  Raises SchemaTooNew."""
-        found = self.revision(connection)
-        if found == self.newest:
+        before = self.revision(connection)
+        if before == self.newest:
             return
         from alembic import command
         from alembic.config import Config
@@ -50,9 +50,9 @@ class Schema:
         config.set_main_option("path_separator", "newline")
         config.attributes.update(connection=connection, version_table=self.version_table)
         known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-        if found is not None and found not in known:
+        if before is not None and before not in known:
             raise SchemaTooNew(
-                f"{self.name} {connection.engine.url.render_as_string()} has schema {found}, but the newest that this "
+                f"{self.name} {connection.engine.url.render_as_string()} has schema {before}, but the newest that this "
                 f"version knows is {self.newest}; start the newer version that wrote it, or use another database"
             )
         with _ALEMBIC:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from models.declared import Declared, Variable
+from models.extensions import Declared, Variable
 
 
 class WeaviateEndpoint(Declared):

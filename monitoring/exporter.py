@@ -10,19 +10,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from chorale_client.keys import METRICS, MOMENTS, OUTBOX, QUARANTINE, SWEEPER
+from chorale_client.keys import METRICS, OUTBOX, QUARANTINE, SWEEPER, WAKEUPS
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 from redis import Redis
 
-from ledger.lua import ledger_scripts
-from ledger.outbox import read_outbox_bound
-from ledger.overload import read_loads, read_retry_after_ms
-from monitoring import series
-from monitoring.counting import BREAKERS, SEPARATOR, SUM
+from ledger import ledger_scripts
+from ledger.backlog import read_loads, read_outbox_bound, read_retry_after_ms
+from monitoring import counting
+from monitoring.counting import BREAKERS, BUCKETS_S, COUNTERS, HISTOGRAMS, SEPARATOR, SUM, Series
 from monitoring.queues import QueueState
-from monitoring.series import BUCKETS_S, COUNTERS, HISTOGRAMS, Series
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -56,17 +54,17 @@ def _counted(counted: Mapping[str, str]) -> Iterator[Any]:
     for field, value in counted.items():
         name, *values = field.split(SEPARATOR)
         by_name[name][tuple(values)] = int(value)
-    for one in HISTOGRAMS:
-        yield _histogram(one, by_name[one.name])
-    for one in COUNTERS:
-        family = CounterMetricFamily(one.name, one.meaning, labels=one.labels)
-        for labels, count in sorted(by_name[one.name].items()):
+    for series in HISTOGRAMS:
+        yield _histogram(series, by_name[series.name])
+    for series in COUNTERS:
+        family = CounterMetricFamily(series.name, series.meaning, labels=series.labels)
+        for labels, count in sorted(by_name[series.name].items()):
             family.add_metric(labels, count)
         yield family
 
 
-def _histogram(one: Series, counted: Mapping[tuple[str, ...], int]) -> HistogramMetricFamily:
-    family = HistogramMetricFamily(one.name, one.meaning, labels=one.labels)
+def _histogram(series: Series, counted: Mapping[tuple[str, ...], int]) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(series.name, series.meaning, labels=series.labels)
     for labels in sorted({(*labels,) for *labels, _ in counted}):
         buckets, total = [], 0
         for place, bound in enumerate((*map(str, BUCKETS_S), "+Inf")):
@@ -81,29 +79,29 @@ def _present(redis: Redis, breakers: Sequence[str], queues: Mapping[str, QueueSt
     now_ms, flat, *not_closed = ledger_scripts(redis).run("breakers", args=breakers)
     now_ms = int(now_ms)
     waiting = {queue: (load.length, (load.age_ms or 0) / 1000) for queue, load in read_loads(flat).items()}
-    waiting |= {queue: (one.length or 0, one.age_s or 0.0) for queue, one in queues.items()}
-    yield _gauge(series.QUEUE_LENGTH, [([queue], length) for queue, (length, _) in waiting.items()])
-    yield _gauge(series.QUEUE_AGE, [([queue], age_s) for queue, (_, age_s) in waiting.items()])
+    waiting |= {queue: (state.length or 0, state.age_s or 0.0) for queue, state in queues.items()}
+    yield _gauge(counting.QUEUE_LENGTH, [([queue], length) for queue, (length, _) in waiting.items()])
+    yield _gauge(counting.QUEUE_AGE, [([queue], age_s) for queue, (_, age_s) in waiting.items()])
     openness = dict.fromkeys(breakers, 0.0)
     for name, _, open_until, *_ in not_closed:
         openness[name.decode()] = 1.0 if now_ms < int(open_until) else 0.5
-    yield _gauge(series.BREAKER, [([name], value) for name, value in openness.items()])
-    yield _gauge(series.REFUSING, [([], float(read_retry_after_ms(flat) is not None))])
+    yield _gauge(counting.BREAKER, [([name], value) for name, value in openness.items()])
+    yield _gauge(counting.REFUSING, [([], float(read_retry_after_ms(flat) is not None))])
     bound = read_outbox_bound(redis)
-    yield _gauge(series.OUTBOX, [([], redis.xlen(OUTBOX))])
-    yield _gauge(series.OUTBOX_LIMIT, [([], bound.entries)])
-    refused = CounterMetricFamily(series.OUTBOX_REFUSED.name, series.OUTBOX_REFUSED.meaning)
+    yield _gauge(counting.OUTBOX, [([], redis.xlen(OUTBOX))])
+    yield _gauge(counting.OUTBOX_LIMIT, [([], bound.entries)])
+    refused = CounterMetricFamily(counting.OUTBOX_REFUSED.name, counting.OUTBOX_REFUSED.meaning)
     refused.add_metric([], bound.refused)
     yield refused
-    yield _gauge(series.QUARANTINE, [([], redis.hlen(QUARANTINE))])
-    first = cast("list[tuple[bytes, float]]", redis.zrange(MOMENTS, 0, 0, withscores=True))
-    yield _gauge(series.IN_FLIGHT, [([], redis.zcard(MOMENTS))])
-    yield _gauge(series.SWEEPER_LAG, [([], max(0.0, now_ms - first[0][1]) / 1000 if first else 0.0)])
-    yield _gauge(series.SWEEPER_ACTING, [([], float(redis.exists(SWEEPER)))])
+    yield _gauge(counting.QUARANTINE, [([], redis.hlen(QUARANTINE))])
+    first = cast("list[tuple[bytes, float]]", redis.zrange(WAKEUPS, 0, 0, withscores=True))
+    yield _gauge(counting.IN_FLIGHT, [([], redis.zcard(WAKEUPS))])
+    yield _gauge(counting.SWEEPER_LAG, [([], max(0.0, now_ms - first[0][1]) / 1000 if first else 0.0)])
+    yield _gauge(counting.SWEEPER_ACTING, [([], float(redis.exists(SWEEPER)))])
 
 
-def _gauge(one: Series, samples: Sequence[Sample]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(one.name, one.meaning, labels=one.labels)
+def _gauge(series: Series, samples: Sequence[Sample]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(series.name, series.meaning, labels=series.labels)
     for labels, value in samples:
         family.add_metric(labels, value)
     return family

@@ -50,16 +50,16 @@ def parse_heartbeat(name: str, value: bytes | str | None, now_ms: float) -> Hear
     Returns None for a key that has expired, and for what is no heartbeat.
     """
     try:
-        said = json.loads(value or b"null")
+        wire = json.loads(value or b"null")
         return Heartbeat(
             name,
-            age_s=max(0.0, now_ms - float(said["at"])) / 1_000,
-            is_ready=said["ready"] is True,
-            queues=tuple(said.get("queues", ())),
-            pid=said.get("pid"),
-            wire=said.get("wire"),
-            tasks=tuple(said.get("tasks", ())),
-            about=said.get("about") or {},
+            age_s=max(0.0, now_ms - float(wire["at"])) / 1_000,
+            is_ready=wire["ready"] is True,
+            queues=tuple(wire.get("queues", ())),
+            pid=wire.get("pid"),
+            wire=wire.get("wire"),
+            tasks=tuple(wire.get("tasks", ())),
+            about=wire.get("about") or {},
         )
     except (ValueError, KeyError, TypeError):
         return None

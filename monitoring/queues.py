@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from chorale_client.keys import MOMENTS, entry_key
+from chorale_client.keys import WAKEUPS, entry_key
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.publisher import BROKER_ERRORS
 from chorale_client.redis_urls import broker_tls, celery_url
@@ -23,7 +23,7 @@ from kombu import Connection
 from redis import Redis
 
 from config.celery import is_redis
-from ledger.lua import ledger_scripts
+from ledger import ledger_scripts
 from monitoring.heartbeats import Heartbeat
 
 CONNECT_LIMIT_S = 2.0
@@ -97,16 +97,16 @@ class ListedQueues:
         self._scripts = ledger_scripts(redis)
 
     def states(self) -> dict[str, QueueState]:
-        now_ms, *found = self._scripts.run("queue_lengths", keys=self._queues)
-        lists = dict(zip(self._queues, found, strict=True))
+        now_ms, *answers = self._scripts.run("queue_lengths", keys=self._queues)
+        lists = dict(zip(self._queues, answers, strict=True))
         oldest = {queue: read_message(message) for queue, (_, message) in lists.items() if message}
-        since_ms = self._waiting_since_ms([one for one in oldest.values() if one], int(now_ms))
+        since_ms = self._waiting_since_ms([message for message in oldest.values() if message], int(now_ms))
         states = {}
         for queue, (length, _) in lists.items():
-            one = oldest.get(queue)
-            begun_ms = since_ms.get(one.tag) if one else None
+            message = oldest.get(queue)
+            begun_ms = since_ms.get(message.tag) if message else None
             age_s = None if begun_ms is None else max(0.0, int(now_ms) - begun_ms) / 1000
-            states[queue] = QueueState(int(length), age_s, oldest=one.tag if one else None)
+            states[queue] = QueueState(int(length), age_s, oldest=message.tag if message else None)
         return states
 
     def close(self) -> None:
@@ -116,21 +116,21 @@ class ListedQueues:
         if not messages:
             return {}
         trip = self._redis.pipeline(transaction=False)
-        for one in messages:
+        for message in messages:
             fields = [
                 "state",
                 "accepted_at",
                 "fuse_sent",
                 "plan",
-                f"limit:{one.branch}",
-                f"status:{one.branch}",
+                f"limit:{message.branch}",
+                f"status:{message.branch}",
             ]
-            trip.hmget(entry_key(one.request_id), fields)
-            trip.zscore(MOMENTS, one.request_id)
-        found = trip.execute()
+            trip.hmget(entry_key(message.request_id), fields)
+            trip.zscore(WAKEUPS, message.request_id)
+        answers = trip.execute()
         return {
-            one.tag: _since_ms(one, fields, moment, now_ms)
-            for one, fields, moment in zip(messages, found[::2], found[1::2], strict=True)
+            message.tag: _since_ms(message, fields, moment, now_ms)
+            for message, fields, moment in zip(messages, answers[::2], answers[1::2], strict=True)
         }
 
 
@@ -160,21 +160,21 @@ def read_message(raw: bytes) -> Message | None:
 
 
 def _since_ms(
-    one: Message, fields: Sequence[bytes | None], moment: float | None, now_ms: int
+    message: Message, fields: Sequence[bytes | None], moment: float | None, now_ms: int
 ) -> float | None:
     """When the message was put on its queue; None if its request no longer waits for it."""
     state, accepted_at, fuse_sent, plan, limit, status = fields
-    if one.task == TASK_RETRIEVE:
+    if message.task == TASK_RETRIEVE:
         return float(accepted_at) if state == b"accepted" and accepted_at else None
     if state != b"planned":
         return None
-    if one.task == TASK_FUSE:
+    if message.task == TASK_FUSE:
         return _published_ms(int(fuse_sent or 0), moment, now_ms)
     if status is not None or limit is None or plan is None:
         return None
     with suppress(ValueError, KeyError):
         limits_ms = {branch["name"]: int(branch["limit_ms"]) for branch in json.loads(plan)["branches"]}
-        return float(limit) - limits_ms[one.branch]
+        return float(limit) - limits_ms[message.branch]
     return None
 
 
@@ -208,13 +208,13 @@ class DeclaredQueues:
         # The first error closes a channel; here, the queue may not be declared yet.
         with self._connection.channel() as channel:
             try:
-                found = channel.queue_declare(queue, passive=True)
+                declared = channel.queue_declare(queue, passive=True)
             except self._connection.channel_errors:
                 return QueueState(None)
-        length, now_s = int(found.message_count), time.monotonic()
+        length, now_s = int(declared.message_count), time.monotonic()
         before = self._lengths.get(queue)
         if length == 0 or before is None or length < before:
             self._well_at_s[queue] = now_s
         self._lengths[queue] = length
         age_s = None if length == 0 or before is None else now_s - self._well_at_s[queue]
-        return QueueState(length, age_s, int(found.consumer_count) if self._counts_workers else None)
+        return QueueState(length, age_s, int(declared.consumer_count) if self._counts_workers else None)

@@ -18,7 +18,7 @@ from chorale_client.words import Stage, StageStatus, Status
 from structlog import get_logger
 
 from audit.outbox import Ended
-from monitoring.ended_branches import EndedBranch, ended_branches
+from monitoring.ended_requests import EndedBranch, ended_branches
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -63,7 +63,7 @@ def open_spans(environ: Mapping[str, str], *, with_texts: bool) -> RequestSpans 
     provider = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):
         name = environ.get("OTEL_SERVICE_NAME") or "chorale"
-        limit_s = None if any(environ.get(one) for one in TIMEOUTS) else EXPORT_LIMIT_S
+        limit_s = None if any(environ.get(variable) for variable in TIMEOUTS) else EXPORT_LIMIT_S
         provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=limit_s)))
     return RequestSpans(provider, with_texts=with_texts)
@@ -77,33 +77,33 @@ class RequestSpans:
         self._with_texts = with_texts
 
     def ended(self, requests: Sequence[Ended]) -> None:
-        for one in requests:
-            self._tell(one)
+        for request in requests:
+            self._tell(request)
 
-    def _tell(self, one: Ended) -> None:
+    def _tell(self, ended: Ended) -> None:
         from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        carrier = {"traceparent": one.request.get("traceparent") or ""}
+        carrier = {"traceparent": ended.request.get("traceparent") or ""}
         caller = TraceContextTextMapPropagator().extract(carrier, context=Context())
         request = self._tracer.start_span(
-            f"retrieval {one.request.get('namespace')}",
+            f"retrieval {ended.request.get('namespace')}",
             context=caller,
             kind=SpanKind.CLIENT,
-            start_time=_ns(one.accepted_at_ms),
-            attributes=_of_request(one, with_texts=self._with_texts),
+            start_time=_ns(ended.accepted_at_ms),
+            attributes=_of_request(ended, with_texts=self._with_texts),
         )
         if not request.is_recording():  # the caller's sampling, or OTEL_TRACES_SAMPLER
             return
-        branches = [self._branch(one, branch, request) for branch in ended_branches(one)]
-        if stages := list(_fusion_stages(one)):
-            self._fusion(one, stages, request, branches)
-        if one.answer.get("status") == Status.FAILED:
-            _fail(request, next(iter(_missing(one)), "failed"))
-        request.end(_ns(one.ended_at_ms))
+        branches = [self._branch(ended, branch, request) for branch in ended_branches(ended)]
+        if stages := list(_fusion_stages(ended)):
+            self._fusion(ended, stages, request, branches)
+        if ended.answer.get("status") == Status.FAILED:
+            _fail(request, next(iter(_missing(ended)), "failed"))
+        request.end(_ns(ended.ended_at_ms))
 
-    def _branch(self, one: Ended, branch: EndedBranch, request: Span) -> Span:
+    def _branch(self, ended: Ended, branch: EndedBranch, request: Span) -> Span:
         """A branch that did not answer lasts until the end of the request."""
         from opentelemetry.trace import SpanKind
 
@@ -112,26 +112,26 @@ class RequestSpans:
             f"search {branch.queue}",
             context=_within(request),
             kind=SpanKind.CONSUMER,
-            start_time=_ns(one.accepted_at_ms, begun_ms),
-            attributes=_of_branch(one, branch),
+            start_time=_ns(ended.accepted_at_ms, begun_ms),
+            attributes=_of_branch(ended, branch),
         )
         if not branch.has_answered:
             _fail(span, branch.outcome)
-        lasts_ms = one.ended_at_ms - one.accepted_at_ms - begun_ms if branch.ms is None else branch.ms
-        span.end(_ns(one.accepted_at_ms, begun_ms + lasts_ms))
+        lasts_ms = ended.ended_at_ms - ended.accepted_at_ms - begun_ms if branch.ms is None else branch.ms
+        span.end(_ns(ended.accepted_at_ms, begun_ms + lasts_ms))
         return span
 
     def _fusion(
-        self, one: Ended, stages: Sequence[dict[str, Any]], request: Span, branches: Sequence[Span]
+        self, ended: Ended, stages: Sequence[dict[str, Any]], request: Span, branches: Sequence[Span]
     ) -> None:
         from opentelemetry.trace import Link
 
         fusion = self._tracer.start_span(
             "fuse",
             context=_within(request),
-            start_time=_ns(one.accepted_at_ms, stages[0]["start_ms"]),
+            start_time=_ns(ended.accepted_at_ms, stages[0]["start_ms"]),
             links=[Link(span.get_span_context()) for span in branches],
-            attributes={"chorale.method": str((one.plan or {}).get("method")), "chorale.by": one.by},
+            attributes={"chorale.method": str((ended.plan or {}).get("method")), "chorale.by": ended.by},
         )
         for stage in stages:
             if stage["stage"] not in WAITING:
@@ -140,27 +140,27 @@ class RequestSpans:
             span = self._tracer.start_span(
                 f"fuse.{stage['stage']}",
                 context=_within(fusion),
-                start_time=_ns(one.accepted_at_ms, begun_ms),
+                start_time=_ns(ended.accepted_at_ms, begun_ms),
             )
             if stage.get("status") == StageStatus.FAILED:
                 _fail(span, str(stage.get("detail")))
-            span.end(_ns(one.accepted_at_ms, begun_ms + stage["ms"]))
-        fusion.end(_ns(one.ended_at_ms))
+            span.end(_ns(ended.accepted_at_ms, begun_ms + stage["ms"]))
+        fusion.end(_ns(ended.ended_at_ms))
 
 
-def _of_request(one: Ended, *, with_texts: bool) -> dict[str, Any]:
-    request, questions = one.request, one.request.get("questions") or ()
+def _of_request(ended: Ended, *, with_texts: bool) -> dict[str, Any]:
+    request, questions = ended.request, ended.request.get("questions") or ()
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "retrieval",
         "gen_ai.provider.name": "chorale",
         "gen_ai.data_source.id": str(request.get("namespace")),
         "gen_ai.retrieval.top_k": request.get("top_k") or 0,
-        "chorale.request_id": one.request_id,
-        "chorale.status": str(one.answer.get("status")),
-        "chorale.by": one.by,
-        "chorale.cached": bool(one.answer.get("cached")),
+        "chorale.request_id": ended.request_id,
+        "chorale.status": str(ended.answer.get("status")),
+        "chorale.by": ended.by,
+        "chorale.cached": bool(ended.answer.get("cached")),
         "chorale.questions": len(questions),
-        "chorale.degraded": _missing(one),
+        "chorale.degraded": _missing(ended),
     }
     if request.get("correlation_id"):
         attributes["chorale.correlation_id"] = request["correlation_id"]
@@ -169,28 +169,28 @@ def _of_request(one: Ended, *, with_texts: bool) -> dict[str, Any]:
     return attributes
 
 
-def _of_branch(one: Ended, branch: EndedBranch) -> dict[str, Any]:
+def _of_branch(ended: Ended, branch: EndedBranch) -> dict[str, Any]:
     hedge = f":{branch.attempt}" if branch.attempt > 1 else ""
     return {
         "messaging.system": "celery",
         "messaging.operation.name": "search",
         "messaging.operation.type": "process",
         "messaging.destination.name": branch.queue,
-        "messaging.message.id": f"{one.request_id}:{branch.name}{hedge}",
+        "messaging.message.id": f"{ended.request_id}:{branch.name}{hedge}",
         "chorale.branch": branch.name,
         "chorale.outcome": branch.outcome,
         "chorale.hits": branch.hits,
     }
 
 
-def _fusion_stages(one: Ended) -> Iterator[dict[str, Any]]:
-    for stage in one.answer.get("stages") or ():
+def _fusion_stages(ended: Ended) -> Iterator[dict[str, Any]]:
+    for stage in ended.answer.get("stages") or ():
         if "start_ms" in stage and not stage["stage"].startswith(f"{Stage.SEARCH}."):
             yield stage
 
 
-def _missing(one: Ended) -> list[str]:
-    return [f"{missing['where']} {missing['reason']}" for missing in one.answer.get("degraded") or ()]
+def _missing(ended: Ended) -> list[str]:
+    return [f"{missing['where']} {missing['reason']}" for missing in ended.answer.get("degraded") or ()]
 
 
 def _within(parent: Span) -> Context:

@@ -1,8 +1,10 @@
-"""Single changes of a namespace's rules.  Pure."""
+"""Single changes of a namespace's rules, and rules as a file: TOML, or JSON.  Pure."""
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
@@ -53,9 +55,34 @@ def difference(before: Rules, after: Rules) -> dict[str, list[str]]:
 
 
 def _fields(rules: Rules) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = rules.model_dump(mode="json", exclude_defaults=True)
-    return found
+    fields: dict[str, dict[str, Any]] = rules.model_dump(mode="json", exclude_defaults=True)
+    return fields
 
 
 def _by_name(rules: Rules) -> dict[str, Any]:
     return {**rules.pin, **rules.block, **rules.synonyms}
+
+
+def rules_from(text: str) -> Rules:
+    """The rules in a text of TOML, or of JSON if it begins with `{`.  Raises WrongDeclaration."""
+    try:
+        given: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WrongDeclaration(f"rules: neither TOML nor JSON: {error}") from None
+    return read_rules(given)
+
+
+def toml_of(rules: Rules) -> str:
+    """A text that `rules_from` reads again."""
+    tables = rules.model_dump(mode="json", exclude_defaults=True)
+    blocks = [
+        "\n".join([f"[{kind}.{name}]", *(f"{field} = {_toml_value(value)}" for field, value in rule.items())])
+        for kind, by_name in tables.items()
+        for name, rule in by_name.items()
+    ]
+    return "\n\n".join(blocks)
+
+
+def _toml_value(value: Any) -> str:
+    # TOML's strings are JSON's, but for DEL and for characters outside of the first 65,536.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,19 +1,30 @@
-"""Which rules concern a question.  Pure.
+"""Which rules concern a question.  Whoever plans a request reads the rules from their copy in Redis.
 
 Words are compared as for snippets (`fusion.question_terms`): without case and accents, by a simple stem.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
 
+from chorale_client.keys import RULES
 from chorale_client.limits import MAX_ALSO_SEARCHED, MAX_RULE_DOCUMENTS
+from chorale_client.words import Warned
+from pydantic_core import from_json
+from redis import Redis
+from redis.exceptions import RedisError
+from structlog import get_logger
 
 from fusion.question_terms import tokens
+from models.errors import ServiceError
 from models.plan import QuestionRules
-from models.rules import Block, Pin, Rules
+from models.rules import Block, Pin, Rules, read_rules
 
 Stems = tuple[str, ...]
 
@@ -35,15 +46,17 @@ class Matcher:
         self.version = version
         self._rules = rules
         self._when: dict[str, Pin | Block] = {**rules.pin, **rules.block}
-        self._always = [name for name, one in rules.block.items() if not one.questions and not one.contains]
+        self._always = [
+            name for name, rule in rules.block.items() if not rule.questions and not rule.contains
+        ]
         self._questions: dict[Stems, list[str]] = {}
-        for name, one in self._when.items():
-            for text in one.questions:
+        for name, rule in self._when.items():
+            for text in rule.questions:
                 self._questions.setdefault(_exact(text), []).append(name)
         contains = [
             (frozenset(stems), name)
-            for name, one in self._when.items()
-            for text in one.contains
+            for name, rule in self._when.items()
+            for text in rule.contains
             if (stems := _stems(text))
         ]
         counts = Counter(stem for words, _ in contains for stem in words)
@@ -84,18 +97,18 @@ class Matcher:
     def _containing(self, stems: Sequence[str]) -> Iterator[str]:
         words = set(stems)
         for word in words:
-            for wanted, name in self._contains.get(word, ()):
-                if wanted <= words:
+            for required, name in self._contains.get(word, ()):
+                if required <= words:
                     yield name
 
     def _also(self, stems: Stems) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The synonyms of the question's words, and the rules that they come from, both in the order of the rules."""
-        found = {name for at, stem in enumerate(stems) for name in self._phrases_at(stems, at, stem)}
+        concerned = {name for at, stem in enumerate(stems) for name in self._phrases_at(stems, at, stem)}
         also: dict[Stems, str] = {}
         used = []
-        for name in sorted(found, key=self._places.__getitem__):
-            one = self._rules.synonyms[name]
-            more = {_stems(text): text for text in one.means or one.words}
+        for name in sorted(concerned, key=self._places.__getitem__):
+            synonyms = self._rules.synonyms[name]
+            more = {_stems(text): text for text in synonyms.means or synonyms.words}
             new = {
                 words: text for words, text in more.items() if words not in also and not _is_in(words, stems)
             }
@@ -110,3 +123,67 @@ class Matcher:
 
 def _is_in(words: Stems, stems: Stems) -> bool:
     return any(stems[at : at + len(words)] == words for at in range(len(stems) - len(words) + 1))
+
+
+log = get_logger("chorale.rules")
+
+READ_EVERY_S = 1.0
+"""A change holds for every request that is accepted this long after it."""
+MAX_REMEMBERED = 1_000
+"""Namespaces whose rules a process remembers."""
+
+
+@dataclass(slots=True)
+class _Read:
+    at_s: float
+    text: bytes | None = None
+    matcher: Matcher | None = None
+    is_unread: bool = False
+    """Whether the last reading failed."""
+
+
+class PublishedRules:
+    """Thread-safe; reads a namespace's rules at most once in READ_EVERY_S."""
+
+    def __init__(self, redis: Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._redis = redis
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, _Read] = OrderedDict()
+
+    def of(self, namespace: str) -> Matcher | None:
+        """None without rules.  If Redis does not answer, the rules that were read last."""
+        with self._lock:
+            now_s = self._clock()
+            known = self._known.setdefault(namespace, _Read(now_s - READ_EVERY_S))
+            self._known.move_to_end(namespace)
+            if now_s - known.at_s >= READ_EVERY_S:
+                known.at_s = now_s
+                self._read(namespace, known)
+            if len(self._known) > MAX_REMEMBERED:
+                self._known.popitem(last=False)
+            return known.matcher
+
+    def warnings(self, namespace: str) -> tuple[str, ...]:
+        """What an answer has to say of what `of` returned last."""
+        with self._lock:
+            known = self._known.get(namespace)
+        unread = known is not None and known.is_unread
+        return (f"{Warned.RULES}: not read; those that were read before hold",) if unread else ()
+
+    def _read(self, namespace: str, known: _Read) -> None:
+        known.is_unread = False
+        try:
+            text = cast("bytes | None", self._redis.hget(RULES, namespace))
+            if text != known.text:
+                known.matcher = None if text is None else _matcher(text)
+                known.text = text
+        except (RedisError, ServiceError, ValueError, KeyError, TypeError) as error:
+            # Rules of a newer version of the program may be unreadable here.
+            known.is_unread = True
+            log.warning("rules not read", namespace=namespace, error=str(error)[:200])
+
+
+def _matcher(text: bytes) -> Matcher:
+    wire = from_json(text)
+    return Matcher(read_rules(wire["rules"]), wire["version"])

@@ -1,18 +1,27 @@
-"""The rules of namespaces in SQL, in the database of the audit trail: every change is a row, and the last one holds."""
+"""The rules of namespaces in SQL, in the database of the audit trail, and their copies in Redis.
+
+Every change is a row, and the last one holds.  The rules are copied to Redis after each change, and again and again.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from chorale_client.keys import RULES
+from pydantic_core import to_json
+from redis import Redis
+from redis.client import Pipeline
+from redis.exceptions import RedisError
 from sqlalchemy import Connection, Engine, Row, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from audit.drainer import cause
+from models.duty import Duty
 from models.errors import ServiceError
-from models.rule_tables import rule_table as table
+from models.installation_tables import rule_table as table
 from models.rules import Rules
 
 KEPT = 1_000
@@ -61,10 +70,10 @@ class RuleStore:
             table.c.namespace
         )
         last = newest.subquery()
-        asked = select(table).join(
+        query = select(table).join(
             last, (table.c.namespace == last.c.namespace) & (table.c.version == last.c.version)
         )
-        return self._reading(lambda connection: [_version(row) for row in connection.execute(asked)])
+        return self._reading(lambda connection: [_version(row) for row in connection.execute(query)])
 
     def history(self, namespace: str, count: int) -> list[Version]:
         """The last changes, newest first."""
@@ -100,8 +109,8 @@ def _unavailable(error: SQLAlchemyError) -> RulesUnavailable:
 
 
 def _newest(connection: Connection, namespace: str, count: int) -> list[Version]:
-    asked = select(table).where(table.c.namespace == namespace).order_by(table.c.version.desc()).limit(count)
-    return [_version(row) for row in connection.execute(asked)]
+    query = select(table).where(table.c.namespace == namespace).order_by(table.c.version.desc()).limit(count)
+    return [_version(row) for row in connection.execute(query)]
 
 
 def _current(connection: Connection, namespace: str) -> Version:
@@ -127,3 +136,58 @@ def _changed(
     old = (table.c.namespace == namespace) & (table.c.version <= after.version - KEPT)
     connection.execute(delete(table).where(old))
     return after
+
+
+COPIED_EVERY_S = 10.0
+"""A Redis that has lost its data has the rules again after this time."""
+
+
+def copy_rules(redis: Redis, store: RuleStore, namespace: str | None = None) -> None:
+    """Make the copy equal to the database, for one namespace or for all.  Raises RedisError and RulesUnavailable."""
+
+    def write(trip: Pipeline) -> None:
+        if namespace is None:
+            before = cast("dict[bytes, bytes]", trip.hgetall(RULES))
+            versions = store.all_current()
+        else:
+            copy = cast("bytes | None", trip.hget(RULES, namespace))
+            before = {} if copy is None else {namespace.encode(): copy}
+            versions = [version] if (version := store.current(namespace)).version else []
+        copies = {copy.namespace.encode(): _version_wire(copy) for copy in versions}
+        trip.multi()
+        for name in before.keys() - copies.keys():
+            trip.hdel(RULES, name)
+        for name, text in copies.items():
+            if before.get(name) != text:
+                trip.hset(RULES, name, text)
+
+    # Begun anew if somebody wrote the copy meanwhile, who may have read a newer version.
+    redis.transaction(write, RULES)
+
+
+def _version_wire(version: Version) -> bytes:
+    rules: Any = version.rules.model_dump(mode="json", exclude_defaults=True)
+    return to_json({"version": version.version, "rules": rules})
+
+
+class RuleCopying(Duty):
+    """Copies the rules to Redis when it starts, and again every `every_s`.  Calls `prepare` before each copy."""
+
+    failing = "rules not copied to Redis"
+    expected = (*Duty.expected, RedisError)
+
+    def __init__(
+        self, redis: Redis, store: RuleStore, prepare: Callable[[], None], *, every_s: float = COPIED_EVERY_S
+    ) -> None:
+        self._redis = redis
+        self._store = store
+        self._prepare = prepare
+        self._every_s = every_s
+
+    def look(self) -> float:
+        self._prepare()
+        copy_rules(self._redis, self._store)
+        return self._every_s
+
+    def pause_s(self, failures: int) -> float:
+        return self._every_s

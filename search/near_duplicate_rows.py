@@ -9,6 +9,7 @@ import numpy as np
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
 from models.batching import in_batches
+from models.documents import NearDuplicateGroup, Signature
 from models.near_duplicate_tables import (
     band_table,
     group_table,
@@ -16,7 +17,6 @@ from models.near_duplicate_tables import (
     near_duplicates_metadata,
     settings_table,
 )
-from models.near_duplicates import Group, Signature
 
 _AT_ONCE = 1_000
 """Values in one statement; databases limit their number."""
@@ -76,7 +76,7 @@ class NearDuplicateRows:
         self._highest += 1
         return self._highest
 
-    def insert(self, begun: Sequence[Group]) -> None:
+    def insert(self, begun: Sequence[NearDuplicateGroup]) -> None:
         self._insert(
             group_table,
             [
@@ -98,7 +98,7 @@ class NearDuplicateRows:
             ],
         )
 
-    def delete(self, ended: Sequence[Group]) -> None:
+    def delete(self, ended: Sequence[NearDuplicateGroup]) -> None:
         if not ended:
             return
         of_groups = and_(self._mine(group_table), _G.group_id.in_([group.group_id for group in ended]))
@@ -109,7 +109,7 @@ class NearDuplicateRows:
         pairs = [{"its_group": group.group_id, "its_band": band} for group in ended for band in group.bands]
         self._connection.execute(delete(band_table).where(of_band), pairs)
 
-    def count(self, changed: Sequence[Group]) -> None:
+    def count(self, changed: Sequence[NearDuplicateGroup]) -> None:
         if changed:
             of_group = and_(self._mine(group_table), _G.group_id == bindparam("its_group"))
             statement = update(group_table).where(of_group).values(members=bindparam("now"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from chorale_client.words import Warned
+
 from models.hits import Hit
 
 
@@ -22,6 +24,14 @@ def is_settled(hits: Sequence[Hit], depth: int) -> bool:
     """Whether every passage that was not fetched, which scores no higher than the worst hit, comes after the end."""
     ranking = cut(hits, depth)
     return count_documents(ranking) == depth and ranking[-1].score > min(hit.score for hit in hits)
+
+
+def cut_warnings(hits: Collection[Hit], depth: int, most: int) -> tuple[str, ...]:
+    """A warning for a server's `most` passages, if they have fewer than `depth` documents."""
+    if len(hits) < most or (count := count_documents(hits)) >= depth:
+        return ()
+    said = f"{count:,} documents instead of {depth:,}: the store returns at most {most:,} passages"
+    return (f"{Warned.DEPTH}: {said}",)
 
 
 def count_documents(hits: Collection[Hit]) -> int:

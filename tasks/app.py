@@ -27,6 +27,10 @@ def process_app() -> Celery:
         settings = app.resources.settings
         set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
 
+    def name(sender: str, **_: object) -> None:
+        # Before the pool forks.
+        app.resources.worker_name = sender if app.resources.settings.task_events else None
+
     def warm_up(**_: object) -> None:
         # In the process that runs the tasks, since models do not survive a fork, and before the first task.
         log()
@@ -44,6 +48,7 @@ def process_app() -> Celery:
         prepare_flower(app, remote_control=app.resources.settings.remote_control)
 
     signals.setup_logging.connect(log, weak=False)
+    signals.celeryd_init.connect(name, weak=False)
     signals.import_modules.connect(imported, weak=False)
     signals.worker_process_init.connect(warm_up, weak=False)
     signals.worker_ready.connect(ready, weak=False)

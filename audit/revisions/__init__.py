@@ -1,1 +1,1 @@
-"""One file a revision, never changed once released; the newest is that of `audit.schema.SCHEMA`."""
+"""One file a revision, never changed once released; the newest is that of `audit.database.SCHEMA`."""

@@ -15,9 +15,7 @@ from chorale_client.keys import GENERATION
 from redis import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from audit.database import open_database
-from audit.schema import upgrade
-from audit.snapshot import copy_trail
+from audit.database import copy_trail, open_database, upgrade
 from cli.backup.folder import CORPUS, DOCUMENTS, MANIFEST, TRAIL, Backup, digests, read_backup
 from cli.backup.kept_files import KeptFiles, kept_files
 from cli.installation import Installation
@@ -26,8 +24,7 @@ from config.home_format import HOME_FORMAT, check_home, mark_home
 from models.documents import NamespaceState
 from models.errors import BadIndex, ServiceError, StoreUnavailable
 from monitoring.heartbeats import read_heartbeats
-from rules.copying import copy_rules
-from rules.store import RuleStore
+from rules.store import RuleStore, copy_rules
 from search.embedded.snapshot import copy_corpus, corpus_from, generations, still_corpus
 from search.embedded.store import EmbeddedStore
 from search.several_stores.database import Database

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.snapshot import trail_file
+from audit.database import trail_file
 from cli.backup.folder import CORPUS, DOCUMENTS, STORES
 from cli.installation import Installation
 from search.kinds.embedded import EmbeddedOptions

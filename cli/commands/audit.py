@@ -87,17 +87,19 @@ def prune(
     """
     import time
 
-    from audit import table_deletion
+    from audit import deletion
     from cli.terminal import counted, print_result
+    from cli.views.working_bar import working_bar
 
     # No request is older than 1970, and a longer time may exceed the numbers of a database.
     before_ms = max(0, time.time_ns() // 1_000_000 - seconds_of(older_than, "--older-than") * 1000)
-    which, said = table_deletion.older_than(before_ms), f"older than {older_than}"
+    which, said = deletion.older_than(before_ms), f"older than {older_than}"
     with trail() as engine:
         if not yes:
-            there = counted(table_deletion.count_matching(engine, which), "request")
+            there = counted(deletion.count_matching(engine, which), "request")
             confirm_deletion(there, f"Delete {there} {said}?", as_json=as_json)
-        removed = table_deletion.remove(engine, which)
+        with working_bar("deleting"):
+            removed = deletion.remove_rows(engine, which)
     shown = f"{counted(removed, 'request')} {said}: deleted from the trail"
     print_result({"removed": removed}, shown, as_json=as_json)
 
@@ -132,35 +134,37 @@ def erase(
 
         chorale audit erase --correlation customer-17 --yes
     """
-    from audit import outbox_deletion, table_deletion, traces
+    from audit import deletion
     from cli.exit_codes import PART_DONE
     from cli.terminal import counted, print_line, print_result
+    from cli.views.working_bar import working_bar
 
     given = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
     ((column, value), *others) = [(name, value) for name, value in given.items() if value] or [("", "")]
     if not column or others:
         raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
     with trail() as engine:
-        waiting = _ask_redis(lambda redis: outbox_deletion.waiting(redis, column, value))
+        waiting = _ask_redis(lambda redis: deletion.count_waiting(redis, column, value))
         in_outbox = 0 if isinstance(waiting, str) else waiting
         if column == "request_id" and not in_outbox:
             value = matching(engine, value) or value
-        which = table_deletion.requests_of(column, value)
+        which = deletion.requests_of(column, value)
         said = f"of {column.removesuffix('_id')} {value}"
-        count = table_deletion.count_matching(engine, which) + in_outbox
+        count = deletion.count_matching(engine, which) + in_outbox
         if not count and not isinstance(waiting, str):
             raise ServiceError(f"nothing in the trail or on its way there is {said}")
         if not yes:
             there = counted(count, "request")
             confirm_deletion(there, f"Delete {there} {said}?", as_json=as_json)
-        # In this order: see audit/outbox_deletion.py.
-        from_outbox = _ask_redis(lambda redis: outbox_deletion.erase(redis, column, value))
-        table_deletion.wait_for_drainers(engine)
-        ids = traces.ids_of(engine, which)
-        removed = table_deletion.remove(engine, which)
-        from_jobs = _erase_from_jobs(column, value)
-        is_rewritten = _ask_redis(lambda redis: traces.forget(redis, ids))
-        is_empty = traces.checkpoint(engine)
+        # In this order: see audit/deletion.py.
+        with working_bar("erasing"):
+            from_outbox = _ask_redis(lambda redis: deletion.erase_waiting(redis, column, value))
+            deletion.wait_for_drainers(engine)
+            ids = deletion.ids_of(engine, which)
+            removed = deletion.remove_rows(engine, which)
+            from_jobs = _erase_from_jobs(column, value)
+            is_rewritten = _ask_redis(lambda redis: deletion.forget_answers(redis, ids))
+            is_empty = deletion.checkpoint(engine)
     is_reached = not isinstance(from_outbox, str)
     fields = {
         "removed": removed,
@@ -243,10 +247,8 @@ def trail() -> Iterator[Engine]:
     """The audit database; raises ServiceError if there is none with this version's schema."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from audit.database import database_url, open_database
+    from audit.database import SCHEMA, database_url, open_database, trail_file
     from audit.drainer import cause
-    from audit.schema import SCHEMA
-    from audit.snapshot import trail_file
     from cli.installation import find_installation
 
     url = database_url(find_installation().settings.audit_database_url)

@@ -34,9 +34,11 @@ def backup(
     """
     from cli.backup.copying import back_up
     from cli.installation import find_installation
+    from cli.views.working_bar import working_bar
 
     installation, target = find_installation(), folder.expanduser().absolute()
-    made = back_up(installation, target, force=force)
+    with working_bar("copying"):
+        made = back_up(installation, target, force=force)
     _show(installation, target, made, as_json=as_json)
 
 
@@ -59,9 +61,11 @@ def restore(
     """
     from cli.backup.copying import put_back
     from cli.installation import find_installation
+    from cli.views.working_bar import working_bar
 
     installation = find_installation()
-    restored = put_back(installation, folder.expanduser().absolute(), force=force)
+    with working_bar("checking, copying, building the lexical indexes"):
+        restored = put_back(installation, folder.expanduser().absolute(), force=force)
     _show(installation, installation.settings.home, restored, as_json=as_json)
 
 

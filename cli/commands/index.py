@@ -74,7 +74,11 @@ def index(
 
     Fields that `--map` takes: id, title, text, source_type, published_at, language, url, parent.
 
-    Exit code: 0 all of it, 8 part of it (what could not be read is listed), 2 wrong usage, 1 anything else.
+    What is left out is listed by reason (docs/guides/documents.md). Documents whose files are gone stay until
+    --prune.
+
+    Exit code: 0 all of it (hidden names, links and empty files do not count), 8 part of it, 2 wrong usage,
+    1 anything else.
 
     Examples:
 
@@ -90,7 +94,7 @@ def index(
     from cli.installation import find_installation
     from cli.namespace_states import check_namespace
     from cli.terminal import print_result, stderr, stdout
-    from cli.views.index_report import report_fields, report_line, show_faults
+    from cli.views.index_report import report_fields, report_line, show_left_out
     from cli.views.indexing_bar import IndexingBar
 
     check_namespace(namespace)
@@ -100,9 +104,6 @@ def index(
             "a namespace is rebuilt by one process: leave one of both out", param_hint="--where"
         )
     installation = find_installation()
-    documents = _documents(
-        installation, paths, source, ids=ids, fields=fields, prune=prune, follows_links=follow_links
-    )
     # SIGTERM, an orderly `kill`, is reported as an interruption like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()
@@ -110,6 +111,10 @@ def index(
     by_workers = where == "workers" or (where is None and not rebuild and has_table)
     try:
         with IndexingBar(stderr()) as bar:
+            bar.say("counting the documents")
+            documents = _documents(
+                installation, paths, source, ids=ids, fields=fields, prune=prune, follows_links=follow_links
+            )
             if by_workers:
                 report = _index_by_workers(installation, documents, namespace, bar)
             else:
@@ -124,8 +129,9 @@ def index(
         report_line(report, namespace, documents.source, took_s),
         as_json=as_json,
     )
+    if report.has_faults or not as_json:
+        show_left_out(report, "this folder" if len(paths) == 1 and paths[0].is_dir() else "these files")
     if report.has_faults:
-        show_faults(report)
         raise typer.Exit(PART_DONE)
     if not as_json and not report.skipped and not (report.added + report.replaced + report.unchanged):
         stdout().print("there was nothing to read")

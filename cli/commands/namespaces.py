@@ -104,6 +104,7 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     from cli.installation import find_installation
     from cli.namespace_states import existing
     from cli.terminal import counted, print_result
+    from cli.views.working_bar import working_bar
     from tasks.indexing.namespace_writer import drop_namespace
 
     installation = find_installation()
@@ -112,7 +113,8 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     if not yes:
         confirm_deletion(documents, f"Delete {namespace} with {documents}?", as_json=as_json)
     try:
-        drop_namespace(installation.resources, namespace)
+        with working_bar(f"deleting {namespace}"):
+            drop_namespace(installation.resources, namespace)
     except StageFailure as error:
         raise ServiceError(
             f"{error}; other stores may have deleted their part of {namespace!r}: when that is mended, run this again"

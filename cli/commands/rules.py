@@ -56,8 +56,8 @@ def show(
         chorale rules show law --question "how do I end a lease?"
     """
     from cli.terminal import print_json, print_line, stderr
+    from rules.editing import toml_of
     from rules.matching import Matcher
-    from rules.toml_text import toml_of
 
     with _open() as (_, store):
         version = store.current(namespace)
@@ -87,7 +87,7 @@ def set_(
 
         chorale rules show law | sed s/2025/2026/ | chorale rules set law -
     """
-    from rules.toml_text import rules_from
+    from rules.editing import rules_from
 
     given = rules_from(_read(file))
     _change(namespace, lambda _: given, as_json=as_json)
@@ -213,7 +213,7 @@ def _change(namespace: str, change: Callable[[Rules], Rules], *, as_json: bool) 
 
     from cli.namespace_states import existing
     from cli.terminal import print_json, stderr, stdout
-    from rules.copying import copy_rules
+    from rules.store import copy_rules
 
     with _open() as (installation, store):
         existing(installation, namespace)

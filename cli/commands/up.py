@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,9 @@ from cli.local.http_api import HTTP, how_to_ask
 from cli.local.ports import Address
 from cli.local.processes import REDIS, running, worker_children
 from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
+
+SAYS_EVERY_S = 5.0
+"""While processes start."""
 
 if TYPE_CHECKING:
     from config.declarations import Pipeline
@@ -96,7 +100,11 @@ def up(
     ) as started:
         stop_on_signals(started.supervisor)
         say(f"starting in {settings.home}, Redis at {without_password(started.redis_url)}")
-        missing = started.supervisor.wait_ready(READY_LIMIT_S)
+        give_up_s = time.monotonic() + READY_LIMIT_S
+        while missing := started.supervisor.wait_ready(SAYS_EVERY_S):
+            if started.supervisor.wait(0) or time.monotonic() >= give_up_s:
+                break
+            say(f"waiting for {', '.join(missing)}")
         if started.supervisor.is_stopping:
             say("stopping before all were ready")
         elif missing:

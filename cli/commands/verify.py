@@ -39,6 +39,7 @@ def verify(
     from cli.installation import find_installation
     from cli.namespace_states import check_namespace, publish
     from cli.terminal import print_json, stdout
+    from cli.views.working_bar import working_bar
     from search.several_stores.store import ClusteredStore
 
     check_namespace(namespace)
@@ -47,7 +48,8 @@ def verify(
     found: Mapping[str, Difference] = {}
     unwritten: dict[str, str] = {}
     if isinstance(store, ClusteredStore):
-        found = store.verify(namespace, mends=not check)
+        with working_bar(f"comparing {namespace}"):
+            found = store.verify(namespace, mends=not check)
         unwritten = store.unwritten(namespace)
         publish(installation.resources, namespace)
     else:

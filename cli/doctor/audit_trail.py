@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from chorale_client.keys import TO_TELL
 from sqlalchemy.exc import SQLAlchemyError
 
-from audit.database import database_url, open_database
+from audit.database import SCHEMA, database_url, open_database, trail_file
 from audit.drainer import cause
 from audit.outbox import UNREADABLE, outbox_state
-from audit.schema import SCHEMA
-from audit.snapshot import trail_file
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from ledger.outbox import read_outbox_bound
+from ledger.backlog import read_outbox_bound
 from models.audit_tables import RequestRow
 
 TAKE_A_LOCK = {

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from audit.snapshot import trail_file
+from audit.database import trail_file
 from cli.doctor.finding import Finding
 from cli.installation import Installation
 from search.several_stores.snapshot import table_file

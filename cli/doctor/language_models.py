@@ -16,7 +16,7 @@ from cli.installation import Installation
 from models.errors import StageFailure
 
 if TYPE_CHECKING:
-    from branches.chat_endpoint import Endpoint
+    from branches.generators import Endpoint
 
 PROMPT = "Say yes."
 _MENDS = {
@@ -31,7 +31,7 @@ def have_time(installation: Installation) -> Iterator[Finding]:
     """Find configurations without timeout_s whose default time is too short for a branch's language model."""
     from chorale_client.request import Request
 
-    from branches.language_model import AFTER_S
+    from branches.generation import SEARCH_RESERVE_S
     from tasks.request.planning import reserves_ms
 
     generators = installation.resources.generators
@@ -40,7 +40,7 @@ def have_time(installation: Installation) -> Iterator[Finding]:
         if configuration.timeout_s is not None:
             continue
         budget_ms = configuration.reranker.budget_ms if configuration.reranker else 0
-        most_s = request_s - reserves_ms(request_s, budget_ms)[1] / 1000 - AFTER_S
+        most_s = request_s - reserves_ms(request_s, budget_ms)[1] / 1000 - SEARCH_RESERVE_S
         for branch in installation.pipeline.branches_of(configuration):
             options = generators.options(branch.name)
             if options is not None and options.asks_a_model and options.limit_s > most_s:
@@ -73,7 +73,7 @@ def answer(installation: Installation) -> Iterator[Finding]:
 
 def _ask(options: Endpoint) -> None:
     """Ask the endpoint; raises the StageFailure that the branch of a request would have."""
-    from branches.kinds.hyde import HydeOptions, open_generator
+    from branches.hyde import HydeOptions, open_generator
 
     said: object
     if isinstance(options, HydeOptions) and options.is_foreign:

@@ -11,11 +11,13 @@ from chorale_client.keys import PREFIX, QUARANTINE, RESULT
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation, NotRunning
-from ledger.quarantine import read_quarantine
+from ledger.backlog import read_quarantine
 from tasks.celery_surface.kombu_keys import BINDINGS, KOMBU, UNACKED
 
 OLDEST_VERSION = (6, 2)
 """The oldest version with the commands that the ledger's scripts use."""
+TESTED = (7, 4, 11)
+"""The version of docker-compose.yml."""
 APART_S = 5.0
 """A difference of clocks that no slow answer explains."""
 OURS = (PREFIX, "chorale.", RESULT, KOMBU, UNACKED, "celeryev")
@@ -39,6 +41,18 @@ def version(installation: Installation) -> Iterator[Finding]:
     said = str(_info(installation)["redis_version"])
     if tuple(int(part) for part in said.split(".")[:2]) < OLDEST_VERSION:
         yield Finding(f"Redis has version {said}", f"use {'.'.join(map(str, OLDEST_VERSION))} or newer")
+
+
+def release(installation: Installation) -> Iterator[Finding]:
+    info = _info(installation)
+    running = str(info["redis_version"])
+    # Valkey and others have numbers of their own.
+    if info.get("server_name", "redis") == "redis" and tuple(map(int, running.split("."))) < TESTED:
+        yield Finding(
+            f"Redis {running} is older than {'.'.join(map(str, TESTED))}, with which Chorale is tested",
+            "https://github.com/redis/redis/security/advisories lists what newer releases fix",
+            is_remark=True,
+        )
 
 
 def memory(installation: Installation) -> Iterator[Finding]:

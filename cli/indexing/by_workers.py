@@ -16,6 +16,7 @@ from cli.indexing.sent_messages import SentMessages, index_queue
 from cli.namespace_states import known
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import ServiceError
+from models.left_out import LeftOut
 from tasks.indexing.indexing_run import IndexingRun, Progress, SourceDocuments
 from tasks.indexing.report import IndexReport
 
@@ -60,9 +61,11 @@ def index_by_workers(
     for batch in run.batches():
         sending.upsert([item for item, _ in batch])
     sending.wait_for(0)
+    gone = run.gone()
     if documents.prune:
-        sending.delete(run.gone())
+        sending.delete(gone)
         sending.wait_for(0)
+        run.report.gone = 0
     return run.report
 
 
@@ -80,9 +83,8 @@ class _Sending:
         for item in items:
             row = _row(item)
             if (why := why_not_sendable(row)) is not None:
-                self._run.report.skipped.append(
-                    Skipped(item.path, f"{why}; --where here takes it", item.line)
-                )
+                why = f"{why}; --where here takes it"
+                self._run.report.skipped.append(Skipped(item.path, LeftOut.TOO_LARGE, why, item.line))
             else:
                 rows.append(row)
         if rows:
@@ -124,7 +126,9 @@ class _Sending:
             )
         if (error := told.get("error")) is not None:
             raise ServiceError(error)
-        self._run.report.add(told)
+        # The headings of a file are known, and reported by its name.
+        known = [one for one in told["left_out"] if one.get("reason") == LeftOut.HEADINGS]
+        self._run.report.add({**told, "left_out": [one for one in told["left_out"] if one not in known]})
         self._run.tell()
 
 

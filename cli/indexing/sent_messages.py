@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from cli.installation import NotRunning
 from config.celery import is_redis
-from ledger.lua import ledger_scripts
+from ledger import ledger_scripts
 from monitoring.heartbeats import read_heartbeats
 from monitoring.queues import queue_states
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from chorale_client.words import QUEUE_BULK
 from redis import RedisError
 
-from audit.snapshot import trail_file
+from audit.database import trail_file
 from cli.installation import Installation, find_installation, upgraded_database
 from cli.namespace_states import published
 from jobs.job import JobsUnavailable

@@ -110,8 +110,8 @@ def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
 
     A task that waits would hold up the other queues of its process.
     """
-    from branches.language_models import Generators, generator_name
-    from cache.null import NullCache
+    from branches.generators import Generators, generator_name
+    from cache.caches import NullCache
 
     kinds = pipeline.kinds
     if not all(kinds.stores[store.kind].in_home for store in pipeline.stores.values()):

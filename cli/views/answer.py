@@ -92,7 +92,7 @@ def _count_line(questions: Sequence[QuestionAnswer], shown: int) -> str:
         return "no hits"
     hits = counted(shown, "hit")
     totals = [question.total_matches for question in questions if question.total_matches is not None]
-    return f"{hits} of at least {sum(totals):,}" if totals and sum(totals) > shown else hits
+    return f"{hits}, at least {sum(totals):,} matches" if totals and sum(totals) > shown else hits
 
 
 def missing_lines(degraded: Iterable[Degradation], warnings: Iterable[str] = ()) -> list[Text]:

@@ -1,7 +1,8 @@
-"""The progress of indexing on a terminal: documents, rate, time left."""
+"""The progress of indexing: documents, rate, time left; a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
     from tasks.indexing.indexing_run import Progress
 
 
+LINE_EVERY_S = 5.0
+"""Where no terminal is."""
+
+
 class IndexingBar(Bar):
-    """A progress bar that is shown on terminals alone and disappears at the end."""
+    """A progress bar that disappears at the end."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(
@@ -30,6 +35,7 @@ class IndexingBar(Bar):
             disable=not console.is_terminal,
         )
         self._documents = self.add_task("", total=None, note="")
+        self._line_s = time.monotonic()
 
     def say(self, what: str, *, total: int | None = None) -> None:
         """Show what is being done; `total` is the approximate number of documents."""
@@ -43,6 +49,9 @@ class IndexingBar(Bar):
         # The number of documents is an estimate; the bar must not exceed its end.
         total = max(self.tasks[0].total or 0, so_far.documents)
         self.update(self._documents, total=total, completed=so_far.documents, note=note(so_far))
+        if not self.console.is_terminal and (now_s := time.monotonic()) >= self._line_s + LINE_EVERY_S:
+            self._line_s = now_s
+            self.tell(f"{self.tasks[0].description}: {so_far.documents:,} of {total:,}, {note(so_far)}")
 
 
 def note(so_far: Progress) -> str:

@@ -28,7 +28,7 @@ def view(found: Fields) -> list[Any]:
     lines = {
         "home": found["home"],
         "redis": f"{found['redis']['address']} · version {found['redis']['version']}",
-        "requests": f"{found['requests_in_flight']:,} in flight · chords are {found['chords']}",
+        "requests": f"{found['requests_in_flight']:,} in flight · {found['chords']} chords",
         "outbox": outbox,
     }
     if aside := found["quarantine"]["entries"]:

@@ -55,7 +55,7 @@ def said_of_faults(faults: Sequence[Mapping[str, Any]], *, place: str = "request
 _FIELD = re.compile(r"[a-z_]+: ")
 _MESSAGES = {
     "extra_forbidden": "unknown field",
-    "string_unicode": "half a character (surrogates not allowed)",
+    "string_unicode": "invalid Unicode: lone surrogate",
 }
 
 
@@ -70,10 +70,8 @@ class NotEnded(ChoraleError):
 class UnknownRequest(ChoraleError):
     """The id is unknown: the request was never sent, or its answer has expired."""
 
-    def __init__(
-        self, request_id: str, why: str = "it was never sent here, or its answer is kept no longer"
-    ) -> None:
-        super().__init__(f"nothing is known of {shown(request_id)}: {why}")
+    def __init__(self, request_id: str, why: str = "never submitted, or its answer has expired") -> None:
+        super().__init__(f"{shown(request_id)} not found: {why}")
 
 
 class ServiceUnavailable(ChoraleError):

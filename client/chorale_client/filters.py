@@ -122,5 +122,5 @@ def _unsendable(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return f"half a character in {shown(text)} (surrogates not allowed)"
+        return f"invalid Unicode in {shown(text)}: lone surrogate"
     return None

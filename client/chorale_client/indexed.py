@@ -24,7 +24,9 @@ class Indexed:
     passages: int = 0
     """Number of passages that were embedded."""
     skipped: list[str] = field(default_factory=list)
-    """The documents that were left out, each with its reason."""
+    """What was left out, each with its reason: documents, and parts of documents that are indexed without them."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    """How many of `skipped` by reason; the reasons are listed in docs/reference/wire.md."""
     unwritten: dict[str, str] = field(default_factory=dict)
     """Key: document id; value: why the document is not in every store yet.  It is kept and written again."""
     error: str | None = None

@@ -84,7 +84,7 @@ from __future__ import annotations
 
 PREFIX = "chorale:"
 ENTRY = "chorale:request:"
-MOMENTS = "chorale:moments"
+WAKEUPS = "chorale:moments"
 OUTBOX = "chorale:outbox"
 OUTBOX_LIMIT = "chorale:outbox:limit"
 OUTBOX_REFUSED = "chorale:outbox:refused"

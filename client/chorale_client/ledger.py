@@ -16,7 +16,7 @@ from redis import Redis
 from redis.client import PubSub
 
 from chorale_client.errors import NotEnded, RequestIdConflict, UnknownRequest
-from chorale_client.keys import MOMENTS, OUTBOX, OVERLOAD, entry_key, result_key
+from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.request import Request
 from chorale_client.request_json import request_json
 from chorale_client.scripts import PRELUDE, Scripts
@@ -91,7 +91,7 @@ def accept(
     mark = fingerprint(request)
     timeout_ms = round(1000 * (request.timeout_s if within_s is None else max(within_s, SHORTEST_S)))
     request_id, questions = request.request_id, len(request.questions)
-    keys = [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX, OVERLOAD]
+    keys = [entry_key(request_id), result_key(request_id), WAKEUPS, OUTBOX, OVERLOAD]
     args: list[Any] = [request_id, request_json(request), mark, head(request), timeout_ms]
     args += [timeout_ms + KEPT_AFTER_DEADLINE_S * 1000, answer_ttl_ms, refused_tail(questions), b""]
     args += [unaudited_tail(questions)]
@@ -162,7 +162,7 @@ def cancel(request_id: str) -> Steps[bytes | None]:
 
 
 def _keys_of_an_end(request_id: str) -> list[str]:
-    return [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX]
+    return [entry_key(request_id), result_key(request_id), WAKEUPS, OUTBOX]
 
 
 class CallersLedger:

@@ -17,7 +17,7 @@ from chorale_client.limits import MAX_QUESTIONS, MAX_REQUEST_BYTES
 from chorale_client.request import Question, Request
 from chorale_client.request_json import check_size
 from chorale_client.shown import named, shown
-from chorale_client.words import WIRE_VERSION
+from chorale_client.words import WIRE_VERSION, Warned
 
 NEXT_VERSION = WIRE_VERSION + 1
 MAX_IGNORED = 256
@@ -32,7 +32,7 @@ class ReadRequest:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(f"{path}: unknown to this version, ignored" for path in self.ignored)
+        return tuple(f"{Warned.REQUEST}: {path}: unknown to this version, ignored" for path in self.ignored)
 
 
 def read_request(given: bytes | str | Mapping[str, Any]) -> ReadRequest:

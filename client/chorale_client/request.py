@@ -209,7 +209,8 @@ class Request(_Wire):
     """Name of a fusion method, instead of the configuration's."""
     filters: Annotated[dict[str, Any], AfterValidator(check_filters)] = Field(default_factory=dict)
     """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains, all}}`; all must hold.  Values are texts,
-    finite numbers, true and false; `exists` takes true or false, `all` a list of conditions."""
+    finite numbers, true and false, which are compared by their meaning: `"2026"` also matches the number 2026.  An empty list is
+    no condition.  `exists` takes true or false, `all` a list of conditions."""
     exclude_ids: Annotated[
         tuple[Annotated[str, Field(max_length=MAX_ID_CHARS)], ...], Field(fail_fast=True)
     ] = Field((), max_length=MAX_EXCLUDED, strict=False)

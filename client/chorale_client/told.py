@@ -38,7 +38,7 @@ def _check_option(value: str) -> str:
 def _check_json(value: Any) -> Any:
     try:
         to_json(value)
-    except ValueError as error:  # half a character, which Python's JSON reads and no other JSON can hold
+    except ValueError as error:  # a lone surrogate, which Python's JSON reads and no other JSON can hold
         raise ValueError(f"not JSON: {str(error)[:200]}") from None
     return value
 

@@ -145,7 +145,12 @@ REASONS: dict[Reason, Consequence] = {
     ),
     Reason.INVALID_ANSWER: Consequence(True, False, True, "the store or model answered nonsense"),
     Reason.BUDGET: Consequence(True, False, True, "cut by the clock in the middle"),
-    Reason.DOCUMENT_MISSING: Consequence(False, True, False, "a text was not in its store (a warning)"),
+    Reason.DOCUMENT_MISSING: Consequence(
+        False,
+        True,
+        False,
+        "a passage has gone from its store, and other hits take the place of its hit (a warning)",
+    ),
     Reason.ERROR: Consequence(True, False, True, "anything else, class name in `detail`"),
 }
 
@@ -156,6 +161,38 @@ def consequence(reason: str) -> Consequence:
         return REASONS[Reason(reason)]
     except ValueError:
         return REASONS[Reason.ERROR]
+
+
+class Warned(StrEnum):
+    """The word that a warning of an answer begins with; `WARNINGS` says what each means."""
+
+    FILTER = "filter"
+    QUESTIONS = "questions"
+    REQUEST = "request"
+    RULES = "rules"
+    DEPTH = "depth"
+    SOURCE = "source"
+    DOCUMENT_MISSING = "document_missing"
+    GROUP_BY = "group_by"
+    CONTEXT_AROUND = "context_around"
+    ABSTAIN = "abstain"
+    CACHE = "cache"
+
+
+WARNINGS: dict[Warned, str] = {
+    Warned.FILTER: "a condition that is invalid, names an unknown field, is met by no document, or has a value of another type "
+    "than the documents",
+    Warned.QUESTIONS: "no branch of the request searches these variants or hypothetical documents",
+    Warned.REQUEST: "a field that this version does not know was ignored",
+    Warned.RULES: "the rules of the namespace could not be read; those that were read before hold",
+    Warned.DEPTH: "the store returns no more passages, so a branch has fewer documents than were asked of it",
+    Warned.SOURCE: "hits of an endpoint without a usable id were left out",
+    Warned.DOCUMENT_MISSING: "a passage has gone from its store, and other hits take the place of its hit",
+    Warned.GROUP_BY: "no hit has the field",
+    Warned.CONTEXT_AROUND: "passages around the hits were left out, because there are too many",
+    Warned.ABSTAIN: "the confidence is not known, so nothing is `abstained`",
+    Warned.CACHE: "the cache was not used, and why",
+}
 
 
 # Task names do not depend on module names: moving a file changes nothing on the wire.

@@ -20,7 +20,7 @@ from chorale_client.checked_request import make_request
 
 from assembly.pipeline import load_pipeline
 from cli.commands.evaluate import index_collection
-from cli.local.measured_pipeline import LastLines, measured_pipeline
+from cli.local.measured_pipeline import measured_pipeline
 from cli.terminal import stderr
 from config.settings import load_settings
 from docs.evidence.snippets import words
@@ -91,12 +91,11 @@ def main() -> None:
     answer_of = {id_: answers[id_] for id_ in ids if answers[id_]}
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
-    with LastLines() as said, measured_pipeline(settings, pipeline, said) as resources:
-        index_collection(collection, resources, stderr())
-        client = Chorale(resources.redis_url)
-        cuts(client, collection, ids, given.configuration)
+    with measured_pipeline(settings, pipeline) as measured:
+        index_collection(collection, measured.resources, stderr())
+        cuts(measured.client, collection, ids, given.configuration)
         if answer_of:
-            contexts(client, collection, answer_of, given.configuration, given.tokens)
+            contexts(measured.client, collection, answer_of, given.configuration, given.tokens)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Milliseconds to fuse 10,000 hits (ten branches of 1,000) with explanations for ten of them: `python -m docs.evidence.fusing`."""
+"""Milliseconds to fuse 10,000 hits (ten branches of 1,000) with explanations for ten of them: `python -m docs.evidence.fusing [TIMES]`."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from chorale_client.words import Status
 
 from assembly.kinds import BUILT_IN
 from fusion.answer import build_question
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan
 from tests.unit.fusion.builders import branch, fuse_question, plan, request
 
-BRANCHES, HITS, DOCUMENTS, TIMES = 10, 1_000, 5_000, 60
+BRANCHES, HITS, DOCUMENTS = 10, 1_000, 5_000
 
 
-def envelope(name: str, chance: random.Random) -> Envelope:
+def envelope(name: str, chance: random.Random) -> BranchResult:
     scores = sorted((chance.uniform(0, 30) for _ in range(HITS)), reverse=True)
     found = zip(chance.sample(range(DOCUMENTS), HITS), scores, strict=True)
     hits = tuple(Hit(f"d{id_}#0", f"d{id_}", score, content_hash=f"h{id_}") for id_, score in found)
-    return Envelope(name, "ok", rankings=(Ranking(hits),))
+    return BranchResult(name, "ok", rankings=(Ranking(hits),))
 
 
-def least_ms(method: str, branches: list[BranchPlan], envelopes: dict[str, Envelope]) -> float:
+def least_ms(
+    method: str, branches: list[BranchPlan], envelopes: dict[str, BranchResult], times: int
+) -> float:
     """The shortest of many times: what other processes take of the cores is no cost of the fusion."""
     asked, wanted = plan(branches, method=method), request(include=["ids", "explanation"])
     spent = []
-    for _ in range(TIMES):
+    for _ in range(times):
         started = time.perf_counter()
         fused = fuse_question(asked, envelopes, 0, wanted)
         build_question(wanted, asked, 0, fused, None, Status.COMPLETE)
@@ -38,14 +40,14 @@ def least_ms(method: str, branches: list[BranchPlan], envelopes: dict[str, Envel
     return min(spent)
 
 
-def main() -> None:
+def main(times: int) -> None:
     chance = random.Random(7)
     branches = [branch(f"b{place}", 0.3, HITS) for place in range(BRANCHES)]
     envelopes = {one.name: envelope(one.name, chance) for one in branches}
     gc.freeze()
     for name in BUILT_IN.methods:
-        sys.stdout.write(f"{name:20} {least_ms(name, branches, envelopes):5.1f} ms\n")
+        sys.stdout.write(f"{name:20} {least_ms(name, branches, envelopes, times):5.1f} ms\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)

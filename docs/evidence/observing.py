@@ -1,4 +1,4 @@
-"""What log, metrics and traces cost: `python -m docs.evidence.observing [ROUNDS]`.
+"""What log, metrics and traces cost: `python -m docs.evidence.observing [ROUNDS [QUESTIONS [DOCUMENTS]]]`.
 
 Installations with none of them, with the log and the metrics, and with traces too answer the same questions in turns; the
 processes of the others stand still.  Prints requests a second, and the processor time of all processes for one request.
@@ -33,7 +33,7 @@ INFO = {"CHORALE_LOG_LEVEL": "INFO", "CHORALE_LOG_FORMAT": "json"}
 
 
 @contextmanager
-def installation(folder: Path, name: str, endpoint: str) -> Iterator[RunningPipeline]:
+def installation(folder: Path, name: str, endpoint: str, documents: int) -> Iterator[RunningPipeline]:
     preload = logging_to(folder / f"{name}.log")
     if name == "none":
         preload += NOTHING
@@ -50,7 +50,7 @@ def installation(folder: Path, name: str, endpoint: str) -> Iterator[RunningPipe
         pipeline.wait_ready()
         texts = {
             str(place): (one.title or "", one.text[:1_000])
-            for place, one in enumerate(islice(python_docs(), DOCUMENTS))
+            for place, one in enumerate(islice(python_docs(), documents))
         }
         pipeline.index(texts, namespace="bench")
         yield pipeline
@@ -61,17 +61,20 @@ def settle(pipeline: RunningPipeline) -> None:
     time.sleep(0.5)
 
 
-def main(rounds: int) -> None:
+def main(rounds: int, questions: int, documents: int) -> None:
     limit_threads()
-    texts = iter(questions_about(list(python_docs()), QUESTIONS * (rounds + 1)))
+    texts = iter(questions_about(list(python_docs()), questions * (rounds + 1)))
     timings: dict[str, list[Timing]] = {"none": [], "log, metrics": [], "log, metrics, traces": []}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         endpoint = stack.enter_context(collector()).url
-        all_ = {name: stack.enter_context(installation(Path(folder), name, endpoint)) for name in timings}
+        all_ = {
+            name: stack.enter_context(installation(Path(folder), name, endpoint, documents))
+            for name in timings
+        }
         options = {"namespace": "bench", "cache": "bypass", "timeout_s": 30.0}
         asks = {name: ChordPath(one.app, one.resources, options).ask for name, one in all_.items()}
         for turn in range(rounds + 1):
-            asked = list(islice(texts, QUESTIONS))
+            asked = list(islice(texts, questions))
             names = list(timings)
             for name in names[turn % 3 :] + names[: turn % 3]:
                 for other, one in all_.items():
@@ -84,10 +87,10 @@ def main(rounds: int) -> None:
                 drive(asks[name], asked, in_flight=IN_FLIGHT, timing=timing, meter=meter)
                 if turn:  # the first round warms
                     timings[name].append(timing)
-    per_s = {name: [QUESTIONS / one.wall_s for one in runs] for name, runs in timings.items()}
-    cpu = {name: [sum(one.cpu_ms.values()) / QUESTIONS for one in runs] for name, runs in timings.items()}
+    per_s = {name: [questions / one.wall_s for one in runs] for name, runs in timings.items()}
+    cpu = {name: [sum(one.cpu_ms.values()) / questions for one in runs] for name, runs in timings.items()}
     for name, runs in timings.items():
-        drainer = median(one.cpu_ms["sweeper"] / QUESTIONS for one in runs)
+        drainer = median(one.cpu_ms["sweeper"] / questions for one in runs)
         sys.stdout.write(
             f"{name}: {median(per_s[name]):.0f} requests/s ({_change(per_s, name):+.1%}), "
             f"{median(cpu[name]):.2f} ms CPU ({_change(cpu, name):+.1%}), of which sweeper and audit {drainer:.2f}\n"
@@ -100,4 +103,5 @@ def _change(values: dict[str, list[float]], name: str) -> float:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 12)
+    given = [int(argument) for argument in sys.argv[1:]]
+    main(*given, *(12, QUESTIONS, DOCUMENTS)[len(given) :])

@@ -20,7 +20,7 @@ from chorale_client.checked_request import make_request
 
 from assembly.pipeline import load_pipeline
 from cli.commands.evaluate import index_collection
-from cli.local.measured_pipeline import LastLines, measured_pipeline
+from cli.local.measured_pipeline import measured_pipeline
 from cli.terminal import stderr
 from config.settings import load_settings
 from evaluation.collection import Collection, read_collection
@@ -74,9 +74,9 @@ def main() -> None:
     ids = list(islice(collection.questions, given.skip, given.skip + given.limit))
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
-    with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
-        index_collection(collection, resources, stderr())
-        shown = dict(snippets(Chorale(resources.redis_url), collection, ids, given.chars))
+    with measured_pipeline(settings, pipeline) as measured:
+        index_collection(collection, measured.resources, stderr())
+        shown = dict(snippets(measured.client, collection, ids, given.chars))
     whole = [words(answers[id_]) in words(text) for id_, text in shown.items()]
     parts = [
         mean(f" {word} " in words(text) for word in words(answers[id_]).split() or [""])

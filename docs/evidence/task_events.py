@@ -1,4 +1,4 @@
-"""What task events and Flower cost: `python -m docs.evidence.task_events [ROUNDS]`.
+"""What task events and Flower cost: `python -m docs.evidence.task_events [ROUNDS [QUESTIONS [DOCUMENTS]]]`.
 
 Two installations, with `CHORALE_TASK_EVENTS` and Flower and without, answer the same questions in turns; the processes of
 the other one stand still.  Prints requests a second, and the processor time of all processes for one request.
@@ -40,14 +40,14 @@ Installation = tuple[Supervisor, Resources]
 
 
 @contextmanager
-def installation(home: Path, *, events: bool) -> Iterator[Installation]:
+def installation(home: Path, documents: int, *, events: bool) -> Iterator[Installation]:
     os.environ |= {"CHORALE_HOME": str(home), "CHORALE_TASK_EVENTS": str(events).lower()}
     settings, lines = load_settings(), LastLines()
     pipeline = load_pipeline(settings.pipeline_file)
     with lines, running(settings, pipeline, lines, flower_port=FLOWER_PORT if events else None) as started:
         started.supervisor.require_ready()
         resources = Resources(settings, pipeline, started.redis_url)
-        corpus = list(islice(python_docs(), DOCUMENTS))
+        corpus = list(islice(python_docs(), documents))
         index_corpus(resources, SourceDocuments(corpus, SOURCE, total=len(corpus)), namespace="bench")
         yield started.supervisor, resources
 
@@ -58,21 +58,21 @@ def settle(resources: Resources) -> None:
     time.sleep(2 * LOOK_EVERY_S)
 
 
-def main(rounds: int) -> None:
+def main(rounds: int, questions: int, documents: int) -> None:
     limit_threads()
     os.environ |= {"CHORALE_WORKER_PROCESSES": "index=0,bulk=0", "CHORALE_LOG_LEVEL": "WARNING"}
-    texts = iter(questions_about(list(python_docs()), QUESTIONS * (rounds + 1)))
+    texts = iter(questions_about(list(python_docs()), questions * (rounds + 1)))
     timings: dict[str, list[Timing]] = {"without": [], "with": []}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         homes = {name: Path(folder, name) for name in timings}
         both = {
-            name: stack.enter_context(installation(home, events=name == "with"))
+            name: stack.enter_context(installation(home, documents, events=name == "with"))
             for name, home in homes.items()
         }
         options = {"namespace": "bench", "cache": "bypass", "timeout_s": 30.0}
         asks = {name: ChordPath(make_app(one[1]), one[1], options).ask for name, one in both.items()}
         for turn in range(rounds + 1):
-            asked = list(islice(texts, QUESTIONS))
+            asked = list(islice(texts, questions))
             for name in list(timings) if turn % 2 else list(timings)[::-1]:
                 for other, (supervisor, _) in both.items():
                     for process in supervisor.pids():
@@ -86,11 +86,11 @@ def main(rounds: int) -> None:
         for supervisor, _ in both.values():
             for process in supervisor.pids():
                 supervisor.resume(process)
-    rates = {name: [QUESTIONS / one.wall_s for one in runs] for name, runs in timings.items()}
-    cpu = {name: [sum(one.cpu_ms.values()) / QUESTIONS for one in runs] for name, runs in timings.items()}
+    rates = {name: [questions / one.wall_s for one in runs] for name, runs in timings.items()}
+    cpu = {name: [sum(one.cpu_ms.values()) / questions for one in runs] for name, runs in timings.items()}
     for name, runs in timings.items():
         by_process = {
-            process: round(median(one.cpu_ms[process] for one in runs) / QUESTIONS, 2)
+            process: round(median(one.cpu_ms[process] for one in runs) / questions, 2)
             for process in runs[0].cpu_ms
         }
         sys.stdout.write(
@@ -104,4 +104,5 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 15)
+    given = [int(argument) for argument in sys.argv[1:]]
+    main(*given, *(15, QUESTIONS, DOCUMENTS)[len(given) :])

@@ -18,8 +18,7 @@ _HEAD = f"""# Settings
 Written from `config/settings.py` by `python -m docs.reference.settings`; a test fails while the two differ.
 
 Every setting is an environment variable `{PREFIX}<NAME>`, read once when a process starts. An empty variable counts as
-not set. With a wrong value the process does not start; the error names the variable, the fault and the allowed values.
-The pipeline file declares what is searched and how it is ranked: see `config/pipeline.toml`.
+not set. With a wrong value the process does not start. `config/pipeline.toml` declares what is searched and ranked.
 
 | variable | default | allowed | meaning |
 |---|---|---|---|
@@ -33,12 +32,12 @@ _COMPUTED = {
 
 _TYPES: dict[Any, str] = {
     bool: "`true`, `false`",
-    int: "a whole number",
-    float: "a number",
+    int: "whole,",
+    float: "",
     str: "text",
-    Path: "a path",
+    Path: "path",
 }
-_BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+_BOUNDS = ("ge", "gt", "le")
 
 
 def settings_page() -> str:
@@ -63,15 +62,16 @@ def _default(name: str, field: FieldInfo) -> str:
 
 
 def _allowed(field: FieldInfo) -> str:
+    """The values that a setting may have, such as "0.5 to 1" or "`true`, `false`"."""
     kinds = [kind for kind in _members(field.annotation) if kind is not NoneType]
-    words = [_words(kind) for kind in kinds]
-    bounds = [
-        f"{sign} {getattr(constraint, bound)}"
-        for constraint in field.metadata
-        for bound, sign in _BOUNDS.items()
-        if hasattr(constraint, bound)
-    ]
-    return " ".join([" or ".join(words), ", ".join(bounds)]).strip()
+    words = " or ".join(_words(kind) for kind in kinds)
+    bounds = {
+        bound: getattr(one, bound) for one in field.metadata for bound in _BOUNDS if hasattr(one, bound)
+    }
+    if not bounds:
+        return words
+    least = f"over {bounds['gt']}," if "gt" in bounds else f"{bounds['ge']}"
+    return f"{words} {least} to {bounds['le']}".strip()
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:

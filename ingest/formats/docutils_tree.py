@@ -11,15 +11,19 @@ LEFT_OUT = (nodes.comment, nodes.substitution_definition, nodes.target, nodes.ra
 
 WITHOUT_TEXT = frozenset(
     {
-        *("include", "literalinclude", "raw", "csv-table", "toctree", "contents", "index", "highlight"),
-        *("module", "currentmodule", "py:module", "py:currentmodule", "automodule", "autoclass"),
-        *("image", "figure", "meta", "only", "tabularcolumns", "sectionauthor", "codeauthor", "moduleauthor"),
+        *(INCLUDING := ("include", "literalinclude", "raw", "csv-table", "automodule", "autoclass")),
+        *("toctree", "contents", "index", "highlight"),
+        *("module", "currentmodule", "py:module", "py:currentmodule", "image", "meta"),
+        *("tabularcolumns", "sectionauthor", "codeauthor", "moduleauthor"),
     }
 )
 """Directives that docutils does not run and that contain only names and options; they are dropped."""
+_ARGUMENT_IS_NO_TEXT = ("only", "figure")
 
 _ROLE = re.compile(r":[\w:+.-]+:`(?:([^`<]+?)\s*<[^`>]+>|[~!]?([^`]+))`")
 _DIRECTIVE = re.compile(r"\.\.\s+([\w:+.-]+)::[ \t]*(.*)")
+_DEFINITION = re.compile(r"\.\.|[\w:+.-]+::")
+"""A substitution or target that docutils could not define."""
 _OPTION = re.compile(r"\s+:[\w-]+:.*")
 
 
@@ -34,6 +38,14 @@ def first_heading(tree: nodes.document) -> str:
     return next((_line(title) for title in titles), "")
 
 
+def not_included(tree: nodes.document) -> list[str]:
+    """The directives that would include another text, as `include x.txt`."""
+    messages = tree.findall(nodes.system_message)
+    sources = (literal.astext() for message in messages for literal in message.findall(nodes.literal_block))
+    found = filter(None, map(_DIRECTIVE.match, sources))
+    return [f"{one[1]} {one[2]}".strip() for one in found if one[1].lower() in INCLUDING]
+
+
 def _blocks(parent: nodes.Element, level: int) -> list[str]:
     blocks: list[str] = []
     for node in parent.children:
@@ -42,7 +54,7 @@ def _blocks(parent: nodes.Element, level: int) -> list[str]:
         elif isinstance(node, nodes.title):
             blocks.append(f"{'#' * min(max(level - 1, 1), 6)} {_line(node)}")
         elif isinstance(node, nodes.system_message):
-            blocks += [_unknown(literal.astext()) for literal in node.findall(nodes.literal_block)]
+            blocks += map(_unknown, node.findall(nodes.literal_block))
         elif isinstance(node, LEFT_OUT):
             pass
         elif isinstance(node, nodes.Text | nodes.Inline | nodes.TextElement):
@@ -98,16 +110,20 @@ def _table(node: nodes.Element, level: int) -> str:
     return "\n".join(captions + rows)
 
 
-def _unknown(source: str) -> str:
-    """The content of a directive that docutils does not know or may not run, as written."""
+def _unknown(literal: nodes.literal_block) -> str:
+    """The content of a directive that docutils does not know or may not run, or of a malformed table, as written."""
+    source = literal.astext()
     first, *body = source.split("\n")
     found = _DIRECTIVE.match(first)
-    if found is None or found[1].lower() in WITHOUT_TEXT:
+    if found is None:
+        return "" if _DEFINITION.match(first) else _code(literal)
+    if found[1].lower() in WITHOUT_TEXT:
         return ""
     while body and _OPTION.fullmatch(body[0]):
         body.pop(0)
     margin = min((len(line) - len(line.lstrip()) for line in body if line.strip()), default=0)
-    text = "\n".join([found[2], *(line[margin:] for line in body)])
+    argument = "" if found[1].lower() in _ARGUMENT_IS_NO_TEXT else found[2]
+    text = "\n".join([argument, *(line[margin:] for line in body)])
     return _ROLE.sub(lambda role: role[1] or role[2], text).strip()
 
 

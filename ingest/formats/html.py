@@ -11,6 +11,7 @@ from markdownify import MarkdownConverter
 from ingest.collection_rows import with_reserved
 from ingest.decode import read_text
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
+from models.left_out import LeftOut
 
 DROPPED = ("head", "script", "style", "template", "noscript", "svg", "iframe", "object")
 
@@ -44,7 +45,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         if tag.parent is not None:
             tag.parent.insert_after(tag)
     text = _CONVERTER.convert_soup(page).strip()
-    yield from (Fault(note, loses_document=False) for note in notes)
+    yield from (Fault(LeftOut.METADATA, note) for note in notes)
     yield Record(text, title, metadata, "markdown")
 
 

@@ -15,7 +15,7 @@ local function release(id, flight)
     end_request(id, 'leader', ARGV[2], now)
   else
     redis.call('HSET', ENTRY .. id, 'state', 'accepted', 'retrieve_sent', 0)
-    redis.call('ZADD', MOMENTS, now, id)
+    redis.call('ZADD', WAKEUPS, now, id)
   end
 end
 

@@ -14,11 +14,11 @@ end
 
 for i = 2, #ARGV, 8 do
   -- A malformed entry costs no other report.
-  local is_done, outcome = try(report, { ENTRY .. ARGV[i], MOMENTS }, { unpack(ARGV, i, i + 7) })
+  local is_done, outcome = try(report, { ENTRY .. ARGV[i], WAKEUPS }, { unpack(ARGV, i, i + 7) })
   out[#out + 1] = is_done and outcome or 'closed'
   brought[ARGV[i] .. 'envelope:' .. ARGV[i + 1]] = i
   if ARGV[1] == '1' and outcome == 'due' then
-    local is_joined, found = try(join, { ENTRY .. ARGV[i], MOMENTS }, { ARGV[i], '' })
+    local is_joined, found = try(join, { ENTRY .. ARGV[i], WAKEUPS }, { ARGV[i], '' })
     if is_joined then
       without_brought(ARGV[i], found[5] or {})
       joined[#joined + 1] = found

@@ -50,7 +50,7 @@ local e = flat and as_table(flat)
 local why = flaw(e)
 if not why then return e end
 redis.call('DEL', KEYS[1])
-redis.call('ZREM', MOMENTS, id)
+redis.call('ZREM', WAKEUPS, id)
 if redis.call('HLEN', KEYS[2]) < MOST_KEPT then redis.call('HSET', KEYS[2], string.sub(id, 1, 128), why) end
 redis.call('PEXPIRE', KEYS[2], KEPT_FOR_MS)
 return nil, why

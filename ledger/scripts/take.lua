@@ -30,7 +30,7 @@ end
 
 local function begin(one)
   if one.branch then return start({ ENTRY .. one.id }, { one.branch }) or {} end
-  return join({ ENTRY .. one.id, MOMENTS }, { one.id, '' })
+  return join({ ENTRY .. one.id, WAKEUPS }, { one.id, '' })
 end
 
 local function take(queue, message, one)

@@ -15,7 +15,7 @@ from search.elasticsearch.failures import Passing, failure, readable
 from search.elasticsearch.filter_conditions import Clause, Conditions, conditions, has_field_clause
 from search.filters import unknown_field_warning
 from search.protocol import Search
-from search.ranking_end import count_documents, cut, is_settled
+from search.ranking_end import count_documents, cut, cut_warnings, is_settled
 
 MOST_HITS = 10_000
 """`index.max_result_window`, and the maximum number of HNSW candidates."""
@@ -97,7 +97,13 @@ def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ran
         answers = msearch(call, again) if again else {}
     figure = call.namespace.manifest.known_words
     return [
-        Ranking(cut(hits.get(n, ()), depth), None, warnings, known_words=figure) for n in range(len(vectors))
+        Ranking(
+            cut(hits.get(n, ()), depth),
+            None,
+            (*warnings, *cut_warnings(hits.get(n, ()), depth, MOST_HITS)),
+            known_words=figure,
+        )
+        for n in range(len(vectors))
     ]
 
 

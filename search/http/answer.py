@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeGuard
 
 from chorale_client.filters import is_deeper
+from chorale_client.words import Warned
 from pydantic_core import from_json
 
 from models.documents import MAX_METADATA_DEPTH, PassageText
@@ -78,7 +79,9 @@ class AnswerReader:
             raise InvalidAnswer(
                 f"{endpoint.address}: none of {nameless} hits has a text or whole number as id at {_shown(endpoint.id)}"
             )
-        warnings = [f"{self._name}: {nameless} of {len(found)} hits have no id"] if nameless else []
+        warnings = (
+            [f"{Warned.SOURCE}: {self._name}: {nameless} of {len(found)} hits have no id"] if nameless else []
+        )
         kept, said = _filtered(documents, search)
         kept = kept[: search.depth]
         total = None if endpoint.total is None else at(answer, endpoint.total)

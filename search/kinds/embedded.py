@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from models.declared import Declared
-from models.extensions import Need, StoreKind
+from models.extensions import Declared, Need, StoreKind
 
 if TYPE_CHECKING:
     from search.embedded.store import EmbeddedStore

@@ -17,7 +17,7 @@ from search.analysis import question_terms
 from search.checks import checked_questions
 from search.filters import compile_filters, unknown_field_warning
 from search.protocol import Search
-from search.ranking_end import count_documents, cut, is_settled
+from search.ranking_end import count_documents, cut, cut_warnings, is_settled
 from search.weaviate import filter_conditions as conditions
 from search.weaviate.document_objects import document_uuid
 from search.weaviate.namespace_records import Namespace
@@ -118,8 +118,8 @@ async def _rankings(
 
 async def _best(
     search: Callable[[int], Awaitable[list[Hit]]], depth: int, least_hits: int
-) -> tuple[tuple[Hit, ...], int | None]:
-    """The hits of the best `depth` documents, and the number of all matching documents if it became known.
+) -> tuple[tuple[Hit, ...], int | None, tuple[str, ...]]:
+    """The hits of the best `depth` documents, the number of all matching documents if it became known, and warnings.
 
     `search` is asked for more and more passages, at first at least `least_hits`, until no missing passage could
     belong to the ranking; a ranking of more than MOST_RESULTS passages is cut there.
@@ -129,7 +129,8 @@ async def _best(
         found = await search(limit)
         is_all = len(found) < limit
         if is_all or limit == MOST_RESULTS or is_settled(found, depth):
-            return cut(found, depth), count_documents(found) if is_all else None
+            total = count_documents(found) if is_all else None
+            return cut(found, depth), total, cut_warnings(found, depth, MOST_RESULTS)
         limit = min(4 * limit, MOST_RESULTS)
 
 

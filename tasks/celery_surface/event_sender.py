@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from celery import Celery
+from celery.events.event import Event as CeleryEvent
 from celery.utils.sysinfo import load_average
 from celery.worker import state
 from chorale_client.publisher import BROKER_ERRORS
@@ -19,7 +20,10 @@ from tasks.celery_surface.in_hand import task_ids_in_hand
 log = get_logger("chorale.events")
 
 Event = tuple[str, Mapping[str, Any]]
-"""The type of an event, such as `task-succeeded`, and its fields: `uuid`, `name`, `timestamp` (seconds) and others."""
+"""The type of an event, such as `task-succeeded`, and its fields: `uuid`, `name`, `timestamp` (seconds) and others.
+
+A `worker` is the one that did the task, if that is not the sender.
+"""
 
 HEARTBEAT_S = 2.0
 """The interval of Celery's own heartbeats.  Flower calls a worker offline after twice this time."""
@@ -61,7 +65,7 @@ class EventSender:
             try:
                 dispatcher = self._dispatcher = self._dispatcher or self._open()
                 for kind, fields in events:
-                    dispatcher.send(kind, **fields)
+                    dispatcher.send(kind, Event=_of_its_worker, **fields)
                 dispatcher.flush(errors=False)
             except BROKER_ERRORS as error:
                 if not self._is_away:
@@ -91,3 +95,7 @@ class EventSender:
         if self._dispatcher is not None:
             ignore_errors(self._dispatcher.connection, self._dispatcher.connection.close)
             self._dispatcher = None
+
+
+def _of_its_worker(kind: str, *, hostname: str, worker: str | None = None, **fields: Any) -> Any:
+    return CeleryEvent(kind, hostname=worker or hostname, **fields)

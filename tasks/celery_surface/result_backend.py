@@ -33,7 +33,7 @@ from structlog import get_logger
 
 from ledger.protocol import Snapshot, Started
 from ledger.redis import RedisLedger
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 
 log = get_logger("chorale.backend")
 
@@ -71,7 +71,7 @@ class Report:
 
     __slots__ = ("envelope", "started")
 
-    def __init__(self, envelope: Envelope, started: Started | None = None) -> None:
+    def __init__(self, envelope: BranchResult, started: Started | None = None) -> None:
         self.envelope = envelope
         self.started = started
 
@@ -107,7 +107,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         request_id = request.id.partition(PART_SEPARATOR)[0]
         self.report_all([(request_id, report.envelope, report.started)])
 
-    def report_all(self, reports: Sequence[tuple[str, Envelope, Started | None]]) -> None:
+    def report_all(self, reports: Sequence[tuple[str, BranchResult, Started | None]]) -> None:
         """Report for each request id, envelope and what the part was started with, where that is known."""
         called = [(*report, self.app.fanout.callback(report[0])) for report in reports]
         outcomes = _while_redis_returns(lambda: self.ledger.report_all(called))
@@ -115,7 +115,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
             if outcome == "due":
                 self.app.fanout.send_fuse(request_id)
 
-    def report_and_join(self, reports: Sequence[tuple[str, Envelope, Started | None]]) -> list[Snapshot]:
+    def report_and_join(self, reports: Sequence[tuple[str, BranchResult, Started | None]]) -> list[Snapshot]:
         """Report; the caller fuses the requests that are complete with it, which are returned."""
         return _while_redis_returns(lambda: self.ledger.report_and_join(reports))
 
@@ -188,12 +188,12 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         return super().remove_pending_result(result)
 
 
-def failed_part(task_id: str, error: Any) -> Envelope:
+def failed_part(task_id: str, error: Any) -> BranchResult:
     """The envelope of a part that ended without one: it raised, was lost or revoked, or no worker knows its task."""
     _, branch, *again = task_id.split(PART_SEPARATOR)
     attempt = int(again[0]) if again and again[0].isdecimal() else 1
     reason = Reason.CANCELLED if isinstance(error, TaskRevokedError) else Reason.ERROR
-    return Envelope.failed(branch, reason, f"{type(error).__name__}: {error}", attempt=attempt)
+    return BranchResult.failed(branch, reason, f"{type(error).__name__}: {error}", attempt=attempt)
 
 
 def _while_redis_returns(do: Callable[[], Made]) -> Made:

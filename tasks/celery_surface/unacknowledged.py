@@ -24,7 +24,7 @@ from kombu.transport import redis
 from kombu.utils.json import dumps, loads
 from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
-from ledger.lua import ledger_scripts
+from ledger import ledger_scripts
 
 RENEWALS = 3
 """Renewals in one `visibility_timeout`: one or two may fail."""

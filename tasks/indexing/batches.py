@@ -14,6 +14,7 @@ from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import Splitter, passage_pieces
 from models.documents import Document, Manifest, Passage
 from models.errors import NotEverywhere, PartlyWritten
+from models.left_out import LeftOut
 from search.protocol import Holds
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexingRun, Progress, SourceDocuments
 from tasks.indexing.report import IndexReport
@@ -69,6 +70,8 @@ def index_documents(
         writer.commit(batch)
     if documents.prune:
         writer.prune()
+    elif documents.ids is None:
+        run.gone()
     run.report.generation = store.generation(namespace)
     return run.report
 
@@ -101,7 +104,7 @@ class _Writer:
             failures, generation = error.failures, error.generation
         target.committed(generation)
         for document_id, why in failures.items():
-            report.skipped.append(Skipped(document_id, f"{NOT_WRITTEN}: {why}"))
+            report.skipped.append(Skipped(document_id, LeftOut.NOT_WRITTEN, f"{NOT_WRITTEN}: {why}"))
         written = [document.document_id for document in documents if document.document_id not in failures]
         replaced = sum(document_id in self.run.known for document_id in written)
         report.replaced += replaced
@@ -144,4 +147,5 @@ class _Writer:
             except NotEverywhere as error:
                 report.deleted = len(gone)
                 report.unwritten |= error.failures
+            report.gone = 0
             target.committed(target.store.generation(target.namespace))

@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from ledger.lua import ledger_scripts
+from ledger import ledger_scripts
 from models.errors import ModelMissing, StageFailure, StoreTimeout, StoreUnavailable, WriterBusy
 from tasks.indexing.write_order import TOLD_FOR_S, WriteOrder
 
@@ -93,7 +93,7 @@ class IndexMessage:
 
     def done(self, report: IndexReport) -> None:
         for skipped in report.skipped:
-            log.warning("document skipped", **self.context, why=str(skipped))
+            log.warning("document skipped", **self.context, reason=skipped.reason, why=str(skipped))
         for document_id, why in report.unwritten.items():
             log.warning("document not in every store", **self.context, document_id=document_id, why=why[:500])
         self._tell(self.namespace, report.to_wire())

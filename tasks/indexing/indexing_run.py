@@ -9,6 +9,7 @@ from itertools import chain, islice
 
 from ingest.hashes import revision_hash
 from ingest.raw_documents import RawDocument, Skipped
+from models.left_out import LeftOut
 from tasks.indexing.report import IndexReport
 
 BATCH_DOCUMENTS = 64
@@ -87,7 +88,7 @@ class IndexingRun:
                 )
             if item.document_id in self.report.looked_at:
                 why = f"the id {item.document_id!r} was there before in this run; the first one is kept"
-                self.report.skipped.append(Skipped(item.path, why, item.line))
+                self.report.skipped.append(Skipped(item.path, LeftOut.REPEATED_ID, why, item.line))
                 continue
             self.report.looked_at.add(item.document_id)
             revision = revision_hash(item)
@@ -108,7 +109,7 @@ class IndexingRun:
         spared = tuple(skipped.spares for skipped in self.report.skipped if skipped.spares is not None)
         unseen = self.known.keys() - self.report.looked_at
         gone = sorted(document_id for document_id in unseen if not document_id.startswith(spared))
-        self.report.spared = len(unseen) - len(gone)
+        self.report.spared, self.report.gone = len(unseen) - len(gone), len(gone)
         return gone
 
     def tell(self) -> None:

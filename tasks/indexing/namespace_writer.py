@@ -20,6 +20,7 @@ from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import BadIndex, NotEverywhere, UnknownNamespace
+from models.left_out import LeftOut
 from search.analysis import ANALYSER
 from search.protocol import WritingStore
 from tasks.indexing.batches import IndexingTarget, index_documents
@@ -185,7 +186,7 @@ def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocum
 
 
 def _overtaken(document_id: str) -> Skipped:
-    return Skipped(document_id, "overtaken: a later message has written or deleted it", is_fault=False)
+    return Skipped(document_id, LeftOut.SUPERSEDED, "overtaken: a later message has written or deleted it")
 
 
 def make_room(store: WritingStore) -> Path | None:

@@ -16,7 +16,7 @@ from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
 from pydantic_core import from_json
 from redis import Redis
 
-from ledger.lua import ledger_scripts
+from ledger import ledger_scripts
 from models.batching import in_batches
 
 IDS_A_TRIP = 1_000

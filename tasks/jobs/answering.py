@@ -27,13 +27,13 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from assembly.resources import Resources
-from branches.part import Part, asked_questions
+from branches.branch_task import BranchTask, asked_questions
 from fusion.answer import warnings_of, worst
-from fusion.answered import BranchAnswers
-from fusion.relaxation import least_relaxed
+from fusion.branch_results import BranchAnswers
+from fusion.conditions import least_relaxed
 from jobs.job import JobsUnavailable, Line, Segment, unanswered
 from ledger.protocol import Snapshot
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.errors import StageFailure
 from models.plan import BranchPlan, Plan
 from tasks.request.answer_cache import keep_answers, with_cached
@@ -311,20 +311,21 @@ def _searched(resources: Resources, request: Request) -> BranchAnswers:
         generation=resources.generations.in_redis_or_copied(request.namespace),
         models=resources.fingerprints,
     )
-    plan = with_rules(request, plan, resources.rules.of(request.namespace))
+    rules = resources.rules
+    plan = with_rules(request, plan, rules.of(request.namespace), rules.warnings(request.namespace))
     plan, _, _ = with_cached(resources, request, with_reranker_fingerprint(resources, plan))
     branches = plan.branches if plan.asked else ()
     envelopes = {one.name: _envelope(resources, request, plan, one) for one in branches}
     return BranchAnswers(request, plan, least_relaxed(envelopes))
 
 
-def _envelope(resources: Resources, request: Request, plan: Plan, branch: BranchPlan) -> Envelope:
+def _envelope(resources: Resources, request: Request, plan: Plan, branch: BranchPlan) -> BranchResult:
     begun_s = time.monotonic()
     try:
         store = resources.store(branch.store)
     except StageFailure as failure:
-        return Envelope.failed(branch.name, failure.reason, failure.detail)
-    part = Part(
+        return BranchResult.failed(branch.name, failure.reason, failure.detail)
+    part = BranchTask(
         resources,
         store,
         branch,

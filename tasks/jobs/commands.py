@@ -5,7 +5,6 @@ Every sweeper process takes commands from the same list.  A command may come twi
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +28,8 @@ from jobs.job import (
     State,
     WrongState,
 )
-from models.errors import ServiceError, WrongDeclaration
+from models.duty import Duty
+from models.errors import WrongDeclaration
 from tasks.jobs.answering import redis_ms
 
 log = get_logger("chorale.jobs")
@@ -58,26 +58,19 @@ class _Command(BaseModel):
     given: dict[str, Any]
 
 
-class JobCommands:
+class JobCommands(Duty):
+    failing = "job commands wait"
+    expected = (*Duty.expected, RedisError)
+
     def __init__(self, resources: Resources, prepare: Callable[[], object]) -> None:
         """`prepare` brings up the tables; it is called often."""
         self._resources = resources
         self._prepare = prepare
 
-    def run(self, stop: threading.Event) -> None:
-        """Do commands until `stop`, also after Redis or the database was away."""
-        is_away = False
-        while not stop.wait(1.0 if is_away else 0):
-            try:
-                self._prepare()
-                self.do_next()
-                is_away = False
-            except Exception as error:  # the callers' libraries may send anything
-                if not is_away:
-                    expected = isinstance(error, RedisError | ServiceError | OSError)
-                    said = f"{type(error).__name__}: {error}"[:300]
-                    log.warning("job commands wait", error=said, exc_info=not expected)
-                is_away = True
+    def look(self) -> float:
+        self._prepare()
+        self.do_next()
+        return 0.0
 
     def do_next(self) -> bool:
         """Do one command; returns False if there is none."""

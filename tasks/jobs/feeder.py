@@ -6,7 +6,6 @@ SQL is conditional, and its first result counts.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,9 +24,9 @@ from assembly.resources import Resources
 from jobs.fairness import Turns
 from jobs.job import SEGMENT_LINES, Job, Line, NoSuchJob, Outcome, State
 from jobs.segment_work import Sent
-from ledger.overload import Load, read_loads
-from models import question_cost
-from models.errors import ServiceError
+from ledger.backlog import Load, read_loads
+from models import plan
+from models.duty import Duty
 from monitoring.queues import Queues, open_queues
 from tasks.jobs.answering import LEASE_MS, redis_ms
 from tasks.jobs.job_events import JobEvents
@@ -71,7 +70,10 @@ class Pace:
         return (done - before) / (now_s - since_s) if now_s > since_s else None
 
 
-class Feeder:
+class Feeder(Duty):
+    failing = "jobs wait"
+    expected = (*Duty.expected, RedisError)
+
     def __init__(self, app: Celery, prepare: Callable[[], object], events: JobEvents) -> None:
         """`prepare` brings up the tables; it is called often."""
         self._app = app
@@ -85,24 +87,9 @@ class Feeder:
         self._events = events
         self._on_end = OnEnd(app)
 
-    def run(self, stop: threading.Event) -> None:
-        """Feed until `stop`, also after Redis, the broker or the database was away."""
-        is_away = False
-        wait_s = 0.0
-        while not stop.wait(wait_s):
-            try:
-                self._prepare()
-                wait_s = TICK_S if self.feed_once() else IDLE_S
-                is_away = False
-            except Exception as error:  # whatever a broker's transport raises
-                if not is_away:
-                    expected = isinstance(error, RedisError | ServiceError | OSError)
-                    log.warning(
-                        "jobs wait", error=f"{type(error).__name__}: {error}"[:300], exc_info=not expected
-                    )
-                is_away, wait_s = True, IDLE_S
-                self._close_queues()
-        self._close_queues()
+    def look(self) -> float:
+        self._prepare()
+        return TICK_S if self.feed_once() else IDLE_S
 
     def feed_once(self) -> bool:
         """One look at all jobs; returns whether there is one that has not ended."""
@@ -180,7 +167,7 @@ class Feeder:
         in_hand = sent - waiting
         return max(AHEAD, in_hand) - waiting
 
-    def _close_queues(self) -> None:
+    def reset(self) -> None:
         queues, self._queues = self._queues, None
         if queues is not None:
             try:
@@ -232,7 +219,7 @@ def cost_of(lines: Sequence[Line]) -> float:
     cost = 0.0
     for line in lines:
         try:
-            cost += question_cost.lines(_QUESTIONS.validate_python((line.fields or {}).get("questions", ())))
+            cost += plan.ordinary_lines(_QUESTIONS.validate_python((line.fields or {}).get("questions", ())))
         except ValidationError:
             cost += 1
     return cost

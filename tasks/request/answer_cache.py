@@ -13,10 +13,10 @@ from pydantic_core import from_json, to_json
 from structlog import get_logger
 
 from assembly.resources import Resources
-from cache.protocol import CacheUnavailable
-from fusion.answered import BranchAnswers
+from cache.caches import CacheUnavailable
+from fusion.branch_results import BranchAnswers
 from fusion.page import is_chosen_late
-from models.envelope import StageNote
+from models.branch_result import StageNote
 from models.plan import Plan
 from tasks.request.planning import question_keys
 
@@ -49,9 +49,9 @@ def with_cached(
             cached[index] = known["answer"]
     ms = (monotonic() - begun_s) * 1000
     note = StageNote(Stage.CACHE, status, ms, len(keys), len(cached), detail=detail)
-    flight = None
+    coalescing_key = None
     if request.cache == "use" and len(request.questions) == 1 and not cached:
-        flight = f"{FLIGHT}{next(iter(keys.values()))}:{plan.generation}"
+        coalescing_key = f"{FLIGHT}{next(iter(keys.values()))}:{plan.generation}"
     planned = plan.model_copy(
         update={
             "asked": tuple(index for index in plan.asked if index not in cached),
@@ -60,7 +60,7 @@ def with_cached(
             "warnings": (*plan.warnings, *warnings),
         }
     )
-    return planned, flight, wanted
+    return planned, coalescing_key, wanted
 
 
 def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapping[str, Any]]]) -> None:

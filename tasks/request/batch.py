@@ -14,7 +14,7 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from ledger.protocol import Snapshot, Started
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.plan import is_costly
 from tasks.celery_surface.message_intake import Intake, TakenMessage
 from tasks.celery_surface.result_backend import Report
@@ -88,13 +88,13 @@ def _answer_together(app: Celery, parts: Sequence[TakenMessage], *, fuses: bool)
         app.backend.report_all(reports)
 
 
-def _report_and_fuse(app: Celery, reports: Sequence[tuple[str, Envelope, Started]]) -> None:
+def _report_and_fuse(app: Celery, reports: Sequence[tuple[str, BranchResult, Started]]) -> None:
     asked_s = time.monotonic()
     joined = app.backend.report_and_join(reports)
     end_joined(app.resources, joined, by=FUSION_WORKER, joined_s=asked_s)
 
 
-def _answers(resources: Resources, todo: Sequence[tuple[Mapping[str, Any], Started]]) -> list[Envelope]:
+def _answers(resources: Resources, todo: Sequence[tuple[Mapping[str, Any], Started]]) -> list[BranchResult]:
     """An envelope for the arguments of each message and its started part, even if a package's branch raises SystemExit."""
     parts = [(str(given["branch"]), started, given.get("v", WIRE_VERSION)) for given, started in todo]
     try:
@@ -105,9 +105,12 @@ def _answers(resources: Resources, todo: Sequence[tuple[Mapping[str, Any], Start
         log.exception("batch failed", parts=len(todo))
         if len(todo) > 1:
             return [_answers(resources, [one])[0] for one in todo]
-        envelopes = [Envelope.failed(parts[0][0], Reason.ERROR, f"{type(error).__name__}: {error}")]
+        envelopes = [BranchResult.failed(parts[0][0], Reason.ERROR, f"{type(error).__name__}: {error}")]
     attempts = (given.get("attempt", 1) for given, _ in todo)
-    return [replace(one, attempt=attempt) for one, attempt in zip(envelopes, attempts, strict=True)]
+    return [
+        replace(one, attempt=attempt, worker=resources.worker_name)
+        for one, attempt in zip(envelopes, attempts, strict=True)
+    ]
 
 
 def register(app: Celery) -> None:

@@ -13,10 +13,10 @@ from structlog import get_logger
 from assembly.resources import Resources
 from config.declarations import BranchDeclaration
 from fusion.answer import question_status
-from fusion.answered import branch_stage
-from ledger.breakers import Breakers, Look
+from fusion.branch_results import branch_stage
+from ledger.breakers import Breakers, LoadSnapshot
 from ledger.outcomes import Outcome, store_name
-from models.envelope import Degradation, Envelope, StageNote
+from models.branch_result import BranchResult, Degradation, StageNote
 from models.plan import BranchPlan, Plan
 
 log = get_logger("chorale.plan")
@@ -38,7 +38,7 @@ def select_branches(resources: Resources, request: Request, plan: Plan) -> Selec
     """
     breakers = resources.breakers
     try:
-        look = breakers.look(name for branch in plan.branches for name in breakers_of(branch))
+        look = breakers.read(name for branch in plan.branches for name in breakers_of(branch))
         if look.is_well:
             return Selection()
         shut = _shut(breakers, request, plan, look)
@@ -69,7 +69,7 @@ def fails_policy(request: Request, plan: Plan, missing: Iterable[str]) -> bool:
     """Whether the request is `failed` without these branches, even if all others answer."""
     without = set(missing)
     others = {
-        branch.name: Envelope(branch.name, EnvelopeStatus.OK)
+        branch.name: BranchResult(branch.name, EnvelopeStatus.OK)
         for branch in plan.branches
         if branch.name not in without
     }
@@ -108,7 +108,7 @@ def release_probes(resources: Resources, request: Request, probes: Iterable[str]
         log.warning("probe not given back", request_id=request.request_id, error=str(error)[:200])
 
 
-def _overloaded(plan: Plan, look: Look) -> dict[str, Degradation]:
+def _overloaded(plan: Plan, look: LoadSnapshot) -> dict[str, Degradation]:
     found = {}
     for branch in plan.branches:
         load = look.loads.get(branch.queue)
@@ -121,7 +121,7 @@ def _overloaded(plan: Plan, look: Look) -> dict[str, Degradation]:
 
 
 def _shut(
-    breakers: Breakers, request: Request, plan: Plan, look: Look, *, early: bool = False
+    breakers: Breakers, request: Request, plan: Plan, look: LoadSnapshot, *, early: bool = False
 ) -> dict[str, Degradation]:
     """The branches with an open breaker that this request may not try."""
     found = {}

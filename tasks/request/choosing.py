@@ -11,15 +11,12 @@ from chorale_client.request import Grouping
 from chorale_client.words import Reason, Stage, StageStatus
 
 from assembly.resources import Resources
-from fusion.answered import BranchAnswers
-from fusion.diversity import POOL, diversified
+from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
-from fusion.grouping import grouped, needs_metadata
-from fusion.page import page_of
-from fusion.pins import apart
+from fusion.page import DIVERSITY_POOL, diversified, grouped, needs_metadata, page_of, split_pinned
 from fusion.rerank import min_max
+from models.branch_result import Degradation, StageNote
 from models.documents import PassageText, Vector
-from models.envelope import Degradation, StageNote
 from tasks.request.passage_texts import fetch_texts
 from tasks.request.passage_vectors import fetch_vectors
 
@@ -77,7 +74,7 @@ def _diversify(
 ) -> None:
     """Without any vector the order stays; a single hit without one counts as unlike all others."""
     begun_s = time.monotonic()
-    ids = {hit.passage_id: None for one in chosen.pages.values() for hit in one.hits[:POOL]}
+    ids = {hit.passage_id: None for one in chosen.pages.values() for hit in one.hits[:DIVERSITY_POOL]}
     vectors, why = fetch_vectors(resources, found.plan, list(ids), ends_at_s=ends_at_s)
     if vectors:
         chosen.pages = {index: _diversified(one, vectors, diversity) for index, one in chosen.pages.items()}
@@ -93,8 +90,8 @@ def _diversify(
 
 
 def _diversified(one: FusedQuestion, vectors: Mapping[str, Vector], diversity: float) -> FusedQuestion:
-    pinned, others = apart(one.hits)
-    pool, rest = others[:POOL], others[POOL:]
+    pinned, others = split_pinned(one.hits)
+    pool, rest = others[:DIVERSITY_POOL], others[DIVERSITY_POOL:]
     if not pool:
         return one
     zero: Vector = np.zeros_like(next(iter(vectors.values())))

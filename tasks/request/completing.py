@@ -11,14 +11,14 @@ from chorale_client.words import Reason, Stage, StageStatus
 from structlog import get_logger
 
 from assembly.resources import Resources
-from fusion.answered import BranchAnswers, ranking_of
-from fusion.completion import Scores
+from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.fuse import unscored_passages
-from models.asked import Asked
+from fusion.rankings import Scores
+from models.branch_result import Degradation, StageNote
 from models.documents import Vector
-from models.envelope import Degradation, StageNote
 from models.errors import StageFailure
 from models.fusion_method import Method
+from models.hits import QueryInputs
 from models.plan import BranchPlan
 from search.protocol import ScoresText
 
@@ -43,7 +43,7 @@ class _Wanted:
 
     position: int
     branch: BranchPlan
-    asked: Asked
+    asked: QueryInputs
     passage_ids: list[str]
     scores: dict[str, float] = field(default_factory=dict)
 

@@ -6,18 +6,18 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from chorale_client.words import Reason, Stage, StageStatus
+from chorale_client.words import Reason, Stage, StageStatus, Warned
 from structlog import get_logger
 
 from assembly.resources import Resources
-from fusion.answered import BranchAnswers
+from fusion.branch_results import BranchAnswers
 from fusion.context import Context, pack, passages_of
 from fusion.fused_hits import FusedQuestion
+from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
-from models.envelope import Degradation, StageNote
 from models.errors import StageFailure
 from tasks.request.passage_texts import fetch_texts
-from tasks.request.passages_around import passages_around
+from tasks.request.passages_around import MOST_PASSAGES, passages_around
 
 log = get_logger("chorale.context")
 
@@ -31,6 +31,7 @@ class Contexts:
     """Key: the question's place in the request."""
     notes: tuple[StageNote | None, ...] = ()
     missing: tuple[Degradation | None, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def make_contexts(
@@ -80,7 +81,8 @@ def make_contexts(
         log.exception("no context", request_id=found.request.request_id)
         why = Degradation(Stage.CONTEXT, Reason.ERROR, f"{type(error).__name__}: {error}"[:500])
     notes = (fetched.note, *around.notes, _note(begun_s, contexts, why))
-    return Contexts(contexts, notes, (fetched.why, *around.missing, why))
+    cut = f"{Warned.CONTEXT_AROUND}: only the first {MOST_PASSAGES:,} passages around the hits are read"
+    return Contexts(contexts, notes, (fetched.why, *around.missing, why), (cut,) if around.is_cut else ())
 
 
 def _note(begun_s: float, contexts: Mapping[int, Context], why: Degradation | None) -> StageNote:

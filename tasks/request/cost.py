@@ -17,8 +17,7 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from models.extensions import BranchKind
-from models.plan import Plan
-from models.question_cost import embedding_s
+from models.plan import Plan, embedding_s
 from tasks.request.planning import packing_s
 
 log = get_logger("chorale.cost")

@@ -21,26 +21,25 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from config.logging import log_stage
-from fusion.answer import Pages, build_answer_tail
-from fusion.answered import BranchAnswers, branch_stage
-from fusion.bounded import bounded_tail
+from fusion.answer import Pages, build_answer_tail, size_limited_tail
+from fusion.branch_results import BranchAnswers, branch_stage, without_passages
+from fusion.conditions import least_relaxed
 from fusion.confidence import confidence
 from fusion.fuse import fuse_question
 from fusion.fused_hits import FusedQuestion
-from fusion.page import is_chosen_late
-from fusion.pins import NOT_LOOKED
-from fusion.relaxation import least_relaxed
-from ledger.breakers import turned
+from fusion.page import NO_PIN_LOOKUP, is_chosen_late
+from ledger.breakers import read_transitions
 from ledger.outcomes import Outcome, outcomes
 from ledger.protocol import End, Snapshot
+from models.branch_result import BranchResult, Degradation
 from models.documents import PassageText
-from models.envelope import Degradation, Envelope
 from models.fusion_method import Method
 from models.plan import Plan, is_costly, read_planned
 from tasks.request.answer_cache import keep_answers
 from tasks.request.choosing import Chosen, choose_pages
 from tasks.request.completing import Completed, complete
 from tasks.request.contexts import Contexts, make_contexts
+from tasks.request.filter_warnings import filter_warnings
 from tasks.request.passage_texts import Fetched, fetch_texts
 from tasks.request.pinned_documents import LookedUp, look_up
 from tasks.request.reranking import Candidates, Reranking, time_for_it_s
@@ -140,18 +139,20 @@ def _write(ending: Ending) -> tuple[End, Mapping[str, Any] | None]:
     outcomes = resources.breakers.arguments(request.request_id, ending.outcomes.values())
     try:
         fields = ending.compose()
-        fields, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
+        fields, tail = size_limited_tail(fields, resources.settings.answer_limit_bytes)
     except Exception as error:  # any answer is better than none
         log.exception("fusion failed", request_id=request.request_id)
         said = f"{type(error).__name__}: {error}"[:500]
         tail = failed_tail(request, where=Stage.FUSE, reason=Reason.ERROR, detail=said)
-        flight = None if ending.entry.forged else ending.entry.flight
-        return End(request.request_id, tail, is_complete=False, outcomes=outcomes, flight=flight), None
+        coalescing_key = None if ending.entry.forged else ending.entry.coalescing_key
+        return End(
+            request.request_id, tail, is_complete=False, outcomes=outcomes, coalescing_key=coalescing_key
+        ), None
     complete = all(
         question["status"] in (Status.COMPLETE, Status.SKIPPED) for question in fields["questions"]
     )
-    flight = None if ending.entry.forged else ending.entry.flight
-    return End(request.request_id, tail, complete, outcomes, flight, ending.completed), fields
+    coalescing_key = None if ending.entry.forged else ending.entry.coalescing_key
+    return End(request.request_id, tail, complete, outcomes, coalescing_key, ending.completed), fields
 
 
 def end_failed(resources: Resources, request: Request, why: Degradation, *, by: str) -> bool:
@@ -165,6 +166,16 @@ def end_failed(resources: Resources, request: Request, why: Degradation, *, by: 
     return took_ms is not None
 
 
+MOST_REFILLS = 2
+"""How often a request is fused again without passages that have gone; what is missing then makes the page shorter."""
+
+
+class _PassagesGone(Exception):
+    def __init__(self, passage_ids: frozenset[str]) -> None:
+        super().__init__()
+        self.passage_ids = passage_ids
+
+
 @dataclass(frozen=True)
 class Ending:
     """One joined request whose answer is being made."""
@@ -174,6 +185,9 @@ class Ending:
     found: BranchAnswers
     by: Ender
     joined_s: float
+    gone: frozenset[str] = frozenset()
+    """Passages that branches found and a store has lost; `found` is without them."""
+    refills: int = 0
 
     @cached_property
     def _fused(self) -> Mapping[int, FusedQuestion]:
@@ -187,7 +201,7 @@ class Ending:
                 self.found.request,
                 self._method,
                 scores=scores[position],
-                looked=self._pinned.of.get(position, NOT_LOOKED),
+                pin_lookup=self._pinned.of.get(position, NO_PIN_LOOKUP),
                 clock=time.monotonic,
             )
             for position, index in enumerate(plan.asked)
@@ -254,17 +268,35 @@ class Ending:
 
     @cached_property
     def pages(self) -> Pages:
-        """The pages with their texts, reranked where the plan declares it and the ender can."""
+        """The pages with their texts, reranked where the plan declares it and the ender can.
+
+        A passage without a text has gone from its store since it was found: the next hit takes the place of its hit.
+        """
+        try:
+            pages = self._whole_pages()
+        except _PassagesGone as error:
+            lost, request_id = error.passage_ids, self.found.request.request_id
+            log.warning("passages gone", request_id=request_id, count=len(lost), passages=sorted(lost)[:10])
+            found = without_passages(self.found, lost)
+            pages = replace(self, found=found, gone=self.gone | lost, refills=self.refills + 1).pages
+        if self.refills:
+            return pages
+        kinds = self.resources.pipeline.kinds.branches
+        about_filters = filter_warnings(self.found, kinds, pages.fused.values(), pages.texts or {})
+        return replace(pages, warnings=(*pages.warnings, *about_filters))
+
+    def _whole_pages(self) -> Pages:
+        """Raises _PassagesGone."""
         request, plan, fused = self.found.request, self.found.plan, self.fused
         if plan.rerank is None:
-            chosen, fetched = self._chosen, self._fetch(fused)
+            chosen, (fused, fetched) = self._chosen, self._fetch(fused)
             notes, missing = [*chosen.notes, fetched.note], [*chosen.missing, fetched.why]
         else:
             reranking = Reranking(self.resources, request, plan, plan.rerank, fused)
             if self.by.has_models:
                 wanted = reranking.wanted(self._rerank_limit_s())
-                fetched = self._fetch(fused, wanted)
-                reranked = reranking.ended(
+                fused, fetched = self._fetch(fused, wanted)
+                reranked = replace(reranking, fused=fused).ended(
                     wanted,
                     fetched.texts or {},
                     limit_s=self._rerank_limit_s(),
@@ -272,12 +304,13 @@ class Ending:
                 )
             else:
                 reranked = reranking.left_as_fused()
-                fetched = self._fetch(reranked.pages)
+                kept, fetched = self._fetch(reranked.pages)
+                reranked = reranked._replace(pages=dict(kept))
             notes, missing = [fetched.note, reranked.note], [fetched.why, reranked.why]
             fused = reranked.pages
             if is_chosen_late(request):
                 chosen = self._choose(fused, fetched.texts or {})
-                fused, fetched = chosen.pages, self._fetch(chosen.pages)
+                fused, fetched = self._fetch(chosen.pages)
                 notes += [*chosen.notes, fetched.note]
                 missing += [*chosen.missing, fetched.why]
         contexts = self._contexts(fused, fetched)
@@ -290,6 +323,8 @@ class Ending:
                 index: confidence(one, request, self.resources.fitted, plan.models)
                 for index, one in fused.items()
             },
+            gone=self.gone | fetched.gone,
+            warnings=contexts.warnings,
             stages=[note for note in notes if note is not None],
             degraded=[
                 *([self._completed.why] if self._completed and self._completed.why else ()),
@@ -299,8 +334,20 @@ class Ending:
             ],
         )
 
-    def _fetch(self, fused: Mapping[int, FusedQuestion], wanted: Candidates = ()) -> Fetched:
-        return fetch_texts(self.resources, self.found, fused, wanted, limit_s=self.texts_limit_s)
+    def _fetch(
+        self, fused: Mapping[int, FusedQuestion], wanted: Candidates = ()
+    ) -> tuple[Mapping[int, FusedQuestion], Fetched]:
+        """The hits that have not gone, and their texts.  Raises _PassagesGone while there is a refill left."""
+        fetched = fetch_texts(self.resources, self.found, fused, wanted, limit_s=self.texts_limit_s)
+        if not fetched.gone:
+            return fused, fetched
+        if self.refills < MOST_REFILLS:
+            raise _PassagesGone(fetched.gone)
+        kept = {
+            index: replace(one, hits=tuple(hit for hit in one.hits if hit.passage_id not in fetched.gone))
+            for index, one in fused.items()
+        }
+        return kept, fetched
 
     def _contexts(self, pages: Mapping[int, FusedQuestion], fetched: Fetched) -> Contexts:
         if (limit := self.found.request.context_tokens) is None:
@@ -323,9 +370,9 @@ class Ending:
 
 def _branch_answers(entry: Snapshot, request: Request, plan: Plan) -> BranchAnswers:
     envelopes = {
-        name: Envelope.failed(name, Reason.FORGED, "no worker of this installation made this answer")
+        name: BranchResult.failed(name, Reason.FORGED, "no worker of this installation made this answer")
         if name in entry.forged
-        else Envelope.from_wire(name, raw)
+        else BranchResult.from_wire(name, raw)
         for name, raw in entry.envelopes.items()
     }
     envelopes |= entry.reported
@@ -371,7 +418,7 @@ def _place_on_the_waterfall(stages: list[dict[str, Any]], begun_ms: int) -> None
 
 
 def _log_turned(resources: Resources, outcome_of: Mapping[str, Outcome], found: Any) -> None:
-    for one in turned(found):
+    for one in read_transitions(found):
         if one.is_open:
             log.warning(
                 "breaker opened",

@@ -31,7 +31,7 @@ from structlog import get_logger
 
 from config.celery import is_redis
 from config.declarations import BranchDeclaration
-from ledger.protocol import Chord, Part, PlanOutcome
+from ledger.protocol import BranchDispatch, Chord, PlanOutcome
 from ledger.redis import RedisLedger
 from models.plan import BranchPlan, Plan
 from tasks.celery_surface.rendered_messages import check
@@ -69,28 +69,33 @@ class Fanout:
         return why
 
     def publish(
-        self, request_id: str, plan: Plan, *, request: bytes, flight: str | None = None
+        self, request_id: str, plan: Plan, *, request: bytes, coalescing_key: str | None = None
     ) -> PlanOutcome:
         """Write the plan and publish the chord, once: a second planner gets `known`.  `request` is as the ledger has it."""
         outcome = self._ledger.plan(
-            request_id, replace(self._chord(request_id, plan, flight), request=request)
+            request_id, replace(self._chord(request_id, plan, coalescing_key), request=request)
         )
         self._publish_plain(request_id, plan, outcome)
         return outcome
 
     def submit(
-        self, callers: CallersLedger, request: Request, plan: Plan, flight: str | None, cached: Sequence[str]
+        self,
+        callers: CallersLedger,
+        request: Request,
+        plan: Plan,
+        coalescing_key: str | None,
+        cached: Sequence[str],
     ) -> tuple[Accepted, PlanOutcome | None, Sequence[bytes | None]]:
         """Accept the request, and publish its chord if the plan still holds (see `RedisLedger.submit`)."""
         assert plan.generation is not None
-        written = self._chord(request.request_id, plan, flight)
+        written = self._chord(request.request_id, plan, coalescing_key)
         found = self._ledger.submit(callers, request, written, plan.generation, cached)
         self._publish_plain(request.request_id, plan, found[1])
         return found
 
-    def _chord(self, request_id: str, plan: Plan, flight: str | None) -> Chord:
+    def _chord(self, request_id: str, plan: Plan, coalescing_key: str | None) -> Chord:
         parts = [
-            Part(
+            BranchDispatch(
                 branch.name,
                 branch.queue,
                 branch.limit_ms,
@@ -103,7 +108,7 @@ class Fanout:
             for branch in plan.branches
         ]
         written = plan.model_dump_json().encode()
-        return Chord(written, parts, plan.finish_reserve_ms, plan.fusion_reserve_ms, flight)
+        return Chord(written, parts, plan.finish_reserve_ms, plan.fusion_reserve_ms, coalescing_key)
 
     def _publish_plain(self, request_id: str, plan: Plan, outcome: PlanOutcome | None) -> None:
         if outcome == "planned" and not self.is_lean:

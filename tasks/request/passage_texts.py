@@ -11,10 +11,10 @@ from chorale_client.words import Reason, Stage, StageStatus
 from structlog import get_logger
 
 from assembly.resources import Resources
-from fusion.answered import BranchAnswers
+from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedHit, FusedQuestion, texts_to_fetch
+from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
-from models.envelope import Degradation, StageNote
 from models.errors import NotConfigured, StageFailure
 
 log = get_logger("chorale.texts")
@@ -27,6 +27,8 @@ class Fetched:
     note: StageNote | None = None
     why: Degradation | None = None
     """Why texts are missing."""
+    gone: frozenset[str] = frozenset()
+    """Passages of hits that their store does not have any more."""
 
 
 def _needs_texts(request: Request) -> bool:
@@ -52,19 +54,24 @@ def fetch_texts(
     started_s = time.monotonic()
     count, brought = sum(map(len, by_store.values())), len(texts)
     failure: StageFailure | TimeoutError | None = None
+    gone: set[str] = set()
     for store, passage_ids in by_store.items():
         # A store that is away costs its own texts alone.
         try:
-            texts |= texts_of(resources, store, plan.namespace, passage_ids, ends_at_s=started_s + limit_s)
+            read = texts_of(resources, store, plan.namespace, passage_ids, ends_at_s=started_s + limit_s)
+            texts |= read
+            gone |= set(passage_ids) - read.keys()
         except (StageFailure, TimeoutError) as error:
             failure = failure or error
+    # A document's other passages are read for the snippet only.
+    lost = frozenset(gone.intersection(hit.passage_id for hit in (*hits, *(hit for _, hit in wanted))))
     ms, fetched = (time.monotonic() - started_s) * 1000, len(texts) - brought
     if failure is None:
-        return Fetched(texts, StageNote(Stage.FETCH, StageStatus.OK, ms, count, fetched))
+        return Fetched(texts, StageNote(Stage.FETCH, StageStatus.OK, ms, count, fetched), gone=lost)
     reason = failure.reason if isinstance(failure, StageFailure) else Reason.BUDGET
     note = StageNote(Stage.FETCH, StageStatus.FAILED, ms, count, fetched, detail=str(reason))
     why = Degradation(Stage.FETCH, reason, str(failure) or "no time left for texts")
-    return Fetched(texts or None, note, why)
+    return Fetched(texts or None, note, why, lost)
 
 
 def texts_of(

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from assembly.resources import Resources
-from fusion.answered import BranchAnswers
+from fusion.branch_results import BranchAnswers
 from fusion.context import neighbours, place_of
 from fusion.fused_hits import FusedHit, FusedQuestion
+from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
-from models.envelope import Degradation, StageNote
 from tasks.request.passage_texts import fetch_texts
 
 MOST_PASSAGES = 1_000
@@ -35,6 +35,8 @@ class Around:
     notes: list[StageNote | None] = field(default_factory=list)
     missing: list[Degradation | None] = field(default_factory=list)
     asked: int = 0
+    is_cut: bool = False
+    """Whether there are more passages than MOST_PASSAGES."""
     absent: set[str] = field(default_factory=set)
     """Passages that the store does not have."""
 
@@ -48,7 +50,9 @@ class Around:
     ) -> None:
         """Read the texts of passages; `wanted` has a hit of each one's document."""
         stores = {branch.name: branch.store for branch in found.plan.branches}
-        ids = [id_ for id_ in wanted if id_ not in self.texts][: MOST_PASSAGES - self.asked]
+        unread = [id_ for id_ in wanted if id_ not in self.texts]
+        ids = unread[: MOST_PASSAGES - self.asked]
+        self.is_cut = self.is_cut or len(ids) < len(unread)
         if not ids:
             return
         self.asked += len(ids)
@@ -116,6 +120,7 @@ def _whole_documents(
                 whole[document_id] = ids
             if len(ids) < start or _words(ids, around.texts) > limit:
                 del open_[document_id]
+    around.is_cut = around.is_cut or (bool(open_) and around.asked >= MOST_PASSAGES)
     around.entries = {
         index: [whole[hit.document_id] for hit in one.hits if hit.document_id in whole]
         for index, one in pages.items()

@@ -11,10 +11,11 @@ from chorale_client.words import Reason, Stage
 from structlog import get_logger
 
 from assembly.resources import Resources
-from fusion.answered import BranchAnswers, ranking_of
-from fusion.pins import Looked, not_found, rules_at
-from models.envelope import Degradation, StageNote
+from fusion.branch_results import BranchAnswers, ranking_of
+from fusion.page import PinLookup, not_found, rules_at
+from models.branch_result import Degradation, StageNote
 from models.errors import NotConfigured, StageFailure, StoreTimeout
+from search.filter_meanings import meant_filters
 from search.protocol import Lists, Search
 
 log = get_logger("chorale.rules")
@@ -22,7 +23,7 @@ log = get_logger("chorale.rules")
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    of: Mapping[int, Looked] = field(default_factory=dict)
+    of: Mapping[int, PinLookup] = field(default_factory=dict)
     """Key: the question's position in `plan.asked`."""
     note: StageNote | None = None
     why: Degradation | None = None
@@ -54,14 +55,16 @@ def look_up(resources: Resources, found: BranchAnswers, *, limit_s: float) -> Lo
         return LookedUp(why=Degradation(Stage.RULES, Reason.ERROR, said))
     return LookedUp(
         {
-            position: Looked(looked.store, {id_: looked.hits[id_] for id_ in missing if id_ in looked.hits})
+            position: PinLookup(
+                looked.store, {id_: looked.hits[id_] for id_ in missing if id_ in looked.hits}
+            )
             for position, missing in wanted.items()
         },
         StageNote(Stage.RULES, ms=(time.monotonic() - begun_s) * 1000),
     )
 
 
-def _listed(resources: Resources, found: BranchAnswers, ids: Sequence[str], ends_at_s: float) -> Looked:
+def _listed(resources: Resources, found: BranchAnswers, ids: Sequence[str], ends_at_s: float) -> PinLookup:
     """The documents of `ids` that the store has and the filters of the request allow."""
     request = found.request
     for name in dict.fromkeys(branch.store for branch in found.plan.branches):
@@ -70,13 +73,13 @@ def _listed(resources: Resources, found: BranchAnswers, ids: Sequence[str], ends
             raise StoreTimeout("no time left to look for them")
         store = resources.store(name)
         if isinstance(store, Lists):
-            search = Search(len(ids), request.filters, request.exclude_ids, left_s, only_ids=ids)
+            search = Search(len(ids), meant_filters(request), request.exclude_ids, left_s, only_ids=ids)
             with suppress(NotConfigured):  # Weaviate without texts
                 ranking = store.list_documents(
                     request.namespace, search, order_by="published_at", descending=True
                 )
                 wanted = set(ids)  # a store of another package may know no `only_ids`
-                return Looked(
+                return PinLookup(
                     name, {hit.document_id: hit for hit in ranking.hits if hit.document_id in wanted}
                 )
-    return Looked()
+    return PinLookup()

@@ -10,11 +10,12 @@ from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.request import Request, Thresholds
 from chorale_client.shown import shown
 from chorale_client.tenants import tenant_of
-from chorale_client.words import Reason, Stage, StageStatus
+from chorale_client.words import Reason, Stage, StageStatus, Warned
 
-from cache.answer_key import answer_key
+from cache.caches import answer_key
 from config.declarations import BranchDeclaration, Configuration, Pipeline, RerankerDeclaration
-from models.envelope import StageNote
+from fusion.rankings import DENSE, LEXICAL
+from models.branch_result import StageNote
 from models.extensions import BranchKind
 from models.fusion_method import Method
 from models.plan import BranchPlan, Plan, RerankPlan
@@ -45,6 +46,8 @@ _NOT_IN_KEY = frozenset(
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
 """The note for a declared reranker that the request does not want."""
 
+
+_HYPOTHETICAL = "hypothetical_documents"
 
 QUESTION_MS = 2.5
 HIT_MS = 0.3
@@ -176,6 +179,28 @@ def _branch_plans(
     return tuple(planned(branch, kinds[branch.kind]) for branch in branches_of(request, pipeline))
 
 
+_SEARCHED: Mapping[str, frozenset[str]] = {
+    "bm25": LEXICAL,
+    "vector": DENSE,
+    "hyde": LEXICAL | DENSE | {_HYPOTHETICAL},
+    "hybrid": frozenset(),
+    "http": frozenset(),
+    "document": frozenset(),
+}
+"""What each built-in kind of branch searches beside the text of a question: kinds of variants, hypothetical documents."""
+
+
+def _unsearched(request: Request, branches: Iterable[BranchPlan]) -> tuple[str, ...]:
+    """A warning about rewrites that no branch of the request searches; a kind of another package may search all."""
+    kinds = {branch.kind for branch in branches}
+    given: set[str] = {variant.kind for one in request.questions for variant in one.variants}
+    if any(one.hypothetical_documents for one in request.questions):
+        given.add(_HYPOTHETICAL)
+    unsearched = given.difference(*(_SEARCHED.get(kind, given) for kind in kinds))
+    named = ", ".join(sorted(unsearched))
+    return (f"{Warned.QUESTIONS}: no branch of this request searches {named}",) if unsearched else ()
+
+
 def _weights_by_type(
     request: Request, configuration: Configuration, branches: Sequence[BranchPlan]
 ) -> dict[str, dict[str, float]]:
@@ -228,7 +253,7 @@ def resolve(
         rerank=reranker and RerankPlan(**reranker.model_dump(include={*RerankPlan.model_fields})),
         generation=generation,
         models=dict(models),
-        warnings=warnings,
+        warnings=(*warnings, *_unsearched(request, branches)),
         asked=tuple(
             index
             for index, question in enumerate(request.questions)
@@ -241,12 +266,14 @@ def resolve(
     )
 
 
-def with_rules(request: Request, plan: Plan, rules: Matcher | None) -> Plan:
+def with_rules(request: Request, plan: Plan, rules: Matcher | None, warnings: tuple[str, ...] = ()) -> Plan:
     """The plan with what the rules of the namespace do to its questions.
 
     Branches search deeper by the number of blocked documents: these are found and left out, so that the answer can say
     how many there were.
     """
+    if warnings:
+        plan = plan.model_copy(update={"warnings": (*plan.warnings, *warnings)})
     if rules is None:
         return plan
     found = {index: rules.of(request.questions[index].text) for index in plan.asked}

@@ -7,10 +7,10 @@ from dataclasses import replace
 from chorale_client.words import Reason, Stage
 from structlog import get_logger
 
-from branches.part import Part
-from fusion.answered import branch_stage
-from fusion.relaxation import relaxable_filters, without_filters
-from models.envelope import Degradation
+from branches.branch_task import BranchTask
+from fusion.branch_results import branch_stage
+from fusion.conditions import relaxable_filters, without_filters
+from models.branch_result import Degradation
 from models.errors import InvalidAnswer, StageFailure
 from models.extensions import BranchKind
 from models.hits import Ranking
@@ -18,7 +18,7 @@ from models.hits import Ranking
 log = get_logger("chorale.search")
 
 
-def search_relaxed(kind: BranchKind, part: Part) -> list[Ranking]:
+def search_relaxed(kind: BranchKind, part: BranchTask) -> list[Ranking]:
     """One ranking a question, in the part's own time.  A search that fails after the first one leaves its questions empty."""
     rankings = list(kind.search(part))
     filters = relaxable_filters(part.request)

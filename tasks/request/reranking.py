@@ -18,8 +18,8 @@ from assembly.resources import Resources
 from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.rerank import Reached, candidates, rerank_question
 from ledger.protocol import Snapshot
+from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
-from models.envelope import Degradation, StageNote
 from models.errors import StageFailure
 from models.plan import Plan, RerankPlan
 from tasks.request.planning import further_questions_ms
@@ -156,7 +156,7 @@ class Reranking:
                 f"planned for the model {planned}, reranked by {reranker.fingerprint}: the workers of "
                 "chorale.retrieve and chorale.fusion started with different ones",
             )
-        # A candidate without a text counts as one that was to be reranked, if a worse one was.
+        # Candidates without text count as reranked if a lower-ranked candidate was.
         last = wanted.index(pairs[scores.chosen - 1]) + 1 if scores.chosen < len(pairs) else len(wanted)
         return wanted[:last], logits, why
 

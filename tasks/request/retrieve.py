@@ -24,12 +24,11 @@ from redis.exceptions import ResponseError
 from structlog import get_logger
 
 from assembly.resources import Resources
-from fusion.answer import Pages, build_answer_tail
-from fusion.answered import BranchAnswers
-from fusion.bounded import bounded_tail
+from fusion.answer import Pages, build_answer_tail, size_limited_tail
+from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from ledger.protocol import End
-from models.envelope import Degradation, StageNote
+from models.branch_result import Degradation, StageNote
 from models.errors import ModelMissing, WrongDeclaration
 from models.plan import Plan
 from tasks.celery_surface.result_backend import id_of_task
@@ -84,15 +83,16 @@ def plan_request(
             resources, request, Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)), by="planner"
         )
         return
-    plan, flight, _ = with_cached(resources, request, plan)
-    _fan_out(resources, fanout, request, _timed(plan, begun_s), flight, text)
+    plan, coalescing_key, _ = with_cached(resources, request, plan)
+    _fan_out(resources, fanout, request, _timed(plan, begun_s), coalescing_key, text)
 
 
 def _resolved(resources: Resources, request: Request, accepted_at_ms: int, **known: Any) -> Plan:
     """The plan before the cache is asked; raises NotOffered."""
     accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
     plan = resolve(request, resources.pipeline, accepted_at=accepted_at, **known)
-    plan = with_rules(request, plan, resources.rules.of(request.namespace))
+    rules = resources.rules
+    plan = with_rules(request, plan, rules.of(request.namespace), rules.warnings(request.namespace))
     return with_reranker_fingerprint(resources, plan)
 
 
@@ -105,14 +105,19 @@ def _end_unasked(resources: Resources, found: BranchAnswers, *, by: str, is_comp
     """End a request of which no branch is asked."""
     fused = {index: FusedQuestion() for index in found.plan.asked}
     fields = build_answer_tail(found, Pages(fused))
-    _, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
+    _, tail = size_limited_tail(fields, resources.settings.answer_limit_bytes)
     resources.ledger.finish_all([End(found.request.request_id, tail, is_complete)], by=by)
 
 
 def _fan_out(
-    resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None, text: bytes
+    resources: Resources,
+    fanout: Fanout,
+    request: Request,
+    plan: Plan,
+    coalescing_key: str | None,
+    text: bytes,
 ) -> None:
-    """Publish the chord of the branches that are asked, or end a request that asks none or has failed without the others."""
+    """Publish the chord of the branches, or finish now if no branch runs, or if one that decides the request cannot run."""
     if not plan.asked:
         _end_unasked(resources, BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
         return
@@ -127,7 +132,7 @@ def _fan_out(
     else:
         asking = without_branches(plan, missing) if missing else plan
         asking = with_second_messages(resources, asking, hedge=request.hedge)
-        outcome = fanout.publish(request.request_id, asking, request=text, flight=flight)
+        outcome = fanout.publish(request.request_id, asking, request=text, coalescing_key=coalescing_key)
     # After `known` (another planner was first) this request keeps its probe.
     if left.probes and outcome in ("follows", "closed"):
         release_probes(resources, request, left.probes)
@@ -168,14 +173,16 @@ def _submit_planned(
     plan = _plan_ahead(resources, request, warnings)
     if plan is None:
         return ledger.accept(request), False
-    uncached, flight, keys = with_cached(resources, request, plan, {})
+    uncached, coalescing_key, keys = with_cached(resources, request, plan, {})
     asking = with_cost(resources, request, _timed(uncached, begun_s))
     asking = with_second_messages(resources, asking, hedge=request.hedge)
-    accepted, outcome, found = fanout.submit(ledger, request, asking, flight, [CACHE + key for key in keys])
+    accepted, outcome, found = fanout.submit(
+        ledger, request, asking, coalescing_key, [CACHE + key for key in keys]
+    )
     if found:
-        plan, flight, _ = with_cached(resources, request, plan, dict(zip(keys, found, strict=True)))
+        plan, coalescing_key, _ = with_cached(resources, request, plan, dict(zip(keys, found, strict=True)))
         text = request.model_dump_json().encode()
-        _fan_out(resources, fanout, request, _timed(plan, begun_s), flight, text)
+        _fan_out(resources, fanout, request, _timed(plan, begun_s), coalescing_key, text)
     return accepted, bool(outcome or found)
 
 
@@ -187,7 +194,7 @@ def _plan_ahead(resources: Resources, request: Request, warnings: tuple[str, ...
     """
     generation = resources.generations.agreed.get(request.namespace)
     try:
-        look = resources.breakers.look(
+        look = resources.breakers.read(
             name for branch in resources.pipeline.branches for name in breakers_of(branch)
         )
         if generation is None or not look.is_well:

@@ -15,13 +15,13 @@ from chorale_client.words import WIRE_VERSION, EnvelopeStatus, Reason, Stage, St
 from structlog import get_logger
 
 from assembly.resources import Resources
-from branches.part import Part, asked_questions
-from fusion.answered import branch_stage
-from fusion.collapse import collapse_ranking
+from branches.branch_task import BranchTask, asked_questions
+from fusion.branch_results import branch_stage
+from fusion.rankings import collapse_ranking
 from ledger.outcomes import ended_before_its_store
 from ledger.protocol import Started
 from models.batching import in_batches
-from models.envelope import Degradation, Envelope, StageNote
+from models.branch_result import BranchResult, Degradation, StageNote
 from models.errors import InvalidAnswer, StageFailure, UnknownNamespace
 from models.extensions import BranchKind
 from models.hits import Ranking
@@ -40,19 +40,19 @@ CONCERNS_ALL = frozenset(
 
 def open_part(
     resources: Resources, name: str, started: Started, begun_s: float, v: int = WIRE_VERSION
-) -> Part | Envelope:
+) -> BranchTask | BranchResult:
     """What a branch searches for one request, or the envelope of its failure.  `begun_s` is by the monotonic clock."""
     if (why := refusal(v)) is not None:
-        return Envelope.failed(name, Reason.NOT_CONFIGURED, f"message: {why}")
+        return BranchResult.failed(name, Reason.NOT_CONFIGURED, f"message: {why}")
     if started.left_ms <= 0:
-        return Envelope.failed(name, Reason.LATE, f"taken {-started.left_ms} ms after its limit")
+        return BranchResult.failed(name, Reason.LATE, f"taken {-started.left_ms} ms after its limit")
     if not started.is_signed:
-        return Envelope.failed(name, Reason.FORGED, "no worker of this installation made its plan")
+        return BranchResult.failed(name, Reason.FORGED, "no worker of this installation made its plan")
     try:
         request, plan = read_planned(started.request, started.plan)
         assert plan is not None
         branch = next(branch for branch in plan.branches if branch.name == name)
-        return Part(
+        return BranchTask(
             resources,
             resources.store(branch.store),
             branch,
@@ -62,13 +62,13 @@ def open_part(
             begun_ms=started.since_accepted_ms,
         )
     except StageFailure as failure:
-        return Envelope.failed(name, failure.reason, failure.detail)
+        return BranchResult.failed(name, failure.reason, failure.detail)
     except Exception as error:
         log.exception("branch failed", branch=name)
-        return Envelope.failed(name, Reason.ERROR, f"{type(error).__name__}: {error}")
+        return BranchResult.failed(name, Reason.ERROR, f"{type(error).__name__}: {error}")
 
 
-def answer_together(resources: Resources, parts: Sequence[Part], begun_s: float) -> list[Envelope]:
+def answer_together(resources: Resources, parts: Sequence[BranchTask], begun_s: float) -> list[BranchResult]:
     """One search for parts that are alike (see `search_together.likeness`); an envelope for each.
 
     If the search fails for a reason that may concern one of them alone, each part is searched by itself.
@@ -102,7 +102,7 @@ def _is_news(namespace: str) -> bool:
     return _logged_s.setdefault(namespace, now_s) == now_s
 
 
-def _merged(parts: Sequence[Part]) -> Part:
+def _merged(parts: Sequence[BranchTask]) -> BranchTask:
     """The questions of all parts as one part, which ends when the first of them does."""
     return replace(
         parts[0],
@@ -113,7 +113,9 @@ def _merged(parts: Sequence[Part]) -> Part:
     )
 
 
-def _searched(resources: Resources, parts: Sequence[Part], whole: Part, begun_s: float) -> list[Envelope]:
+def _searched(
+    resources: Resources, parts: Sequence[BranchTask], whole: BranchTask, begun_s: float
+) -> list[BranchResult]:
     branch, request = whole.branch, whole.request
     # Read before searching: if documents are indexed meanwhile, the generations differ and the answer is not cached.
     generation = whole.generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
@@ -130,7 +132,7 @@ def _searched(resources: Resources, parts: Sequence[Part], whole: Part, begun_s:
     for part in parts:
         own = tuple(rest if len(parts) == 1 else islice(rest, len(part.questions)))
         envelopes.append(
-            Envelope(
+            BranchResult(
                 branch=branch.name,
                 status=EnvelopeStatus.OK if any(ranking.hits for ranking in own) else EnvelopeStatus.EMPTY,
                 rankings=own,
@@ -144,7 +146,7 @@ def _searched(resources: Resources, parts: Sequence[Part], whole: Part, begun_s:
     return envelopes
 
 
-def _found(resources: Resources, kind: BranchKind, part: Part) -> list[Ranking]:
+def _found(resources: Resources, kind: BranchKind, part: BranchTask) -> list[Ranking]:
     """One ranking a question.  A costly request is searched in slices, while there is time; the worker serves others in between."""
     if not (part.branch.is_costly and kind.merges):
         return search_relaxed(kind, part)
@@ -175,17 +177,17 @@ def _added(one: StageNote, other: StageNote) -> StageNote:
     return replace(worse, ms=one.ms + other.ms, n_in=(one.n_in or 0) + (other.n_in or 0))
 
 
-def _failed(part: Part, whole: Part, reason: Reason, detail: str, begun_s: float) -> Envelope:
+def _failed(part: BranchTask, whole: BranchTask, reason: Reason, detail: str, begun_s: float) -> BranchResult:
     ms = (time.monotonic() - begun_s) * 1000
     stages = (*_own_notes(part, whole), _whole_note(part, ms, (), StageStatus.FAILED))
-    envelope = Envelope.failed(part.branch.name, reason, detail, ms=ms, stages=stages)
+    envelope = BranchResult.failed(part.branch.name, reason, detail, ms=ms, stages=stages)
     if reason == Reason.UNAUTHORISED and not ended_before_its_store(envelope):
         # Logged once for each request that the breaker lets through.
         log.error("store refuses our key", branch=part.branch.name, store=part.branch.store, error=detail)
     return envelope
 
 
-def _own_notes(part: Part, whole: Part) -> list[StageNote]:
+def _own_notes(part: BranchTask, whole: BranchTask) -> list[StageNote]:
     if part is whole:
         return whole.notes
     count, own = len(whole.questions), len(part.questions)
@@ -193,7 +195,7 @@ def _own_notes(part: Part, whole: Part) -> list[StageNote]:
 
 
 def _whole_note(
-    part: Part, ms: float, rankings: Sequence[Ranking], status: StageStatus = StageStatus.OK
+    part: BranchTask, ms: float, rankings: Sequence[Ranking], status: StageStatus = StageStatus.OK
 ) -> StageNote:
     return StageNote(
         f"{Stage.SEARCH}.{part.branch.name}",

@@ -11,11 +11,11 @@ from collections.abc import Hashable, Sequence
 from contextlib import suppress
 
 from assembly.resources import Resources
-from branches.part import Part, PartResources
-from fusion.question_variants import DENSE
-from fusion.relaxation import relaxable_filters
+from branches.branch_task import BranchTask, TaskResources
+from fusion.conditions import relaxable_filters
+from fusion.rankings import DENSE
 from ledger.protocol import Started
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.errors import StageFailure
 from models.extensions import BranchKind
 from tasks.request.search import answer_together, open_part
@@ -24,14 +24,14 @@ HURRIED_S = 0.1
 """A part with less time left does not wait for others."""
 
 
-def answer_parts(resources: Resources, started: Sequence[tuple[str, Started, int]]) -> list[Envelope]:
+def answer_parts(resources: Resources, started: Sequence[tuple[str, Started, int]]) -> list[BranchResult]:
     """One envelope for each branch name, its started part, and the wire version of its message; in order."""
     begun_s = time.monotonic()
     opened = [open_part(resources, name, one, begun_s, v) for name, one, v in started]
-    envelopes = {at: one for at, one in enumerate(opened) if isinstance(one, Envelope)}
-    groups: dict[Hashable, list[tuple[int, Part]]] = {}
+    envelopes = {at: one for at, one in enumerate(opened) if isinstance(one, BranchResult)}
+    groups: dict[Hashable, list[tuple[int, BranchTask]]] = {}
     for at, part in enumerate(opened):
-        if isinstance(part, Part):
+        if isinstance(part, BranchTask):
             groups.setdefault(_likeness(resources, part) or at, []).append((at, part))
     if len(groups) > 1:
         _embed(
@@ -44,13 +44,13 @@ def answer_parts(resources: Resources, started: Sequence[tuple[str, Started, int
     return [envelopes[at] for at in range(len(opened))]
 
 
-def merges(resources: PartResources, kind: BranchKind, branch: str) -> bool:
+def merges(resources: TaskResources, kind: BranchKind, branch: str) -> bool:
     """Whether parts of this branch can be searched together: a language model answers each request by itself."""
     options = resources.generators.options(branch)
     return kind.merges and not (options is not None and options.asks_a_model)
 
 
-def _likeness(resources: Resources, part: Part) -> Hashable | None:
+def _likeness(resources: Resources, part: BranchTask) -> Hashable | None:
     """Equal for parts that one search can answer; None for a part that is searched alone."""
     branch, request = part.branch, part.request
     kind = resources.pipeline.kinds.branches[branch.kind]
@@ -66,13 +66,13 @@ def _likeness(resources: Resources, part: Part) -> Hashable | None:
         repr(branch.options),
         request.namespace,
         request.fuse_by,
-        repr(request.filters),
+        repr(part.filters),
         relaxable_filters(request),
         request.exclude_ids,
     )
 
 
-def _embed(resources: Resources, parts: Sequence[Part]) -> None:
+def _embed(resources: Resources, parts: Sequence[BranchTask]) -> None:
     """Embed the questions of all groups in one batch; each search then finds its vectors in this process's cache."""
     kinds = resources.pipeline.kinds.branches
     dense = [part for part in parts if "questions" in kinds[part.branch.kind].needs]

@@ -1,5 +1,5 @@
 """Overload: the acting sweeper watches the queues; who accepts and plans requests reads what it found
-(`ledger.overload`).
+(`ledger.backlog`).
 
 New requests leave out a branch whose queue is over its bound, since the other branches still answer.  Requests are
 refused only where no answer can be expected: `retrieve`, `fusion` or all branches are over their bounds.  A queue that
@@ -19,7 +19,7 @@ from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
 from structlog import get_logger
 
 from assembly.resources import Resources
-from ledger.overload import Load, Overload
+from ledger.backlog import Load, Overload
 from monitoring.queues import Queues, QueueState, open_queues
 
 log = get_logger("chorale.admission")

@@ -14,7 +14,7 @@ from assembly.resources import Resources
 from audit.outbox import Ended
 from ledger.outcomes import store_name
 from monitoring.counting import RequestFigures
-from monitoring.request_log import log_ended
+from monitoring.ended_requests import log_ended
 from monitoring.tracing import open_spans
 
 log = get_logger("chorale.sweeper")

@@ -1,11 +1,13 @@
 """What Flower shows of requests: one task `chorale.retrieve` for each, under the request's id, with its branches as children.
 
 The process that writes the audit trail tells of requests that have ended, whoever ended them, and of those that have been
-in flight for a while.  Workers send nothing, so a request is as fast as without events.
+in flight for a while.  Workers send nothing, so a request is as fast as without events.  The events of a branch have the name of
+the worker that answered it, so that Flower counts it there.
 
 | the request                 | event                 | Flower's state |
 |-----------------------------|-----------------------|----------------|
-| in flight for LOOK_EVERY_S  | received, started     | STARTED        |
+| in flight for LOOK_EVERY_S  | received              | RECEIVED       |
+| and planned                 | started               | STARTED        |
 | complete, skipped           | succeeded             | SUCCESS        |
 | degraded                    | degraded              | DEGRADED       |
 | failed                      | failed                | FAILURE        |
@@ -17,19 +19,21 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any, cast
 
-from chorale_client.keys import MOMENTS, entry_key
-from chorale_client.words import TASK_RETRIEVE, TASK_SEARCH, EnvelopeStatus, Stage, Status
+from chorale_client.keys import WAKEUPS, entry_key
+from chorale_client.ledger import status_in_flight
+from chorale_client.words import TASK_RETRIEVE, TASK_SEARCH, Reason, Status
 from pydantic_core import from_json
 from redis import Redis
 from redis.exceptions import RedisError
 from structlog import get_logger
 
 from audit.outbox import Ended
+from monitoring.ended_requests import ended_branches
 from tasks.celery_surface.event_sender import HEARTBEAT_S, MOST, Event, EventSender, heartbeat
 from tasks.celery_surface.result_backend import part_id
 
@@ -48,12 +52,19 @@ EVENT_OF = {
 
 
 class RequestEvents:
-    def __init__(self, redis: Redis, sender: EventSender, *, with_texts: bool) -> None:
+    """Sends the events of requests.  `branches` are the names of all branches."""
+
+    def __init__(
+        self, redis: Redis, sender: EventSender, *, branches: Iterable[str], with_texts: bool
+    ) -> None:
         self._redis = redis
         self._sender = sender
+        progress = (f"{field}:{branch}" for branch in branches for field in ("status", "started"))
+        self._fields = ["state", "accepted_at", "request", "plan", *progress]
         self._with_texts = with_texts
         self._seen: set[bytes] = set()
-        self._told: set[bytes] = set()
+        self._shown: dict[bytes, bool] = {}
+        """Requests in flight that Flower shows, and whether with their plan."""
         self._processed = 0
         self._waiting: deque[Event] = deque(maxlen=MOST)
 
@@ -75,53 +86,77 @@ class RequestEvents:
             with suppress(RedisError):  # the sweeper says so
                 events += self._in_flight()
             if turn % round(HEARTBEAT_S / LOOK_EVERY_S) == 0:
-                events.append(heartbeat(active=len(self._told), processed=self._processed))
+                events.append(heartbeat(active=len(self._shown), processed=self._processed))
             if events:
                 self._sender.send(events)
             stop.wait(LOOK_EVERY_S)
         self._sender.close()
 
     def _in_flight(self) -> Iterator[Event]:
-        """The events of requests that were already in flight at the last look, once for each request."""
-        now = set(cast("list[bytes]", self._redis.zrange(MOMENTS, 0, MOST_SHOWN - 1)))
-        new = (now & self._seen) - self._told
-        self._seen, self._told = now, now & (self._told | new)
-        for request_id in new:
-            with suppress(
-                RedisError, ValueError, AttributeError, TypeError
-            ):  # a malformed entry: others say so
-                name = request_id.decode()
-                fields = self._redis.hmget(entry_key(name), "request", "accepted_at")
-                raw, accepted_at = cast("list[bytes | None]", fields)
-                if raw and accepted_at:
-                    yield from events_of_running(
-                        name, from_json(raw), int(accepted_at), with_texts=self._with_texts
-                    )
+        """The events of requests that were already in flight at the last look, once for each request and once for its plan."""
+        now = set(cast("list[bytes]", self._redis.zrange(WAKEUPS, 0, MOST_SHOWN - 1)))
+        waiting = [one for one in now & self._seen if not self._shown.get(one)]
+        self._seen, self._shown = now, {one: shown for one, shown in self._shown.items() if one in now}
+        pipe = self._redis.pipeline(transaction=False)
+        for request_id in waiting:
+            pipe.hmget(entry_key(request_id.decode(errors="replace")), self._fields)
+        for request_id, values in zip(waiting, pipe.execute(raise_on_error=False), strict=True):
+            with suppress(ValueError, LookupError, AttributeError, TypeError):  # malformed: others say so
+                named = zip(self._fields, values, strict=True)
+                entry = {name: value.decode() for name, value in named if value is not None}
+                if "request" not in entry:
+                    continue  # it has ended
+                is_new = request_id not in self._shown
+                self._shown[request_id] = "plan" in entry
+                yield from events_of_running(
+                    request_id.decode(), entry, is_new=is_new, with_texts=self._with_texts
+                )
 
 
 def events_of_running(
-    request_id: str, request: Mapping[str, Any], accepted_at_ms: int, *, with_texts: bool
+    request_id: str, entry: Mapping[str, str], *, is_new: bool, with_texts: bool
 ) -> Iterator[Event]:
-    fields = _about(request_id, request, with_texts=with_texts)
-    yield "task-received", {**fields, "timestamp": accepted_at_ms / 1000}
-    yield "task-started", {"uuid": request_id, "timestamp": accepted_at_ms / 1000}
+    """The events of a request that Flower does not show yet (`is_new`), and of its branches if it is planned.
+
+    `entry` are fields of the ledger's entry.
+    """
+    request, times = from_json(entry["request"]), {"timestamp": int(entry["accepted_at"]) / 1000}
+    result = {"status": status_in_flight(entry["state"]).value, "namespace": request.get("namespace")}
+    if is_new:
+        about = _about(request_id, request, with_texts=with_texts)
+        yield "task-received", {**about, **times, "result": repr(result)}
+    if "plan" not in entry:
+        return
+    branches = from_json(entry["plan"])["branches"]
+    progress = {one["name"]: _progress(one["name"], entry) for one in branches}
+    yield "task-started", {"uuid": request_id, **times, "result": repr({**result, "branches": progress})}
+    for branch in branches:
+        result = {"status": progress[branch["name"]]}
+        yield "task-sent", {**_about_branch(request_id, branch), **times, "result": repr(result)}
+
+
+def _progress(branch: str, entry: Mapping[str, str]) -> str:
+    """The status of the branch's envelope, `started`, or `not_started`."""
+    started = "started" if f"started:{branch}" in entry else Reason.NOT_STARTED.value
+    return entry.get(f"status:{branch}", started)
 
 
 def events_of_ended(ended: Ended, *, with_texts: bool) -> Iterator[Event]:
     """The event of the request, and one for each of its branches."""
     request_id, accepted_s, answer = ended.request_id, ended.accepted_at_ms / 1000, ended.answer
-    branches = dict(_branches(ended))
     degraded = [f"{one['where']} {one['reason']}" for one in answer.get("degraded") or ()]
     questions = answer.get("questions") or ()
     status = answer["status"]
     ended_s = ended.ended_at_ms / 1000
+    branches = {one.name: one.outcome for one in ended_branches(ended)}
     result = {
-        # First, because a list of tasks shows only the beginning.
+        # A list of tasks shows only the beginning.
+        "status": status,
+        "namespace": ended.request.get("namespace"),
         **({"degraded": degraded} if degraded else {}),
         "hits": sum(len(one.get("hits") or ()) for one in questions),
         "ms": ended.ended_at_ms - ended.accepted_at_ms,
-        **({"branches": {name: said for name, (said, _) in branches.items()}} if branches else {}),
-        "status": status,
+        **({"branches": branches} if branches else {}),
         "by": ended.by,
     }
     times = {"received": accepted_s, "started": accepted_s, "timestamp": ended_s}
@@ -134,8 +169,7 @@ def events_of_ended(ended: Ended, *, with_texts: bool) -> Iterator[Event]:
     if status == Status.FAILED:
         fields["exception"] = "; ".join(degraded)
     yield EVENT_OF.get(status, "task-succeeded"), fields
-    for _, event in branches.values():
-        yield event
+    yield from _events_of_branches(ended)
 
 
 def _about(request_id: str, request: Mapping[str, Any], *, with_texts: bool) -> dict[str, Any]:
@@ -151,31 +185,39 @@ def _about(request_id: str, request: Mapping[str, Any], *, with_texts: bool) -> 
     return {"uuid": request_id, "name": TASK_RETRIEVE, "args": "()", "kwargs": kwargs}
 
 
-def _branches(ended: Ended) -> Iterator[tuple[str, tuple[str, Event]]]:
-    """For each branch that was asked its name, its end in a word, and its event."""
-    plan = ended.plan or {}
-    missing = {one["where"]: one["reason"] for one in ended.answer.get("degraded") or ()}
-    begun_ms = {one["stage"]: one.get("start_ms") for one in ended.answer.get("stages") or ()}
-    for branch in plan.get("branches", ()) if plan.get("asked") else ():
-        name, stage = branch["name"], f"{Stage.SEARCH}.{branch['name']}"
-        envelope = ended.envelopes.get(name, {})
-        has_failed = envelope.get("status", EnvelopeStatus.FAILED) == EnvelopeStatus.FAILED
-        said = envelope.get("reason") or missing.get(stage, "") if has_failed else envelope["status"]
-        started_ms = ended.accepted_at_ms + (begun_ms.get(stage) or 0)
-        ms, attempt = envelope.get("ms", ended.ended_at_ms - started_ms), envelope.get("attempt", 1)
-        hits = sum(len(ranking["hits"]) for ranking in envelope.get("rankings") or ())
+def _about_branch(request_id: str, branch: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        # The same for a second attempt: Flower shows a branch as one task.
+        "uuid": part_id(request_id, branch["name"]),
+        "root_id": request_id,
+        "parent_id": request_id,
+        "name": TASK_SEARCH.format(kind=branch["kind"]),
+    }
+
+
+def _events_of_branches(ended: Ended) -> Iterator[Event]:
+    planned = (ended.plan or {}).get("branches", ())
+    for branch, one in zip(planned, ended_branches(ended), strict=False):  # all were asked, or none
+        started_ms = ended.accepted_at_ms + (one.start_ms or 0)
+        ms = ended.ended_at_ms - started_ms if one.ms is None else one.ms
+        about, started = _about_branch(ended.request_id, branch), {"timestamp": started_ms / 1000}
+        worker = ended.envelopes.get(one.name, {}).get("worker")
+        by = {"worker": str(worker)} if worker else {}
+        if by:
+            # Flower counts it as processed.  With a time, Flower would also count it as prefetched until an event `started`.
+            yield (
+                "task-received",
+                {"uuid": about["uuid"], "name": about["name"], "received": None, **started, **by},
+            )
+        again = {"attempt": one.attempt} if one.attempt > 1 else {}
         fields = {
-            "uuid": part_id(ended.request_id, name, attempt),
-            "root_id": ended.request_id,
-            "parent_id": ended.request_id,
-            "name": TASK_SEARCH.format(kind=branch["kind"]),
-            "args": "()",
-            "kwargs": repr({"branch": name}),
+            **about,
+            **by,
             "received": ended.accepted_at_ms / 1000,
             "started": started_ms / 1000,
             "timestamp": (started_ms + ms) / 1000,
             "runtime": ms / 1000,
-            "result": repr({"status": said, "hits": hits}),
-            **({"exception": said} if has_failed else {}),
+            "result": repr({"status": one.outcome, "hits": one.hits, **again}),
+            **({} if one.has_answered else {"exception": one.outcome}),
         }
-        yield name, (said, ("task-failed" if has_failed else "task-succeeded", fields))
+        yield "task-succeeded" if one.has_answered else "task-failed", fields

@@ -18,6 +18,7 @@ from assembly.resources import Resources
 from config.declarations import Pipeline
 from config.redis_failures import explained
 from ledger.protocol import Action
+from models.duty import Duty
 from tasks.request.ending import SWEEPER, end_joined
 from tasks.request.fanout import Fanout
 from tasks.request.retrieve import plan_accepted
@@ -33,7 +34,10 @@ deadline.
 """
 
 
-class Sweeper:
+class Sweeper(Duty):
+    failing = "waits for Redis"
+    expected = (*Duty.expected, RedisError)
+
     def __init__(self, resources: Resources, fanout: Fanout, *, interval_s: float) -> None:
         self._resources = resources
         self._fanout = fanout
@@ -48,22 +52,18 @@ class Sweeper:
         if self._watch.is_wanted:
             threading.Thread(target=self._watch.run, args=(stop,), name="queues", daemon=True).start()
         threading.Thread(target=self._plan_all, name="planner", daemon=True).start()
-        is_away = False
-        while not stop.is_set():
-            try:
-                stop.wait(self.sweep_once())
-                is_away = False
-            except RedisError as error:
-                if not is_away:
-                    log.warning("waits for Redis", error=str(explained(error, self._resources.redis_url)))
-                is_away = True
-                stop.wait(0.2)
-            except Exception:  # without a sweeper, requests would hang
-                log.exception("sweep failed")
-                stop.wait(0.2)
+        super().run(stop)
         self._to_plan.put(None)
 
-    def sweep_once(self) -> float:
+    def pause_s(self, failures: int) -> float:
+        return 0.2  # without a sweeper, requests would hang
+
+    def explain(self, error: Exception) -> str:
+        if isinstance(error, RedisError):
+            return str(explained(error, self._resources.redis_url))
+        return super().explain(error)
+
+    def look(self) -> float:
         """Do what is due; returns the seconds until something may be due again."""
         found = self._resources.ledger.sweep(self.name)
         self._is_acting = found.is_acting

@@ -1,12 +1,11 @@
-"""Tells of ended requests the tasks that they name (`on_end`), and sends the tasks that are linked to them.
+"""Sends the tasks that ended requests name (`on_end`), and those that are linked to them.
 
-The drainer moves the ends that somebody is to be told of from the outbox to a stream, which one process reads.  An end leaves the
+The drainer moves ended requests with a callback from the outbox to a stream, which one process reads.  An end leaves the
 stream when the broker has all of its messages, so a task is sent at least once.  The id of a task is always the same.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,12 +18,15 @@ from chorale_client.keys import TELLER, TO_TELL
 from chorale_client.reading import read_request
 from chorale_client.request import Request
 from chorale_client.words import Status
+from kombu.exceptions import OperationalError
 from pydantic_core import from_json
+from redis.exceptions import RedisError
 from structlog import get_logger
 
 from assembly.resources import Resources
 from config.settings import Settings
 from config.told_of_ends import check_on_end, check_queue
+from models.duty import Duty
 from models.errors import WrongDeclaration
 from tasks.telling.user_tasks import pause_s, send
 
@@ -49,8 +51,11 @@ class _Later:
     failures: int
 
 
-class RequestEnds:
+class RequestEnds(Duty):
     """Runs in every process that drains the outbox; one of them acts."""
+
+    failing = "ends are not told"
+    expected = (*Duty.expected, RedisError, OperationalError)
 
     def __init__(self, app: Celery) -> None:
         self._app = app
@@ -59,22 +64,17 @@ class RequestEnds:
         self._last = "0-0"
         self._later: dict[str, _Later] = {}
 
-    def run(self, stop: threading.Event) -> None:
-        """Tell until `stop`, also after Redis or the broker was away."""
-        is_away = False
-        while not stop.is_set():
-            try:
-                if self._is_acting():
-                    self.tell_once()
-                else:
-                    self._last, self._later = "0-0", {}
-                    stop.wait(ACTING_MS / 3_000)
-                is_away = False
-            except Exception as error:  # whatever Redis' client raises
-                if not is_away:
-                    log.warning("ends are not told", error=f"{type(error).__name__}: {error}"[:300])
-                self._last, is_away = "0-0", True
-                stop.wait(BLOCK_MS / 1_000)
+    def look(self) -> float:
+        if self._is_acting():
+            self.tell_once()
+            return 0.0
+        self._later = {}
+        self.reset()
+        return ACTING_MS / 3_000
+
+    def reset(self) -> None:
+        """Read the stream from its beginning again."""
+        self._last = "0-0"
 
     def _is_acting(self) -> bool:
         lease = self._lease
@@ -117,7 +117,7 @@ class RequestEnds:
                 send(self._app, **message)
             log.info("told of the end", request_id=request_id)
         except (InvalidRequest, WrongDeclaration) as error:
-            log.error("nobody is told of the end", request_id=request_id, error=str(error)[:300])
+            log.error("callback dropped: invalid target", request_id=request_id, error=str(error)[:300])
         except Exception as error:  # whatever a broker's transport raises
             failures = self._later[entry].failures if entry in self._later else 0
             is_over = time.time() - int(entry.partition("-")[0]) / 1_000 > TRIED_FOR_S

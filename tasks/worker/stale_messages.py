@@ -13,7 +13,7 @@ from chorale_client.keys import OVERLOAD, entry_key
 from redis import Redis
 from structlog import get_logger
 
-from ledger.lua import ledger_scripts
+from ledger import ledger_scripts
 from monitoring.queues import read_message
 
 log = get_logger("chorale.backlog")

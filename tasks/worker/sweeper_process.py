@@ -64,12 +64,10 @@ def run(*, name: str, only: str | None = None, kinds: Kinds = BUILT_IN) -> None:
 def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     """The audit trail with the events for Flower, the copy of the rules, and bulk jobs."""
     # Here, since SQLAlchemy and Alembic take a second to import.
-    from audit.database import open_database
+    from audit.database import open_database, upgrade
+    from audit.deletion import Retention
     from audit.drainer import Drainer
-    from audit.retention import Retention
-    from audit.schema import upgrade
-    from rules.copying import RuleCopying
-    from rules.store import RuleStore
+    from rules.store import RuleCopying, RuleStore
     from tasks.jobs.commands import JobCommands
     from tasks.jobs.feeder import Feeder
     from tasks.jobs.job_events import JobEvents
@@ -82,7 +80,8 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     events = sender = None
     if settings.task_events:
         sender = EventSender(app, name)
-        events = RequestEvents(resources.redis, sender, with_texts=settings.log_texts)
+        names = [branch.name for branch in resources.pipeline.branches]
+        events = RequestEvents(resources.redis, sender, branches=names, with_texts=settings.log_texts)
         yield events.run
     url = settings.audit_database_url
     # In each duty's own thread, so that requests are ended although their rows cannot be written yet.

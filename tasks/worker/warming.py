@@ -15,7 +15,7 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from inference.protocol import Reranker
-from ledger.outbox import publish_outbox_limit
+from ledger.backlog import publish_outbox_limit
 from models.documents import NamespaceState
 from models.errors import BadIndex, ModelMissing, NotConfigured, ServiceError, StageFailure
 from search.protocol import Writes

@@ -140,6 +140,7 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
                 if QUEUE_BULK in queues:
                     resources.serve_others = functools.partial(_serve_others, app, resources.serve_others)
             worker = _celery_worker(app, queues, name)
+            resources.worker_name = worker.hostname if settings.task_events else None
 
             def consuming(sender: Any, **_: object) -> None:
                 heartbeat.about = self_report(resources, worker=sender.controller)

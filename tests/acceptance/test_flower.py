@@ -10,6 +10,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from ast import literal_eval
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,14 @@ class Flower:
             return task if task.get("state") == state else {}
 
         return until(found)
+
+    def counts(self) -> dict[str, Counter[str]]:
+        """The events of each worker, by which Flower's page of workers counts tasks."""
+        listed = json.loads(self.get("/workers?json=1")[1])["data"]
+        return {
+            one["hostname"]: Counter({name: one[name] for name in one if name.startswith("task-")})
+            for one in listed
+        }
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +121,14 @@ def test_flower_shows_a_request_as_one_task_with_its_branches_as_children(
     assert literal_eval(task["kwargs"]) == {"namespace": "default", "timeout_s": 30.0, "questions": 1}
     result = result_of(task)
     assert result.pop("ms") == round(task["runtime"] * 1000)
-    assert result == {"status": "complete", "hits": 5, "branches": BRANCHES, "by": "fusion"}
+    assert result == {
+        "status": "complete",
+        "namespace": "default",
+        "hits": 5,
+        "branches": BRANCHES,
+        "by": "fusion",
+    }
+    assert list(result)[:2] == ["status", "namespace"]
     _, page = flower.get(f"/task/{answer.request_id}")
     names = []
     for child in tasks_in(value_of(page, "Children")):
@@ -156,10 +172,29 @@ def test_a_request_that_runs_is_shown_and_a_revoke_cancels_it(
     request_id = client.send(QUESTION, cache="bypass", timeout_s=60)
     task = flower.task_when(request_id, "STARTED")
     assert task["name"] == "chorale.retrieve"
+    assert result_of(task) == {
+        "status": "running",
+        "namespace": "default",
+        "branches": {**BRANCHES, "hyde": "not_started"},
+    }
+    children = {f"{request_id}:{branch}" for branch in BRANCHES}
+    page = f"/task/{request_id}"
+    until(lambda: set(tasks_in(value_of(flower.get(page)[1], "Children"))) == children)
     # What the button on the page of a task that has started sends.
     assert flower.get(f"/api/task/revoke/{request_id}?terminate=true", post=True)[0] == 200
     assert client.answer(request_id, wait_s=20).status == "cancelled"
     assert result_of(flower.task_when(request_id, "REVOKED"))["status"] == "cancelled"
+
+
+def test_the_workers_that_answered_branches_count_them(flower: Flower, pipeline: RunningPipeline) -> None:
+    before = flower.counts()
+    answer = pipeline.client().retrieve(QUESTION, cache="bypass", timeout_s=30)
+    workers = {flower.task_when(f"{answer.request_id}:{branch}", "SUCCESS")["worker"] for branch in BRANCHES}
+    assert not any(name.startswith("sweeper") for name in workers)
+    after = flower.counts()
+    for event in ("task-received", "task-succeeded"):
+        # The events of an earlier test may come late.
+        assert sum(after[name][event] - before[name][event] for name in workers) >= len(BRANCHES)
 
 
 def test_a_job_is_one_task_in_progress_and_a_revoke_cancels_it(

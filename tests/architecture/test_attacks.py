@@ -14,7 +14,7 @@ def test_every_attack_names_tests_that_exist() -> None:
 
 
 def test_the_pages_about_security_name_tests_that_exist() -> None:
-    pages = ("docs/security.md", "docs/evidence/tenants.md")
+    pages = ("docs/security.md", "docs/evidence/attacks.md")
     text = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in pages)
     tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name in re.findall(r"`(test_\w+)`", text) if f"def {name}(" not in tests] == []

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import chorale_client.words
-from chorale_client.words import REASONS
+from chorale_client.words import REASONS, WARNINGS, Warned
 
 from assembly.kinds import BUILT_IN
 
@@ -115,7 +115,7 @@ def headings(page: str) -> set[str]:
 
 
 def test_every_task_and_every_word_of_the_wire_is_on_its_page() -> None:
-    assert len(ENUMS) == 6
+    assert len(ENUMS) == 7
     assert [str(word) for kind in ENUMS for word in kind if f"`{word}`" not in WIRE] == []
     tasks = [task.format(kind="<kind>") for task in TASKS]
     assert [task for task in tasks if f"\n| `{task}` | `chorale." not in WIRE] == []
@@ -130,6 +130,12 @@ def test_the_page_describes_each_reason_as_the_code_does() -> None:
         f"| {said(follows.retry_worth_it)} |"
         for reason, follows in REASONS.items()
     ]
+    assert [row for row in rows if row not in WIRE.splitlines()] == []
+
+
+def test_the_page_has_each_word_that_a_warning_begins_with_and_its_meaning() -> None:
+    assert list(WARNINGS) == list(Warned)
+    rows = [f"| `{word}` | {meaning} |" for word, meaning in WARNINGS.items()]
     assert [row for row in rows if row not in WIRE.splitlines()] == []
 
 

@@ -1,4 +1,4 @@
-"""Each file in a folder of kinds or methods declares one, of the class that packages from outside use too."""
+"""The tables of kinds and methods have everything that is declared, of the classes that packages from outside use too."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 from assembly.kinds import BUILT_IN
-from inference.language_models import prompts
+from branches import hyde, searches
+from fusion import methods, presets
+from inference import language_models
 from models.extensions import BranchKind, StoreKind
 from models.fusion_method import Method
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_each_file_of_a_folder_of_kinds_declares_one() -> None:
-    tables: list[tuple[str, Mapping[str, object], type]] = [
-        ("branches/kinds", BUILT_IN.branches, BranchKind),
-        ("search/kinds", BUILT_IN.stores, StoreKind),
-        ("fusion/*", BUILT_IN.methods, Method),
+def test_the_tables_have_every_declared_kind_and_method() -> None:
+    tables: list[tuple[list[ModuleType], Mapping[str, object], type]] = [
+        ([searches, hyde], BUILT_IN.branches, BranchKind),
+        ([methods, presets], BUILT_IN.methods, Method),
     ]
-    for folders, table, kind in tables:
-        files = {file.stem.replace("_", "-") for file in ROOT.glob(f"{folders}/*.py")} - {"--init--"}
-        assert {name.replace("_", "-") for name in table} == files
-        assert {type(one) for one in table.values()} == {kind}
+    for modules, table, kind in tables:
+        declared = [value for module in modules for value in vars(module).values() if isinstance(value, kind)]
+        # A preset is made of a method, which its module imports.
+        assert {id(value) for value in declared} == {id(value) for value in table.values()}
+
+
+def test_each_file_of_the_folder_of_stores_declares_one() -> None:
+    files = {file.stem for file in ROOT.glob("search/kinds/*.py")} - {"__init__"}
+    assert BUILT_IN.stores.keys() == files
+    assert {type(kind) for kind in BUILT_IN.stores.values()} == {StoreKind}
 
 
 def test_the_tables_import_no_module_that_only_a_search_needs() -> None:
@@ -38,4 +46,7 @@ def test_the_tables_import_no_module_that_only_a_search_needs() -> None:
 
 
 def test_every_prompt_that_can_be_declared_has_one_place_for_the_question() -> None:
-    assert all(prompt.count(prompts.PLACE) == 1 for prompt in prompts.HYPOTHESIS_PROMPTS.values())
+    assert all(
+        prompt.count(language_models.QUESTION_PLACE) == 1
+        for prompt in language_models.HYPOTHESIS_PROMPTS.values()
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from cache.protocol import Cache
+from cache.caches import Cache
 
 
 class CacheContract:

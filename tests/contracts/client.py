@@ -195,7 +195,7 @@ class HandleContract(ClientContract):
     def test_an_unknown_id_is_an_error(self, client: Chorale) -> None:
         handle = client.handle("never-sent")
         for asking in (lambda: handle.answer(0), handle.cancel, lambda: list(handle.events())):
-            with pytest.raises(UnknownRequest, match="nothing is known of 'never-sent'"):
+            with pytest.raises(UnknownRequest, match="'never-sent' not found"):
                 asking()
 
 
@@ -257,7 +257,7 @@ class EventsContract(ClientContract):
     def test_a_follower_says_that_it_follows(self, client: Chorale, service: SingleSteps) -> None:
         leader, follower = (client.submit("bread", timeout_s=30) for _ in range(2))
         for one in (leader, follower):
-            plan(service, make_request("bread", request_id=one.id), "bm25", flight="chorale:flight:x")
+            plan(service, make_request("bread", request_id=one.id), "bm25", coalescing_key="chorale:flight:x")
         events = follower.events()
         assert [next(events).stage for _ in range(2)] == ["accepted", "following"]
         self.end(service, leader.id)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.embedding.text_embedder import TextEmbedder
-from inference.model_folder.model_files import model_folder
+from inference.embedders import TextEmbedder
+from inference.model_files import model_folder
 from models.documents import Matrix
 from models.errors import WrongDeclaration
 from tests.support.servers.services import need

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from chorale_client.keys import MOMENTS
+from chorale_client.keys import WAKEUPS
 
 from tests.support.faults.lost_workers import assert_next_is_whole
 from tests.support.faults.serving import nobody_has_ended, serving
@@ -34,7 +34,7 @@ def faulty(faulty_pipeline: RunningPipeline) -> Iterator[RunningPipeline]:
     yield faulty_pipeline
     nobody_has_ended(faulty_pipeline)
     assert_next_is_whole(faulty_pipeline, ["bm25"])
-    until(lambda: faulty_pipeline.redis.zcard(MOMENTS) == 0)
+    until(lambda: faulty_pipeline.redis.zcard(WAKEUPS) == 0)
 
 
 @pytest.fixture(scope="module")

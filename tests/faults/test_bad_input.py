@@ -39,7 +39,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "an id with a null character": ({"request_id": "a\x00b"}, ("request_id: an id is 1-128 letters",)),
     "a deep filter": ({"filters": {"year": nested(DEEP)}}, ("filters: ", "'year': nested deeper than 8")),
     "a filter that JSON holds": ({"filters": {"year": nested(100)}}, ("filters: ", "nested deeper than 8")),
-    "half a character": ({"filters": {"year": "\ud800"}}, ("filters: ", "'year'", "surrogates not allowed")),
+    "half a character": ({"filters": {"year": "\ud800"}}, ("filters: ", "'year'", "lone surrogate")),
     "a filter that is no number": (
         {"filters": {"year": {"gte": math.nan}}},
         ("filters: filter 'year': gte takes a finite number", "not nan"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from chorale_client import Answer, make_request
-from chorale_client.keys import DURATIONS, MOMENTS
+from chorale_client.keys import DURATIONS, WAKEUPS
 from chorale_client.words import QUEUE_FUSION
 
 from ledger.breakers import FEWEST_DURATIONS
@@ -30,10 +30,10 @@ SEARCHES, BEGUN = "test:searches", "test:begun"
 FAULTY = f"""
 import json, os, signal, time
 from celery import signals
-import branches.kinds.bm25
+import branches.searches
 from redis import Redis
 
-search, client = branches.kinds.bm25.search_bm25, Redis.from_url(os.environ["CHORALE_REDIS_URL"])
+search, client = branches.searches.search_bm25, Redis.from_url(os.environ["CHORALE_REDIS_URL"])
 
 def faulty(part):
     client.rpush("{SEARCHES}", json.dumps(part.texts))
@@ -47,7 +47,7 @@ def faulty(part):
             time.sleep(20)
     return search(part)
 
-object.__setattr__(branches.kinds.bm25.KIND, "search", faulty)
+object.__setattr__(branches.searches.KINDS["bm25"], "search", faulty)
 signals.task_prerun.connect(lambda task_id, **_: client.rpush("test:prerun", task_id), weak=False)
 signals.task_postrun.connect(lambda task_id, state, **_: client.rpush("test:postrun", task_id + " " + state), weak=False)
 """
@@ -119,7 +119,7 @@ def test_messages_that_wait_are_searched_together(pipeline: RunningPipeline) -> 
     sizes = [len(texts) for texts in searches(pipeline)]
     assert sum(sizes) == 9
     assert max(sizes) == 8, "eight at once, the usual setting"
-    until(lambda: pipeline.redis.zcard(MOMENTS) == 0)
+    until(lambda: pipeline.redis.zcard(WAKEUPS) == 0)
     assert pipeline.redis.llen(BM25) == pipeline.redis.llen(QUEUE_FUSION) == 0, "something is left"
 
 

@@ -33,7 +33,7 @@ from tests.support.waiting import until
 HELD = """
 import os, time
 import redis
-import branches.kinds.vector, tasks.indexing.namespace_writer, tasks.request.batch
+import branches.searches, tasks.indexing.namespace_writer, tasks.request.batch
 
 client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
 
@@ -46,7 +46,8 @@ def held(name, call):
         return call(*args, **options)
     return holding
 
-branches.kinds.vector.expanded_texts = held("chorale.vector", branches.kinds.vector.expanded_texts)
+vector = branches.searches.KINDS["vector"]
+object.__setattr__(vector, "search", held("chorale.vector", vector.search))
 tasks.indexing.namespace_writer.index_corpus = held("chorale.index", tasks.indexing.namespace_writer.index_corpus)
 tasks.request.batch.end_joined = held("chorale.fusion", tasks.request.batch.end_joined)
 """

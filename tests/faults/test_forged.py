@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from chorale_client import Answer, make_request
-from chorale_client.keys import ENTRY, MOMENTS, QUARANTINE, entry_key
+from chorale_client.keys import ENTRY, QUARANTINE, WAKEUPS, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.words import QUEUE_RETRIEVE, TASK_DELETE, TASK_RETRIEVE
 
@@ -48,7 +48,7 @@ def write(pipeline: RunningPipeline, request_id: str, **fields: str | bytes) -> 
     """Writes fields of the entry and makes the request due now; a caller's login can do this."""
     given: Fields = dict(fields)
     pipeline.redis.hset(entry_key(request_id), mapping=given)
-    pipeline.redis.zadd(MOMENTS, {request_id: 0})
+    pipeline.redis.zadd(WAKEUPS, {request_id: 0})
 
 
 def answer_of(pipeline: RunningPipeline, request_id: str) -> Answer:
@@ -129,7 +129,7 @@ def test_a_forged_entry_makes_the_sweeper_push_no_message_to_another_queue(fault
 
 def test_an_entry_without_its_fields_keeps_no_other_request_from_its_end(faulty: RunningPipeline) -> None:
     faulty.redis.hset(f"{ENTRY}poison", "state", "planned")
-    faulty.redis.zadd(MOMENTS, {"poison": 0})
+    faulty.redis.zadd(WAKEUPS, {"poison": 0})
     with paused(faulty, "chorale.fusion"):
         request_id = faulty.client().send("bread", branches=["bm25"], cache="bypass", timeout_s=20)
         end_without_fusion(faulty, request_id)

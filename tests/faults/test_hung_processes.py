@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chorale_client import make_request
-from chorale_client.keys import ENTRY, MOMENTS
+from chorale_client.keys import ENTRY, WAKEUPS
 
 from tests.support.faults.lost_workers import (
     BM25_GONE,
@@ -71,7 +71,7 @@ def test_with_every_process_hung_at_once_the_caller_ends_its_request(whole: Runn
     asked = striking(whole, "branch.after_start", "hang", "chorale.bm25", timeout_s=3)
     for name in whole.processes:
         whole.pause(name)
-    until(lambda: not whole.redis.exists(MOMENTS))
+    until(lambda: not whole.redis.exists(WAKEUPS))
     # It drains too: without it there is no audit row to read.
     whole.resume("sweeper")
 

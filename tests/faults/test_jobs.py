@@ -35,7 +35,7 @@ SLOW = "test:slow"
 
 PRELOAD = f"""
 import os, signal, time
-from branches.kinds import bm25
+from branches.searches import search_bm25
 from redis.exceptions import RedisError
 from tests.support.pipelines import failpoints
 from tests.support.pipelines.kinds import declare
@@ -50,7 +50,7 @@ def deadly(part):
     time.sleep(slow_s(part.resources.redis))
     if any("poison" in text for text in part.texts):
         os.kill(os.getpid(), signal.SIGKILL)
-    return bm25.search_bm25(part)
+    return search_bm25(part)
 
 declare(deadly=deadly)
 failpoints.install(failpoints.JOB_PLACES)

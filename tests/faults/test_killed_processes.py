@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
-from chorale_client.keys import MOMENTS
+from chorale_client.keys import WAKEUPS
 
 from ledger.breakers import Breakers
 from ledger.outcomes import Outcome
@@ -71,11 +71,11 @@ def test_a_worker_that_comes_back_closes_the_breaker_of_its_branch_alone(whole: 
     whole.processes["chorale.bm25"].kill()
     assert_was_killed(whole, "chorale.bm25")
     breakers.count("some", [Outcome(branch, "failed", "not_started") for branch in branches])
-    assert set(breakers.look(branches).breakers) == {"bm25", "vector"}
+    assert set(breakers.read(branches).breakers) == {"bm25", "vector"}
 
     whole.revive()
 
-    until(lambda: set(breakers.look(branches).breakers) == {"vector"})
+    until(lambda: set(breakers.read(branches).breakers) == {"vector"})
     breakers.count("other", [Outcome("vector", "answered")])
 
 
@@ -130,7 +130,7 @@ def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: Ru
     for name in whole.processes:
         assert_was_killed(whole, name)
     # When the caller has ended the first request, only the later one is in flight.
-    until(lambda: whole.redis.zcard(MOMENTS) == 1)
+    until(lambda: whole.redis.zcard(WAKEUPS) == 1)
     whole.revive()
 
     answer = asked.result(60)

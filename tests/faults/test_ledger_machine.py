@@ -31,7 +31,7 @@ from hypothesis.stateful import (
 from redis import Redis
 
 from ledger.protocol import Action
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from tests.support.ledger.ledger_promises import Promises, reserves_ms
 from tests.support.ledger.requests import chord
 from tests.support.ledger.stepped_ledger import ANSWER, EXPIRIES, NOW, SteppedLedger
@@ -75,7 +75,7 @@ plans = st.fixed_dictionaries(
         "branches": st.sampled_from((("bm25",), ("bm25", "vector"), BRANCHES, ())),
         "limit_ms": st.sampled_from((0, 50, 300, 2_000)),
         "resend_ms": st.sampled_from((20, 50, 250, 1_000)),
-        "flight": st.sampled_from((FLIGHT + "x", FLIGHT + "x", FLIGHT + "y", None)),
+        "coalescing_key": st.sampled_from((FLIGHT + "x", FLIGHT + "x", FLIGHT + "y", None)),
         "is_lean": st.booleans(),
         "hedge_ms": st.sampled_from((None, None, 30, 100, 400)),
         "lease_ms": st.sampled_from((0, 0, 40, 150, 400)),
@@ -207,7 +207,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def report_of(
         self, request_id: str, branch: str, status: str, *, detail: str = "", attempt: int = 1, **options: Any
     ) -> None:
-        envelope = Envelope(branch, status, detail=detail, attempt=attempt)
+        envelope = BranchResult(branch, status, detail=detail, attempt=attempt)
         callback = f"fuse {request_id}".encode()
         options["callback"] = callback if self.lean.get(request_id) else b""
         outcome = self.ledger.report(request_id, branch, envelope, **options)
@@ -291,7 +291,7 @@ class LedgerMachine(RuleBasedStateMachine):
             status = "complete" if fate == "ok" else "degraded"
             self.join_and_finish(request_id, status, "fusion", force=False)
         elif kind == "retrieve" and fate != "died":
-            self.plan(request_id, {**USUAL, "flight": FLIGHT + "x", "is_lean": fate == "ok"})
+            self.plan(request_id, {**USUAL, "coalescing_key": FLIGHT + "x", "is_lean": fate == "ok"})
 
     def act_as(self, sweeper: str, most: int = 64, done: int = 64) -> int | None:
         """A sweeper executes the first `done` of its actions.  Returns the milliseconds until the next moment."""

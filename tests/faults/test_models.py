@@ -46,7 +46,7 @@ import os
 from pathlib import Path
 if os.environ.get({PROCESS!r}) == "chorale.vector":
     import time
-    from inference.embedding.onnx_embedder import OnnxEmbedder
+    from inference.embedders import OnnxEmbedder
     load = OnnxEmbedder._load
     def load_slowly(embedder):
         while Path(os.environ["CHORALE_HOME"], "slow").exists():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
-from chorale_client.keys import DURATIONS, MOMENTS, entry_key
+from chorale_client.keys import DURATIONS, WAKEUPS, entry_key
 from kombu import Connection
 
 from ledger.breakers import FEWEST_DURATIONS
@@ -73,7 +73,7 @@ def faulty(broker: tuple[RunningPipeline, Connection]) -> Iterator[RunningPipeli
     nobody_has_ended(running)
     assert order_by(running, ["bm25"]) == ["error"]
     # What a caller has ended by itself is in flight until the next sweep.
-    until(lambda: running.redis.zcard(MOMENTS) == 0)
+    until(lambda: running.redis.zcard(WAKEUPS) == 0)
     until(lambda: not any(waiting(connection, name) for name in QUEUES))
 
 

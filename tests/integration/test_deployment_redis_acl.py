@@ -18,10 +18,9 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NoConnection
 
-from audit.schema import upgrade
-from ledger.outbox import publish_outbox_limit, read_outbox_bound
+from audit.database import upgrade
+from ledger.backlog import publish_outbox_limit, read_outbox_bound, read_quarantine
 from ledger.protocol import End
-from ledger.quarantine import read_quarantine
 from ledger.redis import RedisLedger
 from monitoring.exporter import render
 from tests.support.attacks.routes import JSONL, NAMESPACE, ROUTES, call

@@ -58,7 +58,7 @@ return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
     Mutant(
         "Partial answers",
         "the answer does not name the branches that are missing",
-        "fusion/answered.py",
+        "fusion/branch_results.py",
         "missing_branches",
         "return ()",
         (
@@ -120,7 +120,7 @@ except Exception as error:
     Mutant(
         "Cache",
         "equal questions share an answer across namespaces",
-        "cache/answer_key.py",
+        "cache/caches.py",
         "answer_key",
         """document = json.dumps([dict(question), dict(options), dict(plan)], sort_keys=True)
 return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
@@ -149,7 +149,7 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
     Mutant(
         "Models",
         "a slow reranker scores as many candidates as a fast one",
-        "inference/reranking/pair_speed.py",
+        "inference/pairs.py",
         "PairSpeed.affordable",
         "return len(lengths)",
         (
@@ -172,7 +172,7 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
         "client/chorale_client/scripts/prelude.lua",
         "write_end",
         """  redis.call('DEL', ENTRY .. id)
-  redis.call('ZREM', MOMENTS, id)
+  redis.call('ZREM', WAKEUPS, id)
   local result = '{"status":"SUCCESS","fingerprint":"' .. entry.fingerprint .. '","result":{' .. entry.head .. ',' .. tail .. '}'
   redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
   return result""",
@@ -204,6 +204,17 @@ return self._write(batch), {}""",
         "joined_filters",
         "return {**forced, **asked}",
         ("tests/unit/access/test_grant.py::test_a_condition_of_the_key_is_never_dropped",),
+    ),
+    Mutant(
+        "Tenants",
+        "what a key forces is compared by its meaning too",
+        "search/filter_meanings.py",
+        "_conditions",
+        "yield from ((field, [], [condition]) for field, condition in request.filters.items())",
+        (
+            "tests/unit/search/test_filter_meanings.py"
+            "::test_only_what_a_caller_asks_is_compared_by_meaning_and_what_is_empty_is_left_out",
+        ),
     ),
     Mutant(
         "Logins",

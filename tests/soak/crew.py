@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chorale_client.keys import MOMENTS
+from chorale_client.keys import WAKEUPS
 from redis import Redis
 
 from models.documents import Manifest
@@ -101,7 +101,7 @@ class ChoraleCrew:
         return self.askers.begun()
 
     def duplicate(self, chance: random.Random) -> None:
-        found: Any = self.redis.zrandmember(MOMENTS)
+        found: Any = self.redis.zrandmember(WAKEUPS)
         entry = self.pipeline.resources.ledger.load(found.decode()) if found else None
         if entry is None:
             return

@@ -13,13 +13,13 @@ from contextlib import suppress
 from typing import Any
 
 from chorale_client import Chorale, ChoraleError, make_request
-from chorale_client.keys import ENTRY, GENERATION, MOMENTS, OUTBOX, RESULT, entry_key
+from chorale_client.keys import ENTRY, GENERATION, OUTBOX, RESULT, WAKEUPS, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.words import QUEUE_RETRIEVE, TASK_DELETE, TASK_RETRIEVE
 from redis import Redis
 from redis.exceptions import RedisError
 
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
 from tests.faults.test_bad_messages import body, message
 from tests.soak.questions import BRANCHES, NAMESPACE, OF_ALL, PREFIX, shared_question
@@ -87,7 +87,7 @@ class Forger:
         """Writes fields of an entry and makes the request due now; a caller's login can do this."""
         with self._redis.pipeline() as trip:
             trip.hset(entry_key(request_id), mapping=dict(fields))
-            trip.zadd(MOMENTS, {request_id: 0})
+            trip.zadd(WAKEUPS, {request_id: 0})
             trip.execute()
 
     def _asked(self) -> str | None:
@@ -116,7 +116,7 @@ class Forger:
     def _no_hash(self) -> bool:
         request_id = _new_id()
         self._redis.set(ENTRY + request_id, "x")
-        self._redis.zadd(MOMENTS, {request_id: 0, "nobody " + request_id: "-inf"})
+        self._redis.zadd(WAKEUPS, {request_id: 0, "nobody " + request_id: "-inf"})
         return True
 
     def _fields(self) -> bool:
@@ -129,7 +129,7 @@ class Forger:
         rankings = (Ranking((Hit("forged#0", "forged", 1.0),)),)
         generation = int(self._redis.get(GENERATION + NAMESPACE) or 0)
         for name in BRANCHES:
-            wire = Envelope(name, "ok", rankings=rankings, generation=generation).to_wire()
+            wire = BranchResult(name, "ok", rankings=rankings, generation=generation).to_wire()
             self._write(request.request_id, {f"envelope:{name}": wire, f"status:{name}": "ok"})
         asked = message(body({"request_id": request.request_id}), {"task": TASK_RETRIEVE, "id": _new_id()})
         self._redis.lpush(QUEUE_RETRIEVE, asked)

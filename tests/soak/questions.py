@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from branches.part import Part
+from branches.branch_task import BranchTask
 from models.extensions import BranchKind
 from models.hits import Hit, Ranking
 from tests.support.pipelines import kinds
@@ -39,7 +39,7 @@ def declare() -> None:
     kinds.declare_kinds({KIND: BranchKind(search_telling, merges=True)})
 
 
-def search_telling(part: Part) -> list[Ranking]:
+def search_telling(part: BranchTask) -> list[Ranking]:
     return [
         Ranking(tuple(Hit(f"{name}#0", name, 1 / (place + 1)) for place, name in enumerate(names)))
         for names in (documents(part.branch.name, text) for text in part.texts)

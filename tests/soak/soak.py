@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from chorale_client.keys import ENTRY, MOMENTS, OUTBOX
+from chorale_client.keys import ENTRY, OUTBOX, WAKEUPS
 from redis.exceptions import RedisError
 
 from audit.database import open_database
-from ledger.quarantine import read_quarantine
+from ledger.backlog import read_quarantine
 from tests.soak import plain_chord
 from tests.soak.adversary import Adversary
 from tests.soak.crew import chorale, plain, wait_until
@@ -113,5 +113,5 @@ def _fight(crew: Any, requests: int, seed: int, places: Collection[str]) -> tupl
 def _is_settled(redis: Any) -> bool:
     with suppress(RedisError):
         entries = next(redis.scan_iter(ENTRY + "*", count=1_000), None)
-        return redis.zcard(MOMENTS) == 0 and redis.xlen(OUTBOX) == 0 and entries is None
+        return redis.zcard(WAKEUPS) == 0 and redis.xlen(OUTBOX) == 0 and entries is None
     return False

@@ -12,7 +12,7 @@ from redis import Redis
 
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from audit.schema import upgrade
+from audit.database import upgrade
 from config.settings import Settings
 from tasks.jobs.commands import JobCommands
 from tests.support.servers.redis_server import RedisServer

@@ -17,12 +17,11 @@ from chorale_client.keys import OUTBOX, entry_key
 from chorale_client.reading import read_request, stand_in
 from redis import Redis
 
-from audit.database import open_database
+from audit.database import open_database, upgrade
 from audit.drainer import Drainer
 from audit.queries import show
-from audit.schema import upgrade
-from ledger.protocol import Chord, Part
-from models.envelope import Envelope
+from ledger.protocol import BranchDispatch, Chord
+from models.branch_result import BranchResult
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -30,8 +29,8 @@ from tests.support.waiting import until
 
 STORED = Path(__file__).parent / "stored_messages"
 IGNORED = (
-    "questions.0.dialect: unknown to this version, ignored",
-    "tone: unknown to this version, ignored",
+    "request: questions.0.dialect: unknown to this version, ignored",
+    "request: tone: unknown to this version, ignored",
 )
 
 
@@ -107,14 +106,14 @@ def planned(pipeline: RunningPipeline, v: int, plan_of: int) -> str:
     accepted(pipeline, v if v < 99 else 1, request_id)
     ledger = SingleSteps(pipeline.redis, signer=pipeline.resources.signer)
     parts = [
-        Part("bm25", "chorale.bm25", 20_000, 20_000, message=stored(v, "search")),
-        Part("of_the_test", "chorale.of_the_test", 20_000, 20_000),
+        BranchDispatch("bm25", "chorale.bm25", 20_000, 20_000, message=stored(v, "search")),
+        BranchDispatch("of_the_test", "chorale.of_the_test", 20_000, 20_000),
     ]
     chord = Chord(stored(plan_of, "plan"), parts, 60, 160, request=text_of(pipeline, request_id))
     assert ledger.plan(request_id, chord) == "planned"
     until(lambda: pipeline.redis.hget(entry_key(request_id), "status:bm25"), 10)
     reported = ledger.report(
-        request_id, "of_the_test", Envelope("of_the_test", "empty"), callback=stored(v, "fuse")
+        request_id, "of_the_test", BranchResult("of_the_test", "empty"), callback=stored(v, "fuse")
     )
     assert reported == "joined"
     return request_id
@@ -173,7 +172,7 @@ def test_a_stored_answer_and_a_stored_envelope_are_read(v: int) -> None:
     answer = Answer.model_validate(document(v, "result")["result"])
     assert (answer.v, answer.status, found(answer)) == (v, "complete", ["error"])
     assert answer.stages[-1].status == ("ok" if v == 1 else "dreamt")
-    envelope = Envelope.from_wire("bm25", json.dumps(document(v, "outbox")["envelope:bm25"]))
+    envelope = BranchResult.from_wire("bm25", json.dumps(document(v, "outbox")["envelope:bm25"]))
     assert (envelope.status, envelope.generation) == ("ok", 1)
     assert [hit.document_id for hit in envelope.rankings[0].hits] == ["error"]
 

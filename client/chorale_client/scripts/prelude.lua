@@ -63,7 +63,7 @@ local MOST_FIELDS = 256
 -- `only_counted`: count the request and write no entry for the audit.  `completed`: text for the audit alone, '' if none.
 local function write_end(id, entry, by, tail, now, only_counted, completed)
   redis.call('DEL', ENTRY .. id)
-  redis.call('ZREM', MOMENTS, id)
+  redis.call('ZREM', WAKEUPS, id)
   local answer = '{' .. entry.head .. ',"took_ms":' .. string.format('%d', math.max(0, now - entry.accepted_at)) .. ',' .. tail
   local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. iso_8601(now)
     .. '","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
@@ -104,5 +104,5 @@ end
 
 -- A caller's login cannot reach the followers of its request.  The sweeper looks at the id once more, and releases them.
 local function leave_followers(id, entry, now)
-  if entry and entry.flight then redis.call('ZADD', MOMENTS, now, id) end
+  if entry and entry.flight then redis.call('ZADD', WAKEUPS, now, id) end
 end

@@ -13,10 +13,9 @@ from sqlalchemy import event
 from access.grant import Grant
 from access.key import hash_of, parts_of
 from access.key_store import KeyStore, KeysUnavailable, NoSuchKey
-from audit.database import open_database
-from audit.schema import upgrade
+from audit.database import open_database, upgrade
 from models.errors import WrongDeclaration
-from models.key_tables import key_table
+from models.installation_tables import key_table
 from tests.support.servers.databases import empty_database
 from tests.support.waiting import until
 

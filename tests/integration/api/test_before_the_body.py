@@ -63,7 +63,15 @@ def test_without_the_scope_no_body_is_read(api: HttpApi, route: Route) -> None:
 
 
 @pytest.mark.parametrize("route", JSON_ROUTES)
-@pytest.mark.parametrize("kind", ["Content-Type: text/plain", "Content-Type: application/xml", "X-None: 1"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "Content-Type: application/x-www-form-urlencoded",  # what `curl -d` sends
+        "Content-Type: text/plain",
+        "Content-Type: application/xml",
+        "X-None: 1",
+    ],
+)
 def test_a_body_that_is_not_said_to_be_json_is_not_read(api: HttpApi, route: Route, kind: str) -> None:
     assert status_of_headers(api, route, kind, bearer(api.key())) == 415
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from chorale_client import jobs
-from chorale_client.keys import MOMENTS
+from chorale_client.keys import WAKEUPS
 
 from api import health, searches
 from tests.integration.api.conftest import serving_without_workers
@@ -40,14 +40,14 @@ def test_calls_that_wait_keep_no_other_call_waiting(idle_api: HttpApi) -> None:
                 asyncio.create_task(client.post(SEARCHES, json=LONG, headers={"Prefer": "wait=20"}))
                 for _ in range(WAITING)
             ]
-            while redis.zcard(MOMENTS) < before + WAITING:
+            while redis.zcard(WAKEUPS) < before + WAITING:
                 await asyncio.sleep(0.05)
             await client.get(f"{SEARCHES}/t.acme.nothing")
             assert not any(one.done() for one in waits), "a call waited for those that wait"
             assert [(await one).status_code for one in waits] == [202] * WAITING
 
     with idle_api.redis() as redis:
-        before = redis.zcard(MOMENTS)
+        before = redis.zcard(WAKEUPS)
         asyncio.run(ask())
 
 

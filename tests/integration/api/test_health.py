@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from api import health
-from audit.schema import upgrade
+from audit.database import upgrade
 from config.settings import Settings
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi

@@ -45,6 +45,10 @@ def test_the_stages_come_in_order_and_the_last_has_the_answer(acme: httpx.Client
     assert all((one["event"], one["v"]) == (one["stage"], 1) for one in seen)
     assert {one["request_id"] for one in seen} == {location.rpartition("/")[2]}
     assert seen[-1]["answer"] == acme.get(location).json()
+    with acme.stream("GET", f"{location}/events", params={"include": "stages"}) as stream:
+        *_, last = events(stream)
+    assert last["answer"] == acme.get(location, params={"include": "stages"}).json()
+    assert last["answer"]["stages"]
 
 
 def test_a_reader_goes_on_after_the_last_event_that_it_has(acme: httpx.Client) -> None:

@@ -55,6 +55,61 @@ def test_a_search_is_answered_as_the_client_answers_it(acme: httpx.Client) -> No
     assert (again.status_code, again.json()) == (200, found.json())
 
 
+def test_an_answer_has_the_stages_only_if_include_names_them(acme: httpx.Client) -> None:
+    short = acme.post(SEARCHES, json={**BREAD, "cache": "bypass"})
+    whole = acme.post(
+        SEARCHES, json={**BREAD, "cache": "bypass", "include": ["ids", "metadata", "snippets", "stages"]}
+    )
+    assert "stages" not in short.json()
+    stages = {one["stage"]: one for one in whole.json()["stages"]}
+    assert stages.keys() >= {"plan", "search.bm25", "search.vector", "search.hyde", "fuse", "fetch"}
+    # The rest of the answer does not depend on them.
+    assert whole.json().keys() - short.json().keys() == {"stages"}
+    assert [one["document_id"] for one in whole.json()["questions"][0]["hits"]] == [
+        one["document_id"] for one in short.json()["questions"][0]["hits"]
+    ]
+    alone = acme.post(SEARCHES, json={**BREAD, "include": ["stages"]}).json()
+    assert alone["stages"]
+    assert {*alone["questions"][0]["hits"][0]} == {"rank", "document_id", "passage_id", "score", "score_kind"}
+    where = f"{SEARCHES}/{short.json()['request_id']}"
+    for ask in (acme.get, acme.delete):
+        assert ask(where).json() == short.json()
+        assert ask(where, params={"include": "stages"}).json()["stages"]
+
+
+def test_five_hits_are_answered_without_empty_fields(acme: httpx.Client) -> None:
+    found = acme.post(SEARCHES, json={**BREAD, "top_k": 5, "cache": "bypass"})
+    hits = found.json()["questions"][0]["hits"]
+    assert len(hits) == 5
+    assert [(name, value) for hit in hits for name, value in hit.items() if value in (None, "", [])] == []
+    assert len(found.content) < 2_300
+
+
+def test_a_degraded_answer_says_without_stages_what_is_missing_and_why(
+    api_pipeline: RunningPipeline, acme: httpx.Client
+) -> None:
+    api_pipeline.pause("chorale.hyde")
+    try:
+        told = acme.post(SEARCHES, json={**BREAD, "cache": "bypass", "timeout_s": 1}).json()
+    finally:
+        api_pipeline.resume("chorale.hyde")
+    assert (told["status"], "stages" in told) == ("degraded", False)
+    ((missing),) = told["degraded"]
+    assert missing.keys() == {"where", "reason", "detail"}
+    assert missing["where"] == "search.hyde"
+    assert told["coverage"] == {"bm25": "ok", "vector": "ok", "hyde": missing["reason"]}
+    assert told["warnings"] == []
+
+
+def test_a_wrong_part_is_refused_with_the_parts_that_there_are(acme: httpx.Client) -> None:
+    told = problem(acme.post(SEARCHES, json={**BREAD, "include": ["ids", "stage"]}), 422, "invalid")
+    assert told["field"] == "include.1"
+    for part in ("ids", "metadata", "snippets", "texts", "explanation", "context", "stages"):
+        assert f"'{part}'" in told["detail"]
+    told = problem(acme.get(f"{SEARCHES}/t.acme.x", params={"include": "hits"}), 422, "invalid")
+    assert (told["field"], "'stages'" in told["detail"]) == ("include.0", True)
+
+
 def test_a_search_that_does_not_end_in_time_is_accepted(idle_api: HttpApi) -> None:
     with idle_api.client() as client:
         begun = time.monotonic()
@@ -147,6 +202,8 @@ def test_a_failed_search_is_a_problem_with_its_answer(idle_api: HttpApi) -> None
     told = problem(found, 503, "failed")
     assert found.headers["chorale-status"] == told["answer"]["status"] == "failed"
     assert told["request_id"] == told["answer"]["request_id"]
+    assert told["answer"]["degraded"]
+    assert "stages" not in told["answer"]
     # No worker was there; one may be there the next time.
     assert (told["retryable"], "retry-after" in found.headers) == (True, True)
 

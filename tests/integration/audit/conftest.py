@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from audit.database import open_database
-from audit.schema import upgrade
+from audit.database import open_database, upgrade
 from models.audit_tables import AuditTable
 from tests.support.servers.databases import empty_database
 

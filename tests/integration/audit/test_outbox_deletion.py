@@ -10,7 +10,7 @@ from chorale_client.keys import OUTBOX
 from redis import Redis
 from sqlalchemy import Engine, event
 
-from audit import outbox_deletion, table_deletion
+from audit import deletion
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.outbox import UNREADABLE
@@ -54,12 +54,12 @@ def test_entries_that_wait_or_are_set_aside_are_deleted_by_one_field(
     redis_client: Redis, monkeypatch: pytest.MonkeyPatch, column: str, value: str, stays: list[str]
 ) -> None:
     """Also if there are several pages of entries."""
-    monkeypatch.setattr(outbox_deletion, "PAGE", 1)
+    monkeypatch.setattr(deletion, "PAGE", 1)
     for asked in ASKED:
         put(redis_client, entry_of(*asked))
         aside(redis_client, {**entry_of(*asked), "answer": "{"})
-    assert outbox_deletion.waiting(redis_client, column, value) == 2 * (4 - len(stays))
-    assert outbox_deletion.erase(redis_client, column, value) == 2 * (4 - len(stays))
+    assert deletion.count_waiting(redis_client, column, value) == 2 * (4 - len(stays))
+    assert deletion.erase_waiting(redis_client, column, value) == 2 * (4 - len(stays))
     assert (left(redis_client, OUTBOX), left(redis_client, UNREADABLE)) == (stays, stays)
 
 
@@ -71,7 +71,7 @@ def test_unreadable_entries_with_the_value_are_deleted(redis_client: Redis, colu
     torn = f'{{"v":1,"request_id":"a","correlation_id":"{value}","namespace":"law","questions":[{{"te'
     aside(redis_client, {"request": torn})
     aside(redis_client, {"id": "other", "request": '{"v":1,"request_id":"other","que'})
-    assert outbox_deletion.erase(redis_client, column, value) == 1
+    assert deletion.erase_waiting(redis_client, column, value) == 1
     assert left(redis_client, UNREADABLE) == ["other"]
 
 
@@ -84,9 +84,9 @@ def test_an_entry_deleted_while_a_drainer_has_it_does_not_reach_the_tables(
     other = open_database(engine.url)
 
     def erase() -> None:
-        outbox_deletion.erase(redis_client, "request_id", "a")
-        table_deletion.wait_for_drainers(other)
-        table_deletion.remove(other, table_deletion.requests_of("request_id", "a"))
+        deletion.erase_waiting(redis_client, "request_id", "a")
+        deletion.wait_for_drainers(other)
+        deletion.remove_rows(other, deletion.requests_of("request_id", "a"))
 
     thread = threading.Thread(target=erase)
 
@@ -114,7 +114,7 @@ def test_an_entry_deleted_while_a_drainer_finds_it_unreadable_is_not_set_aside(
 
     class Slow(Drainer):
         def _set_aside(self, wrong: Any) -> None:
-            outbox_deletion.erase(redis_client, "request_id", "a")
+            deletion.erase_waiting(redis_client, "request_id", "a")
             super()._set_aside(wrong)
 
     assert Slow(redis_client, engine, keep_texts=True).drain_once(1) == 2

@@ -13,11 +13,11 @@ from redis import Redis
 from sqlalchemy import Engine
 
 from assembly.pipeline import load_pipeline
+from audit.database import upgrade
 from audit.drainer import Drainer
 from audit.queries import show
-from audit.schema import upgrade
 from evaluation.replay import Replay, replay
-from fusion.completion import Scores
+from fusion.rankings import Scores
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
 from models.plan import QuestionRules, RerankPlan

@@ -12,12 +12,11 @@ import pytest
 from redis import Redis
 from sqlalchemy import Engine, func, select
 
-from audit import retention, table_deletion
-from audit.database import open_database
+from audit import deletion
+from audit.database import open_database, upgrade
+from audit.deletion import Retention
 from audit.drainer import Drainer
 from audit.queries import last, show
-from audit.retention import Retention
-from audit.schema import upgrade
 from models.audit_tables import AuditTable
 from tests.support.command_line import command
 from tests.support.ledger.audit_entries import make_request, put, whole_entry
@@ -54,8 +53,8 @@ def test_requests_older_than_the_time_to_keep_are_deleted_and_the_others_stay(
     trail: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In several transactions, between which drainers can write; and a database that is away is asked again."""
-    monkeypatch.setattr(table_deletion, "AT_ONCE", 1)
-    monkeypatch.setattr(retention, "EVERY_S", 0.01)
+    monkeypatch.setattr(deletion, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(deletion, "PRUNE_EVERY_S", 0.01)
     failures = [OSError("away"), OSError("away")]
 
     def prepare() -> None:
@@ -96,12 +95,12 @@ def test_requests_are_deleted_by_one_field_and_leave_nothing_in_any_table(
                 for name in tables
             }
 
-    monkeypatch.setattr(table_deletion, "AT_ONCE", 1)
+    monkeypatch.setattr(deletion, "ROWS_AT_ONCE", 1)
     of_four = rows()
     assert of_four["chorale_hit"] == 4
-    which = table_deletion.requests_of(field, value)
-    assert table_deletion.count_matching(trail, which) == 4 - len(stays)
-    assert table_deletion.remove(trail, which) == 4 - len(stays)
+    which = deletion.requests_of(field, value)
+    assert deletion.count_matching(trail, which) == 4 - len(stays)
+    assert deletion.remove_rows(trail, which) == 4 - len(stays)
     assert left(trail) == stays
     assert rows() == {name: count * len(stays) // 4 for name, count in of_four.items()}
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from audit.schema import SCHEMA, upgrade
+from audit.database import SCHEMA, upgrade
 from models.audit_tables import AuditTable
 from models.errors import ServiceError
-from models.job_tables import jobs_metadata
-from models.key_tables import keys_metadata
-from models.rule_tables import rules_metadata
+from models.installation_tables import jobs_metadata, keys_metadata, rules_metadata
 from models.schema import SchemaTooNew
 from tests.contracts.schema import SchemaContract
 from tests.support.servers.database_process import line_of, started

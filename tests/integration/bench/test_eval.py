@@ -16,12 +16,12 @@ from tests.support.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 BROKEN = """
-import branches.kinds.vector
+import branches.searches
 
-def broken(part, kinds):
+def broken(part):
     raise ArithmeticError("broken on purpose")
 
-branches.kinds.vector.expanded_texts = broken
+object.__setattr__(branches.searches.KINDS["vector"], "search", broken)
 """
 ANIMALS = [f"animal{n}" for n in range(30)]
 

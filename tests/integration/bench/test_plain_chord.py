@@ -1,4 +1,4 @@
-"""The plain chord that `chorale bench latency` measures, where nobody answers."""
+"""The plain chord that `python -m bench latency` measures, where nobody answers."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from cli.installation import Installation, NotRunning
 from config.settings import Settings
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import ServiceError, StoreUnavailable
+from models.left_out import LeftOut
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, SourceDocuments
 from tasks.indexing.report import IndexReport
 from tasks.registration import make_app
@@ -126,7 +127,7 @@ def test_a_document_that_workers_skip_without_fault_is_no_fault_of_the_command(
     work(app, last_first=True)
     report = running.result(30)
     reason = "overtaken: a later message has written or deleted it"
-    assert report.skipped == [Skipped("wiki/a: b", reason, is_fault=False)]
+    assert report.skipped == [Skipped("wiki/a: b", LeftOut.SUPERSEDED, reason)]
     assert not report.has_faults
 
 

@@ -16,16 +16,9 @@ from typing import Any
 
 import pytest
 
-from inference.language_models import chat_model
-from inference.language_models.chat_model import (
-    ATTEMPTS,
-    MAX_ANSWER_BYTES,
-    MAX_TEXT_CHARS,
-    PARALLEL,
-    ChatModel,
-)
-from inference.language_models.openai_expander import OpenAiExpander
-from inference.language_models.openai_generator import OpenAiGenerator
+from inference import chat_model
+from inference.chat_model import ATTEMPTS, MAX_ANSWER_BYTES, MAX_TEXT_CHARS, PARALLEL, ChatModel
+from inference.language_models import OpenAiExpander, OpenAiGenerator
 from models.errors import (
     Declined,
     InvalidAnswer,
@@ -296,7 +289,7 @@ def test_calls_that_hang_are_ended_and_later_ones_answered(server: ChatServer, c
 
 ENDS_WHEN_IT_IS_TOLD = """
 import signal, sys
-from inference.language_models.chat_model import ChatModel
+from inference.chat_model import ChatModel
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
 ChatModel(url=sys.argv[1], model="tiny", api_key=None, temperature=0, max_tokens=0).complete(["?"], timeout_s=60)

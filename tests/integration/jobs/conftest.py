@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from audit.database import open_database
-from audit.schema import upgrade
+from audit.database import open_database, upgrade
 from jobs.store import Jobs
-from models.job_tables import job_table, segment_table
+from models.installation_tables import job_table, segment_table
 from tests.support.servers.databases import empty_database
 
 

@@ -28,7 +28,7 @@ from tests.support.servers.redis_server import RedisServer
 QUESTIONS = [text for title, text in CORPUS.values()] + [title for title, text in CORPUS.values()]
 
 FLAKY = """
-from branches.kinds import bm25
+from branches.searches import search_bm25
 from models.errors import StoreUnavailable
 from tests.support.pipelines.kinds import declare
 
@@ -40,7 +40,7 @@ def flaky(part):
             raise StoreUnavailable("nobody answers")
         if "poison" in text:
             raise RuntimeError("the disk is on fire")
-    return bm25.search_bm25(part)
+    return search_bm25(part)
 
 declare(flaky=flaky)
 """

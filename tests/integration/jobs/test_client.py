@@ -30,7 +30,7 @@ from redis import Redis
 
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from audit.schema import upgrade
+from audit.database import upgrade
 from config.settings import Settings
 from jobs.job import JobsUnavailable, Outcome
 from jobs.store import Jobs

@@ -21,7 +21,7 @@ from redis import Redis
 
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from audit.schema import upgrade
+from audit.database import upgrade
 from config.settings import Settings
 from config.told_of_ends import check_on_end
 from config.webhook_secrets import secret_of_key, signing_keys

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 from chorale_client import Chorale, NotEnded, Status, UnknownRequest, make_request
-from chorale_client.keys import MOMENTS, OUTBOX, OVERLOAD, entry_key, result_key
+from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.ledger import CallersLedger, end_of
 from chorale_client.words import QUEUE_RETRIEVE
 from redis import Redis
@@ -50,7 +50,7 @@ def test_a_waiting_caller_gets_the_cancelled_answer_immediately(client: Chorale,
 
 
 def test_an_unknown_id_is_an_error(client: Chorale) -> None:
-    with pytest.raises(UnknownRequest, match="nothing is known of 'never-sent'"):
+    with pytest.raises(UnknownRequest, match="'never-sent' not found"):
         client.cancel("never-sent")
 
 
@@ -90,7 +90,7 @@ def test_the_client_gives_the_refusal_at_once_and_nothing_is_enqueued(
 
 def test_long_queues_below_their_bound_refuse_no_request(redis_client: Redis) -> None:
     redis_client.hset(OVERLOAD, "length:chorale.bm25", 17)
-    assert redis_client.zscore(MOMENTS, accept(redis_client)) is not None
+    assert redis_client.zscore(WAKEUPS, accept(redis_client)) is not None
 
 
 @pytest.mark.parametrize(("status", "by"), [("cancelled", "client"), ("refused", "admission")])
@@ -120,7 +120,7 @@ def test_a_request_that_has_not_ended_is_accepted_and_then_running(
         client.answer(request_id)
     ledger = SingleSteps(redis_client)
     for one in (request_id, follower):
-        plan(ledger, make_request("bread", request_id=one), "bm25", flight="chorale:flight:x")
+        plan(ledger, make_request("bread", request_id=one), "bm25", coalescing_key="chorale:flight:x")
     ledger.join(request_id, force=True)
     callers = CallersLedger(redis_client)
     assert (callers.state(request_id), callers.state(follower)) == ("fusing", "following")

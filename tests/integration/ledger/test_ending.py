@@ -142,7 +142,7 @@ def test_a_waiting_caller_receives_the_result(real: Real, request_: Request) -> 
 
 
 def test_entries_flights_answers_and_leases_expire_by_themselves(real: Real) -> None:
-    request = real.accepted("bm25", flight="chorale:flight:x")
+    request = real.accepted("bm25", coalescing_key="chorale:flight:x")
     real.ledger.sweep("the only sweeper")
     # The deadline and an hour.
     assert 3_600_000 < real.redis.pttl(entry_key(request.request_id)) <= 3_610_000

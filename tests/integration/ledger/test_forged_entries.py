@@ -12,15 +12,15 @@ from chorale_client.keys import (
     FLIGHT,
     FOLLOWERS,
     GENERATION,
-    MOMENTS,
     OUTBOX,
     OUTBOX_REFUSED,
     QUARANTINE,
+    WAKEUPS,
     entry_key,
 )
 from redis import Redis
 
-from ledger.protocol import Action, Chord, End, Part
+from ledger.protocol import Action, BranchDispatch, Chord, End
 from ledger.signing import Signer
 from tests.integration.ledger.real import Real
 from tests.support.ledger.requests import TAIL, failed, ok, plan
@@ -82,11 +82,11 @@ def real(redis_client: Redis) -> Real:
 
 def forge(real: Real, fields: Fields, *, request_id: str = FORGED) -> None:
     real.redis.hset(entry_key(request_id), mapping=fields)
-    real.redis.zadd(MOMENTS, {request_id: 0})
+    real.redis.zadd(WAKEUPS, {request_id: 0})
 
 
 def due(real: Real, *requests: Request) -> None:
-    real.redis.zadd(MOMENTS, {request.request_id: 1 for request in requests})
+    real.redis.zadd(WAKEUPS, {request.request_id: 1 for request in requests})
 
 
 def goes_on(real: Real) -> None:
@@ -104,7 +104,7 @@ def test_a_malformed_entry_is_set_aside_and_the_others_are_swept(real: Real, fie
     forge(real, fields)
     goes_on(real)
     assert not real.redis.exists(entry_key(FORGED))
-    assert real.redis.zscore(MOMENTS, FORGED) is None
+    assert real.redis.zscore(WAKEUPS, FORGED) is None
     assert real.redis.hkeys(QUARANTINE) == [FORGED.encode()]
     assert 0 < real.redis.pttl(QUARANTINE) <= 86_400_000
 
@@ -112,7 +112,7 @@ def test_a_malformed_entry_is_set_aside_and_the_others_are_swept(real: Real, fie
 @pytest.mark.parametrize("write", [Redis.set, Redis.lpush, Redis.sadd], ids=["a string", "a list", "a set"])
 def test_an_entry_of_another_type_is_set_aside(real: Real, write: Callable[..., object]) -> None:
     write(real.redis, entry_key(FORGED), "x")
-    real.redis.zadd(MOMENTS, {FORGED: 1})
+    real.redis.zadd(WAKEUPS, {FORGED: 1})
     goes_on(real)
     assert real.redis.hgetall(QUARANTINE) == {FORGED.encode(): b"not a hash"}
 
@@ -120,9 +120,9 @@ def test_an_entry_of_another_type_is_set_aside(real: Real, write: Callable[..., 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"a b", b"x" * 129, b"", b"a:bm25", b"a\n"])
 def test_an_entry_under_an_invalid_id_is_set_aside(real: Real, name: bytes) -> None:
     real.redis.hset(entry_key("").encode() + name, mapping=SOUND)
-    real.redis.zadd(MOMENTS, {name: 0})
+    real.redis.zadd(WAKEUPS, {name: 0})
     goes_on(real)
-    assert real.redis.zscore(MOMENTS, name) is None
+    assert real.redis.zscore(WAKEUPS, name) is None
     assert real.redis.hvals(QUARANTINE) == [b"not an id"]
 
 
@@ -134,7 +134,7 @@ def test_binary_names_of_fields_stop_no_sweeper(real: Real) -> None:
 
 
 def test_a_thousand_poisoned_moments_delay_nobody_for_long(real: Real) -> None:
-    real.redis.zadd(MOMENTS, {f"nobody-{number}": 0 for number in range(1_000)})
+    real.redis.zadd(WAKEUPS, {f"nobody-{number}": 0 for number in range(1_000)})
     other = real.accepted()
     due(real, other)
     actions = [action for _ in range(20) for action in real.ledger.sweep("sweeper").actions]
@@ -143,7 +143,7 @@ def test_a_thousand_poisoned_moments_delay_nobody_for_long(real: Real) -> None:
 
 @pytest.mark.parametrize("moment", ["inf", "-inf", 1e300, -1e300])
 def test_a_moment_beyond_all_numbers_stops_no_sweeper(real: Real, moment: float | str) -> None:
-    real.redis.zadd(MOMENTS, {"nobody": moment})
+    real.redis.zadd(WAKEUPS, {"nobody": moment})
     swept = real.ledger.sweep("sweeper")
     assert swept.next_in_ms is None or swept.next_in_ms > 0
     goes_on(real)
@@ -159,8 +159,8 @@ def test_no_more_than_a_thousand_ids_are_kept(real: Real) -> None:
 
 
 def test_a_request_that_workers_have_written_is_sound(real: Real) -> None:
-    leader = real.accepted("bm25", "vector", flight=X, hedge_ms=50, decisive=["vector"])
-    follower, bare = real.accepted("bm25", flight=X), real.accepted()
+    leader = real.accepted("bm25", "vector", coalescing_key=X, hedge_ms=50, decisive=["vector"])
+    follower, bare = real.accepted("bm25", coalescing_key=X), real.accepted()
     real.ledger.start(leader.request_id, "bm25")
     real.ledger.report(leader.request_id, "bm25", failed("bm25"))
     real.snapshot(bare)
@@ -188,7 +188,7 @@ def test_an_entry_names_no_queue(real: Real) -> None:
 
 def test_an_entry_names_no_key_that_its_end_deletes(real: Real) -> None:
     real.redis.set(GENERATION + "docs", "7")
-    forge(real, entry(flight=GENERATION + "docs"), request_id="7")
+    forge(real, entry(coalescing_key=GENERATION + "docs"), request_id="7")
     assert real.ledger.finish_all([End("7", TAIL, True)], by="fusion")[0][0] is not None
     assert real.redis.get(GENERATION + "docs") == b"7"
 
@@ -249,7 +249,7 @@ def test_a_part_that_was_sent_again_is_taken_alone(real: Real) -> None:
 @pytest.fixture
 def in_one_flight(real: Real) -> tuple[Request, Request]:
     """A leader and its follower."""
-    return real.accepted("bm25", flight=X), real.accepted("bm25", flight=X)
+    return real.accepted("bm25", coalescing_key=X), real.accepted("bm25", coalescing_key=X)
 
 
 def test_a_leader_s_caller_does_not_learn_who_follows(
@@ -265,7 +265,7 @@ def test_a_leader_answers_no_follower_of_another_flight(
 ) -> None:
     """A caller may write an older, signed state of its request back into the entry."""
     leader, follower = in_one_flight
-    real.ledger.finish_all([End(leader.request_id, TAIL, True, flight=FLIGHT + "y")], by="fusion")
+    real.ledger.finish_all([End(leader.request_id, TAIL, True, coalescing_key=FLIGHT + "y")], by="fusion")
     assert real.callers.result(follower.request_id) is None
     assert real.callers.state(follower.request_id) == "accepted"
 
@@ -274,7 +274,7 @@ def test_a_leader_that_never_ends_keeps_no_follower(
     real: Real, in_one_flight: tuple[Request, Request]
 ) -> None:
     leader, follower = in_one_flight
-    real.redis.zrem(MOMENTS, leader.request_id)
+    real.redis.zrem(WAKEUPS, leader.request_id)
     actions: list[Action] = []
     for _ in range(10):
         due(real, follower)
@@ -283,7 +283,7 @@ def test_a_leader_that_never_ends_keeps_no_follower(
     outcomes = []
     for _ in range(3):
         real.redis.hset(entry_key(follower.request_id), "state", "accepted")
-        outcomes.append(plan(real.ledger, follower, "bm25", flight=X))
+        outcomes.append(plan(real.ledger, follower, "bm25", coalescing_key=X))
     assert outcomes == ["follows", "planned", "planned"]
 
 
@@ -294,7 +294,7 @@ def test_a_malformed_leader_is_not_followed(real: Real, fields: Fields | None) -
         real.redis.set(entry_key(FORGED), "x")
     else:
         real.redis.hset(entry_key(FORGED), mapping=fields)
-    assert plan(real.ledger, real.accepted(), "bm25", flight=X) == "planned"
+    assert plan(real.ledger, real.accepted(), "bm25", coalescing_key=X) == "planned"
 
 
 # Signatures
@@ -303,7 +303,7 @@ def test_a_malformed_leader_is_not_followed(real: Real, fields: Fields | None) -
 def signed(real: Real) -> Request:
     """A planned request whose plan is signed with its text."""
     request = real.accepted()
-    parts = [Part(name, f"queue.{name}", 10_000, 5_000) for name in ("bm25", "vector")]
+    parts = [BranchDispatch(name, f"queue.{name}", 10_000, 5_000) for name in ("bm25", "vector")]
     text = request.model_dump_json().encode()
     assert real.ledger.plan(request.request_id, Chord(b"{}", parts, 60, 160, request=text)) == "planned"
     return request

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from chorale_client import Request
 
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
 from tests.support.ledger.requests import TAIL, a_request, failed, plan
 from tests.support.ledger.stepped_ledger import SteppedLedger
 
-FOUND = Envelope("bm25", "ok", rankings=(Ranking((Hit("a#0", "a", 1.0),)),), ms=1.5)
+FOUND = BranchResult("bm25", "ok", rankings=(Ranking((Hit("a#0", "a", 1.0),)),), ms=1.5)
 
 
 def end(stepped: SteppedLedger, *, completed: str = "") -> Request:
@@ -21,7 +21,7 @@ def end(stepped: SteppedLedger, *, completed: str = "") -> Request:
     request = a_request()
     assert stepped.callers.accept(request).is_new
     plan(stepped.ledger, request, "bm25", "vector", "hyde")
-    for envelope in (FOUND, Envelope("vector", "empty", ms=2.5), failed("hyde", "timeout")):
+    for envelope in (FOUND, BranchResult("vector", "empty", ms=2.5), failed("hyde", "timeout")):
         stepped.ledger.report(request.request_id, envelope.branch, envelope)
     stepped.ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True, completed=completed)
     return request
@@ -54,7 +54,7 @@ def test_a_half_full_outbox_leaves_out_the_candidates_only(stepped: SteppedLedge
     assert first["bm25"] == json.loads(FOUND.to_wire())
     brief = {"v": 1, "branch": "bm25", "status": "ok", "rankings": [], "left_out": True}
     assert third == fourth == {**first, "bm25": brief}
-    assert Envelope.from_wire("bm25", json.dumps(brief)).status == "ok"
+    assert BranchResult.from_wire("bm25", json.dumps(brief)).status == "ok"
 
 
 def test_completed_scores_are_for_the_audit_alone_and_left_out_with_the_candidates(

@@ -89,18 +89,18 @@ def test_a_worker_reads_only_the_answers_that_it_has_not_just_reported(real: Rea
 
 def test_each_end_of_a_batch_answers_its_followers_and_counts_its_own_outcomes(real: Real) -> None:
     breakers = Breakers(real.redis, failures=1, open_s=100)
-    leader, follower = (in_flight(real, "bm25", flight=FLIGHT + "x") for _ in range(2))
+    leader, follower = (in_flight(real, "bm25", coalescing_key=FLIGHT + "x") for _ in range(2))
     cancelled, other = real.accepted(timeout_s=60), real.accepted(timeout_s=60)
     real.callers.cancel(cancelled.request_id)
 
-    def end(request: Request, failing: str, *, flight: str | None = None) -> End:
+    def end(request: Request, failing: str, *, coalescing_key: str | None = None) -> End:
         counted = breakers.arguments(request.request_id, [Outcome(failing, "failed", "error")])
-        return End(request.request_id, TAIL, flight is not None, counted, flight)
+        return End(request.request_id, TAIL, coalescing_key is not None, counted, coalescing_key)
 
-    ends = [end(cancelled, "hyde"), end(leader, "vector", flight=FLIGHT + "x"), end(other, "bm25")]
+    ends = [end(cancelled, "hyde"), end(leader, "vector", coalescing_key=FLIGHT + "x"), end(other, "bm25")]
     ended = real.ledger.finish_all(ends, by="fusion")
 
     assert [took_ms is not None for took_ms, _ in ended] == [False, True, True]
     assert real.callers.result(follower.request_id) is not None
-    assert breakers.look(["bm25", "vector", "hyde"]).breakers.keys() == {"bm25", "vector"}
+    assert breakers.read(["bm25", "vector", "hyde"]).breakers.keys() == {"bm25", "vector"}
     assert real.redis.xlen(OUTBOX) == 4, "each end is audited once"

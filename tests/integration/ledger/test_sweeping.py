@@ -137,8 +137,19 @@ def test_a_request_that_was_joined_before_its_plan_is_ended_after_the_lease_of_a
     lease_ms = protocol.sweeper_lease_ms
     script >> accept() >> join(force=True) << set() >> sweep(lease_ms) << {lease_ms: ["end"]}
     # A follower too.
-    script >> accept("leader") >> accept("follower", timeout_s=20) >> plan("bm25", of="leader", flight="x")
-    script >> plan("bm25", of="follower", flight="x") << "follows" >> join("follower", force=True) << set()
+    (
+        script
+        >> accept("leader")
+        >> accept("follower", timeout_s=20)
+        >> plan("bm25", of="leader", coalescing_key="x")
+    )
+    (
+        script
+        >> plan("bm25", of="follower", coalescing_key="x")
+        << "follows"
+        >> join("follower", force=True)
+        << set()
+    )
     script >> hasten("follower") >> sweep() << ["end of follower"]
 
 

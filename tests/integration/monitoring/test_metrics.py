@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from chorale_client.keys import METRICS, MOMENTS, OVERLOAD, QUARANTINE
+from chorale_client.keys import METRICS, OVERLOAD, QUARANTINE, WAKEUPS
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
+from monitoring.counting import COUNTERS, GAUGES, HISTOGRAMS
 from monitoring.exporter import render
 from monitoring.queues import QueueState
-from monitoring.series import COUNTERS, GAUGES, HISTOGRAMS
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
@@ -81,7 +81,7 @@ def test_every_metric_is_rendered_before_the_first_request(redis_client: Redis) 
 
 def test_a_moment_that_nobody_acts_on_is_the_sweepers_lag(redis_client: Redis) -> None:
     now_s = int(redis_client.time()[0])
-    redis_client.zadd(MOMENTS, {"forgotten": (now_s - 5) * 1000})
+    redis_client.zadd(WAKEUPS, {"forgotten": (now_s - 5) * 1000})
     redis_client.hset(QUARANTINE, mapping={"a": "no request", "b": "no plan"})
     redis_client.hset(
         OVERLOAD, mapping={"length:chorale.bm25": 7, "age_ms:chorale.bm25": 1500, "retry_after_ms": 250}

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from redis import Redis
 
+from monitoring.counting import COUNTERS, GAUGES, HISTOGRAMS
 from monitoring.exporter import render
-from monitoring.series import COUNTERS, GAUGES, HISTOGRAMS
 
 ROOT = Path(__file__).parents[3]
 PROMETHEUS = ROOT / "deploy" / "prometheus"

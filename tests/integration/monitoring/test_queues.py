@@ -19,9 +19,9 @@ from kombu import Connection, Exchange, Queue
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
+from ledger.backlog import Load, Overload
 from ledger.breakers import Breakers
-from ledger.overload import Load, Overload
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from monitoring.queues import ListedQueues, QueueState, open_queues, queue_states
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
@@ -93,7 +93,7 @@ class TestLists:
         request_id = planned(resources)
         callback = app_of(resources).fanout.callback(request_id)
         for branch in ("bm25", "vector", "hyde"):
-            empty = Envelope(branch, "empty")
+            empty = BranchResult(branch, "empty")
             SingleSteps(resources.redis).report(request_id, branch, empty, callback=callback)
         time.sleep(0.2)
         length, age_s = self.look(redis_client, FUSION)
@@ -108,7 +108,7 @@ class TestLists:
         if what == "ended":
             redis_client.delete(f"chorale:request:{request_id}")
         else:
-            SingleSteps(resources.redis).report(request_id, "vector", Envelope("vector", "empty"))
+            SingleSteps(resources.redis).report(request_id, "vector", BranchResult("vector", "empty"))
         state = queue_states(redis_client, [VECTOR])[VECTOR]
         assert (state.length, state.age_s) == (1, None)
 
@@ -139,7 +139,7 @@ class TestWatching:
         redis_client.set("chorale:sweeper", "me")
         watch = QueueWatch(resources, "me", lambda: True)
         watch.look(ListedQueues(redis_client, [VECTOR, FUSION]), Judge(watch._bounds, branch_queues=[VECTOR]))
-        loads = Breakers(redis_client, failures=5, open_s=5).look([]).loads
+        loads = Breakers(redis_client, failures=5, open_s=5).read([]).loads
         assert (loads[VECTOR].length, loads[FUSION]) == (1, Load(0))
         assert 0 < redis_client.pttl("chorale:overload") <= 2_000
 

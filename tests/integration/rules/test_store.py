@@ -13,13 +13,11 @@ from pydantic_core import from_json
 from redis import Redis
 from sqlalchemy import Engine
 
-from audit.database import open_database
-from audit.schema import upgrade
+from audit.database import open_database, upgrade
 from models.rules import Rules
 from rules import store as of_stores
-from rules.copying import RuleCopying, copy_rules
 from rules.editing import with_rule
-from rules.store import RulesChanged, RuleStore, RulesUnavailable
+from rules.store import RuleCopying, RulesChanged, RuleStore, RulesUnavailable, copy_rules
 from tests.support.servers.databases import empty_database
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until

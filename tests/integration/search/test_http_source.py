@@ -266,7 +266,7 @@ def test_values_of_wrong_types_do_not_remove_a_hit_but_a_missing_id_does(
     assert ranking.texts["wiki/1#wiki"].title == ""
     assert ranking.texts["wiki/2#wiki"].text == "one … two"
     assert ranking.total_matches is None
-    assert ranking.warnings == ("wiki: 7 of 11 hits have no id",)
+    assert ranking.warnings == ("source: wiki: 7 of 11 hits have no id",)
 
 
 def test_unsupported_calls_are_refused(opens: Opens) -> None:

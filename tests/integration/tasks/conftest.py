@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from assembly.kinds import BUILT_IN
-from branches.part import Part
+from branches.branch_task import BranchTask
 from models.extensions import BranchKind, Kinds
 from models.hits import Ranking
 from tests.support.pipelines.one_process import OneProcess
@@ -47,10 +47,10 @@ def pipeline() -> Iterator[RunningPipeline]:
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
     """A pipeline without workers of `bm25`, `slow`, whose queue a test serves late or never, `raises` and `out_of_memory`."""
 
-    def raises(part: Part) -> list[Ranking]:
+    def raises(part: BranchTask) -> list[Ranking]:
         raise RuntimeError("the disk is on fire")
 
-    def out_of_memory(part: Part) -> list[Ranking]:
+    def out_of_memory(part: BranchTask) -> list[Ranking]:
         raise MemoryError("too much")
 
     kinds = {"raises": BranchKind(raises), "out_of_memory": BranchKind(out_of_memory)}

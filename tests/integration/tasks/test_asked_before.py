@@ -11,7 +11,7 @@ from chorale_client.keys import GENERATION, entry_key
 from chorale_client.tenants import owned
 from chorale_client.words import QUEUE_FUSION
 
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from tests.integration.tasks.answers import ids
 from tests.support.pipelines.one_process import OneProcess
 
@@ -183,7 +183,7 @@ def test_a_follower_of_a_degraded_leader_searches_itself(here: OneProcess) -> No
     leader, follower = here.submit(text), here.submit(text, timeout_s=40)
     assert here.redis.hget(entry_key(follower), "leader") == leader.encode()
     started = here.resources.ledger.start(leader, "vector")
-    here.resources.ledger.report_all([(leader, Envelope.failed("vector", "error"), started, b"")])
+    here.resources.ledger.report_all([(leader, BranchResult.failed("vector", "error"), started, b"")])
     here.redis.delete("chorale.vector")
     here.work()
     assert here.answer(leader).status == "degraded"

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from ledger import breakers as module
-from ledger.breakers import FEWEST_DURATIONS, Breaker, Breakers, Turned
+from ledger.breakers import FEWEST_DURATIONS, Breaker, Breakers, BreakerTransition
 from ledger.outcomes import Outcome
 
 OPEN_S = 60
@@ -19,20 +19,24 @@ def breakers(redis_client: redis.Redis) -> Breakers:
     return Breakers(redis_client, failures=3, open_s=OPEN_S)
 
 
-def failed(breakers: Breakers, request_id: str = "some", name: str = "vector") -> tuple[Turned, ...]:
+def failed(
+    breakers: Breakers, request_id: str = "some", name: str = "vector"
+) -> tuple[BreakerTransition, ...]:
     return breakers.count(request_id, [Outcome(name, "failed", "timeout")])
 
 
-def answered(breakers: Breakers, request_id: str = "some", name: str = "vector") -> tuple[Turned, ...]:
+def answered(
+    breakers: Breakers, request_id: str = "some", name: str = "vector"
+) -> tuple[BreakerTransition, ...]:
     return breakers.count(request_id, [Outcome(name, "answered", answered_after_ms=7)])
 
 
 def seen(breakers: Breakers) -> dict[str, Breaker]:
-    return dict(breakers.look(["vector", "store:local"]).breakers)
+    return dict(breakers.read(["vector", "store:local"]).breakers)
 
 
 def opened(breakers: Breakers) -> None:
-    assert [failed(breakers) for _ in range(3)] == [(), (), (Turned("vector", is_open=True),)]
+    assert [failed(breakers) for _ in range(3)] == [(), (), (BreakerTransition("vector", is_open=True),)]
 
 
 @pytest.fixture
@@ -95,7 +99,7 @@ def test_exactly_one_of_many_probes_a_half_open_breaker(half_open: Breakers) -> 
 
 def test_the_probe_s_answer_closes_it(half_open: Breakers) -> None:
     assert claims(half_open, "probe")
-    assert answered(half_open, "probe") == (Turned("vector", is_open=False),)
+    assert answered(half_open, "probe") == (BreakerTransition("vector", is_open=False),)
     assert claims(half_open, "anybody")
     assert claims(half_open, "somebody"), "what is closed needs no probe"
 
@@ -106,7 +110,7 @@ def test_the_probe_s_failure_opens_it_again_and_nobody_else_s_does(half_open: Br
     assert failed(half_open, "planned before it opened") == ()
     assert seen(half_open)["vector"].open_until_ms == before.open_until_ms
 
-    assert failed(half_open, "probe") == (Turned("vector", is_open=True),)
+    assert failed(half_open, "probe") == (BreakerTransition("vector", is_open=True),)
     after = seen(half_open)["vector"]
     assert after.opened_at_ms == before.opened_at_ms, "it has not been closed since"
     assert after.open_until_ms > before.open_until_ms

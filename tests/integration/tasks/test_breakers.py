@@ -11,8 +11,8 @@ import pytest
 from chorale_client import Answer
 
 from assembly.kinds import BUILT_IN
-from branches.kinds import bm25
-from branches.part import Part
+from branches import searches
+from branches.branch_task import BranchTask
 from ledger.breakers import ALL_WELL_FOR_S
 from ledger.outcomes import Outcome
 from models.errors import StoreUnavailable
@@ -40,12 +40,12 @@ class Moody(OneProcess):
 
     mood = "well"
 
-    def search(self, part: Part) -> list[Ranking]:
+    def search(self, part: BranchTask) -> list[Ranking]:
         if self.mood == "error":
             raise RuntimeError("not today")
         if self.mood == "unavailable":
             raise StoreUnavailable("nobody is at home")
-        return bm25.search_bm25(part)
+        return searches.search_bm25(part)
 
     def ask_branches(self, *branches: str, **options: Any) -> Answer:
         return self.ask("ERR-4711", branches=list(branches), cache="bypass", **options)

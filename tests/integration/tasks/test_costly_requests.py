@@ -21,7 +21,7 @@ HELD = f"""
 import os, time
 from itertools import count
 from redis import Redis
-from inference.embedding.two_precisions import TwoPrecisions
+from inference.backends import TwoPrecisions
 
 embed, numbers = TwoPrecisions.embed_passages, count(1)
 

@@ -336,7 +336,7 @@ def test_wait_visible_says_why_a_ticket_is_unfinished_and_when_a_ticket_is_unkno
 
     app.resources.redis.delete(INDEXED + ticket)  # an hour later
     for unknown in (ticket, "docs." + "0" * 32):
-        with pytest.raises(UnknownRequest, match=f"^nothing is known of '{unknown}'"):
+        with pytest.raises(UnknownRequest, match=f"^'{unknown}' not found"):
             client.wait_visible(unknown, wait_s=0)
     for of_others in ("0" * 32, "nightly", "docs.nightly"):
         with pytest.raises(NotEnded):

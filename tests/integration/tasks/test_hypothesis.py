@@ -13,9 +13,9 @@ from chorale_client import make_request
 
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from branches.kinds.hyde import search_hyde
-from branches.language_model import AFTER_S
-from branches.part import Part
+from branches.branch_task import BranchTask
+from branches.generation import SEARCH_RESERVE_S
+from branches.hyde import search_hyde
 from config.settings import Settings
 from models.documents import Document, Matrix, Passage
 from models.hits import Ranking
@@ -80,12 +80,12 @@ class Hyde:
 
     def search(
         self, questions: list[Any], *, limit_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> tuple[list[Ranking], Part, float]:
+    ) -> tuple[list[Ranking], BranchTask, float]:
         """What was found, the part with its notes, and the seconds that it took."""
         request = make_request(questions, cache="bypass")
         store, began_s = self.resources.store("local"), clock()
         ends_at_s = began_s + limit_s
-        part = Part(
+        part = BranchTask(
             self.resources, store, branch("hyde"), request, request.questions, ends_at_s, 0, clock=clock
         )
         return search_hyde(part), part, clock() - began_s
@@ -109,8 +109,8 @@ def test_documents_that_there_is_no_time_to_embed_hold_nobody_up(
 ) -> None:
     hyde = hyde_with(fallback)
     # Twenty questions of two documents would take 2 s; here there is time for seven of them.
-    rankings, part, took_s = hyde.search(given(20), limit_s=AFTER_S + 0.75)
-    assert took_s < AFTER_S + 0.75
+    rankings, part, took_s = hyde.search(given(20), limit_s=SEARCH_RESERVE_S + 0.75)
+    assert took_s < SEARCH_RESERVE_S + 0.75
     embedded = len(hyde.embedder.embedded) // 2
     assert 1 <= embedded <= 7
     assert [(line.where, line.reason) for line in part.degraded] == [("hypothesis", "budget")]
@@ -142,9 +142,9 @@ def test_the_model_leaves_the_time_that_embedding_its_documents_takes(
         return float(seconds)
 
     # Four questions of two documents.
-    assert given_s(4, AFTER_S + 1.5) == pytest.approx(1.5 - 8 * each_s, abs=0.01)
+    assert given_s(4, SEARCH_RESERVE_S + 1.5) == pytest.approx(1.5 - 8 * each_s, abs=0.01)
     # Where embedding would take longer than that, the model still has half of the time.
-    assert given_s(40, AFTER_S + 1.2) == pytest.approx(0.6, abs=0.01)
+    assert given_s(40, SEARCH_RESERVE_S + 1.2) == pytest.approx(0.6, abs=0.01)
 
 
 def test_longer_documents_than_the_last_ones_are_seen_at_once(
@@ -153,7 +153,7 @@ def test_longer_documents_than_the_last_ones_are_seen_at_once(
     hyde = hyde_with("feedback")
     hyde.resources.generators.document_s = EACH_S / 10
     # .1 s for the first question, after which there is time for none; by the mean of before there would be.
-    hyde.search(given(3), limit_s=AFTER_S + 0.1 + 0.08)
+    hyde.search(given(3), limit_s=SEARCH_RESERVE_S + 0.1 + 0.08)
     assert len(hyde.embedder.embedded) == 2
 
 
@@ -163,7 +163,7 @@ def test_after_a_machine_that_stood_still_documents_are_embedded_again(
     hyde = hyde_with("none")
     hyde.resources.generators.document_s = 50.0
     for _ in range(12):
-        rankings, part, _ = hyde.search(given(2), limit_s=AFTER_S + 1)
+        rankings, part, _ = hyde.search(given(2), limit_s=SEARCH_RESERVE_S + 1)
         # The first question's, whatever it was thought to take.
         assert rankings[0].hits
     assert part.degraded == []

@@ -11,7 +11,7 @@ from chorale_client import Answer
 from chorale_client.words import QUEUE_RETRIEVE
 from structlog.testing import capture_logs
 
-from inference.language_models.chat_model import ChatModel
+from inference.chat_model import ChatModel
 from tasks.worker.warming import warm
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess

@@ -9,7 +9,7 @@ from chorale_client.keys import OUTBOX
 from chorale_client.words import QUEUE_RETRIEVE
 
 from audit.database import open_database
-from ledger.outbox import OutboxBound, read_outbox_bound
+from ledger.backlog import OutboxBound, read_outbox_bound
 from tasks.worker.warming import warm
 from tests.support.faults.observers import audited
 from tests.support.ledger.audit_rows import count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from celery.result import AsyncResult
 from chorale_client import Answer
-from chorale_client.keys import MOMENTS, entry_key
+from chorale_client.keys import WAKEUPS, entry_key
 
 from models.audit_tables import RequestRow
 from tests.integration.tasks.answers import ids
@@ -36,7 +36,7 @@ def test_a_cancelled_request_is_over_for_whoever_waits_and_for_the_audit(
     row = row_of(failing, answer)
     assert (row.status, row.ended_by) == ("cancelled", "client")
     assert failing.redis.exists(entry_key(request_id)) == 0
-    assert failing.redis.zscore(MOMENTS, request_id) is None
+    assert failing.redis.zscore(WAKEUPS, request_id) is None
 
 
 def test_the_failure_of_a_required_branch_ends_the_request_and_cancels_the_rest(failing: OneProcess) -> None:

@@ -15,7 +15,7 @@ import pytest
 from celery import Celery
 from celery.exceptions import Ignore
 from chorale_client import make_request
-from chorale_client.keys import INDEXED, MOMENTS, entry_key
+from chorale_client.keys import INDEXED, WAKEUPS, entry_key
 from chorale_client.words import TASK_DELETE, TASK_INDEX, TASK_RETRIEVE, WIRE_VERSION
 from hypothesis import strategies as st
 from redis import Redis
@@ -24,8 +24,8 @@ from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
 from ledger.protocol import Action, Started
+from models.branch_result import BranchResult
 from models.documents import Manifest
-from models.envelope import Envelope
 from models.errors import StageFailure
 from models.hits import Hit, Ranking
 from tasks.celery_surface.result_backend import id_of_task
@@ -195,19 +195,19 @@ def test_an_entry_is_swept_and_worked_on_without_harm(app: Celery, examples: int
         raw: Any = {name.encode(errors="surrogatepass"): value for name, value in fields.items()}
         if raw:
             resources.redis.hset(entry_key(request_id), mapping=raw)
-        resources.redis.zadd(MOMENTS, {request_id: 0})
+        resources.redis.zadd(WAKEUPS, {request_id: 0})
         started = resources.ledger.start(request_id, "bm25")
         if started is not None:
             answer_parts(resources, [("bm25", started, WIRE_VERSION)])
-        resources.ledger.report_all([(request_id, Envelope("bm25", "ok"), started, b"")])
+        resources.ledger.report_all([(request_id, BranchResult("bm25", "ok"), started, b"")])
         plan_accepted(resources, fanout, request_id)
         fuse(resources, request_id)
-        sweeping.sweep_once()
+        sweeping.look()
         other = resources.callers_ledger.accept(make_request("bread", timeout_s=60)).request_id
-        resources.redis.zadd(MOMENTS, {other: 1})
+        resources.redis.zadd(WAKEUPS, {other: 1})
         found = resources.ledger.sweep(sweeping.name)
         assert Action("retrieve", other) in found.actions
-        resources.redis.delete(MOMENTS)
+        resources.redis.delete(WAKEUPS)
 
     with_random(ENTRIES, check, examples)
 
@@ -258,7 +258,7 @@ def test_whatever_an_answer_of_a_branch_says_its_request_ends(
     )
 
 
-def ends(app: Celery, request_id: str, started: Started, answer: Envelope) -> None:
+def ends(app: Celery, request_id: str, started: Started, answer: BranchResult) -> None:
     app.resources.ledger.report_all([(request_id, answer, started, b"")])
     fuse(app.resources, request_id)
     assert app.resources.callers_ledger.result(request_id) is not None

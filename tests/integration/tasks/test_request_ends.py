@@ -19,10 +19,9 @@ from kombu import Queue
 
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from audit.database import open_database
+from audit.database import open_database, upgrade
+from audit.deletion import erase_waiting
 from audit.drainer import Drainer
-from audit.outbox_deletion import erase
-from audit.schema import upgrade
 from config.settings import Settings
 from tasks.registration import make_app
 from tasks.telling import ends, user_tasks
@@ -272,6 +271,6 @@ def test_nobody_is_told_of_a_request_that_names_nobody_or_is_erased(here: Instal
     here.ended()
     assert here.waiting() == (0, 0)
     request = here.ended(on_end=TOLD)
-    erase(here.redis, "request_id", request.request_id)
+    erase_waiting(here.redis, "request_id", request.request_id)
     here.teller.tell_once(1)
     assert (here.waiting(), here.sent()) == ((0, 0), [])

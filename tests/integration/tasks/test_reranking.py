@@ -11,8 +11,8 @@ import pytest
 from chorale_client.answer import Answer, StageLine
 from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
 
-from inference.reranking.onnx_reranker import OnnxReranker
-from inference.reranking.pair_reranker import PairReranker
+from inference.pair_reranker import PairReranker
+from inference.rerankers import OnnxReranker
 from models.errors import NotConfigured
 from tasks.request.ending import SWEEPER
 from tasks.worker.warming import warm

@@ -13,11 +13,11 @@ from chorale_client import make_request
 from chorale_client.request import Request
 from chorale_client.words import WIRE_VERSION
 
-from branches.kinds import bm25
-from branches.part import Part
-from cache.memory import MemoryCache
+from branches.branch_task import BranchTask
+from branches.searches import search_bm25
+from cache.caches import MemoryCache
 from ledger.protocol import Started
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.errors import StoreUnavailable
 from models.extensions import BranchKind
 from models.hits import Ranking
@@ -48,7 +48,7 @@ def forget_vectors(here: OneProcess) -> None:
     here.resources.questions._cache = MemoryCache(max_entries=1_000)
 
 
-def hits_of(envelope: Envelope) -> list[tuple[str, float]]:
+def hits_of(envelope: BranchResult) -> list[tuple[str, float]]:
     """Passages and scores, rounded: vectors of a batch differ from those of one question in the eighth decimal."""
     (ranking,) = envelope.rankings
     return [(hit.passage_id, round(hit.score, 4)) for hit in ranking.hits]
@@ -65,24 +65,24 @@ def searches(here: OneProcess, monkeypatch: pytest.MonkeyPatch) -> list[list[str
     """The texts of each search of bm25; a text with `poison` raises, and one with `away` says that the store is."""
     seen: list[list[str]] = []
 
-    def search(part: Part) -> list[Ranking]:
+    def search(part: BranchTask) -> list[Ranking]:
         seen.append(part.texts)
         if any("poison" in text for text in part.texts):
             raise RuntimeError("the disk is on fire")
         if any("away" in text for text in part.texts):
             raise StoreUnavailable("nobody answers")
-        return bm25.search_bm25(part)
+        return search_bm25(part)
 
     kind = here.resources.pipeline.kinds.branches["bm25"]
     with_kind(here, monkeypatch, replace(kind, search=search))
     return seen
 
 
-def answered(here: OneProcess, parts: Sequence[tuple[str, Started]]) -> list[Envelope]:
+def answered(here: OneProcess, parts: Sequence[tuple[str, Started]]) -> list[BranchResult]:
     return answer_parts(here.resources, [(*one, WIRE_VERSION) for one in parts])
 
 
-def ask(here: OneProcess, *texts: str, **options: Any) -> list[Envelope]:
+def ask(here: OneProcess, *texts: str, **options: Any) -> list[BranchResult]:
     return answered(here, [("bm25", started(here, question(text, **options))) for text in texts])
 
 
@@ -97,7 +97,7 @@ def test_a_question_has_the_same_ranking_alone_and_in_any_company(here: OneProce
         alone = [answered(here, [(branch, request)])[0] for request in requests]
         forget_vectors(here)
         order = chance.sample(range(200), 200)
-        together: dict[int, Envelope] = {}
+        together: dict[int, BranchResult] = {}
         while order:
             company, order = order[: (size := chance.randint(1, 8))], order[size:]
             now = answered(here, [(branch, requests[at]) for at in company])

@@ -17,7 +17,7 @@ from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from tasks.celery_surface.result_backend import part_id
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
@@ -76,7 +76,7 @@ def test_a_part_or_a_callback_whose_message_was_lost_is_sent_again(
     assert ids(redis_client, "chorale.bm25") == [part_id(request_id, "bm25")], "what waits is not sent again"
     ledger = SingleSteps(redis_client)
     for branch in BRANCHES:
-        outcome = ledger.report(request_id, branch, Envelope(branch, "ok"), callback=b"is lost")
+        outcome = ledger.report(request_id, branch, BranchResult(branch, "ok"), callback=b"is lost")
     assert (outcome, redis_client.delete(QUEUE_FUSION)) == ("joined", 1)
     until(lambda: redis_client.llen(QUEUE_FUSION) == 1)
     assert ids(redis_client, QUEUE_FUSION) == [request_id]

@@ -46,11 +46,11 @@ branches = ["bm25", "quotes"]
 """
 QUOTES = """
 from models.errors import StoreUnavailable
-from branches.kinds import bm25
+from branches.searches import search_bm25
 from tests.support.pipelines.kinds import declare
 
 def quotes(part):
-    best = bm25.search_bm25(part)[0].hits[0]
+    best = search_bm25(part)[0].hits[0]
     text = part.store.texts(part.request.namespace, [best.passage_id])[best.passage_id].text
     raise StoreUnavailable(f"it fell silent after: {text}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chorale_client.keys import ENTRY, MOMENTS
+from chorale_client.keys import ENTRY, WAKEUPS
 
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
@@ -32,7 +32,7 @@ def end_without_fusion(pipeline: RunningPipeline, request_id: str = "") -> None:
 def in_flight(pipeline: RunningPipeline) -> str:
     """Waits for the one request in flight, and returns its id."""
     request_id: Any
-    [request_id] = until(lambda: pipeline.redis.zrange(MOMENTS, 0, -1))
+    [request_id] = until(lambda: pipeline.redis.zrange(WAKEUPS, 0, -1))
     return str(request_id.decode())
 
 
@@ -43,4 +43,4 @@ def _now_ms(pipeline: RunningPipeline) -> int:
 
 def _now(pipeline: RunningPipeline, request_id: str, field: str, value: int) -> None:
     pipeline.redis.hset(ENTRY + request_id, field, str(value))
-    pipeline.redis.zadd(MOMENTS, {request_id: 0})
+    pipeline.redis.zadd(WAKEUPS, {request_id: 0})

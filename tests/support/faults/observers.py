@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from celery import Celery
 from chorale_client import Answer, make_request
-from chorale_client.keys import ENTRY, FLIGHT, HEARTBEAT, MOMENTS, OUTBOX, result_key
+from chorale_client.keys import ENTRY, FLIGHT, HEARTBEAT, OUTBOX, WAKEUPS, result_key
 from chorale_client.request import Request
 from redis import Redis
 from sqlalchemy import func, select
@@ -166,7 +166,7 @@ def read_later(pipeline: RunningPipeline, request: Request, answer: Answer, watc
     assert not client.exists(ENTRY + request_id), "an ended request is still in flight"
     assert client.pttl(result_key(request_id)) > 0, "the answer never expires"
     # What a caller has ended by itself has a moment until the next sweep.
-    until(lambda: client.zscore(MOMENTS, request_id) is None)
+    until(lambda: client.zscore(WAKEUPS, request_id) is None)
     until(lambda: not any(request_id in channel for channel in channels(client)))
     assert request_id.encode() not in [client.get(key) for key in client.scan_iter(FLIGHT + "*")]
     row = audited(pipeline, request_id)
@@ -191,7 +191,7 @@ def unchanged(pipeline: RunningPipeline, found: Seen) -> Iterator[None]:
     assert messages == [None] * 3, "a second terminal write"
     assert client.get(key) == answer, "the answer was written again"
     assert not client.exists(ENTRY + request_id), "an ended request is in flight again"
-    assert client.zscore(MOMENTS, request_id) is None
+    assert client.zscore(WAKEUPS, request_id) is None
     assert audited(pipeline, request_id).shown() == found.audit.shown()
 
 

@@ -9,7 +9,7 @@ from chorale_client.keys import OUTBOX
 from chorale_client.request import Request
 from pydantic_core import to_json
 
-from models.envelope import Degradation, Envelope
+from models.branch_result import BranchResult, Degradation
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan, Plan
 
@@ -62,8 +62,8 @@ def make_ranking(*documents: str, top_score: float = 9.5) -> Ranking:
     )
 
 
-def make_envelope(branch: str, *rankings: Ranking) -> Envelope:
-    return Envelope(branch, "ok", rankings=rankings, ms=12.5, generation=7)
+def make_envelope(branch: str, *rankings: Ranking) -> BranchResult:
+    return BranchResult(branch, "ok", rankings=rankings, ms=12.5, generation=7)
 
 
 def make_answer(request: Request, **values: Any) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def make_entry(
     *,
     plan: Plan | None = None,
     answer: dict[str, Any] | None = None,
-    envelopes: tuple[Envelope, ...] = (),
+    envelopes: tuple[BranchResult, ...] = (),
     accepted_at_ms: int = ACCEPTED_AT_MS,
     by: str = "fusion",
 ) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Engine, func, select
 
 from models.audit_tables import BranchRow, RequestRow
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 
 
 def count(engine: Engine) -> int:
@@ -14,9 +14,9 @@ def count(engine: Engine) -> int:
         return connection.scalar(select(func.count()).select_from(RequestRow)) or 0
 
 
-def envelope_of(row: BranchRow) -> Envelope:
+def envelope_of(row: BranchRow) -> BranchResult:
     """The branch's envelope, for fusing again."""
-    return Envelope(
+    return BranchResult(
         row.branch,
         row.status,
         row.reason,

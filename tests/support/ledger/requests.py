@@ -8,8 +8,8 @@ from typing import Any
 from chorale_client import Request, make_request
 from pydantic_core import to_json
 
-from ledger.protocol import Chord, Part
-from models.envelope import Envelope
+from ledger.protocol import BranchDispatch, Chord
+from models.branch_result import BranchResult
 from tests.support.ledger.single_steps import SingleSteps
 
 CALLBACK = b"message of fuse"
@@ -26,7 +26,7 @@ def chord(
     resend_ms: int = 5_000,
     finish_ms: int = 60,
     fusion_ms: int = 160,
-    flight: str | None = None,
+    coalescing_key: str | None = None,
     hedge_ms: int | None = None,
     lease_ms: int = 0,
     decisive: Collection[str] = (),
@@ -35,10 +35,12 @@ def chord(
     parts = []
     for name in branches:
         sent, is_decisive = message.format(name).encode(), name in decisive
-        parts.append(Part(name, f"queue.{name}", limit_ms, resend_ms, sent, hedge_ms, is_decisive, lease_ms))
+        parts.append(
+            BranchDispatch(name, f"queue.{name}", limit_ms, resend_ms, sent, hedge_ms, is_decisive, lease_ms)
+        )
     # The scripts read no more of a plan.
     plan = to_json({"v": 1, "branches": [{"name": part.branch, "queue": part.queue} for part in parts]})
-    return Chord(plan, parts, finish_ms, fusion_ms, flight)
+    return Chord(plan, parts, finish_ms, fusion_ms, coalescing_key)
 
 
 def plan(ledger: SingleSteps, request: Request, *branches: str, **options: Any) -> str:
@@ -46,9 +48,9 @@ def plan(ledger: SingleSteps, request: Request, *branches: str, **options: Any) 
     return ledger.plan(request.request_id, chord(*branches, **options))
 
 
-def ok(branch: str, detail: str = "", *, attempt: int = 1) -> Envelope:
-    return Envelope(branch, "ok", detail=detail, attempt=attempt)
+def ok(branch: str, detail: str = "", *, attempt: int = 1) -> BranchResult:
+    return BranchResult(branch, "ok", detail=detail, attempt=attempt)
 
 
-def failed(branch: str, reason: str = "error", *, attempt: int = 1) -> Envelope:
-    return Envelope.failed(branch, reason, attempt=attempt)
+def failed(branch: str, reason: str = "error", *, attempt: int = 1) -> BranchResult:
+    return BranchResult.failed(branch, reason, attempt=attempt)

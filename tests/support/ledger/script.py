@@ -20,7 +20,7 @@ from chorale_client.ledger import Accepted
 from chorale_client.words import QUEUE_FUSION
 
 from ledger.protocol import Action, Entry
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from tests.support.ledger.requests import CALLBACK, a_request, chord
 from tests.support.ledger.stepped_ledger import ANSWER, SteppedLedger
 
@@ -115,9 +115,13 @@ def submit(script: Script, /, *branches: str, of: str = IT, **changed: Any) -> o
 
 
 @_step
-def plan(script: Script, /, *branches: str, of: str = IT, flight: str | None = None, **options: Any) -> str:
+def plan(
+    script: Script, /, *branches: str, of: str = IT, coalescing_key: str | None = None, **options: Any
+) -> str:
     """The options are those of `chord`."""
-    return script.ledger.plan(of, chord(*branches, flight=flight and FLIGHT + flight, **options))
+    return script.ledger.plan(
+        of, chord(*branches, coalescing_key=coalescing_key and FLIGHT + coalescing_key, **options)
+    )
 
 
 @_step
@@ -138,7 +142,7 @@ def report(
     detail: str = "",
     accepted_at_ms: int | None = None,
 ) -> str:
-    envelope = Envelope(branch, status, "error" if status == "failed" else None, detail, attempt=attempt)
+    envelope = BranchResult(branch, status, "error" if status == "failed" else None, detail, attempt=attempt)
     return script.ledger.report(of, branch, envelope, accepted_at_ms=accepted_at_ms, callback=CALLBACK)
 
 

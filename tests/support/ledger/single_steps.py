@@ -10,7 +10,7 @@ from redis import Redis
 from ledger.protocol import End, ReportOutcome, Started
 from ledger.redis import RedisLedger
 from ledger.signing import Signer
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 
 SIGNING_KEY = b"of the tests, which sign by themselves"
 QUEUES = {branch: f"queue.{branch}" for branch in ("bm25", "hyde", "vector")}
@@ -28,7 +28,7 @@ class SingleSteps(RedisLedger):
         self,
         request_id: str,
         branch: str,
-        envelope: Envelope,
+        envelope: BranchResult,
         *,
         accepted_at_ms: int | None = None,
         callback: bytes = b"",
@@ -41,8 +41,8 @@ class SingleSteps(RedisLedger):
     def finish(
         self, request_id: str, *, by: str, tail: str, is_complete: bool, completed: str = ""
     ) -> int | None:
-        flight = self._field(request_id, "flight").decode() or None
-        end = End(request_id, tail, is_complete, flight=flight, completed=completed)
+        coalescing_key = self._field(request_id, "flight").decode() or None
+        end = End(request_id, tail, is_complete, coalescing_key=coalescing_key, completed=completed)
         return self.finish_all([end], by=by)[0][0]
 
     def _field(self, request_id: str, name: str) -> bytes:

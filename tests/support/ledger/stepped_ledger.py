@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from chorale_client.keys import CACHE, ENTRY, FLIGHT, GENERATION, MOMENTS, OUTBOX, OVERLOAD, entry_key
+from chorale_client.keys import CACHE, ENTRY, FLIGHT, GENERATION, OUTBOX, OVERLOAD, WAKEUPS, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from chorale_client.scripts import prelude
 from redis import Redis
 
-from ledger.outbox import publish_outbox_limit, read_outbox_bound
+from ledger.backlog import publish_outbox_limit, read_outbox_bound
 from ledger.protocol import Entry
 from ledger.redis import _entry
 from tests.support.ledger.single_steps import SingleSteps
@@ -137,7 +137,7 @@ class SteppedLedger:
         return read_outbox_bound(self.client).refused
 
     def moments(self) -> dict[str, float]:
-        found = cast("list[tuple[bytes, float]]", self.client.zrange(MOMENTS, 0, -1, withscores=True))
+        found = cast("list[tuple[bytes, float]]", self.client.zrange(WAKEUPS, 0, -1, withscores=True))
         return {request_id.decode(): moment for request_id, moment in found}
 
     def flights(self) -> dict[str, str]:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import redis
 
-from inference.reranking.onnx_reranker import OnnxReranker
-from inference.reranking.pair_reranker import Logits
+from inference.pair_reranker import Logits
+from inference.rerankers import OnnxReranker
 
 FAULT = "test:reranker"
 

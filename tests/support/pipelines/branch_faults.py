@@ -18,7 +18,7 @@ from celery import Celery, chord
 from celery.exceptions import Ignore, Reject
 from chorale_client.words import TASK_SEARCH
 
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
 from tasks.celery_surface.result_backend import Report
 from tasks.request import batch
@@ -62,10 +62,10 @@ PERISHABLE_S = 1.0
 Task = Callable[..., Any]
 
 
-def envelope_of(branch: str, document: str, **fields: Any) -> Envelope:
+def envelope_of(branch: str, document: str, **fields: Any) -> BranchResult:
     """An answer with one document of the corpus."""
     ranking = Ranking((Hit(f"{document}#0", document, 0.9),))
-    return Envelope(branch, "ok", rankings=(ranking,), **fields)
+    return BranchResult(branch, "ok", rankings=(ranking,), **fields)
 
 
 def _raising(error: BaseException) -> Task:
@@ -137,7 +137,7 @@ def _is_held(task: Any, request_id: str, branch: str, attempt: int) -> Report:
     return Report(envelope_of(branch, "bread" if attempt == 1 else "repairs", attempt=attempt))
 
 
-class _Wire(Envelope):
+class _Wire(BranchResult):
     """An envelope of another version, or nothing of the kind."""
 
     def to_wire(self) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from audit.schema import upgrade
+from audit.database import upgrade
 from jobs.job import SEGMENT_LINES, Job, Line, NewJob, State
 from tasks.jobs.answering import redis_ms
 from tests.support.pipelines.pipeline import RunningPipeline

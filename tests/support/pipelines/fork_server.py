@@ -40,8 +40,8 @@ IMPORTED = (
     "safetensors.numpy",
     "sqlalchemy.dialects.sqlite",
     "audit.drainer",
-    "inference.embedding.onnx_embedder",
-    "inference.reranking.onnx_reranker",
+    "inference.embedders",
+    "inference.rerankers",
     "search.several_stores.store",
 )
 """What workers and sweepers import, also what they import late."""

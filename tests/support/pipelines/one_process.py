@@ -12,9 +12,8 @@ from chorale_client.keys import OUTBOX
 from chorale_client.words import QUEUE_RETRIEVE
 from pydantic_core import from_json
 
-from audit.database import open_database
+from audit.database import open_database, upgrade
 from audit.drainer import Drainer
-from audit.schema import upgrade
 from monitoring.queues import ListedQueues
 from tasks.request.batch import make_intake
 from tasks.request.ending import FUSION_WORKER, Ender, end_joined
@@ -52,7 +51,7 @@ class OneProcess(RunningPipeline):
 
     def sweep(self) -> None:
         """Does what is due at once and looks at the queues, as the sweeper would."""
-        self._sweeper_here.sweep_once()
+        self._sweeper_here.look()
         bounds = Bounds(self.resources.settings.admission_length, self.resources.settings.admission_age_s)
         queues = self.resources.pipeline.request_queues
         self._sweeper_here._watch.look(ListedQueues(self.redis, queues), Judge(bounds, branch_queues=queues))

@@ -18,9 +18,8 @@ from typing import Any
 import redis
 from sqlalchemy import Engine, event
 
-from audit.database import open_database
+from audit.database import LOCKS, open_database, upgrade
 from audit.drainer import Drainer
-from audit.schema import LOCKS, upgrade
 from search.several_stores.database import Database
 
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ from chorale_client.tenants import check_tenant, owned, tenant_of
 from chorale_client.told import Linked
 
 from access.grant import SCOPES, Forbidden, Grant, OutOfScope, OverLimit
-from fusion.relaxation import without_filters
+from fusion.conditions import without_filters
 
 GRANT = Grant("k", "acme", frozenset({"docs"}), frozenset({"search:run"}))
 
@@ -101,12 +101,26 @@ def test_the_forced_filter_stands_beside_what_is_asked_and_is_never_replaced() -
     assert narrowed.filters == {
         "customer": {"all": ["acme", ["acme", "zenith"]]},
         "year": {"all": [{"gte": 2020}]},
-        "title": {"all": [{"not": "x"}]},
+        "title": {"all": [{"not": []}, {"not": "x"}]},
     }
     # A line of a job is narrowed as a search is, and workers read the request anew.
     line = make_request("bread", namespace="docs", filters={"customer": "zenith"})
     assert FORCED.narrowed(line).filters["customer"] == {"all": ["acme", "zenith"]}
     assert Request.model_validate_json(narrowed.model_dump_json()) == narrowed
+
+
+def test_what_is_compared_exactly_stands_first_and_is_what_the_key_forces() -> None:
+    """`search.filter_meanings` compares the first part of an `all` exactly, in the request of a key."""
+    request = asked(filters={"customer": {"all": ["acme", "beta"]}, "tags": {"all": ["1", "2"]}})
+    forced = replace(GRANT, filters={"customer": []}).applied(request).filters
+    assert forced == {
+        "customer": {"all": [[], {"all": ["acme", "beta"]}]},
+        "tags": {"all": [{"not": []}, {"all": ["1", "2"]}]},
+    }
+    assert GRANT.applied(request).filters == {
+        "customer": {"all": [{"not": []}, "acme", "beta"]},
+        "tags": {"all": [{"not": []}, "1", "2"]},
+    }
 
 
 def test_a_filter_too_deep_to_stand_beside_another_is_refused_by_name() -> None:

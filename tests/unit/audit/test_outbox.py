@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from audit.outbox import Unreadable, parse
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_entry, make_request, whole_entry
 
 
@@ -42,7 +42,7 @@ def test_an_entry_names_the_request_who_ended_it_and_when() -> None:
 )
 def test_a_malformed_envelope_is_a_failed_branch_as_in_fusion(wire: str) -> None:
     ended = parse({**whole_entry(), "envelope:vector": wire})
-    taken_for = Envelope.from_wire("vector", wire)
+    taken_for = BranchResult.from_wire("vector", wire)
     assert (taken_for.status, taken_for.reason) == ("failed", "invalid_answer")
     read = ended.envelopes["vector"]
     assert (read["status"], read["reason"]) == (taken_for.status, taken_for.reason)

@@ -13,10 +13,10 @@ import pytest
 
 from audit.outbox import Unreadable, parse
 from audit.rows import Rows, rows_of
-from models.asked import Asked
 from models.audit_tables import BranchRow
+from models.branch_result import BranchResult
 from models.documents import PassageText
-from models.envelope import Envelope
+from models.hits import QueryInputs
 from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
     late,
@@ -41,7 +41,7 @@ def everything(found: Rows) -> str:
     return f"{found} {rankings}"
 
 
-def branches_of(*envelopes: Envelope, **changes: str) -> dict[str, dict[str, Any]]:
+def branches_of(*envelopes: BranchResult, **changes: str) -> dict[str, dict[str, Any]]:
     """The rows of a request's branches by name; only these have answered."""
     request = make_request()
     answer = make_answer(request, status="degraded", degraded=[late("vector")])
@@ -133,8 +133,8 @@ def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
     "brought",
     [
         {"texts": {"a#0": PassageText("a#0", "a", "Xylophones", "", "zeppelin", {})}},
-        {"asked": Asked({"xylophone": 1.0})},
-        {"asked": Asked(vectors=(b"zeppelin",))},
+        {"asked": QueryInputs({"xylophone": 1.0})},
+        {"asked": QueryInputs(vectors=(b"zeppelin",))},
     ],
 )
 def test_texts_that_came_with_their_hits_are_not_kept(brought: dict[str, Any]) -> None:

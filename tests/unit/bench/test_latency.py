@@ -21,7 +21,7 @@ from bench.latency import Variant, compare, cpu_by_process, waterfall_of
 from bench.no_op import KINDS, PIPELINE_FILE
 from bench.redis_cost import is_counted
 from bench.timing import WARMING, Hung, Timing, drive
-from cli.views.latency import runs_table
+from bench.views import runs_table
 from ingest.raw_documents import RawDocument
 from models.errors import ServiceError
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from cache.caches import CacheUnavailable, MemoryCache
 from cache.hypotheses import CachedTexts
-from cache.memory import MemoryCache
-from cache.protocol import CacheUnavailable
 from models.errors import StoreTimeout
-from models.written_texts import SomeTexts, Written
+from models.extensions import GenerationResult, PartialGeneration
 
 
 class Gone:
@@ -21,10 +20,14 @@ class Gone:
         raise CacheUnavailable("away")
 
 
-def writes_two(texts: Sequence[str], *, timeout_s: float) -> list[Written]:
+def writes_two(texts: Sequence[str], *, timeout_s: float) -> list[GenerationResult]:
     """Two documents for each question, one for `half` and `some`, none for `bad`."""
     late = StoreTimeout("late")
-    made: dict[str, Written] = {"bad": late, "half": ("one",), "some": SomeTexts(("one",), late)}
+    made: dict[str, GenerationResult] = {
+        "bad": late,
+        "half": ("one",),
+        "some": PartialGeneration(("one",), late),
+    }
     return [made.get(text, (text, text.upper())) for text in texts]
 
 
@@ -58,7 +61,7 @@ def test_a_cache_that_is_down_is_skipped_and_earlier_caches_get_the_values_of_la
 def test_failures_and_partial_results_are_not_cached() -> None:
     texts = cached(MemoryCache(max_entries=9))
     written = texts.write(["bad", "half", "some"], timeout_s=1)
-    assert [type(one) for one in written] == [StoreTimeout, tuple, SomeTexts]
+    assert [type(one) for one in written] == [StoreTimeout, tuple, PartialGeneration]
     assert texts.known(["bad", "half", "some"]) == {}
 
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cache.memory import MemoryCache
-from cache.null import NullCache
+from cache.caches import MemoryCache, NullCache
 from tests.contracts.cache import CacheContract
 
 

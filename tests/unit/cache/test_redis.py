@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from redis import Redis
 
-from cache.protocol import CacheUnavailable
-from cache.redis import RedisCache
+from cache.caches import CacheUnavailable, RedisCache
 from tests.contracts.cache import CacheContract
 from tests.support.servers.redis_server import RedisServer
 

@@ -54,14 +54,13 @@ def test_every_end_of_a_request_has_an_exit_code_of_its_own() -> None:
 
 
 def test_a_redis_that_goes_away_meanwhile_is_one_sentence_on_stderr(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail(**_: object) -> None:
         raise RedisAway("gone")
 
-    monkeypatch.setattr(command_line, "app", fail)
     with pytest.raises(SystemExit) as ended:
-        command_line.run()
+        command_line.run(fail)
     assert ended.value.code == 1
     sentence = "Redis does not answer (gone): start it, or correct CHORALE_REDIS_URL"
     assert tuple(capsys.readouterr()) == ("", f"chorale: {sentence}\n")

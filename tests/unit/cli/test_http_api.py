@@ -13,7 +13,7 @@ import pytest
 
 from access.grant import Grant
 from access.key_store import KeyStore
-from audit.schema import upgrade
+from audit.database import upgrade
 from cli.local.http_api import HttpHeartbeats, curl, how_to_ask, http_child, own_key
 from cli.local.ports import Address
 from config.settings import Settings

@@ -20,10 +20,11 @@ from cli.errors import exit_with
 from cli.local.child_output import JsonLines, PrefixedLines
 from cli.terminal import Text, facts_table, plain_table, print_json
 from cli.views.answer import show_answer
-from cli.views.index_report import show_faults
+from cli.views.index_report import show_left_out
 from cli.views.indexing_bar import IndexingBar
 from ingest.raw_documents import Skipped
 from models.errors import ServiceError
+from models.left_out import LeftOut
 from tasks.indexing.report import IndexReport
 from tests.architecture.product import ROOT
 from tests.support.command_line import in_process
@@ -130,7 +131,8 @@ def test_an_error_is_shown_and_not_obeyed(error: Exception, capsys: pytest.Captu
 
 
 def test_a_file_name_cannot_look_like_a_line_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:
-    show_faults(IndexReport(skipped=[Skipped("/docs/a\n0 faults: all is well\x1b[2J.md", "binary")]))
+    skipped = Skipped("/docs/a\n0 faults: all is well\x1b[2J.md", LeftOut.NOT_UTF8, "binary")
+    show_left_out(IndexReport(skipped=[skipped]), "this folder")
     lines = capsys.readouterr().err.splitlines()
     assert lines[1:] == [r"  /docs/a\n0 faults: all is well\x1b[2J.md: binary"]
 

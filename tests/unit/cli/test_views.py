@@ -19,9 +19,10 @@ from rich.console import Console
 
 from cli.commands.tune import _of_file
 from cli.jobs import watching
+from cli.views import indexing_bar
 from cli.views.answer import bar, highlighted, missing_lines, placed_stages
 from cli.views.audit import branches_table
-from cli.views.indexing_bar import duration
+from cli.views.indexing_bar import IndexingBar, duration
 from cli.views.tuning import show_tuning
 from config.declarations import Configuration
 from evaluation.paired import Gain
@@ -31,6 +32,7 @@ from jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
 from jobs.submitting import submit_lines
 from models.audit_tables import BranchRow
 from models.hits import Hit, Ranking
+from tasks.indexing.indexing_run import Progress
 
 
 def test_branches_that_miss_for_one_reason_share_a_line() -> None:
@@ -212,3 +214,13 @@ def test_watching_goes_on_when_the_database_is_back(store: Any) -> None:
     ended = watching.watch_job(store, "job", Console(file=printed, width=100))
     assert ended.state == State.ENDED
     assert printed.getvalue() == "running: 1 of 100,000 lines · 1 complete\n"
+
+
+def test_indexing_without_a_terminal_prints_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing_bar, "LINE_EVERY_S", 0.0)
+    console = Console(file=io.StringIO(), width=100)
+    with IndexingBar(console) as bar:
+        bar.say("indexing into docs", total=1_000)
+        bar.show(Progress(documents=250, passages=400, passages_per_s=40.0, remaining_s=75.0))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == "indexing into docs: 250 of 1,000, 40 passages/s · 1 min 15 s left\n"

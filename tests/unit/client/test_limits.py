@@ -98,7 +98,7 @@ def test_more_than_the_limit_is_refused_by_name(options: dict[str, Any], says: s
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    name: ({name: value}, f"{field}: half a character (surrogates not allowed)")
+    name: ({name: value}, f"{field}: invalid Unicode: lone surrogate")
     for name, value, field in (
         ("configuration", HALF, "configuration"),
         ("fusion", HALF, "fusion"),
@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 } | {
     "weights": ({"weights": {HALF: 1}}, "weights."),
     "tags": ({"tags": {HALF: "x"}}, "tags."),
-    "filters": ({"filters": {HALF: 1}}, "filters: filter '\\ud800': half a character"),
+    "filters": ({"filters": {HALF: 1}}, "filters: filter '\\ud800': invalid Unicode"),
     "an operator": ({"filters": {"a": {HALF: 1}}}, "filters: filter 'a': no operator '\\ud800'"),
     "request_id": ({"request_id": HALF}, "request_id: an id is"),
     "namespace": ({"namespace": HALF}, "namespace: a namespace is"),
@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "on_end": ({"on_end": {"task": HALF, "queue": "q"}}, "on_end: takes"),
     "thresholds": ({"thresholds": {HALF: 1}}, "thresholds: "),
     "an argument": ({"linked": [{"task": "t", "queue": "q", "args": [HALF]}]}, "linked.0.args: not JSON: "),
-    "an unknown field": ({HALF: 1}, "request: half a character"),
+    "an unknown field": ({HALF: 1}, "request: invalid Unicode"),
 }
 
 

@@ -39,7 +39,7 @@ def complaint(questions: Any = "bread", **options: Any) -> str:
         ({"all": []}, "all takes a list of conditions, not []"),
         ({"all": {"gt": 1}}, "all takes a list of conditions, not {'gt': 1}"),
         ({"all": ["x", {"like": 1}]}, f"no operator 'like'; there are: {OPERATORS}"),
-        ("\ud800", "half a character in '\\ud800' (surrogates not allowed)"),
+        ("\ud800", "invalid Unicode in '\\ud800': lone surrogate"),
     ],
     ids=str,
 )

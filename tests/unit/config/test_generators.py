@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assembly.pipeline import load_pipeline
-from branches.kinds.hyde import HydeOptions
+from branches.hyde import HydeOptions
 from config.declarations import Pipeline
 from models.errors import NotConfigured, WrongDeclaration
 

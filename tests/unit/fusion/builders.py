@@ -10,8 +10,8 @@ from chorale_client.request import Request
 from assembly.kinds import BUILT_IN
 from fusion import fuse
 from fusion.fused_hits import FusedQuestion
+from models.branch_result import BranchResult
 from models.documents import PassageText
-from models.envelope import Envelope
 from models.fusion_method import BranchRanking
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan, Plan
@@ -71,12 +71,12 @@ def ids(fused: FusedQuestion) -> list[str]:
     return [one.document_id for one in fused.hits]
 
 
-def answered(name: str, *hits: Hit, **fields: Any) -> Envelope:
+def answered(name: str, *hits: Hit, **fields: Any) -> BranchResult:
     """A branch's envelope for one question."""
-    return Envelope(name, "ok" if hits else "empty", rankings=(Ranking(hits),), **fields)
+    return BranchResult(name, "ok" if hits else "empty", rankings=(Ranking(hits),), **fields)
 
 
-def envelopes(**hits: Sequence[Hit]) -> dict[str, Envelope]:
+def envelopes(**hits: Sequence[Hit]) -> dict[str, BranchResult]:
     return {name: answered(name, *found) for name, found in hits.items()}
 
 
@@ -92,7 +92,7 @@ def texts(*document_ids: str, text: str = "A text.", **metadata: Any) -> Mapping
 
 
 def fuse_question(
-    plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request, **options: Any
+    plan: Plan, envelopes: Mapping[str, BranchResult], position: int, request: Request, **options: Any
 ) -> FusedQuestion:
     """By the built-in method that the plan names."""
     method = BUILT_IN.method(plan.method)

@@ -7,10 +7,9 @@ from chorale_client.request import Request
 from chorale_client.words import Reason, Status
 
 from fusion.answer import Pages, answer_tail, build_answer_tail, worst
-from fusion.answered import BranchAnswers
-from fusion.waterfall import merged
+from fusion.branch_results import BranchAnswers, merged_notes
+from models.branch_result import BranchResult, Degradation, StageNote
 from models.documents import PassageText
-from models.envelope import Degradation, Envelope, StageNote
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
 from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan, request, texts
@@ -25,7 +24,7 @@ TEXTS = texts("a", "b", "c", text="The notice period is three months.", language
 
 
 def fields(
-    asked: Request, planned: Plan | None = None, given: dict[str, Envelope] | None = None, **rest: Any
+    asked: Request, planned: Plan | None = None, given: dict[str, BranchResult] | None = None, **rest: Any
 ) -> dict[str, Any]:
     planned, given = planned or plan(), THREE if given is None else given
     fused = {
@@ -137,8 +136,8 @@ def test_texts_that_were_not_fetched_give_a_reason_and_no_warning() -> None:
 def test_a_branch_that_failed_degrades_the_answer_with_its_reason() -> None:
     """A branch that a rule left out does not degrade the answer."""
     given = THREE | {
-        "vector": Envelope.failed("vector", Reason.UNAVAILABLE, "connection refused", ms=3.0),
-        "hyde": Envelope.failed("hyde", Reason.RULE, "an identifier"),
+        "vector": BranchResult.failed("vector", Reason.UNAVAILABLE, "connection refused", ms=3.0),
+        "hyde": BranchResult.failed("hyde", Reason.RULE, "an identifier"),
     }
     built = fields(request(), given=given)
     assert built["status"] == built["questions"][0]["status"] == "degraded"
@@ -165,8 +164,8 @@ def test_a_branch_without_an_envelope_has_the_reason_that_the_caller_knows() -> 
 def test_a_branch_that_answered_too_few_questions_is_an_invalid_answer() -> None:
     two = (Ranking((hit("a"),)), Ranking((hit("b"),)))
     given = {
-        "bm25": Envelope("bm25", "ok", rankings=two),
-        "vector": Envelope("vector", "ok", rankings=two[:1]),
+        "bm25": BranchResult("bm25", "ok", rankings=two),
+        "vector": BranchResult("vector", "ok", rankings=two[:1]),
     }
     planned = plan((branch("bm25"), branch("vector")), asked=(0, 1))
     assert fields(Request(questions=("one", "two")), planned, given)["degraded"] == [
@@ -175,10 +174,10 @@ def test_a_branch_that_answered_too_few_questions_is_an_invalid_answer() -> None
 
 
 def test_a_branch_that_finds_nothing_has_answered() -> None:
-    given = {name: Envelope(name, "empty", rankings=(Ranking(),)) for name in THREE}
+    given = {name: BranchResult(name, "empty", rankings=(Ranking(),)) for name in THREE}
     built = fields(request(), given=given)
     assert (built["status"], built["questions"][0]["hits"]) == ("complete", [])
-    given["hyde"] = Envelope("hyde", "empty")
+    given["hyde"] = BranchResult("hyde", "empty")
     assert fields(request(), given=given)["degraded"] == []
 
 
@@ -208,7 +207,7 @@ def test_the_policy_decides_what_an_answer_without_some_branches_is(
 
 @pytest.mark.parametrize("reason", Reason)
 def test_an_answer_that_fails_its_policy_names_every_reason(reason: Reason) -> None:
-    failed = {"hyde": Envelope.failed("hyde", reason)}
+    failed = {"hyde": BranchResult.failed("hyde", reason)}
     built = fields(request(require=["hyde"]), given=THREE | failed)
     assert built["status"] == "failed"
     assert [(one["where"], one["reason"]) for one in built["degraded"]] == [("search.hyde", str(reason))]
@@ -262,18 +261,18 @@ def test_one_list_has_the_stages_of_plan_branches_and_fusion() -> None:
 
 
 def test_warnings_of_plan_and_rankings_appear_once_each() -> None:
-    warned = Envelope("bm25", "ok", rankings=(Ranking(warnings=("store", "field")),))
+    warned = BranchResult("bm25", "ok", rankings=(Ranking(warnings=("store", "field")),))
     built = fields(request(), plan(warnings=("plan", "store")), THREE | {"bm25": warned})
     assert built["warnings"] == ["plan", "store", "field"]
 
 
 def test_the_stages_of_several_questions_are_added_up_with_the_worst_status() -> None:
-    two = {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"), hit("b"))), Ranking((hit("b"),))))}
+    two = {"bm25": BranchResult("bm25", "ok", rankings=(Ranking((hit("a"), hit("b"))), Ranking((hit("b"),))))}
     built = fields(Request(questions=("one", "two")), plan((branch("bm25"),), asked=(0, 1)), two)
     [fuse] = [one for one in built["stages"] if one["stage"] == "fuse"]
     assert (fuse["n_in"], fuse["n_out"]) == (3, 3)
     notes = [StageNote("fold", "ok", 1.5, 4), StageNote("fold", "partial", 2.0, 3, 2, detail="cut")]
-    assert merged(notes) == [StageNote("fold", "partial", 3.5, 7, 2, detail="cut")]
+    assert merged_notes(notes) == [StageNote("fold", "partial", 3.5, 7, 2, detail="cut")]
 
 
 def test_a_score_of_nan_or_infinity_becomes_null_in_json() -> None:

@@ -9,9 +9,8 @@ from chorale_client import InvalidRequest, make_request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.autocut import hits_before_jump
 from fusion.fused_hits import FusedHit, FusedQuestion
-from fusion.page import page_of
+from fusion.page import hits_before_jump, page_of
 from tests.unit.fusion.builders import ids, plan
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.boosts import boost_factors, bounded_order, read_moment, recency_factor
+from fusion.candidates import boost_factors, bounded_order, read_moment, recency_factor
 from models.plan import BoostPlan
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

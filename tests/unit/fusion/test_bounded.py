@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from fusion.bounded import bounded_tail
+from fusion.answer import size_limited_tail
 
 
 def answer(text: str, *, status: str = "complete") -> dict[str, Any]:
@@ -20,18 +20,18 @@ def answer(text: str, *, status: str = "complete") -> dict[str, Any]:
 
 def test_an_answer_within_the_limit_stays_whole() -> None:
     fields = answer("short")
-    size = len(bounded_tail(fields, 1_000_000)[1].encode())
-    assert bounded_tail(fields, size) == (fields, bounded_tail(fields, 1_000_000)[1])
-    assert bounded_tail(fields, size - 1)[0] != fields
+    size = len(size_limited_tail(fields, 1_000_000)[1].encode())
+    assert size_limited_tail(fields, size) == (fields, size_limited_tail(fields, 1_000_000)[1])
+    assert size_limited_tail(fields, size - 1)[0] != fields
 
 
 def test_a_failed_answer_stays_failed() -> None:
-    fields, _ = bounded_tail(answer("x" * 1_000, status="failed"), 100)
+    fields, _ = size_limited_tail(answer("x" * 1_000, status="failed"), 100)
     assert (fields["status"], fields["questions"][0]["status"]) == ("failed", "failed")
 
 
 def test_an_answer_over_the_limit_loses_its_texts_and_says_so() -> None:
-    fields, tail = bounded_tail(answer("é" * 600_000), 2_000_000)
+    fields, tail = size_limited_tail(answer("é" * 600_000), 2_000_000)
 
     assert fields["status"] == "degraded"
     assert [question["status"] for question in fields["questions"]] == ["degraded", "skipped"]

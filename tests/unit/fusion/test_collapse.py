@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.collapse import collapse_ranking
+from fusion.rankings import collapse_ranking
 from models.hits import Ranking
 from tests.unit.fusion.builders import hit
 

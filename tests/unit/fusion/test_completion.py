@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fusion.completion import completed, unscored
 from fusion.fused_hits import FusedQuestion
-from fusion.methods import dbsf
+from fusion.methods import dbsf_values
+from fusion.rankings import completed, unscored
 from models.fusion_method import BranchRanking
 from models.hits import Hit
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, scored
@@ -77,7 +77,7 @@ def test_every_candidate_shows_a_score_of_each_branch_and_its_own_follows_from_t
         for name, scores in columns.items():
             said = one.branches[name]
             assert said.score == scores[place]
-            assert said.normalised == pytest.approx(dbsf.normalised(scores)[place])
+            assert said.normalised == pytest.approx(dbsf_values(scores)[place])
         assert one.score == pytest.approx(fsum(said.contribution for said in one.branches.values()))
 
 
@@ -96,13 +96,13 @@ def test_without_scores_from_the_stores_the_known_hits_keep_their_order() -> Non
 def test_dbsf_is_as_documented_by_qdrant_and_keeps_a_clear_lead() -> None:
     """https://qdrant.tech/documentation: three standard deviations (n - 1) around the mean, one hit is .5."""
     mean, sigma = 2.0, 1.0
-    assert dbsf.normalised([3.0, 2.0, 1.0]) == pytest.approx(
+    assert dbsf_values([3.0, 2.0, 1.0]) == pytest.approx(
         [(score - (mean - 3 * sigma)) / (6 * sigma) for score in (3.0, 2.0, 1.0)]
     )
-    assert (dbsf.normalised([7.0]), dbsf.normalised([]), dbsf.normalised([2.0, 2.0])) == (
+    assert (dbsf_values([7.0]), dbsf_values([]), dbsf_values([2.0, 2.0])) == (
         [0.5],
         [],
         [0.5, 0.5],
     )
-    assert dbsf.normalised([100.0, *[1.0] * 60])[0] > 1
-    assert dbsf.normalised([*[1.0] * 60, -100.0])[-1] == 0
+    assert dbsf_values([100.0, *[1.0] * 60])[0] > 1
+    assert dbsf_values([*[1.0] * 60, -100.0])[-1] == 0

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from assembly.confidence_file import SHIPPED, read_fitted
 from fusion.answer import Pages, build_answer_tail
-from fusion.answered import BranchAnswers
+from fusion.branch_results import BranchAnswers
 from fusion.confidence import Fitted, FittedFile, confidence
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, rerank_question
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.plan import RerankPlan
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
 
@@ -32,14 +32,14 @@ def test_the_agreement_is_the_sum_over_shared_documents_of_one_by_both_ranks() -
     whole = sum(1 / rank**2 for rank in range(1, 11))
     # a: ranks 1 and 2; c: ranks 3 and 1
     assert signals() == pytest.approx({"cosine": 0.7, "agreement": (1 / 2 + 1 / 3) / whole})
-    assert signals(bm25=Envelope("bm25", "empty")) == {"cosine": 0.7, "agreement": 0.0}
+    assert signals(bm25=BranchResult("bm25", "empty")) == {"cosine": 0.7, "agreement": 0.0}
     ten = [hit(f"d{place}", score=0.5) for place in range(12)]
     assert signals(**envelopes(bm25=ten, vector=ten))["agreement"] == pytest.approx(1)
 
 
 def test_a_branch_that_did_not_answer_gives_no_signal_and_one_below_its_threshold_does() -> None:
-    assert signals(bm25=Envelope.failed("bm25", "timeout")) == {"cosine": 0.7}
-    assert signals(vector=Envelope.failed("vector", "timeout")) == {}
+    assert signals(bm25=BranchResult.failed("bm25", "timeout")) == {"cosine": 0.7}
+    assert signals(vector=BranchResult.failed("vector", "timeout")) == {}
     # A branch of another kind has scores of its own kind, whatever its name.
     other = branch("vector").model_copy(update={"kind": "http"})
     planned, vector = plan((branch("bm25"), other)), envelopes(vector=[hit("a", score=0.7)])
@@ -116,7 +116,7 @@ def test_the_best_logits_are_signals_and_those_of_the_branches_stay() -> None:
 
 
 def question(
-    confidence: float | None, given: dict[str, Envelope] | None = None, **asked: Any
+    confidence: float | None, given: dict[str, BranchResult] | None = None, **asked: Any
 ) -> dict[str, Any]:
     wanted, planned = request(**asked), plan()
     given = envelopes(bm25=[hit("a")], vector=[hit("a")], hyde=[hit("a")]) if given is None else given

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.diversity import diversified
+from fusion.page import diversified
 
 
 def test_a_copy_of_the_best_hit_gives_way_to_one_that_differs() -> None:

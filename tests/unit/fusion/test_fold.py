@@ -1,18 +1,19 @@
-from fusion.fold import Folded, Why, fold
+from fusion.deduplication import Duplicate, Why, deduplicate
 from models.hits import Hit
 from tests.unit.fusion.builders import hit
 
 
 def folded(*hits: Hit) -> dict[str, list[tuple[str, Why]]]:
     return {
-        hits[index].passage_id: [(one.document_id, one.why) for one in gone] for index, gone in fold(hits)
+        hits[index].passage_id: [(one.document_id, one.why) for one in gone]
+        for index, gone in deduplicate(hits)
     }
 
 
 def test_an_exact_copy_folds_into_the_better_scored_one_with_the_reason() -> None:
     best, copy = (hit(id_, content_hash="h", near_duplicate_group="best") for id_ in ("best", "copy"))
     other = hit("other", content_hash="x")
-    assert fold([best, other, copy]) == [(0, [Folded("copy", Why.EXACT_COPY, 1.0)]), (1, [])]
+    assert deduplicate([best, other, copy]) == [(0, [Duplicate("copy", Why.EXACT_COPY, 1.0)]), (1, [])]
     # Without hash and group nothing folds.
     assert folded(hit("a"), hit("b"), hit("c", content_hash="")) == {"a#0": [], "b#0": [], "c#0": []}
 
@@ -23,7 +24,7 @@ def test_near_duplicates_fold_with_their_group_and_its_leader() -> None:
     near = Why.NEAR_DUPLICATE
     assert folded(leader, one, two) == {"leader#0": [("one", near), ("two", near)]}
     assert folded(two, leader, one) == {"two#0": [("leader", near), ("one", near)]}
-    assert fold([leader, one])[0][1][0].similarity is None
+    assert deduplicate([leader, one])[0][1][0].similarity is None
 
 
 def test_folding_does_not_chain() -> None:

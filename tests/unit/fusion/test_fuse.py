@@ -3,8 +3,8 @@ from itertools import count
 import pytest
 from chorale_client.words import StageStatus
 
-from fusion.fold import Folded, Why
-from models.envelope import Envelope
+from fusion.deduplication import Duplicate, Why
+from models.branch_result import BranchResult
 from models.hits import Ranking
 from models.plan import BoostPlan
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request
@@ -39,14 +39,14 @@ def test_branches_agree_on_a_document_of_which_they_found_different_passages() -
 
 
 def test_a_branch_that_failed_or_is_missing_or_found_nothing_contributes_nothing() -> None:
-    for other in (Envelope.failed("vector", "timeout"), Envelope("vector", "empty")):
+    for other in (BranchResult.failed("vector", "timeout"), BranchResult("vector", "empty")):
         fused = fuse_question(plan(), {"bm25": THREE["bm25"], "vector": other}, 0, request())
         assert ids(fused) == ["a", "b"]
         assert fused.hits[0].score == pytest.approx(0.3 / 61, rel=1e-11)
 
 
 def test_each_question_takes_its_own_ranking() -> None:
-    two = {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"),)), Ranking((hit("b"),))))}
+    two = {"bm25": BranchResult("bm25", "ok", rankings=(Ranking((hit("a"),)), Ranking((hit("b"),))))}
     shown = [ids(fuse_question(plan(), two, position, request())) for position in range(3)]
     assert shown == [["a"], ["b"], []]
 
@@ -64,7 +64,9 @@ def test_coverage_is_the_share_of_hits_of_several_groups_and_the_largest_known_n
     assert fuse_question(plan(), given, 0, request()).coverage == 0.5
     assert fuse_question(plan(), {}, 0, request()).coverage == 0
     assert fuse_question(plan(), THREE, 0, request(top_k=1)).total_matches == 3
-    knowing = THREE | {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"),), total_matches=812),))}
+    knowing = THREE | {
+        "bm25": BranchResult("bm25", "ok", rankings=(Ranking((hit("a"),), total_matches=812),))
+    }
     assert fuse_question(plan(), knowing, 0, request()).total_matches == 812
 
 
@@ -101,8 +103,8 @@ def test_copies_fold_into_the_best_and_their_scores_are_not_summed() -> None:
     alone = {"copy": 0.3 / 62 + 0.4 / 62, "near": 0.4 / 61}
     fused = fuse_question(plan(), COPIES, 0, request())
     assert {one.document_id: one.score for one in fused.hits} == pytest.approx(alone, rel=1e-11)
-    assert fused.hits[0].folded == (Folded("a", Why.EXACT_COPY, 1.0),)
-    assert fused.hits[1].folded == (Folded("b", Why.NEAR_DUPLICATE, None),)
+    assert fused.hits[0].folded == (Duplicate("a", Why.EXACT_COPY, 1.0),)
+    assert fused.hits[1].folded == (Duplicate("b", Why.NEAR_DUPLICATE, None),)
 
 
 def test_the_stages_say_what_went_in_and_out() -> None:

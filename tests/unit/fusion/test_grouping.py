@@ -10,8 +10,7 @@ from chorale_client.errors import InvalidRequest
 from chorale_client.request import Grouping
 
 from fusion.fused_hits import FusedQuestion
-from fusion.grouping import grouped
-from fusion.page import page_of
+from fusion.page import grouped, page_of
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request, texts
 
 ONE = plan((branch("bm25"),))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.matches import MOST, matches_of
 from fusion.question_terms import QuestionTerms
+from fusion.snippets import MOST_MATCHES, matches_of
 from models.documents import PassageText
 
 
@@ -32,7 +32,7 @@ def test_pairs_of_characters_that_overlap_are_one_match() -> None:
 
 
 def test_a_field_has_a_limited_number_of_matches() -> None:
-    assert len(words("tea", "tea", "tea " * (MOST + 50))) == MOST + 1
+    assert len(words("tea", "tea", "tea " * (MOST_MATCHES + 50))) == MOST_MATCHES + 1
 
 
 @given(st.text(max_size=30), st.text(max_size=60))

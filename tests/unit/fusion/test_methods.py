@@ -1,4 +1,4 @@
-"""The contract of every fusion method: those of `fusion/methods`, and those of `fusion/presets`."""
+"""The contract of every fusion method: those of `fusion.methods`, and those of `fusion.presets`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from assembly.kinds import BUILT_IN
 from fusion.answer import build_question
 from fusion.candidates import fuse_rankings
-from fusion.thresholds import attainable
+from fusion.conditions import attainable
 from models.fusion_method import BranchRanking, Method
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, ranking, request
 

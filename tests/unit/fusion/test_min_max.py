@@ -6,9 +6,9 @@ import pytest
 
 from fusion.candidates import fuse_rankings
 from fusion.fused_hits import FusedQuestion
-from fusion.methods import min_max
-from fusion.reliability import KNOWN, LEAST, reliability
-from models.envelope import Envelope
+from fusion.methods import MIN_MAX, min_max_values
+from fusion.rankings import KNOWN_SHARE, LEAST_SHARE, reliability
+from models.branch_result import BranchResult
 from models.hits import Ranking
 from tests.unit.fusion.builders import branch, fuse_question, ids, plan, request, scored
 
@@ -23,16 +23,16 @@ def asked(
         "bm25": Ranking(scored("bm25", lexical).hits),
         "vector": Ranking(scored("vector", dense).hits, known_words=known_words),
     }
-    given = {name: Envelope(name, "ok", rankings=(ranking,)) for name, ranking in found.items()}
+    given = {name: BranchResult(name, "ok", rankings=(ranking,)) for name, ranking in found.items()}
     return fuse_question(plan([LEXICAL, DENSE], **{"method": "min-max", **options}), given, 0, request())
 
 
 def test_scores_are_scaled_between_the_floor_and_the_best_and_weighted() -> None:
     lexical = scored("bm25", {"a": 10.0, "b": 5.0}, weight=0.4, floor=0.0)
     dense = scored("vector", {"b": 0.8, "a": 0.5, "c": 0.2}, weight=0.6)
-    fused = {one.hit.document_id: one.score for one in fuse_rankings([lexical, dense], min_max.METHOD, 60)}
+    fused = {one.hit.document_id: one.score for one in fuse_rankings([lexical, dense], MIN_MAX, 60)}
     assert fused == pytest.approx({"a": 0.4 + 0.6 * 0.5, "b": 0.4 * 0.5 + 0.6, "c": 0.0}, rel=1e-11)
-    assert min_max.normalised([2.0, -2.0], 0.0) == [1.0, 0.0], "below the floor"
+    assert min_max_values([2.0, -2.0], 0.0) == [1.0, 0.0], "below the floor"
 
 
 def test_how_far_bm25_leads_counts_and_not_only_its_order() -> None:
@@ -44,7 +44,8 @@ def test_how_far_bm25_leads_counts_and_not_only_its_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "factor"), [(None, 1), (0.93, 1), (KNOWN, 1), (KNOWN / 2, 1 / 4), (0.01, LEAST), (0, LEAST)]
+    ("share", "factor"),
+    [(None, 1), (0.93, 1), (KNOWN_SHARE, 1), (KNOWN_SHARE / 2, 1 / 4), (0.01, LEAST_SHARE), (0, LEAST_SHARE)],
 )
 def test_reliability_falls_with_the_share_of_known_words(share: float | None, factor: float) -> None:
     assert reliability(share) == pytest.approx(factor)
@@ -57,7 +58,7 @@ def test_in_an_unknown_language_the_vectors_weigh_less_and_the_hit_says_so() -> 
     for one in (*known.hits, *unknown.hits):
         assert one.score == pytest.approx(sum(by.weight * by.normalised for by in one.branches.values()))
     assert known.hits[0].branches["vector"].weight == 0.65
-    assert unknown.hits[1].branches["vector"].weight == pytest.approx(0.65 * LEAST)
+    assert unknown.hits[1].branches["vector"].weight == pytest.approx(0.65 * LEAST_SHARE)
 
 
 @pytest.mark.parametrize(

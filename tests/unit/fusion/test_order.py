@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.order import best_first, rounded, significant
+from fusion.candidates import best_first, rounded, significant
 
 positive = st.floats(1e-9, 1e6)
 

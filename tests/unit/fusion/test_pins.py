@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from fusion.fused_hits import FusedQuestion, texts_to_fetch
-from fusion.grouping import grouped
-from fusion.page import page_of
-from fusion.pins import NOT_LOOKED, Looked
+from fusion.page import NO_PIN_LOOKUP, PinLookup, grouped, page_of
 from fusion.rerank import Reached, rerank_question
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.plan import Plan, QuestionRules, RerankPlan
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
 
@@ -19,10 +17,10 @@ FOUND = envelopes(
     bm25=[hit(name, score=9.0 - place) for place, name in enumerate("abcdef")],
     vector=[hit(name, score=0.9 - place / 10) for place, name in enumerate("bacdgh")],
 )
-AWAY = Looked("elsewhere", {"away": hit("away")})
+AWAY = PinLookup("elsewhere", {"away": hit("away")})
 
 
-def ruled(looked: Looked = NOT_LOOKED, plan_: dict[str, Any] | None = None, **rules: Any) -> Plan:
+def ruled(looked: PinLookup = NO_PIN_LOOKUP, plan_: dict[str, Any] | None = None, **rules: Any) -> Plan:
     told = {kind: dict.fromkeys(documents, "rule") for kind, documents in rules.items()}
     spare = len(rules.get("blocked", ()))
     branches = (branch("bm25", depth=6 + spare), branch("vector", depth=6 + spare))
@@ -30,9 +28,9 @@ def ruled(looked: Looked = NOT_LOOKED, plan_: dict[str, Any] | None = None, **ru
 
 
 def fused(
-    planned: Plan, looked: Looked = NOT_LOOKED, found: dict[str, Envelope] = FOUND, **asked: Any
+    planned: Plan, looked: PinLookup = NO_PIN_LOOKUP, found: dict[str, BranchResult] = FOUND, **asked: Any
 ) -> FusedQuestion:
-    return fuse_question(planned, found, 0, request(**{"top_k": 20, **asked}), looked=looked)
+    return fuse_question(planned, found, 0, request(**{"top_k": 20, **asked}), pin_lookup=looked)
 
 
 def ids(one: FusedQuestion) -> str:
@@ -84,14 +82,14 @@ def test_pins_stay_first_after_reranking_grouping_and_a_cut() -> None:
     rerank = RerankPlan(name="r", depth=4, coarse=6, budget_ms=100, weight=0.9)
     planned = ruled(pinned=["away", "d"], plan_={"rerank": rerank})
     asked = request(top_k=4, thresholds={"min_rerank_score": 0.5})
-    one = fuse_question(planned, FOUND, 0, asked, looked=AWAY)
+    one = fuse_question(planned, FOUND, 0, asked, pin_lookup=AWAY)
     logits = {"away#0": -5.0, "d#0": -5.0, "a#0": -1.0, "b#0": 3.0}
     page = rerank_question(one, rerank, Reached(set(logits), logits), asked, planned)
     assert ids(page) == "away d b"
     assert all(hit.rerank for hit in page.hits)
 
     size_one = request(group_by="source_type", autocut=1, top_k=9)
-    whole = fuse_question(planned, FOUND, 0, size_one, looked=AWAY)
+    whole = fuse_question(planned, FOUND, 0, size_one, pin_lookup=AWAY)
     assert size_one.group_by is not None
     assert ids(grouped(whole, size_one.group_by)).startswith("away d ")
     assert ids(page_of(whole, size_one, planned)).startswith("away d ")

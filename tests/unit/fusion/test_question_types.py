@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusion.question_types import QUESTION_TYPES, question_type
+from fusion.question_terms import QUESTION_TYPES, question_type
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from chorale_client.request import Variant
 
-from fusion.question_variants import DENSE, LEXICAL, branch_texts, merged_dense, merged_lexical
+from fusion.rankings import DENSE, LEXICAL, branch_texts, merged_dense, merged_lexical
 from models.hits import Hit, Ranking
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from chorale_client import InvalidRequest, Request, make_request
 
+from fusion.conditions import least_relaxed, without_filters
 from fusion.fused_hits import FusedQuestion
-from fusion.relaxation import least_relaxed, without_filters
 from fusion.rerank import Reached, rerank_question
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.hits import Ranking
 from models.plan import RerankPlan
 from tests.unit.fusion.builders import fuse_question, hit, plan
@@ -22,8 +22,8 @@ def found(*ids: str, relaxed: int = 0) -> Ranking:
     return Ranking(tuple(hit(id_, score=1.0 - place / 10) for place, id_ in enumerate(ids)), relaxed=relaxed)
 
 
-def envelopes(**rankings: Ranking) -> dict[str, Envelope]:
-    return {name: Envelope(name, "ok", rankings=(one,)) for name, one in rankings.items()}
+def envelopes(**rankings: Ranking) -> dict[str, BranchResult]:
+    return {name: BranchResult(name, "ok", rankings=(one,)) for name, one in rankings.items()}
 
 
 def fused(request: Request, **rankings: Ranking) -> FusedQuestion:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.answer import Pages, build_answer_tail
-from fusion.answered import BranchAnswers
+from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, candidates, min_max, rerank_question, sigmoid
 from models.plan import RerankPlan

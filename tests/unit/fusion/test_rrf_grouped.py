@@ -4,7 +4,7 @@ import pytest
 
 from assembly.kinds import BUILT_IN
 from fusion.candidates import fuse_rankings
-from fusion.methods import rrf_grouped
+from fusion.methods import RRF_GROUPED
 from models.fusion_method import BranchRanking
 from tests.unit.fusion.builders import GROUPS, WEIGHTS, ranking
 
@@ -39,9 +39,7 @@ def test_a_group_counts_with_the_mean_of_its_weights_and_its_own_ranks() -> None
 
 def test_branches_share_what_their_group_earned_in_proportion() -> None:
     rankings = three(vector=["x", "a"], hyde=["a"])
-    [found] = [
-        one.found for one in fuse_rankings(rankings, rrf_grouped.METHOD, 10) if one.hit.document_id == "a"
-    ]
+    [found] = [one.found for one in fuse_rankings(rankings, RRF_GROUPED, 10) if one.hit.document_id == "a"]
     in_group = 0.4 / 12 + 0.3 / 11
     worths = {branch.name: worth for branch, _, worth in found}
     assert worths["vector"].weight == pytest.approx(0.35 * (0.4 / 12) / in_group)

@@ -6,7 +6,7 @@ from statistics import mean, stdev
 import pytest
 
 from fusion.candidates import fuse_rankings
-from fusion.methods import comb_mnz, z_score
+from fusion.methods import COMB_MNZ, z_score_values
 from models.fusion_method import BranchRanking
 from tests.unit.fusion.builders import scored
 
@@ -15,7 +15,7 @@ DENSE = scored("vector", {"b": 0.9, "a": 0.5}, weight=2.0)
 
 
 def fused(rankings: Sequence[BranchRanking]) -> dict[str, float]:
-    return {one.hit.document_id: one.score for one in fuse_rankings(rankings, comb_mnz.METHOD, 60)}
+    return {one.hit.document_id: one.score for one in fuse_rankings(rankings, COMB_MNZ, 60)}
 
 
 def test_comb_mnz_multiplies_by_the_branches_that_found_a_document() -> None:
@@ -36,6 +36,6 @@ def test_comb_mnz_counts_the_last_hit_too_but_neither_silent_branches_nor_comple
 def test_standard_scores_are_counted_from_the_last_hit() -> None:
     scores = [10.0, 5.0, 0.0]
     standard = [(score - mean(scores)) / stdev(scores) for score in scores]
-    assert z_score.normalised(scores) == pytest.approx([one - standard[-1] for one in standard])
-    assert z_score.normalised([3.0, 3.0]) == [1.0, 1.0]
-    assert z_score.normalised([]) == []
+    assert z_score_values(scores) == pytest.approx([one - standard[-1] for one in standard])
+    assert z_score_values([3.0, 3.0]) == [1.0, 1.0]
+    assert z_score_values([]) == []

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.fused_hits import FusedQuestion
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request
 
 GIVEN = envelopes(
@@ -45,7 +45,7 @@ def test_the_fused_threshold_is_a_share_of_the_score_of_a_document_that_all_put_
 
 
 def test_a_branch_that_did_not_answer_is_not_part_of_the_attainable_score() -> None:
-    given = {**envelopes(bm25=[hit("a")]), "vector": Envelope.failed("vector", "timeout")}
+    given = {**envelopes(bm25=[hit("a")]), "vector": BranchResult.failed("vector", "timeout")}
     asked = request(thresholds={"min_fused_score": 1.0})
     assert ids(fuse_question(plan(), given, 0, asked)) == ["a"]
     # One that found nothing did answer: all of its weight is missing.

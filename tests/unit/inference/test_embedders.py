@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inference.backends import load_embedder
-from inference.lazy_value import LazyValue
+from inference.concurrency import LazyValue
 from models.errors import WrongDeclaration
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.unit.inference.new_process import printed
@@ -34,7 +34,7 @@ def test_importing_an_embedder_turns_the_runtimes_telemetry_off(tmp_path: Path) 
     program = """
 import os
 os.environ.pop("ORT_DISABLE_TELEMETRY", None)
-import inference.onnx_graphs.onnx_bert
+import inference.onnx_models
 print(os.environ["ORT_DISABLE_TELEMETRY"])
 """
     assert printed(program, TMPDIR=str(tmp_path)) == ["1"]

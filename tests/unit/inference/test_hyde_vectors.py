@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from inference.embedding.hyde_vectors import feedback_vector, hypothesis_vector
+from inference.vectors import feedback_vector, hypothesis_vector
 
 X, Y, Z = np.eye(3, dtype=np.float32)
 NONE = np.zeros((0, 3), np.float32)

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
-from inference.model_folder.model_files import DESCRIPTION, LEFT_OUT, ONNX, SAFETENSORS, model_folder
+from inference.model_files import DESCRIPTION, LEFT_OUT, ONNX, SAFETENSORS, model_folder
 from models.errors import ModelMissing
 from tests.support.servers.services import need
 

@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inference import model_files
 from inference.backends import EMBEDDERS, load_embedder, load_reranker
-from inference.embedding.onnx_embedder import OnnxEmbedder
-from inference.embedding.sentence_transformers_embedder import SentenceTransformersEmbedder
-from inference.model_folder import model_files
-from inference.model_folder.model_files import PACKAGED, model_folder
-from inference.model_folder.model_trust import ModelTrust, check_first_seen
-from inference.model_folder.weight_files import weight_files
+from inference.embedders import OnnxEmbedder, SentenceTransformersEmbedder
+from inference.model_files import PACKAGED, ModelTrust, check_first_seen, model_folder
+from inference.weight_files import weight_files
 from models.errors import ModelMissing, NotConfigured
 from tests.support.models.model_hub import COMMIT, NAME, ModelHub
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
@@ -40,8 +38,8 @@ def started(hub: ModelHub, home: Path, *revisions: str | None) -> list[str]:
     """
     program = f"""
 from pathlib import Path
-from inference.embedding.onnx_embedder import OnnxEmbedder
-from inference.model_folder.model_trust import ModelTrust
+from inference.embedders import OnnxEmbedder
+from inference.model_files import ModelTrust
 from models.errors import ModelMissing
 for revision in {revisions!r}:
     try:

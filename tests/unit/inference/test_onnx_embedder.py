@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.embedding.onnx_embedder import OnnxEmbedder
+from inference.embedders import OnnxEmbedder
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
 from tests.contracts.embedder import MODEL, PASSAGES, EmbedderContract
 from tests.support.models.reference_bert import reference_vectors

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, save_model
 
-from inference.embedding.onnx_embedder import OnnxEmbedder
+from inference.embedders import OnnxEmbedder
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured
 from tests.support.models.reference_bert import reference_vectors

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.job_thread import JobThread
-from inference.reranking.pair_reranker import PairReranker
-from inference.reranking.pair_speed import PairSpeed
+from inference.concurrency import JobThread
+from inference.pair_reranker import PairReranker
+from inference.pairs import PairSpeed
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 
 FIFTY = [("a question", f"text word tree {'date ' * (place % 5)}") for place in range(50)]

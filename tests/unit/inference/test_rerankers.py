@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from inference.backends import RERANKERS, load_reranker
-from inference.reranking.onnx_reranker import OnnxReranker
+from inference.rerankers import OnnxReranker
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
 from tests.support.models.tiny_cross_encoder import PAIRS, write_tiny_cross_encoder
 from tests.support.servers.services import need

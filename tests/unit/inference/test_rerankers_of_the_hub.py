@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from inference.reranking.onnx_reranker import OnnxReranker
+from inference.rerankers import OnnxReranker
 from tests.support.models.model_hub import NAME, ModelHub
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.unit.inference.new_process import printed
 
 pytestmark = pytest.mark.slow
 BEGIN = f"""
-from inference.reranking.onnx_reranker import OnnxReranker
+from inference.rerankers import OnnxReranker
 from models.errors import ModelMissing
 reranker = OnnxReranker({NAME!r}, threads=1)
 def complaint(action):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.model_folder.sentence_model import read_sentence_model
-from inference.model_folder.token_pooling import POOLINGS, pool
+from inference.sentence_model import read_sentence_model
+from inference.vectors import POOLINGS, pool
 from models.errors import ModelMissing
 from tests.support.models.tiny_bert import write_tiny_bert
 

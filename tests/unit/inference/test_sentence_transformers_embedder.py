@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.embedding.onnx_embedder import OnnxEmbedder
-from inference.embedding.sentence_transformers_embedder import SentenceTransformersEmbedder
-from inference.embedding.text_embedder import TextEmbedder
+from inference.embedders import OnnxEmbedder, SentenceTransformersEmbedder, TextEmbedder
 from models.documents import Matrix
 from models.errors import ModelMissing, WrongDeclaration
 from tests.contracts.embedder import MODEL, ODD_TEXTS, PASSAGES, EmbedderContract

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference.backends import load_embedder
-from inference.embedding.two_precisions import TwoPrecisions
+from inference.backends import TwoPrecisions, load_embedder
 from inference.protocol import Embedder
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 

@@ -15,6 +15,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 from ingest.formats.pdf import read as read_pdf
 from ingest.raw_documents import RawDocument, ReadOptions, Skipped, Unreadable
 from ingest.read import read_documents
+from models.left_out import LeftOut
 
 TABLE = ".. table:: Caption\n\n   == ==\n   a  b\n   == ==\n\n"
 
@@ -27,9 +28,16 @@ def read(folder: Path, name: str, content: str | dict[str, Any], **options: Any)
 
 
 def only(path: Path, **options: Any) -> RawDocument:
-    (document,) = read_documents([path], **{"source": "s", **options})
-    assert isinstance(document, RawDocument)
+    documents, notes = read_all(path, **options)
+    assert {note.reason for note in notes} <= {LeftOut.DIRECTIVE}
+    (document,) = documents
     return document
+
+
+def read_all(path: Path, **options: Any) -> tuple[list[RawDocument], list[Skipped]]:
+    items = list(read_documents([path], **{"source": "s", **options}))
+    documents = [item for item in items if isinstance(item, RawDocument)]
+    return documents, [item for item in items if isinstance(item, Skipped)]
 
 
 @pytest.mark.parametrize(
@@ -73,10 +81,29 @@ def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
     document = read(tmp_path, "a.md", front + "# Heading\n\nBody", fields={"published_at": "date"})
     assert (document.title, document.text) == ("From the front", "# Heading\n\nBody")
     dates = {"date": "2024-05-06", "published_at": "2024-05-06"}
-    assert document.metadata == {**dates, "url": "https://x.test/a"}
+    assert document.metadata == {**dates, "tags": ["a"], "url": "https://x.test/a"}
     # A text between two horizontal rules is not front matter.
     for text in ("---\nfirst\n\n---\n\nsecond", "---\n\n# First\n\n- a\n\n---\nsecond"):
         assert read(tmp_path, "a.md", text).text == text
+
+
+def test_front_matter_has_texts_of_several_lines_and_lists_and_the_rest_is_reported(tmp_path: Path) -> None:
+    front = (
+        "---\n# a comment\nsummary: >\n  First line\n  and second.\nempty:\n"
+        "tags:\n- 'tea'\n- rice\nauthor:\n  name: Ann\n---\n"
+    )
+    (tmp_path / "a.md").write_text(front + "Body")
+    (document,), (note,) = read_all(tmp_path / "a.md")
+    assert document.metadata == {"summary": "First line and second.", "tags": ["tea", "rice"]}
+    assert (note.reason, note.spares) == (LeftOut.METADATA, None)
+    assert note.why == "front matter: 'name: Ann' is not a text or a list of texts; indexed without it"
+
+
+def test_restructured_text_keeps_what_docutils_cannot_read(tmp_path: Path) -> None:
+    table = "=== ===\na b c d\nlonger than its column\n=== ==="
+    source = f"before\n\n{table}\n\n.. only:: html\n\n   Words for the web.\n\n.. |x| image::\n\nafter"
+    expected = f"before\n\n```\n{table}\n```\n\nWords for the web.\n\nafter"
+    assert read(tmp_path, "a.rst", source).text == expected
 
 
 def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_path: Path) -> None:
@@ -100,8 +127,11 @@ def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_pa
 def test_restructured_text_opens_no_other_file(tmp_path: Path, directive: str) -> None:
     secret = tmp_path / "secret.inc"
     secret.write_text("the password")
-    document = read(tmp_path, "a.rst", f"before\n\n.. {directive.format(secret)}\n\nafter")
+    (tmp_path / "a.rst").write_text(f"before\n\n.. {directive.format(secret)}\n\nafter")
+    (document,), (note,) = read_all(tmp_path / "a.rst")
     assert document.text == "before\n\nafter"
+    assert note.reason is LeftOut.DIRECTIVE
+    assert directive.partition("::")[0] in note.why
 
 
 def test_html_keeps_headings_and_drops_scripts_and_styles(tmp_path: Path) -> None:
@@ -131,7 +161,9 @@ def test_json_lines_of_a_judged_collection_keep_their_ids(tmp_path: Path) -> Non
 def test_a_field_of_the_row_stands_before_that_of_its_metadata_unless_it_is_empty(tmp_path: Path) -> None:
     inner = {"published_at": "2021", "language": "it", "title": "Inner", "text": "inner"}
     row = {"published_at": "2020", "language": "", "title": None, "text": "outer", "metadata": inner}
-    document = read(tmp_path, "c.jsonl", row)
+    (tmp_path / "c.jsonl").write_text(json.dumps(row))
+    (document,), (note,) = read_all(tmp_path / "c.jsonl")
+    assert note.why == "metadata: 'published_at' has another value in the row itself; indexed without it"
     assert (document.title, document.text) == ("Inner", "outer")
     assert (document.metadata["published_at"], document.metadata["language"]) == ("2020-01-01", "it")
 
@@ -165,6 +197,13 @@ def test_a_cell_that_is_written_as_a_number_can_be_compared(tmp_path: Path) -> N
     content = "id,text,section,source_type\n1,a,1.10,2.0\n"
     document = read(tmp_path, "c.csv", content, fields={"parent": "section"})
     assert document.metadata == {"parent": "1.10", "section": "1.10", "source_type": "2.0"}
+
+
+def test_a_field_that_another_one_stands_for_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("text,lang,language\nhello,it,Italian\n")
+    (document,), (note,) = read_all(tmp_path / "c.csv", fields={"language": "lang"})
+    assert document.metadata == {"lang": "it", "language": "it"}
+    assert note.why == "language: 'lang' stands for it; indexed without 'Italian'"
 
 
 def test_columns_of_other_names_are_mapped(tmp_path: Path) -> None:
@@ -207,6 +246,21 @@ def test_pdf_is_read_by_its_text_layer_and_a_scan_is_reported(tmp_path: Path) ->
     (skipped,) = read_documents([pdf(tmp_path / "a.pdf", "")])
     assert isinstance(skipped, Skipped)
     assert "no text in it" in skipped.why
+
+
+def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are_not(tmp_path: Path) -> None:
+    writer = PdfWriter(clone_from=pdf(tmp_path / "a.pdf", "Hello from a page"))
+    writer.add_blank_page(300, 300)
+    scan = writer.add_blank_page(300, 300)
+    picture = DictionaryObject({NameObject("/Im1"): DecodedStreamObject()})
+    scan[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): picture})
+    writer.write(tmp_path / "b.pdf")
+    (document,), (note,) = read_all(tmp_path / "b.pdf")
+    assert document.text.strip() == "Hello from a page"
+    assert (note.reason, note.why) == (
+        LeftOut.PICTURE_PAGES,
+        "pages with pictures and no text, which need OCR first: 3",
+    )
 
 
 def test_without_pypdf_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

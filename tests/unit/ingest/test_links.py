@@ -13,6 +13,7 @@ import ingest.read
 from ingest.parser_process import ParserProcess
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import estimated_documents, read_documents
+from models.left_out import LeftOut
 
 SECRET = "root:$6$the password"
 
@@ -85,7 +86,7 @@ def test_links_inside_the_folder_are_followed_if_the_caller_wants_it(docs: Path)
     (docs / "d").symlink_to(".hidden")
     texts, skipped = read(docs, follows_links=True)
     assert texts == {**PLAIN, "s/b.txt": "two", "s/d/three.txt": "three"}
-    assert not skipped
+    assert [(item.path, item.reason) for item in skipped] == [(str(docs / ".hidden"), LeftOut.HIDDEN)]
     assert estimated_documents([docs], follows_links=True) == 4
 
 
@@ -120,7 +121,7 @@ def test_links_into_a_hidden_chain_of_folders_read_each_folder_once(docs: Path) 
         folder /= "d"
     texts, skipped = read(docs, follows_links=True)
     assert sorted(texts.values()) == sorted([*PLAIN.values(), *map(str, range(40))])
-    assert not skipped
+    assert [item.path for item in skipped] == [str(docs / ".deep")]
 
 
 def test_a_broken_link_is_reported_where_links_are_followed(docs: Path) -> None:

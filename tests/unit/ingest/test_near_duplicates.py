@@ -17,8 +17,13 @@ from sqlalchemy.pool import NullPool
 from docs.evidence.near_duplicates import EDITS, recognised
 from ingest.minhash import PERMUTATIONS, signature, similarity
 from ingest.near_duplicates import NearDuplicates
-from models.near_duplicate_tables import band_table, group_table, member_table, near_duplicates_metadata
-from models.near_duplicates import Signature
+from models.documents import Signature
+from models.near_duplicate_tables import (
+    band_table,
+    group_table,
+    member_table,
+    near_duplicates_metadata,
+)
 from search import near_duplicate_rows
 from search.near_duplicate_rows import NearDuplicateRows
 from tests.support.servers.databases import empty_database

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from ingest.raw_documents import RawDocument, Skipped
-from ingest.read import estimated_documents, read_documents
+from ingest.read import FORMATS, estimated_documents, read_documents
+from ingest.unread_formats import ADVICE
+from models.left_out import LeftOut
 
 
 def ids(*paths: Path | str, **options: object) -> list[str]:
@@ -75,11 +77,37 @@ def test_an_invalid_source_path_or_field_is_refused_before_anything_is_read(docs
         read_documents([docs], fields={"date": "year"})
 
 
-def test_a_file_without_a_reader_is_a_fault_only_if_it_is_given_by_name(docs: Path) -> None:
-    (docs / "logo.png").write_bytes(b"\x89PNG")
-    in_folder = [item for item in read_documents([docs]) if isinstance(item, Skipped)]
-    by_name = [item for item in read_documents([docs / "logo.png"]) if isinstance(item, Skipped)]
-    assert [(item.is_fault, item.spares) for item in in_folder + by_name] == [(False, None), (True, None)]
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("letter.docx", "no reader for .docx: convert it to Markdown, for example with pandoc"),
+        ("logo.PNG", "no reader for .PNG: write its text with an OCR program"),
+        ("notes.xyz", "no reader for .xyz; there are: .txt, "),
+        ("Makefile", "no reader for names without a suffix; there are: .txt, "),
+    ],
+)
+def test_a_file_without_a_reader_is_named_with_what_would_make_it_readable(
+    docs: Path, name: str, why: str
+) -> None:
+    (docs / name).write_bytes(b"\x89")
+    in_folder = [item for item in read_documents([docs]) if isinstance(item, Skipped) and item.is_fault]
+    by_name = list(read_documents([docs / name]))
+    assert in_folder == by_name
+    (skipped,) = in_folder
+    assert (skipped.path, skipped.reason, skipped.spares) == (str(docs / name), LeftOut.UNKNOWN_FORMAT, None)
+    assert skipped.why.startswith(why)
+
+
+def test_no_format_has_both_a_reader_and_advice_how_to_do_without() -> None:
+    assert not FORMATS.keys() & {suffix for suffixes in ADVICE.values() for suffix in suffixes}
+
+
+def test_hidden_files_and_folders_are_reported_once_each(docs: Path) -> None:
+    hidden = [item for item in read_documents([docs]) if isinstance(item, Skipped)]
+    assert [(item.path, item.reason, item.is_fault) for item in hidden] == [
+        (str(docs / ".hidden"), LeftOut.HIDDEN, False),
+        (str(docs / ".x.txt"), LeftOut.HIDDEN, False),
+    ]
 
 
 def test_the_number_of_documents_is_estimated_by_files_and_lines(docs: Path) -> None:

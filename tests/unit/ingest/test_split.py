@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from inference.model_folder.model_files import model_folder
+from inference.model_files import model_folder
 from ingest.raw_documents import Markup, RawDocument
 from ingest.split import Splitter, passage_pieces
 from models.documents import Passage

@@ -6,7 +6,7 @@ import pytest
 from chorale_client.words import REASONS, Reason
 
 from ledger.outcomes import COUNTS, Outcome, outcomes
-from models.envelope import Degradation, Envelope, StageNote
+from models.branch_result import BranchResult, Degradation, StageNote
 from models.plan import BranchPlan, Plan
 from tests.unit.fusion.builders import branch as built_branch
 from tests.unit.fusion.builders import plan as built_plan
@@ -20,7 +20,7 @@ def branch(name: str, store: str = "local", limit_ms: int = 2_000) -> BranchPlan
     return built_branch(name).model_copy(update={"store": store, "limit_ms": limit_ms})
 
 
-def verdicts(envelope: Envelope | None, *, timeout_s: float = 2, limit_ms: int = 2_000) -> list[str]:
+def verdicts(envelope: BranchResult | None, *, timeout_s: float = 2, limit_ms: int = 2_000) -> list[str]:
     """The verdicts on a branch with this envelope and on its store; None: the branch was not started."""
     one = branch("bm25", limit_ms=limit_ms)
     absent = {} if envelope else {"bm25": Degradation("search.bm25", Reason.NOT_STARTED)}
@@ -31,8 +31,8 @@ def verdicts(envelope: Envelope | None, *, timeout_s: float = 2, limit_ms: int =
 
 @pytest.mark.parametrize("status", ["ok", "empty"])
 def test_an_answer_counts_for_the_branch_and_for_its_store(status: str) -> None:
-    assert verdicts(Envelope("bm25", status)) == ["answered", "answered"]
-    without_model = Envelope("bm25", status, stages=(StageNote("expand", "partial"),))
+    assert verdicts(BranchResult("bm25", status)) == ["answered", "answered"]
+    without_model = BranchResult("bm25", status, stages=(StageNote("expand", "partial"),))
     assert verdicts(without_model) == ["answered", "answered"]
 
 
@@ -51,7 +51,7 @@ OF_THE_REQUEST = ("bad_index", "cancelled", "budget", "not_configured", "breaker
 def test_the_reason_of_a_failure_says_whether_it_counts_against_the_branch_and_its_store(
     reason: str, expected: list[str]
 ) -> None:
-    assert verdicts(Envelope.failed("bm25", reason)) == expected
+    assert verdicts(BranchResult.failed("bm25", reason)) == expected
     assert verdicts(None) == ["failed", "says_nothing"], "nobody started it"
 
 
@@ -60,13 +60,13 @@ def test_a_timeout_after_too_short_a_time_counts_against_nothing() -> None:
     # A limit that was declared for the branch counts as enough.
     assert verdicts(None, timeout_s=2, limit_ms=300) == ["failed", "says_nothing"]
     # A failure other than a timeout counts, however short the time was.
-    assert verdicts(Envelope.failed("bm25", "error"), timeout_s=0.3, limit_ms=300)[0] == "failed"
+    assert verdicts(BranchResult.failed("bm25", "error"), timeout_s=0.3, limit_ms=300)[0] == "failed"
 
 
 def test_an_answer_from_a_store_outweighs_the_failures_of_other_branches_on_it() -> None:
     both = plan(branch("bm25"), branch("vector"), branch("hyde", store="remote"))
-    given = {name: Envelope.failed(name, "unavailable") for name in ("bm25", "hyde")}
-    found = outcomes(both, {**given, "vector": Envelope("vector", "empty")}, {}, timeout_s=2)
+    given = {name: BranchResult.failed(name, "unavailable") for name in ("bm25", "hyde")}
+    found = outcomes(both, {**given, "vector": BranchResult("vector", "empty")}, {}, timeout_s=2)
     assert {one.name: one.verdict for one in found} == {
         "bm25": "failed",
         "vector": "answered",
@@ -78,7 +78,7 @@ def test_an_answer_from_a_store_outweighs_the_failures_of_other_branches_on_it()
 
 def test_an_answer_says_how_long_after_acceptance_it_came() -> None:
     whole = StageNote("search.bm25", ms=12.4, start_ms=30)
-    answered = Envelope("bm25", "ok", stages=(StageNote("embed", ms=9, start_ms=1), whole))
+    answered = BranchResult("bm25", "ok", stages=(StageNote("embed", ms=9, start_ms=1), whole))
     (found, _) = outcomes(plan(branch("bm25")), {"bm25": answered}, {}, timeout_s=2)
     assert found == Outcome("bm25", "answered", answered_after_ms=42)
 
@@ -93,16 +93,16 @@ def test_the_table_knows_every_reason_that_degrades() -> None:
 def test_a_language_model_counts_neither_for_nor_against_the_branch_and_its_store(
     status: str, stage: str
 ) -> None:
-    failed = Envelope.failed("bm25", "unavailable", stages=(StageNote(stage, status),))
-    empty = Envelope("bm25", "empty", stages=(StageNote(stage, status),))
+    failed = BranchResult.failed("bm25", "unavailable", stages=(StageNote(stage, status),))
+    empty = BranchResult("bm25", "empty", stages=(StageNote(stage, status),))
     assert verdicts(failed) == verdicts(empty) == ["says_nothing", "says_nothing"]
 
 
 @pytest.mark.parametrize("reason", ["timeout", "unavailable", "error", "late", "not_started"])
 def test_of_a_costly_request_an_answer_counts_and_neither_a_failure_nor_its_duration(reason: str) -> None:
     costly = plan(branch("bm25").model_copy(update={"is_costly": True}))
-    failed = outcomes(costly, {"bm25": Envelope.failed("bm25", reason)}, {}, timeout_s=2)
+    failed = outcomes(costly, {"bm25": BranchResult.failed("bm25", reason)}, {}, timeout_s=2)
     assert [one.verdict for one in failed] == ["says_nothing", "says_nothing"]
     note = StageNote("search.bm25", ms=9_000, start_ms=1_000)
-    answered = outcomes(costly, {"bm25": Envelope("bm25", "ok", stages=(note,))}, {}, timeout_s=60)
+    answered = outcomes(costly, {"bm25": BranchResult("bm25", "ok", stages=(note,))}, {}, timeout_s=60)
     assert [(one.verdict, one.answered_after_ms) for one in answered] == [("answered", None)] * 2

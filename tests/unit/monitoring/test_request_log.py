@@ -13,7 +13,7 @@ import structlog
 
 from audit.outbox import Ended
 from config.logging import set_up_logging
-from monitoring.request_log import log_ended
+from monitoring.ended_requests import log_ended
 
 ENDED = Ended(
     "t.acme.1",

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from models.errors import WrongDeclaration
 from models.rules import Rules, read_rules
-from rules.editing import difference, free_name, with_rule, without_rules
-from rules.toml_text import rules_from, toml_of
+from rules.editing import difference, free_name, rules_from, toml_of, with_rule, without_rules
 
 
 def test_a_rule_is_added_replaced_and_removed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
-from rules.in_redis import READ_EVERY_S, PublishedRules
+from rules.matching import READ_EVERY_S, PublishedRules
 
 
 class OneHash:
@@ -62,9 +62,11 @@ def test_the_last_rules_hold_while_redis_is_away_or_says_nonsense(broken: bytes)
     redis.text = written(1)
     matcher = rules.of("law")
     assert matcher is not None
+    assert rules.warnings("law") == ()
     redis.is_away = True
     clock.now_s += READ_EVERY_S
     assert rules.of("law") is matcher
+    assert rules.warnings("law") == ("rules: not read; those that were read before hold",)
     redis.is_away, redis.text = False, broken
     clock.now_s += READ_EVERY_S
     assert rules.of("law") is matcher

@@ -12,10 +12,10 @@ from chorale_client.request import Request
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
-from fusion.answered import BranchAnswers
+from fusion.branch_results import BranchAnswers
 from inference.protocol import PairScores
 from jobs.job import Line, Segment
-from models.envelope import Envelope
+from models.branch_result import BranchResult
 from models.hits import Ranking
 from models.plan import Plan, RerankPlan
 from tasks.jobs import answering
@@ -55,7 +55,7 @@ def answered(
 
     def searched(_: Resources, request: Request) -> BranchAnswers:
         return BranchAnswers(
-            request, of_plan, {"bm25": Envelope("bm25", "ok", rankings=rankings, generation=1)}
+            request, of_plan, {"bm25": BranchResult("bm25", "ok", rankings=rankings, generation=1)}
         )
 
     patch.setattr(answering, "_searched", searched)

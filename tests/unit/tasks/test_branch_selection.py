@@ -9,8 +9,8 @@ import pytest
 from chorale_client import Request, make_request
 from redis.exceptions import ConnectionError as RedisAway
 
-from ledger.breakers import Breaker, Look
-from ledger.overload import Load
+from ledger.backlog import Load
+from ledger.breakers import Breaker, LoadSnapshot
 from models.plan import Plan
 from tasks.request.branch_selection import fails_policy, reasons_not_asked, select_branches, without_branches
 from tests.unit.tasks.test_planning import plan_of
@@ -21,7 +21,7 @@ NOW_MS = 100_000
 class Known:
     """Given breakers; the first request that claims one gets it."""
 
-    def __init__(self, look: Look, *, is_away: bool = False) -> None:
+    def __init__(self, look: LoadSnapshot, *, is_away: bool = False) -> None:
         self.known, self.is_away = look, is_away
         self.claimed: list[tuple[tuple[str, ...], bool]] = []
 
@@ -29,7 +29,7 @@ class Known:
     def breakers(self) -> Known:
         return self
 
-    def look(self, names: object) -> Look:
+    def read(self, names: object) -> LoadSnapshot:
         if self.is_away:
             raise RedisAway("gone")
         return self.known
@@ -45,7 +45,7 @@ def opened(name: str, *, half: bool = False) -> Breaker:
 
 def known(*breakers: Breaker, **loads: Load) -> Known:
     by_queue = {f"chorale.{branch}": load for branch, load in loads.items()}
-    return Known(Look(NOW_MS, {one.name: one for one in breakers}, by_queue))
+    return Known(LoadSnapshot(NOW_MS, {one.name: one for one in breakers}, by_queue))
 
 
 def asked(found: Known, **options: Any) -> tuple[dict[str, str], Plan, Request]:
@@ -63,7 +63,7 @@ def asked(found: Known, **options: Any) -> tuple[dict[str, str], Plan, Request]:
 def test_every_branch_is_asked_if_no_breaker_is_open_or_redis_is_away() -> None:
     reasons, plan, _ = asked(known(bm25=Load(5, 100)))
     assert (reasons, len(plan.branches)) == ({}, 3)
-    assert asked(Known(Look(0), is_away=True))[0] == {}
+    assert asked(Known(LoadSnapshot(0), is_away=True))[0] == {}
 
 
 def test_an_open_branch_is_left_out_and_named_in_the_plan() -> None:

@@ -11,9 +11,9 @@ import pytest
 from chorale_client.request import Request
 
 from assembly.kinds import BUILT_IN
-from fusion.answered import BranchAnswers
+from fusion.branch_results import BranchAnswers
+from models.branch_result import BranchResult
 from models.documents import PassageText, Vector
-from models.envelope import Envelope
 from models.errors import StoreUnavailable
 from models.plan import Plan
 from tasks.request.choosing import Chosen, choose_pages
@@ -48,7 +48,7 @@ def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> Chosen:
 
 
 def choose(
-    planned: Plan, asked: Request, given: dict[str, Envelope], stores: Sequence[Store], limit_s: float
+    planned: Plan, asked: Request, given: dict[str, BranchResult], stores: Sequence[Store], limit_s: float
 ) -> Chosen:
     resources: Any = SimpleNamespace(
         store=lambda name: stores[int(name)],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fusion.answered import BranchAnswers
+from fusion.branch_results import BranchAnswers
 from models.documents import PassageText
 from models.errors import ModelMissing, StoreUnavailable
 from tasks.request import passages_around
@@ -61,6 +61,16 @@ def test_passages_are_fetched_and_merged(around: int, text: str, notes: list[tup
     made = contexts(around=around)
     assert (made.of[0].text, said(made)) == (text, [])
     assert [(one.stage, one.n_in, one.n_out) for one in made.notes if one] == notes
+
+
+@pytest.mark.parametrize("around", [1, "document"])
+def test_passages_beyond_the_most_that_are_read_are_left_out_with_a_warning(
+    around: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert contexts(around=around).warnings == ()
+    monkeypatch.setattr(passages_around, "MOST_PASSAGES", 1)
+    (warning,) = contexts(around=around).warnings
+    assert warning.startswith("context_around: only the first ")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from config.settings import Settings
 from jobs.job import Job, Line, NoSuchJob
-from ledger.overload import Load
+from ledger.backlog import Load
 from tasks.jobs.feeder import Feeder, Pace, cost_of, is_fed, is_interactive_late, outcome_of
 
 NOW_MS = 60_000

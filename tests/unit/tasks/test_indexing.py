@@ -16,6 +16,7 @@ from ingest.read import read_documents
 from ingest.split import splitter_name
 from models.documents import Document, Manifest, Matrix, NamespaceState
 from models.errors import ManifestMismatch, PartlyWritten
+from models.left_out import LeftOut
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tasks.indexing.batches import IndexingTarget, index_documents
@@ -123,9 +124,10 @@ def test_prune_deletes_only_missing_documents_of_its_own_source(
     index(docs)
     index([RawDocument("other/a.txt", "other", "a", "alpha")], source="other")
     (docs / "a.txt").unlink()
-    assert index(docs).deleted == 0, "without prune"
+    without_prune = index(docs)
+    assert (without_prune.deleted, without_prune.gone) == (0, 1)
     report = index(docs, prune=True)
-    assert (report.deleted, report.unchanged, report.spared) == (1, 2, 0)
+    assert (report.deleted, report.gone, report.unchanged, report.spared) == (1, 0, 2, 0)
     hits = store.search_text("n", ["alpha"], Search(depth=9))[0].hits
     assert [hit.document_id for hit in hits] == ["other/a.txt"]
     assert report.generation == store.generation("n")
@@ -187,7 +189,10 @@ def test_documents_that_the_store_refuses_are_reported_and_tried_by_the_next_run
     committed: list[int] = []
     documents = [raw("a"), raw("b"), raw("c")]
     report = index(documents, store=Choosy(store._corpus.folder), committed=committed.append)
-    assert (report.added, report.skipped) == (2, [Skipped("docs/b", "not written: too large")])
+    assert (report.added, report.skipped) == (
+        2,
+        [Skipped("docs/b", LeftOut.NOT_WRITTEN, "not written: too large")],
+    )
     assert committed == [report.generation] == [1]
     assert report.has_faults
     again = index(documents)
@@ -211,7 +216,10 @@ def test_an_id_that_comes_twice_is_reported_and_the_first_kept(index: Index, sto
 
 
 def test_skipped_files_are_in_the_report(index: Index) -> None:
-    quiet, fault = Skipped("a.png", "no reader", is_fault=False), Skipped("b.txt", "binary")
+    quiet, fault = (
+        Skipped("a.txt", LeftOut.EMPTY, "empty"),
+        Skipped("b.txt", LeftOut.NOT_UTF8, "binary"),
+    )
     assert not index([quiet]).has_faults
     report = index([quiet, fault])
     assert (report.skipped, report.has_faults) == ([quiet, fault], True)
@@ -307,7 +315,7 @@ def test_progress_counts_documents_and_passages_up_to_the_total(index: Index) ->
 @pytest.mark.parametrize("given", [list, iter])
 def test_the_first_documents_are_read_ahead_and_none_is_lost(given: Callable[[list[Any]], Any]) -> None:
     items: list[RawDocument | Skipped] = [RawDocument(f"d{n}", "docs", "", f"text {n}") for n in range(5)]
-    items.insert(1, Skipped("torn.txt", "not text"))
+    items.insert(1, Skipped("torn.txt", LeftOut.NOT_UTF8, "not text"))
     documents, first = SourceDocuments(given(items), "docs").with_first(3)
     assert first == ["text 0", "text 1"]
     assert list(documents.items) == items

@@ -53,7 +53,7 @@ def test_a_call_that_nothing_follows_links_nothing(message: Message) -> None:
 def test_half_a_character_in_a_header_is_refused_by_field(message: Message) -> None:
     called = message(ASK, link=task("keep"))
     called.root_id = "\ud800"
-    with pytest.raises(InvalidRequest, match=r"^link: root_id: half a character"):
+    with pytest.raises(InvalidRequest, match=r"^link: root_id: invalid Unicode"):
         linked_tasks(called, QUEUES)
 
 

@@ -46,6 +46,26 @@ def test_a_request_chooses_branches_weights_method_and_depth_and_has_defaults() 
     assert (plan.method, plan.now) == ("rrf-grouped", "2020-01-01")
 
 
+def test_rewrites_that_no_branch_searches_are_named() -> None:
+    keyword, semantic = ({"kind": kind, "text": "loaf"} for kind in ("keyword", "semantic"))
+    question = {
+        "text": "bread",
+        "variants": [keyword, semantic],
+        "hypothetical_documents": ["Bread is baked."],
+    }
+
+    def warnings(*branches: str) -> tuple[str, ...]:
+        return plan_of(make_request([question], branches=list(branches))).warnings
+
+    assert warnings("bm25", "hyde") == ()
+    assert warnings("vector") == (
+        "questions: no branch of this request searches hypothetical_documents, keyword",
+    )
+    assert warnings("bm25", "vector") == (
+        "questions: no branch of this request searches hypothetical_documents",
+    )
+
+
 def test_only_questions_with_a_text_are_searched_and_none_without_retrieval() -> None:
     assert plan_of(make_request(["bread", "", " \n", "water"])).asked == (0, 3)
     assert plan_of(make_request(["bread", "water"], needs_retrieval=False)).asked == ()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
-from branches.part import Part
+from branches.branch_task import BranchTask
 from models.errors import InvalidAnswer, StoreUnavailable
 from models.hits import Ranking
 from tasks.request.relaxing import search_relaxed
@@ -18,23 +18,23 @@ from tests.unit.fusion.builders import branch, hit
 FOUND = Ranking((hit("a"),))
 
 
-def part(*texts: str, ends_at_s: float = 100.0) -> Part:
+def part(*texts: str, ends_at_s: float = 100.0) -> BranchTask:
     request = make_request(
         list(texts),
         filters={"year": 2024, "shop": "north", "kind": "rule"},
         relax=["filters.kind", "filters.year"],
     )
     nothing: Any = None
-    return Part(
+    return BranchTask(
         nothing, nothing, branch("bm25"), request, request.questions, ends_at_s, 0.0, clock=lambda: 0.0
     )
 
 
-def searching(answer: Callable[[Part], list[Ranking]]) -> tuple[Any, list[tuple[list[str], list[str]]]]:
+def searching(answer: Callable[[BranchTask], list[Ranking]]) -> tuple[Any, list[tuple[list[str], list[str]]]]:
     """A kind of branch, and what it was asked: (questions, fields of filters) of each search."""
     asked: list[tuple[list[str], list[str]]] = []
 
-    def search(given: Part) -> list[Ranking]:
+    def search(given: BranchTask) -> list[Ranking]:
         asked.append((given.texts, sorted(given.request.filters)))
         return answer(given)
 
@@ -68,7 +68,7 @@ def test_only_the_questions_that_found_nothing_are_searched_again() -> None:
 def test_a_search_that_fails_later_or_has_no_time_leaves_the_first_answer_and_says_so(
     error: Exception, reason: str, detail: str
 ) -> None:
-    def away_later(given: Part) -> list[Ranking]:
+    def away_later(given: BranchTask) -> list[Ranking]:
         if len(given.request.filters) < 3:
             raise error
         return [FOUND, Ranking()]

@@ -9,7 +9,7 @@ import pytest
 
 from audit.outbox import Ended
 from tasks.celery_surface.event_sender import Event
-from tasks.sweeping.request_events import RequestEvents, events_of_ended
+from tasks.sweeping.request_events import RequestEvents, events_of_ended, events_of_running
 
 ACCEPTED_MS = 1_795_402_084_000
 ENVELOPE = {"status": "ok", "ms": 12.5, "attempt": 1, "rankings": [{"hits": [["d", "d#0", 0.5]] * 3}]}
@@ -57,7 +57,66 @@ def test_a_branch_has_its_own_times_and_hits() -> None:
     assert literal_eval(branch["result"]) == {"status": "ok", "hits": 3}
     # A hedge, and an envelope without its candidates.
     brief = {"status": "ok", "rankings": [], "left_out": True, "attempt": 2}
-    assert events(ended(envelopes={"bm25": brief}))[1][1]["uuid"] == "r:bm25:2"
+    second = events(ended(envelopes={"bm25": brief}))[1][1]
+    assert second["uuid"] == "r:bm25"
+    assert literal_eval(second["result"]) == {"status": "ok", "hits": 0, "attempt": 2}
+
+
+def test_a_branch_is_received_and_answered_by_its_worker() -> None:
+    _, *branch = events(ended(envelopes={"bm25": {**ENVELOPE, "worker": "bm25@host"}}))
+    assert [(kind, fields["worker"]) for kind, fields in branch] == [
+        ("task-received", "bm25@host"),
+        ("task-succeeded", "bm25@host"),
+    ]
+    # With a time Flower would count it as prefetched for ever.
+    assert branch[0][1]["received"] is None
+
+
+ENTRY = {
+    "state": "planned",
+    "accepted_at": str(ACCEPTED_MS),
+    "request": '{"namespace": "docs", "questions": [{"text": "Who pays?"}]}',
+    "plan": '{"branches": [{"name": "bm25", "kind": "bm25"}, {"name": "hyde", "kind": "hyde"}, '
+    '{"name": "vector", "kind": "vector"}]}',
+    "status:bm25": "ok",
+    "started:bm25": "1",
+    "started:hyde": "1",
+}
+
+
+def running(entry: dict[str, str], *, is_new: bool = True) -> list[Event]:
+    return list(events_of_running("r", entry, is_new=is_new, with_texts=False))
+
+
+def test_a_running_request_shows_how_far_its_branches_are() -> None:
+    (received, _), (started, shown), *children = running(ENTRY)
+    assert (received, started) == ("task-received", "task-started")
+    assert literal_eval(shown["result"]) == {
+        "status": "running",
+        "namespace": "docs",
+        "branches": {"bm25": "ok", "hyde": "started", "vector": "not_started"},
+    }
+    assert [(kind, one["uuid"], one["parent_id"]) for kind, one in children] == [
+        ("task-sent", "r:bm25", "r"),
+        ("task-sent", "r:hyde", "r"),
+        ("task-sent", "r:vector", "r"),
+    ]
+
+
+def test_a_request_without_a_plan_is_received_and_starts_when_it_has_one() -> None:
+    unplanned = {name: ENTRY[name] for name in ("accepted_at", "request")} | {"state": "accepted"}
+    ((kind, fields),) = running(unplanned)
+    assert kind == "task-received"
+    assert literal_eval(fields["result"]) == {"status": "accepted", "namespace": "docs"}
+    assert [kind for kind, _ in running(ENTRY, is_new=False)] == ["task-started", *["task-sent"] * 3]
+
+
+def test_the_result_begins_with_status_and_namespace() -> None:
+    degraded = [{"where": "search.bm25", "reason": "timeout"}]
+    shown = events(ended("degraded", answer={"degraded": degraded}))[0][1]["result"]
+    assert shown.startswith(
+        "{'status': 'degraded', 'namespace': 'docs', 'degraded': ['search.bm25 timeout'], "
+    )
 
 
 def test_the_text_of_a_question_is_shown_only_if_it_is_wanted() -> None:
@@ -73,14 +132,26 @@ def test_a_branch_that_left_no_envelope_has_failed_for_the_reason_in_the_answer(
     assert literal_eval(request["result"])["branches"] == {"bm25": "timeout"}
 
 
+def test_a_branch_that_nobody_took_has_not_started() -> None:
+    (_, request), (kind, branch) = events(ended("cancelled", envelopes={}, answer={"stages": []}))
+    assert literal_eval(request["result"])["branches"] == {"bm25": "not_started"}
+    assert (kind, branch["exception"]) == ("task-failed", "not_started")
+
+
 def test_a_request_that_was_answered_without_its_branches_has_no_children() -> None:
     cached = ended(plan={"asked": [], "branches": [{"name": "bm25", "kind": "bm25"}]})
     ((_, request),) = events(cached)
-    assert literal_eval(request["result"]) == {"hits": 2, "ms": 40, "status": "complete", "by": "fusion"}
+    assert literal_eval(request["result"]) == {
+        "status": "complete",
+        "namespace": "docs",
+        "hits": 2,
+        "ms": 40,
+        "by": "fusion",
+    }
     assert len(events(ended(plan=None, envelopes={}))) == 1
 
 
 def test_a_request_that_cannot_be_shown_does_not_stop_the_audit() -> None:
     odd = ended(answer={"questions": "none", "degraded": 3})
     # Nothing is sent here: `run` does that.
-    RequestEvents(None, None, with_texts=False).ended([odd])  # type: ignore[arg-type]
+    RequestEvents(None, None, branches=[], with_texts=False).ended([odd])  # type: ignore[arg-type]

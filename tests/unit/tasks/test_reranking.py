@@ -17,7 +17,7 @@ from redis import Redis
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
-from ledger.protocol import Chord, Part, Snapshot
+from ledger.protocol import BranchDispatch, Chord, Snapshot
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
 from tasks.request.ending import FUSION_WORKER, end_joined
@@ -179,7 +179,7 @@ def test_the_time_of_a_rerank_counts_from_the_call_of_join(
     stepped.callers.accept(request)
     # Long enough for a slow machine.
     planned = PLAN.model_copy(update={"rerank": OTHER, "fusion_reserve_ms": 50_000})
-    parts = [Part("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)]
+    parts = [BranchDispatch("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)]
     text = request_json(request).encode()
     ledger.plan(
         request.request_id, Chord(planned.model_dump_json().encode(), parts, 60, 50_000, request=text)

@@ -13,8 +13,8 @@ from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
 from fusion.confidence import FittedFile
-from inference.embedding.onnx_embedder import OnnxEmbedder
-from inference.model_folder.model_trust import ModelTrust
+from inference.embedders import OnnxEmbedder
+from inference.model_files import ModelTrust
 from models.errors import ModelMissing, WrongDeclaration
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from audit import queries, traces
+from audit import deletion, queries
 from audit.database import open_database
 from jobs.job import Line
 from jobs.segment_rows import lines_of
-from models.job_tables import segment_table
+from models.installation_tables import segment_table
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
 from tests.support.pipelines.bulk import line, results, submit, wait_ended
@@ -139,7 +139,7 @@ def test_a_database_that_somebody_reads_is_named_as_not_emptied(
 ) -> None:
     asked = pipeline.client().retrieve("who reads?", correlation_id="read", timeout_s=20).request_id
     until(lambda: asked in ids(pipeline))
-    monkeypatch.setattr(traces, "CHECKPOINT_LIMIT_S", 0.0)
+    monkeypatch.setattr(deletion, "CHECKPOINT_LIMIT_S", 0.0)
     with closing(
         sqlite3.connect(pipeline.resources.settings.home / "audit.db", isolation_level=None)
     ) as reader:

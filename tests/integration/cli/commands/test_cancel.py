@@ -27,4 +27,4 @@ def test_a_request_is_cancelled_and_what_had_ended_is_left_as_it_is(
 
     SingleSteps(redis_client).finish("nightly-18", by="fusion", tail=TAIL, is_complete=True)
     assert shown(cancel("nightly-18")) == "nightly-18: had ended before as complete"
-    assert complaint(cancel("never-sent")).startswith("chorale: nothing is known of 'never-sent'")
+    assert complaint(cancel("never-sent")).startswith("chorale: 'never-sent' not found")

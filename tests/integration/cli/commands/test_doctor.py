@@ -19,16 +19,15 @@ from chorale_client.redis_urls import celery_url
 from redis import Redis
 from rich.console import Console
 
-from audit.database import open_database
+from audit.database import SCHEMA, open_database, upgrade
 from audit.outbox import UNREADABLE
-from audit.schema import SCHEMA, upgrade
 from cli.commands.doctor import Examined, checks, examine, show
 from cli.doctor import redis_server
 from cli.doctor.audit_trail import schema
 from cli.doctor.finding import Finding
 from cli.installation import Installation
 from config.settings import Settings
-from ledger.outbox import publish_outbox_limit
+from ledger.backlog import publish_outbox_limit
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.findings import examined, findings, the_finding

@@ -13,7 +13,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
     ("arguments", "code", "printed"),
     [
         (("search", "bread"), 0, "complete"),
-        (("cancel", "never-sent"), 1, "nothing is known of 'never-sent'"),
+        (("cancel", "never-sent"), 1, "'never-sent' not found"),
         (("worker", "chorale.nosuch"), 2, "no queue"),
     ],
 )

@@ -42,7 +42,7 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
     assert (report["namespace"], report["source"]) == ("garden", "garden")
     assert (report["added"], report["unchanged"], report["passages"]) == (3, 0, 3)
     faults = {skipped["path"]: skipped["is_fault"] for skipped in report["skipped"]}
-    assert faults == {str(folder / "below" / "broken.txt"): True, str(folder / "picture.xyz"): False}
+    assert faults == {str(folder / "below" / "broken.txt"): True, str(folder / "picture.xyz"): True}
     # Readers were told, as soon as it was committed.
     assert pipeline.resources.generations.in_redis("garden") == report["generation"] == 1
 
@@ -140,7 +140,9 @@ def test_an_interrupted_run_says_so_and_goes_on_when_repeated(tmp_path: Path) ->
         running.send_signal(signal.SIGINT)
         complained = running.communicate(timeout=60)[1]
     goes_on = "what was committed stays and can be searched; the same command goes on from there"
-    assert (running.returncode, complained) == (8, f"interrupted: {goes_on}\n")
+    assert running.returncode == 8
+    # A slow machine has said before how far it is.
+    assert complained.splitlines()[-1] == f"interrupted: {goes_on}"
     committed = store.namespaces()[0].documents
     assert 0 < committed < documents
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from audit.schema import upgrade
+from audit.database import upgrade
 from cli.jobs import watching
 from cli.jobs.writing import replaced
 from jobs.job import Outcome, State

@@ -24,7 +24,7 @@ def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: R
     assert (default["documents"], default["generation"], default["published_generation"]) == (5, 1, 1)
 
     words = shown(chorale("status"))
-    assert "0 in flight · chords are lean" in words
+    assert "0 in flight · lean chords" in words
     assert "ready" in words
     metrics = shown(chorale("status", "--prometheus"))
     for queue in pipeline.resources.pipeline.queues:

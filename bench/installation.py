@@ -1,0 +1,175 @@
+"""The temporary installation that is measured: its Redis, our workers, and those of a plain chord."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from assembly.pipeline import load_pipeline
+from assembly.resources import Resources
+from bench.corpus_questions import questions_about
+from bench.no_op import KINDS, PIPELINE_FILE
+from bench.timing import ROUNDS
+from bench.variants import IDLE_BESIDE, PLAIN_WORKERS, ROLES, SWEEPER, Layout
+from cli.demo.python_docs import SOURCE, python_docs
+from cli.local.child_process import Child, Output
+from cli.local.http_api import http_child, with_http
+from cli.local.measured_pipeline import LastLines
+from cli.local.ports import Address
+from cli.local.processes import REDIS, worker_children, worker_environment
+from cli.local.redis_server import prepare_redis
+from cli.local.supervisor import Supervisor
+from cli.terminal import stderr
+from cli.views.indexing_bar import note
+from config.settings import Settings, load_settings
+from ingest.raw_documents import RawDocument
+from monitoring.heartbeats import RedisHeartbeats
+from tasks.indexing.indexing_run import SourceDocuments
+from tasks.indexing.namespace_writer import index_corpus
+
+NAMESPACE = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchInstallation:
+    resources: Resources
+    supervisor: Supervisor
+
+    def run_only(self, processes: Sequence[str]) -> dict[str, int]:
+        """Hold every other worker still; returns the process ids of these and of Redis, by name."""
+        pids, running = self.supervisor.pids(), (*processes, REDIS)
+        for name in pids:
+            (self.supervisor.resume if name in running else self.supervisor.pause)(name)
+        return {name: pid for name, pid in pids.items() if name in running}
+
+
+def chosen_layout(pipeline_file: Path) -> Layout:
+    """The layout that `chorale up` would choose, for the branches and the fusion; CHORALE_LAYOUT then names it."""
+    children = worker_children(load_settings(), load_pipeline(pipeline_file, KINDS), {})
+    os.environ["CHORALE_LAYOUT"] = children[0].env["CHORALE_LAYOUT"]
+    served = {
+        child.name: tuple(role for role in ROLES if f"chorale.{role}" in child.argv) for child in children
+    }
+    return {name: roles for name, roles in served.items() if roles}
+
+
+@contextmanager
+def bench_installation(
+    home: Path,
+    pipeline_file: Path,
+    output: Output,
+    layout: Layout,
+    *,
+    plain: bool = True,
+    http: Address | None = None,
+) -> Iterator[BenchInstallation]:
+    """Start everything in `home`, with or without the workers of a plain chord and the HTTP API, and stop it with the block."""
+    # An empty setting counts as not set: the caller's own installation is left alone.
+    os.environ.update(dict.fromkeys(("CHORALE_BROKER_URL", "CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL"), ""))
+    os.environ["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
+    os.environ["CHORALE_LOG_LEVEL"] = "WARNING"
+    redis_url, command = prepare_redis(home)
+    environment = worker_environment(redis_url, home, os.environ)
+    os.environ.update(environment)
+    resources = Resources(Settings(), load_pipeline(pipeline_file, KINDS), redis_url)
+    supervisor = Supervisor(
+        [
+            Child(REDIS, command, level=0),
+            *_workers(environment, layout, plain=plain),
+            *([http_child(http, environment)] if http else []),
+        ],
+        output=output,
+        heartbeats=with_http(RedisHeartbeats(redis_url, server=REDIS), http),
+    )
+    with supervisor:
+        supervisor.require_ready()
+        try:
+            yield BenchInstallation(resources, supervisor)
+        finally:
+            # Celery's results unsubscribe when they are collected, and without a server each tries for seconds.
+            gc.collect()
+
+
+def _workers(environment: Mapping[str, str], layout: Layout, *, plain: bool) -> list[Child]:
+    def child(name: str, module: str, *arguments: str, beats: bool = True) -> Child:
+        return Child(name, (sys.executable, "-m", module, *arguments), environment, beats=beats)
+
+    def served(roles: Sequence[str]) -> list[str]:
+        return [queue for role in roles for queue in (role, IDLE_BESIDE.get(role)) if queue]
+
+    ours = [
+        child(name, "bench.worker", name, *(f"chorale.{queue}" for queue in served(roles)))
+        for name, roles in layout.items()
+    ]
+    theirs = [
+        child(name, "bench.plain_chord", *served([name.removeprefix("plain-")]), beats=False)
+        for name in PLAIN_WORKERS
+        if plain
+    ]
+    return [*ours, child(SWEEPER, "bench.worker", SWEEPER), *theirs]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A started installation that has the demo's corpus."""
+
+    installation: BenchInstallation
+    corpus: Sequence[RawDocument]
+    layout: Layout
+    progress: Callable[[str], None]
+
+    @property
+    def resources(self) -> Resources:
+        return self.installation.resources
+
+    def questions(
+        self, count: int, in_flight: Sequence[int], *, more: int = 0
+    ) -> tuple[dict[int, list[str]], list[str]]:
+        """Questions for each number in flight, and `more` others.  None comes twice: a worker would know its vector."""
+        # Each thread has two questions in each round.
+        counts = {number: max(count, 2 * ROUNDS * number) for number in sorted(set(in_flight))}
+        texts = iter(questions_about(self.corpus, sum(counts.values()) + more))
+        return {number: list(islice(texts, wanted)) for number, wanted in counts.items()}, list(texts)
+
+
+@contextmanager
+def measured_installation(
+    documents: int | None,
+    pipeline: Path | None = None,
+    *,
+    others: Mapping[str, Sequence[str]] | None = None,
+    bulk: int = 0,
+    http: Address | None = None,
+    plain: bool = False,
+) -> Iterator[Measured]:
+    """Start an installation and index the corpus.  It has these `others` besides the workers that answer, and `bulk` workers
+    of jobs."""
+    file, corpus = pipeline or PIPELINE_FILE, list(islice(python_docs(), documents))
+    layout = {**chosen_layout(file), **(others or {})}
+    layout |= {f"bulk-{number}": ("bulk",) for number in range(1, bulk + 1)}
+    with (
+        LastLines() as lines,
+        tempfile.TemporaryDirectory(prefix="chorale-bench-") as home,
+        stderr().status("starting") as status,
+        bench_installation(Path(home), file, lines, layout, plain=plain, http=http) as found,
+    ):
+        index_corpus(
+            found.resources,
+            SourceDocuments(corpus, SOURCE, total=len(corpus)),
+            namespace=NAMESPACE,
+            progress=lambda so_far: status.update(
+                f"indexing {so_far.documents:,} of {len(corpus):,} documents, {note(so_far)}"
+            ),
+        )
+        try:
+            yield Measured(found, corpus, layout, status.update)
+        finally:
+            # Elasticsearch and Weaviate outlive the installation.
+            found.resources.writing_store.drop(NAMESPACE)

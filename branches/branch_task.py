@@ -1,0 +1,191 @@
+"""The work of one branch for one request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from chorale_client.request import Question, Request, Variant
+from chorale_client.words import Stage, StageStatus
+
+from fusion.rankings import LEXICAL, branch_texts, merged_dense, merged_lexical
+from models.branch_result import Degradation, StageNote
+from models.documents import Matrix
+from models.hits import QueryInputs, Ranking
+from models.plan import BranchPlan, Plan
+from search.filter_meanings import meant_filters
+from search.protocol import Search
+
+if TYPE_CHECKING:
+    from branches.generators import Generators
+    from cache.question_vectors import CachedQuestions
+    from config.settings import Settings
+    from inference.backends import TwoPrecisions
+    from ledger.breakers import Breakers
+    from search.protocol import Searches
+
+
+Texts = Sequence[Mapping[str, float]]
+"""For each question, the texts to search with their weights; empty for a question that is left out."""
+
+
+class QuestionWithSynonyms(Question):
+    """A question, and the words that BM25 searches too."""
+
+    also: tuple[str, ...] = ()
+
+
+def asked_questions(request: Request, plan: Plan) -> list[Question]:
+    """The questions that the branches search."""
+    return [
+        QuestionWithSynonyms.model_construct(**dict(request.questions[index]), also=plan.rules[index].also)
+        if index in plan.rules and plan.rules[index].also
+        else request.questions[index]
+        for index in plan.asked
+    ]
+
+
+class TaskResources(Protocol):
+    """What a branch uses of its process; `assembly.resources.Resources` implements it."""
+
+    settings: Settings
+
+    @property
+    def questions(self) -> CachedQuestions: ...
+
+    @property
+    def embedder(self) -> TwoPrecisions: ...
+
+    @property
+    def generators(self) -> Generators: ...
+
+    @property
+    def breakers(self) -> Breakers: ...
+
+    def store(self, name: str) -> Searches:
+        """Raises BadIndex if no store of that name is declared."""
+
+
+@dataclass(slots=True)
+class BranchTask:
+    """What a branch searches for, and the notes that it takes for the answer."""
+
+    resources: TaskResources
+    store: Searches
+    branch: BranchPlan
+    request: Request
+    questions: Sequence[Question]
+    ends_at_s: float
+    """When the branch's time is over, by the monotonic clock."""
+    begun_ms: float
+    """When the branch began, counted from the acceptance of the request."""
+    notes: list[StageNote] = field(default_factory=list)
+    degraded: list[Degradation] = field(default_factory=list)
+    """What is missing from an answer that the branch still gives."""
+    generation: int | None = None
+    """The generation of `store`, read a moment ago."""
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def left_s(self) -> float:
+        return max(0.001, self.ends_at_s - self.clock())
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The request's filters, by the meaning of their values."""
+        return meant_filters(self.request)
+
+    @property
+    def texts(self) -> list[str]:
+        return [question.text for question in self.questions]
+
+    def texts_of(self, kinds: frozenset[str], more: Sequence[Sequence[Variant]] = ()) -> Texts:
+        """Each question's text and its variants of these kinds; `more` adds variants to each question."""
+        return [
+            branch_texts(
+                _searched_text(question, kinds), [*question.variants, *(more[index] if more else ())], kinds
+            )
+            for index, question in enumerate(self.questions)
+        ]
+
+    def timed(
+        self,
+        stage: Stage,
+        started_s: float,
+        detail: str | None = None,
+        status: StageStatus = StageStatus.OK,
+    ) -> None:
+        ms = (self.clock() - started_s) * 1000
+        self.notes.append(StageNote(stage, status, ms, n_in=len(self.questions), detail=detail))
+
+    def search(self, depth: int) -> Search:
+        """The request's filters and limits for a store, with the time that is left."""
+        return Search(depth, self.filters, self.request.exclude_ids, self.left_s, self.generation)
+
+    def embed(self, texts: Texts) -> Matrix:
+        """One row a text, in order."""
+        started = self.clock()
+        vectors = self.resources.questions.embed_questions(_flat(texts))
+        self.timed(Stage.EMBED, started)
+        return vectors
+
+    def search_text(self, texts: Texts, depth: int) -> list[Ranking]:
+        """One ranking a question."""
+        started = self.clock()
+        rankings = self.found_by_text(texts, depth)
+        self.timed(Stage.SEARCH, started)
+        if not self.branch.tells_asked:
+            return rankings
+        return [
+            replace(ranking, asked=QueryInputs(weights)) if len(weights) == 1 else ranking
+            for ranking, weights in zip(rankings, texts, strict=True)
+        ]
+
+    def found_by_text(self, texts: Texts, depth: int, *, store: Searches | None = None) -> list[Ranking]:
+        """Like `search_text`, without a note; `store` is searched in place of the branch's own."""
+        flat, search = _flat(texts), self.search(depth)
+        if store is not None and store is not self.store:
+            search = replace(search, generation=None)
+        rankings = iter(
+            (store or self.store).search_text(self.request.namespace, flat, search) if flat else ()
+        )
+        return [
+            merged_lexical(list(islice(rankings, len(weights))), list(weights.values()))
+            if weights
+            else Ranking()
+            for weights in texts
+        ]
+
+    def search_vectors(self, vectors: Matrix, counts: Iterable[int]) -> list[Ranking]:
+        """One ranking a question; `counts` has the number of rows of each question, 0 for one that is left out."""
+        started = self.clock()
+        rankings = iter(
+            self.store.search_vectors(self.request.namespace, vectors, self.search(self.branch.depth))
+            if len(vectors)
+            else ()
+        )
+        counts = list(counts)
+        merged = [merged_dense(list(islice(rankings, count))) if count else Ranking() for count in counts]
+        self.timed(Stage.SEARCH, started)
+        if self.branch.tells_asked:
+            rows = iter(vectors)
+            merged = [
+                replace(ranking, asked=QueryInputs.by_vectors(list(islice(rows, count))))
+                if count
+                else ranking
+                for ranking, count in zip(merged, counts, strict=True)
+            ]
+        return merged
+
+
+def _searched_text(question: Question, kinds: frozenset[str]) -> str:
+    if kinds != LEXICAL or not isinstance(question, QuestionWithSynonyms):
+        return question.text
+    return " ".join((question.text, *question.also))
+
+
+def _flat(texts: Texts) -> list[str]:
+    return [text for weights in texts for text in weights]

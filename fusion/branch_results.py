@@ -1,0 +1,161 @@
+"""What the branches of a request answered, what is missing because of those that did not, and the stages of the request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from chorale_client.request import Request
+from chorale_client.words import EnvelopeStatus, Reason, Stage, StageStatus, consequence
+
+from models.branch_result import BranchResult, Degradation, StageNote
+from models.hits import Ranking
+from models.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class BranchAnswers:
+    """What the branches of one request left, when the waiting for them ended."""
+
+    request: Request
+    plan: Plan
+    envelopes: Mapping[str, BranchResult] = field(default_factory=dict)
+    """Key: branch name."""
+    absent: Mapping[str, Degradation] = field(default_factory=dict)
+    """Why a branch left no envelope; `not_started` for a branch that is in neither mapping."""
+
+
+def without_passages(results: BranchAnswers, passage_ids: Collection[str]) -> BranchAnswers:
+    """The answers as if no branch had found these passages."""
+    envelopes = {
+        name: replace(
+            envelope,
+            rankings=tuple(
+                replace(ranking, hits=tuple(hit for hit in ranking.hits if hit.passage_id not in passage_ids))
+                for ranking in envelope.rankings
+            ),
+        )
+        for name, envelope in results.envelopes.items()
+    }
+    return replace(results, envelopes=envelopes)
+
+
+def branch_stage(branch: str) -> str:
+    return f"{Stage.SEARCH}.{branch}"
+
+
+def ranking_of(envelope: BranchResult | None, position: int) -> Ranking | None:
+    """The branch's ranking for the question at `position` of `plan.asked`; None if the branch did not answer it."""
+    if envelope is None or not envelope.answered:
+        return None
+    if position < len(envelope.rankings):
+        return envelope.rankings[position]
+    return Ranking() if envelope.status == EnvelopeStatus.EMPTY else None
+
+
+def missing_branches(results: BranchAnswers) -> tuple[Degradation, ...]:
+    """Why branches did not answer all questions, or not as they should, in the plan's order.
+
+    Where nothing was searched, nothing is missing.
+    """
+    plan = results.plan
+    if not plan.asked:
+        return ()
+    missing = []
+    for branch in plan.branches:
+        where, envelope = branch_stage(branch.name), results.envelopes.get(branch.name)
+        if envelope is None:
+            missing.append(results.absent.get(branch.name) or Degradation(where, Reason.NOT_STARTED))
+        elif not envelope.answered:
+            missing.append(Degradation(where, envelope.reason or Reason.ERROR, envelope.detail))
+        elif any(ranking_of(envelope, position) is None for position in range(len(plan.asked))):
+            detail = f"answered {len(envelope.rankings)} of {len(plan.asked)} questions"
+            missing.append(Degradation(where, Reason.INVALID_ANSWER, detail))
+        if envelope is not None:
+            missing.extend(envelope.degraded)
+    return tuple(missing)
+
+
+_WORST_FIRST = (StageStatus.FAILED, StageStatus.PARTIAL, StageStatus.OK, StageStatus.SKIPPED)
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return right if left is None else left if right is None else left + right
+
+
+def merged_notes(notes: Iterable[StageNote]) -> list[StageNote]:
+    """One note for each stage, in order of appearance; milliseconds and counts are summed over the questions."""
+    by_stage: dict[str, StageNote] = {}
+    for note in notes:
+        if (before := by_stage.get(note.stage)) is None:
+            by_stage[note.stage] = note
+            continue
+        statuses = (before.status, note.status)
+        by_stage[note.stage] = replace(
+            before,
+            status=next((status for status in _WORST_FIRST if status in statuses), before.status),
+            ms=before.ms + note.ms,
+            n_in=_sum(before.n_in, note.n_in),
+            n_out=_sum(before.n_out, note.n_out),
+            detail=before.detail or note.detail,
+        )
+    return list(by_stage.values())
+
+
+def _branch_notes(branch: str, envelope: BranchResult | None, missing: Degradation | None) -> list[StageNote]:
+    """The branch's own notes, with its name, and one note for the whole branch."""
+    where = branch_stage(branch)
+    own = envelope.stages if envelope else ()
+    notes = [note if note.detail or note.stage == where else replace(note, detail=branch) for note in own]
+    if all(note.stage != where for note in own):
+        status, detail, n_in, n_out = StageStatus.OK, None, None, None
+        if missing is not None:
+            degrades = consequence(missing.reason).degrades
+            status, detail = StageStatus.FAILED if degrades else StageStatus.SKIPPED, str(missing.reason)
+        elif envelope is not None:
+            n_in = len(envelope.rankings)
+            n_out = sum(len(ranking.hits) for ranking in envelope.rankings)
+        notes.append(StageNote(where, status, envelope.ms if envelope else 0.0, n_in, n_out, detail=detail))
+    return notes
+
+
+def waterfall(
+    plan: Plan,
+    envelopes: Mapping[str, BranchResult],
+    reasons: Iterable[Degradation],
+    notes: Sequence[StageNote],
+) -> list[dict[str, Any]]:
+    """The stages as JSON; `notes` are those of fusion and of the caller, for all questions."""
+    missing = {reason.where: reason for reason in reasons}
+    branches = [
+        note
+        for branch in (plan.branches if plan.asked else ())
+        for note in _branch_notes(
+            branch.name, envelopes.get(branch.name), missing.get(branch_stage(branch.name))
+        )
+    ]
+    return [*plan.stages, *(note.to_wire() for note in [*branches, *merged_notes(notes)])]
+
+
+class StageNotes:
+    """The notes of stages; milliseconds are 0 without a clock."""
+
+    def __init__(self, clock: Callable[[], float] | None) -> None:
+        self._clock = clock
+        self._last_s = clock() if clock else 0.0
+        self.notes: list[StageNote] = []
+        self.removed: dict[str, int] = {}
+        """Number of hits that an option of the request removed, by the option."""
+
+    def add(self, stage: str, n_in: int, n_out: int) -> None:
+        now_s = self._clock() if self._clock else 0.0
+        self.notes.append(StageNote(stage, StageStatus.OK, 1_000 * (now_s - self._last_s), n_in, n_out))
+        self._last_s = now_s
+
+    def remove(self, stage: str, option: str, n_in: int, n_out: int) -> None:
+        self.removed[option] = n_in - n_out
+        self.add(stage, n_in, n_out)
+
+    def skip(self, stage: str) -> None:
+        self.notes.append(StageNote(stage, StageStatus.SKIPPED, detail=Reason.NOT_DECLARED))

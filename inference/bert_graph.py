@@ -1,0 +1,237 @@
+"""The computation of a BERT-family encoder or cross-encoder as an ONNX graph, built from the model's own weights.
+
+The graph uses ONNX Runtime's fused operators (EmbedLayerNormalization, Attention, SkipLayerNormalization, BiasGelu)
+directly, so it does not depend on a graph optimiser.
+
+In:  `input_ids`, `mask`, and for a cross-encoder of BERT itself `segments`; int32, shape (batch, length), padded on the right.
+Out: of an encoder the tokens' vectors, float32, shape (batch, length, width); of a cross-encoder `logits`, float32, shape (batch,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from inference.bert_shape import ACTIVATIONS, BertShape
+
+Read = Callable[[str], NDArray[Any]]
+"""Returns a weight of the model by its name."""
+
+OPSET = 17
+CONTRIB = "com.microsoft"
+IR_VERSION = 9
+"""ONNX Runtime 1.20, the oldest version that we allow, reads this version."""
+
+
+@dataclass(slots=True)
+class BertGraph:
+    """The graph, and its weights by name, which ONNX Runtime receives separately."""
+
+    model: onnx.ModelProto
+    weights: dict[str, NDArray[Any]]
+
+
+@dataclass(slots=True)
+class Builder:
+    precision: str
+    constants: list[TensorProto] = field(default_factory=list)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    weights: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def weight(self, name: str, value: NDArray[Any]) -> str:
+        self.weights[name] = np.ascontiguousarray(value)
+        return name
+
+    def constant(self, name: str, value: NDArray[Any]) -> str:
+        """Put a value into the graph itself, where shape inference can read it."""
+        self.constants.append(numpy_helper.from_array(value, name))
+        return name
+
+    def op(self, kind: str, inputs: list[str], *, domain: str = "", output: str = "", **settings: Any) -> str:
+        name = output or f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, domain=domain, **settings))
+        return name
+
+    def fused(self, kind: str, inputs: list[str], **settings: Any) -> str:
+        return self.op(kind, inputs, domain=CONTRIB, **settings)
+
+    def product(self, x: str, name: str, matrix: NDArray[np.float32]) -> str:
+        """x times `matrix`, shape (in, out).  In int8 each column has its own scale."""
+        if self.precision == "fp32":
+            return self.op("MatMul", [x, self.weight(name, matrix)])
+        scale = np.maximum(np.abs(matrix).max(axis=0), np.float32(1e-12)) / np.float32(127)
+        quantised = np.rint(matrix / scale).astype(np.int8)
+        inputs = [
+            x,
+            self.weight(name, quantised),
+            self.weight(f"{name}.scale", scale.astype(np.float32)),
+            self.weight(f"{name}.zero", np.zeros(matrix.shape[1], np.int8)),
+        ]
+        return self.fused("DynamicQuantizeMatMul", inputs)
+
+
+def bert_graph(shape: BertShape, read: Read, *, precision: str = "fp32") -> BertGraph:
+    """Build the graph; `read` gives weights by their names in a `BertModel` ("embeddings.LayerNorm.weight").
+
+    `precision` is `fp32` or `int8`.  In int8, matrices are 8-bit integers and activations are quantised at run time.
+    """
+    build = Builder(precision)
+    tokens = encoded(build, shape, read)
+    return finished(build, ["input_ids", "mask"], tokens, ["batch", "length", "width"])
+
+
+def encoded(build: Builder, shape: BertShape, read: Read, *, with_segments: bool = False) -> str:
+    """Add the encoder; returns the name of the tokens' vectors, shape (batch, length, width).
+
+    `with_segments`: the graph has an input `segments` with each token's type; otherwise every token has type 0.
+    """
+    x = _embeddings(build, shape, read, with_segments)
+    for layer in range(shape.layers):
+        x = _layer(build, shape, under(f"encoder.layer.{layer}.", read), f"layer.{layer}", x)
+    return x
+
+
+def finished(build: Builder, inputs: list[str], output: str, output_shape: list[str]) -> BertGraph:
+    """The graph that was built: int32 inputs of shape (batch, length), one float32 output."""
+    graph = helper.make_graph(
+        build.nodes,
+        "bert",
+        [helper.make_tensor_value_info(name, TensorProto.INT32, ["batch", "length"]) for name in inputs],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, output_shape)],
+        initializer=build.constants + [_promise(name, value) for name, value in build.weights.items()],
+    )
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)],
+        ir_version=IR_VERSION,
+    )
+    return BertGraph(model, build.weights)
+
+
+def under(prefix: str, read: Read) -> Read:
+    """Reads the weights whose names begin with the prefix, by the rest of their names."""
+    return lambda name: read(prefix + name)
+
+
+def _embeddings(build: Builder, shape: BertShape, read: Read, with_segments: bool) -> str:
+    positions = read("embeddings.position_embeddings.weight")[shape.first_position :]
+    types = read("embeddings.token_type_embeddings.weight")
+    if not with_segments:
+        # Every token of a single text has type 0, so the row of type 0 is added to every position.
+        positions = positions + types[0]
+    inputs = [
+        "input_ids",
+        "segments" if with_segments else "",
+        build.weight("words", read("embeddings.word_embeddings.weight")),
+        build.weight("positions", positions),
+        build.weight("types", types) if with_segments else "",
+        build.weight("words.norm.weight", read("embeddings.LayerNorm.weight")),
+        build.weight("words.norm.bias", read("embeddings.LayerNorm.bias")),
+    ]
+    name = "embedded"
+    # The operator requires a name for its second output, which nothing reads.
+    build.nodes.append(
+        helper.make_node(
+            "EmbedLayerNormalization",
+            inputs,
+            [name, "unused_mask"],
+            name=name,
+            domain=CONTRIB,
+            epsilon=shape.epsilon,
+        )
+    )
+    return name
+
+
+def _layer(build: Builder, shape: BertShape, read: Read, name: str, x: str) -> str:
+    parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
+    joined = np.concatenate([read(f"{part}.weight").T for part in parts], axis=1)
+    bias = build.weight(f"{name}.qkv.bias", np.concatenate([read(f"{part}.bias") for part in parts]))
+    if build.precision == "fp32":
+        attended = build.fused(
+            "Attention", [x, build.weight(f"{name}.qkv", joined), bias, "mask"], num_heads=shape.heads
+        )
+    else:
+        projected = build.op("Add", [build.product(x, f"{name}.qkv", joined), bias])
+        attended = _attention(build, shape, projected)
+
+    def add_and_norm(product: str, skip: str, source: str, target: str) -> str:
+        return build.fused(
+            "SkipLayerNormalization",
+            [
+                product,
+                skip,
+                build.weight(f"{target}.norm.weight", read(f"{source}.LayerNorm.weight")),
+                build.weight(f"{target}.norm.bias", read(f"{source}.LayerNorm.bias")),
+                build.weight(f"{target}.bias", read(f"{source}.dense.bias")),
+            ],
+            epsilon=shape.epsilon,
+        )
+
+    merged = build.product(attended, f"{name}.merge", read("attention.output.dense.weight").T)
+    x = add_and_norm(merged, x, "attention.output", f"{name}.merge")
+
+    widened = build.product(x, f"{name}.widen", read("intermediate.dense.weight").T)
+    widened_bias = build.weight(f"{name}.widen.bias", read("intermediate.dense.bias"))
+    operator = ACTIVATIONS[shape.activation]
+    if operator == "Relu":
+        active = build.op("Relu", [build.op("Add", [widened, widened_bias])])
+    else:
+        active = build.fused(operator, [widened, widened_bias])
+    narrowed = build.product(active, f"{name}.narrow", read("output.dense.weight").T)
+    return add_and_norm(narrowed, x, "output", f"{name}.narrow")
+
+
+def _attention(build: Builder, shape: BertShape, projected: str) -> str:
+    """Attention; the last dimension of `projected` holds queries, keys and values side by side."""
+    outputs = [f"{projected}.{part}" for part in ("query", "key", "value")]
+    build.nodes.append(helper.make_node("Split", [projected], outputs, axis=-1))
+    return build.fused("MultiHeadAttention", [*outputs, "", "mask"], num_heads=shape.heads)
+
+
+def _promise(name: str, value: NDArray[Any]) -> TensorProto:
+    """An initialiser without data, so that 90 MB are not copied through a protobuf (whose limit is 2 GB)."""
+    kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+    tensor = TensorProto(name=name, data_type=kind, dims=value.shape, data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="memory")
+    return tensor
+
+
+HEADS: dict[str, tuple[str, str]] = {
+    "bert": ("pooler.dense", "classifier"),
+    "roberta": ("classifier.dense", "classifier.out_proj"),
+    "xlm-roberta": ("classifier.dense", "classifier.out_proj"),
+    "camembert": ("classifier.dense", "classifier.out_proj"),
+}
+"""The two layers above the first token's vector, by `model_type`; a tanh stands between them."""
+
+WITH_SEGMENTS = frozenset({"bert"})
+"""`model_type` of the models that tell question and passage apart by token types."""
+
+
+def classifier_graph(shape: BertShape, model_type: str, read: Read, read_head: Read) -> BertGraph:
+    """`read` gives weights by their names in a `BertModel`, `read_head` the weights of the layers in HEADS."""
+    build = Builder("fp32")
+    has_segments = model_type in WITH_SEGMENTS
+    x = encoded(build, shape, read, with_segments=has_segments)
+    dense, out = HEADS[model_type]
+    x = build.op("Gather", [x, build.constant("first", np.array(0, np.int64))], axis=1)
+    x = build.op("Tanh", [_linear(build, read_head, dense, x)])
+    logits = _linear(build, read_head, out, x)
+    build.op("Squeeze", [logits, build.constant("label_axis", np.array([1], np.int64))], output="logits")
+    return finished(
+        build, ["input_ids", "mask", *(["segments"] if has_segments else [])], "logits", ["batch"]
+    )
+
+
+def _linear(build: Builder, read: Read, name: str, x: str) -> str:
+    matrix: Any = read(f"{name}.weight").T
+    return build.op(
+        "Add", [build.product(x, name, matrix), build.weight(f"{name}.bias", read(f"{name}.bias"))]
+    )

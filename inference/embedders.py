@@ -1,0 +1,265 @@
+"""Embedders: texts become vectors, by ONNX Runtime or by sentence-transformers.
+
+They share prompts, limits, fingerprint and checks (`TextEmbedder`).  A library is imported when its model is loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.bert_shape import bert_shape
+from inference.concurrency import LazyValue
+from inference.model_files import DEFAULT_TRUST, ONNX, SAFETENSORS, ModelTrust, model_folder
+from inference.sentence_model import SentenceModel, read_sentence_model
+from inference.weight_files import fingerprint, onnx_files, refuse_pickles, weight_files
+from inference.word_pieces import WordPieces, batches_by_length, padded, whole_characters
+from models.documents import Matrix
+from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure, WrongDeclaration
+
+Progress = Callable[[int], None]
+
+
+class TextEmbedder(ABC):
+    """An `inference.protocol.Embedder`; reads and downloads nothing before the first use, or `warm`.
+
+    `name` is a folder or a name on the hub; `max_pieces` replaces the model's own limit.  `device` None is the best device.
+    Every method and property may raise ModelMissing; embedding raises InvalidAnswer for wrong vectors.
+    """
+
+    PRECISIONS: ClassVar[tuple[str, ...]]
+    DEVICES: ClassVar[tuple[str, ...]]
+    LIBRARY: ClassVar[str]
+    """The library that runs the model, as errors name it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        threads: int,
+        device: str | None = None,
+        max_pieces: int | None = None,
+        precision: str = "fp32",
+        trust: ModelTrust = DEFAULT_TRUST,
+    ) -> None:
+        if precision not in self.PRECISIONS:
+            raise WrongDeclaration(
+                f"unknown precision {precision!r}; there are: {', '.join(self.PRECISIONS)}"
+            )
+        if device is not None and device.split(":")[0] not in self.DEVICES:
+            raise WrongDeclaration(f"unknown device {device!r}; there are: {', '.join(self.DEVICES)}")
+        self.name = name
+        self.threads = threads
+        self.device = device
+        self.precision = precision
+        self.trust = trust
+        self._wanted_pieces = max_pieces
+        self._description = LazyValue(self._describe)
+        self._loaded = LazyValue(self._load)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        model, pieces = self._description()
+        return fingerprint(model, self.weight_files(), max_length=pieces.max_length, precision=self.precision)
+
+    @cached_property
+    def dimension(self) -> int:
+        return self.model.dimension
+
+    @cached_property
+    def max_pieces(self) -> int:
+        return self.pieces.max_pieces
+
+    @property
+    def model(self) -> SentenceModel:
+        return self._description()[0]
+
+    @property
+    def pieces(self) -> WordPieces:
+        return self._description()[1]
+
+    def embed_questions(self, texts: Sequence[str]) -> Matrix:
+        return self._embed(texts, self.model.question_prompt, None)
+
+    def embed_passages(self, texts: Sequence[str], *, progress: Progress | None = None) -> Matrix:
+        return self._embed(texts, self.model.passage_prompt, progress)
+
+    def count_pieces(self, text: str) -> int:
+        return self.pieces.count(text)
+
+    def warm(self) -> None:
+        self.embed_questions(["warm"])
+
+    def folder(self, weights: Sequence[str] = ()) -> Path:
+        """The model's folder, with those weights; downloaded if they are missing."""
+        return model_folder(self.name, weights, self.trust)
+
+    def _describe(self) -> tuple[SentenceModel, WordPieces]:
+        model = read_sentence_model(self.folder())
+        return model, WordPieces(model, max_pieces=self._wanted_pieces)
+
+    def _embed(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> Matrix:
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
+        model, whole = self._loaded(), [prompt + whole_characters(text) for text in texts]
+        rows = self.pieces.read(whole)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        for batch in batches_by_length([len(row) for row in rows], max_tokens=self._max_tokens(model)):
+            try:
+                batch_vectors = self._run(model, [whole[at] for at in batch], [rows[at] for at in batch])
+            except Exception as error:
+                raise InvalidAnswer(f"{self.name}: {self.LIBRARY} failed: {error}") from error
+            if batch_vectors.shape[1:] != vectors.shape[1:]:
+                raise InvalidAnswer(
+                    f"{self.name}: {self.dimension} numbers expected, {batch_vectors.shape[1]} given"
+                )
+            vectors[batch] = batch_vectors
+            if progress is not None:
+                progress(len(batch))
+        # This comparison also fails for a NaN and for a vector of zeros.
+        if not np.all(np.abs(np.linalg.norm(vectors, axis=1) - 1) < 1e-3):
+            raise InvalidAnswer(f"{self.name}: a vector is not of unit length (NaN, infinite or zero)")
+        return vectors
+
+    @abstractmethod
+    def weight_files(self) -> list[Path]:
+        """The files in the model's folder that vectors are computed from; downloaded if they are missing."""
+
+    @abstractmethod
+    def _load(self) -> Any:
+        """The loaded model, which `_max_tokens` and `_run` get."""
+
+    @abstractmethod
+    def _max_tokens(self, model: Any) -> int:
+        """Maximum tokens of one run, padding included."""
+
+    @abstractmethod
+    def _run(self, model: Any, texts: list[str], rows: list[list[int]]) -> Matrix:
+        """Vectors of texts that include their prompt, in order; `rows` are their word pieces."""
+
+
+ONNX_MAX_TOKENS = 1024
+"""Maximum tokens of one run, padding included.  Larger runs are no faster (measured: 1 to 16 passages of 200 words)."""
+
+Encode = Callable[[NDArray[np.int32], NDArray[np.int32]], Matrix]
+"""Ids and mask of shape (batch, length) to vectors of unit length, shape (batch, dimension)."""
+
+
+class OnnxEmbedder(TextEmbedder):
+    """The embedder `onnx`: the BERT family from `model.safetensors`, other models from their own ONNX file.
+
+    Only the BERT family has int8: weights and activations are 8-bit integers.  The scale of the activations is computed
+    over the whole run, so each text runs alone: its vector must not depend on other texts.
+    """
+
+    PRECISIONS = ("fp32", "int8")
+    DEVICES = ("cpu",)
+    LIBRARY = "ONNX Runtime"
+
+    def weight_files(self) -> list[Path]:
+        """The file to load, then the other files that vectors depend on.  Raises NotConfigured and ModelMissing."""
+        return self._files
+
+    def _max_tokens(self, model: Encode) -> int:
+        return ONNX_MAX_TOKENS if self.precision == "fp32" else 1
+
+    def _run(self, model: Encode, texts: list[str], rows: list[list[int]]) -> Matrix:
+        return model(*padded(rows, padding_id=self.model.padding_id))
+
+    @cached_property
+    def _files(self) -> list[Path]:
+        model, refusal = self.model, None
+        try:
+            bert_shape(model)
+        except NotConfigured as not_bert:
+            refusal = not_bert
+        else:
+            self.folder(SAFETENSORS)
+            if (weights := model.transformer / "model.safetensors").is_file():
+                others = (file for file in weight_files(model.folder) if file.suffix == ".safetensors")
+                return [weights, *(file for file in others if file != weights)]
+        self.folder(ONNX)
+        if not (files := onnx_files(model.folder)):
+            raise refusal or ModelMissing(
+                f"{model.folder} has neither model.safetensors nor model.onnx; use 'sentence_transformers'"
+            )
+        return files
+
+    def _load(self) -> Encode:
+        path = self.weight_files()[0]
+        is_file = path.suffix == ".onnx"
+        if is_file and self.precision != "fp32":
+            raise NotConfigured(f"the embedder 'onnx' does not support {self.precision} for {path}; use fp32")
+        # ONNX and its runtime take up to .25 s to import; a fingerprint needs neither.
+        try:
+            if is_file:
+                from inference.onnx_models import OnnxFile
+
+                return OnnxFile(self.model, path, threads=self.threads)
+            from inference.onnx_models import OnnxBert
+
+            return OnnxBert(self.model, path, precision=self.precision, threads=self.threads)
+        except StageFailure:
+            raise
+        # The exceptions for damaged files, missing weights and wrong shapes share no base class.
+        except Exception as error:
+            raise ModelMissing(f"{path} cannot be loaded: {error}") from error
+
+
+TORCH_MAX_TOKENS = {"cpu": 2_048, "cuda": 32_768}
+"""Maximum tokens of one run, padding included, by kind of device."""
+
+
+class SentenceTransformersEmbedder(TextEmbedder):
+    """The embedder `sentence_transformers`: needs PyTorch.  It computes in fp32, as `onnx` does."""
+
+    PRECISIONS = ("fp32",)
+    DEVICES = ("cpu", "cuda", "mps")
+    LIBRARY = "PyTorch"
+
+    def weight_files(self) -> list[Path]:
+        files = weight_files(self.folder(SAFETENSORS))
+        refuse_pickles(files, allowed=self.trust.pickled)
+        return files
+
+    def _max_tokens(self, model: Any) -> int:
+        return TORCH_MAX_TOKENS.get(str(model.device.type), TORCH_MAX_TOKENS["cpu"])
+
+    def _run(self, model: Any, texts: list[str], rows: list[list[int]]) -> Matrix:
+        vectors: Matrix = model.encode(
+            texts, prompt="", batch_size=len(texts), normalize_embeddings=True, show_progress_bar=False
+        )
+        return vectors
+
+    def _load(self) -> Any:
+        try:
+            library = importlib.import_module("sentence_transformers")
+            torch = importlib.import_module("torch")
+        except ImportError as error:
+            raise ModelMissing(
+                f"the embedder 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install sentence-transformers` installs it"
+            ) from error
+        torch.set_num_threads(self.threads)
+        self.weight_files()
+        # The model's own sentence_bert_config.json may ask for pickles, and for code in them; ours wins.
+        pickles = {"use_safetensors": None if self.trust.pickled else True, "weights_only": True}
+        try:
+            model = library.SentenceTransformer(
+                str(self.model.folder),
+                device=self.device,
+                local_files_only=True,
+                trust_remote_code=False,
+                model_kwargs={"dtype": torch.float32, **pickles},
+            )
+        # The modules raise different exceptions for files that do not fit.
+        except Exception as error:
+            raise ModelMissing(f"{self.model.folder} cannot be loaded: {error}") from error
+        model.max_seq_length = self.pieces.max_length
+        return model

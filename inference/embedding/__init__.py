@@ -1,1 +1,0 @@
-"""Embedders: texts become vectors, by ONNX Runtime or by sentence-transformers."""

@@ -1,1 +1,0 @@
-"""Chat models that write hypothetical documents and rewrite questions."""

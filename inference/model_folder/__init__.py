@@ -1,1 +1,0 @@
-"""What the folder of a sentence-transformers model says: its configuration, files, fingerprint, word pieces and pooling."""

@@ -1,1 +1,0 @@
-"""ONNX graphs of BERT models, built from the weights of a model folder, and the sessions that run them."""

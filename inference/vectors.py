@@ -1,0 +1,99 @@
+"""Arithmetic on vectors: tokens become the vector of a text, and a question moves towards passages or hypothetical documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.documents import Matrix, Vector
+
+Tokens = NDArray[np.float32]
+"""Shape (batch, length, width)."""
+Mask = NDArray[np.float32]
+"""Shape (batch, length): 1 for a token, 0 for padding on the right; no row is only padding."""
+
+
+def _sum(tokens: Tokens, weights: Mask) -> Matrix:
+    total: Matrix = np.matmul(weights[:, np.newaxis, :], tokens)[:, 0]
+    return total
+
+
+def _mean(tokens: Tokens, mask: Mask) -> Matrix:
+    mean: Matrix = _sum(tokens, mask) / mask.sum(axis=1, keepdims=True)
+    return mean
+
+
+def _mean_by_root(tokens: Tokens, mask: Mask) -> Matrix:
+    mean: Matrix = _sum(tokens, mask) / np.sqrt(mask.sum(axis=1, keepdims=True))
+    return mean
+
+
+def _mean_by_place(tokens: Tokens, mask: Mask) -> Matrix:
+    """The n-th token counts n times (Muennighoff, SGPT 2022)."""
+    return _mean(tokens, mask * np.arange(1, mask.shape[1] + 1, dtype=np.float32))
+
+
+def _max(tokens: Tokens, mask: Mask) -> Matrix:
+    highest: Matrix = np.where(mask[:, :, np.newaxis] > 0, tokens, -np.inf).max(axis=1)
+    return highest
+
+
+def _first(tokens: Tokens, mask: Mask) -> Matrix:
+    return tokens[:, 0]
+
+
+def _last(tokens: Tokens, mask: Mask) -> Matrix:
+    last: Matrix = tokens[np.arange(len(tokens)), mask.sum(axis=1).astype(np.int64) - 1]
+    return last
+
+
+POOLINGS: Mapping[str, Callable[[Tokens, Mask], Matrix]] = {
+    "mean": _mean,
+    "cls": _first,
+    "max": _max,
+    "mean_sqrt_len_tokens": _mean_by_root,
+    "weightedmean": _mean_by_place,
+    "lasttoken": _last,
+}
+
+
+def pool(tokens: Tokens, mask: Mask, pooling: str) -> Matrix:
+    """Shape (batch, width times the number of poolings); `pooling` is a key of POOLINGS, or several joined by "+"."""
+    return np.concatenate([POOLINGS[name](tokens, mask) for name in pooling.split("+")], axis=1)
+
+
+def normalised(vectors: Matrix) -> Matrix:
+    """Unit length; a vector of zeros stays one, and the embedder then refuses it."""
+    unit: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+    return unit
+
+
+def feedback_vector(
+    question: Vector, passages: Matrix, scores: Sequence[float], *, alpha: float = 0.6, count: int = 3
+) -> Vector:
+    """Pseudo-relevance feedback on vectors (Li et al., TOIS 2023): norm(a q + (1 - a) norm(sum w_i d_i)).
+
+    `passages`, shape (n, d), are those that BM25 found; their weights are their BM25 `scores`, and only the `count` best
+    are used.  `alpha` is the question's share.  Without passages the result is the normalised question.
+    """
+    weights = np.asarray(scores, np.float32)
+    best = np.argsort(-weights, kind="stable")[:count]
+    return _unit_length(
+        alpha * _unit_length(question) + (1 - alpha) * _unit_length(weights[best] @ passages[best])
+    )
+
+
+def hypothesis_vector(question: Vector, documents: Matrix) -> Vector:
+    """HyDE (Gao et al., 2022): the mean of the question and its hypothetical documents, normalised.
+
+    `documents` has shape (n, d); `question` and `documents` are normalised.
+    """
+    return _unit_length(question + documents.sum(axis=0))
+
+
+def _unit_length(vector: Vector) -> Vector:
+    """The vector at unit length; a vector of zeros is returned as it is."""
+    length = float(np.linalg.norm(vector))
+    return np.asarray(vector / length if length > 0 else vector, np.float32)

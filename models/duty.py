@@ -1,0 +1,56 @@
+"""Work that a process repeats in a thread of its own: one loop for sweeping, draining, feeding, callbacks and copying."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from models.errors import ServiceError
+
+log = logging.getLogger(__name__)
+
+PAUSE_S = 1.0
+
+
+class Duty:
+    """Inherit, and say what one look does."""
+
+    failing = "a duty fails"
+    """The log's words for a look that raises.  They are logged once, until a look succeeds again."""
+    expected: tuple[type[Exception], ...] = (ServiceError, OSError)
+    """Errors of a service that is away; any other error is logged with its traceback."""
+
+    def look(self) -> float:
+        """Do what is due; returns the seconds until the next look.  May raise anything."""
+        raise NotImplementedError
+
+    def pause_s(self, failures: int) -> float:
+        """The seconds until the next look after so many looks in a row that failed."""
+        return PAUSE_S
+
+    def explain(self, error: Exception) -> str:
+        """The error as the log shows it."""
+        return f"{type(error).__name__}: {error}"[:300]
+
+    def reset(self) -> None:
+        """Called after a look that failed, and at the end."""
+
+    def run(self, stop: threading.Event) -> None:
+        """Look until `stop` is set, whatever a look raises."""
+        failures = 0
+        while not stop.is_set():
+            try:
+                wait_s = self.look()
+            except Exception as error:
+                failures += 1
+                if failures == 1:
+                    is_expected = isinstance(error, self.expected)
+                    log.warning("%s: %s", self.failing, self.explain(error), exc_info=not is_expected)
+                wait_s = self.pause_s(failures)
+                self.reset()
+            else:
+                if failures:
+                    log.info("%s works again after %d failures", type(self).__name__, failures)
+                failures = 0
+            stop.wait(wait_s)
+        self.reset()

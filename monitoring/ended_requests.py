@@ -1,0 +1,96 @@
+"""What an ended request says of each branch that it asked, and one line of the log for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chorale_client.words import EnvelopeStatus, Reason, Stage
+from structlog import get_logger
+
+from audit.outbox import Ended
+
+_ANSWERED = (EnvelopeStatus.OK, EnvelopeStatus.EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedBranch:
+    """Times are milliseconds; None if they are not known, as for a branch that no worker started."""
+
+    name: str
+    queue: str
+    outcome: str
+    """`ok`, `empty`, or a Reason."""
+    start_ms: float | None
+    """Counted from the acceptance of the request."""
+    ms: float | None
+    hits: int
+    attempt: int
+
+    @property
+    def has_answered(self) -> bool:
+        return self.outcome in _ANSWERED
+
+
+def ended_branches(ended: Ended) -> Iterator[EndedBranch]:
+    """One for each branch of the plan; none if no question was searched."""
+    plan = ended.plan or {}
+    stages = {stage["stage"]: stage for stage in ended.answer.get("stages") or ()}
+    missing = {
+        degradation["where"]: degradation["reason"] for degradation in ended.answer.get("degraded") or ()
+    }
+    for branch in plan.get("branches", ()) if plan.get("asked") else ():
+        name = branch["name"]
+        where = f"{Stage.SEARCH}.{name}"
+        envelope = ended.envelopes.get(name)
+        # A long outbox leaves the stages of envelopes out, and a cancelled request those of the answer.
+        line = stages.get(where) or _line_of(envelope, where)
+        yield EndedBranch(
+            name=name,
+            queue=branch.get("queue", ""),
+            outcome=_outcome(envelope, missing.get(where)),
+            start_ms=line.get("start_ms"),
+            ms=line.get("ms") if "start_ms" in line else None,
+            hits=sum(len(ranking["hits"]) for ranking in (envelope or {}).get("rankings") or ()),
+            attempt=(envelope or {}).get("attempt", 1),
+        )
+
+
+def _line_of(envelope: dict[str, Any] | None, where: str) -> dict[str, Any]:
+    return next((stage for stage in (envelope or {}).get("stages") or () if stage["stage"] == where), {})
+
+
+def _outcome(envelope: dict[str, Any] | None, missing: str | None) -> str:
+    if envelope is None:
+        return str(missing or Reason.NOT_STARTED)
+    if envelope["status"] in _ANSWERED:
+        return str(envelope["status"])
+    return str(envelope.get("reason") or missing or Reason.ERROR)
+
+
+log = get_logger("chorale.request")
+
+
+def log_ended(requests: Sequence[Ended]) -> None:
+    """Write the lines at INFO.  `config.logging` leaves `questions` out unless the installation wants texts."""
+    for ended in requests:
+        request, answer = ended.request, ended.answer
+        questions = request.get("questions") or ()
+        log.info(
+            "request",
+            request_id=ended.request_id,
+            correlation_id=request.get("correlation_id"),
+            namespace=request.get("namespace"),
+            status=answer.get("status"),
+            by=ended.by,
+            took_ms=ended.ended_at_ms - ended.accepted_at_ms,
+            degraded=[f"{missing['where']} {missing['reason']}" for missing in answer.get("degraded") or ()],
+            cached=bool(answer.get("cached")),
+            asked=len(questions),
+            hits=sum(len(question.get("hits") or ()) for question in answer.get("questions") or ()),
+            branches={
+                branch.name: {"outcome": branch.outcome, "ms": branch.ms} for branch in ended_branches(ended)
+            },
+            questions=[question.get("text") for question in questions],
+        )

@@ -1,0 +1,139 @@
+"""A request's filters by the meaning of their values: `"2026"` also matches the number 2026, and `true` the text "true".
+
+A caller's form, program or language model often has a value in another type than the documents.  Such a value becomes a list
+of all values that mean the same, so that stores compare as ever.  An empty list is no condition.  What a key forces stays as it
+is: in the request of a key, the first part of a field's `all` (`access.grant.joined_filters`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from chorale_client.request import Request
+from chorale_client.tenants import tenant_of
+
+from search.filters import RANGES, Fields, choices, compile_filters, elements, is_number
+
+_NUMERAL = re.compile(r"-?(0|[1-9]\d{0,299})(\.\d{1,300})?", re.ASCII)
+_TRUTHS = {"true": True, "false": False}
+
+
+def meanings(value: Any) -> list[Any]:
+    """The value, and the values of other types that mean the same."""
+    if isinstance(value, bool):
+        return [value, *(form(str(value)) for form in (str.lower, str, str.upper))]
+    if isinstance(value, float) and value.is_integer():
+        return [value, str(value), str(int(value))]
+    if is_number(value):
+        return [value, str(value)]
+    other = _value_of(value)
+    return [value] if other is None else [value, other]
+
+
+def _value_of(text: Any) -> int | float | bool | None:
+    """The number, or true or false, that a text stands for."""
+    if not isinstance(text, str):
+        return None
+    if found := _NUMERAL.fullmatch(text):
+        return float(text) if found[2] else int(text)
+    return _TRUTHS.get(text.lower())
+
+
+def meant_filters(request: Request) -> dict[str, Any]:
+    """What the stores are to compare."""
+    meant: dict[str, Any] = {}
+    for field, forced, asked in _conditions(request):
+        parts = [*forced, *(one for condition in asked if (one := _meant(condition)) is not None)]
+        if forced:
+            meant[field] = {"all": parts}
+        elif parts:
+            [meant[field]] = parts
+    return meant
+
+
+def asked_filters(request: Request) -> dict[str, Any]:
+    """The caller's own conditions as they were given, without those that a key forces and those that are empty."""
+    return {
+        field: asked[0] if len(asked) == 1 else {"all": asked}
+        for field, _, asked in _conditions(request)
+        if any(_meant(condition) is not None for condition in asked)
+    }
+
+
+def _conditions(request: Request) -> Iterator[tuple[str, list[Any], list[Any]]]:
+    """Each field with what a key forces, and what the caller asks."""
+    has_key = tenant_of(request.request_id) is not None
+    for field, condition in request.filters.items():
+        if has_key and isinstance(condition, Mapping) and [*condition] == ["all"]:
+            yield field, list(condition["all"][:1]), list(condition["all"][1:])
+        else:
+            yield field, [], [condition]
+
+
+def _meant(condition: Any) -> Any:
+    """None if it is no condition."""
+    if not isinstance(condition, Mapping):
+        values = [value for one in choices(condition) for value in meanings(one)]
+        return condition if len(values) == 1 else values or None
+    parts: dict[str, Any] = {}
+    for operator, operand in condition.items():
+        if operator in RANGES:
+            number = _value_of(operand)
+            meant = number if is_number(number) else operand
+        elif operator == "all":
+            meant = [one for part in operand if (one := _meant(part)) is not None] or None
+        else:
+            meant = operand if operator == "exists" else _meant(operand)
+        if meant is not None:
+            parts[operator] = meant
+    return parts or None
+
+
+def type_warnings(asked: Mapping[str, Any], documents: Sequence[Fields]) -> tuple[str, ...]:
+    """A warning for each field of whose values some document has another type than the caller; `documents` were found."""
+    return tuple(
+        f"filter {field!r}: the request has {given!r:.80}, {_kind(given)}, and documents have {stored!r:.80}, "
+        f"{_kind(stored)}: they are compared by their meaning"
+        for field, condition in asked.items()
+        if (pair := _of_other_type(field, condition, documents)) is not None
+        for given, stored in [pair]
+    )
+
+
+def _of_other_type(field: str, condition: Any, documents: Sequence[Fields]) -> tuple[Any, Any] | None:
+    """A value of the caller and a document's value of another type, if the two were compared."""
+    given = list(_values(condition))
+    stored = [value for fields in documents for value in elements(fields, field) if _kind(value)]
+    if not given or not stored:
+        return None
+    kinds = set(map(_kind, given))
+    if kinds.isdisjoint(map(_kind, stored)):
+        return given[0], stored[0]
+    exact, by_meaning = compile_filters({field: condition}), compile_filters({field: _meant(condition)})
+    for fields in documents:
+        if by_meaning.matches(fields) and not exact.matches(fields):
+            value = next((one for one in elements(fields, field) if _kind(one) not in kinds), None)
+            return None if value is None else (given[0], value)
+    return None
+
+
+def _values(condition: Any) -> Iterator[Any]:
+    """The values that are compared with those of documents."""
+    if not isinstance(condition, Mapping):
+        yield from choices(condition)
+        return
+    for operator, operand in condition.items():
+        if operator == "all":
+            for part in operand:
+                yield from _values(part)
+        elif operator != "exists":
+            yield from _values(operand)
+
+
+def _kind(value: Any) -> str:
+    """Empty for a value of which filters compare no parts."""
+    if isinstance(value, bool):
+        return "true or false"
+    return "a number" if is_number(value) else "a text" if isinstance(value, str) else ""

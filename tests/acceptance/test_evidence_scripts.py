@@ -1,0 +1,90 @@
+"""Every script of docs/evidence runs, on small data; those of docs/evidence/celery are in tests/faults/test_celery_scripts.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RUN = {
+    "near_duplicates": ["{folder}", "0.6"],
+    "after_fusion": ["{folder}", "--split", "test", "--limit", "2"],
+    "snippets": ["{folder}", "--limit", "2"],
+    "fusing": ["1"],
+    "observing": ["1", "8", "5"],
+    "task_events": ["1", "8", "5"],
+    "tenants": ["20"],
+}
+"""Arguments by script."""
+SHOWS = {
+    "near_duplicates": "threshold 0.6: precision 1.000",
+    "after_fusion": "context_around document: the answer is in 1.000 of the contexts",
+    "snippets": "2 questions, 2 right documents found",
+    "fusing": "rrf ",
+    "observing": "log, metrics, traces: ",
+    "task_events": "requests/s: ",
+    "tenants": "20 fuzzed calls: ",
+}
+WRITE_A_PAGE = {
+    "attacks": "tests/architecture/test_attacks.py",
+    "capacity": "tests/architecture/test_capacity.py",
+}
+"""Scripts that write a page, and the test that compares it."""
+SUBJECTS = ("the notice period", "a deposit", "a leaking roof", "an heir", "a parking space")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A collection of five documents and two questions with known answers."""
+    folder = tmp_path / "small"
+    (folder / "qrels").mkdir(parents=True)
+    corpus = [
+        {
+            "_id": f"d{number}",
+            "title": f"About {subject}",
+            "text": " ".join(
+                f"Rule {number}-{line} of {subject} says what {subject} is." for line in range(12)
+            ),
+        }
+        for number, subject in enumerate(SUBJECTS)
+    ]
+    questions = [
+        {
+            "_id": f"q{number}",
+            "text": f"what is {SUBJECTS[number]}?",
+            "metadata": {"answer": SUBJECTS[number]},
+        }
+        for number in range(2)
+    ]
+    for name, rows in (("corpus", corpus), ("queries", questions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
+    return folder
+
+
+def test_every_script_has_a_test() -> None:
+    scripts = {path.stem for path in (ROOT / "docs/evidence").glob("*.py")}
+    assert scripts == {*RUN, *WRITE_A_PAGE}
+    assert [test for test in WRITE_A_PAGE.values() if not (ROOT / test).is_file()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.limit_s(400)
+@pytest.mark.parametrize("script", RUN)
+def test_a_script_runs_on_small_data(script: str, folder: Path, tmp_path: Path) -> None:
+    arguments = [argument.format(folder=folder) for argument in RUN[script]]
+    others = {name: value for name, value in os.environ.items() if not name.startswith("CHORALE_")}
+    ended = subprocess.run(
+        [sys.executable, "-m", f"docs.evidence.{script}", *arguments],
+        cwd=ROOT,
+        env={**others, "CHORALE_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert SHOWS[script] in ended.stdout

@@ -1,0 +1,54 @@
+"""examples/reranker: a training on the hits of a running pipeline leaves a folder that the pipeline loads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference.backends import load_reranker
+from inference.protocol import Reranker
+from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.servers.services import need
+from tests.support.wheels import outside
+
+QUESTIONS = {"repairs": "Who pays for repairs?", "bread": "What is bread made of?", "deposit": "Deposits?"}
+"""Texts by the document that answers."""
+
+
+def _logits(folder: Path) -> tuple[float | None, ...]:
+    reranker: Reranker = load_reranker(str(folder), backend="onnx", threads=1, max_pieces=24)
+    reranker.warm()
+    return reranker.score([("a question", "words of a tree"), ("a date", "text")], limit_s=20).logits
+
+
+@pytest.mark.slow  # PyTorch takes seconds to import
+def test_a_few_steps_leave_another_model_that_the_pipeline_loads(
+    pipeline: RunningPipeline, tmp_path: Path
+) -> None:
+    need("torch", "`make torch` installs it")
+    base, out = write_tiny_cross_encoder(tmp_path / "base"), tmp_path / "out"
+    (tmp_path / "qrels").mkdir()
+    judgements = [f"q-{document}\t{document}\t1" for document in QUESTIONS]
+    (tmp_path / "qrels" / "train.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judgements]))
+    queries = [json.dumps({"_id": f"q-{document}", "text": text}) for document, text in QUESTIONS.items()]
+    (tmp_path / "queries.jsonl").write_text("\n".join([*queries, '{"_id": "unjudged", "text": "?"}']))
+
+    options = f"--namespace docs --base {base} --out {out} --steps 3 --max-pieces 24"
+    found = subprocess.run(
+        [sys.executable, "-I", ROOT / "examples" / "reranker" / "train.py", tmp_path, *options.split()],
+        env=outside(CHORALE_REDIS_URL=pipeline.server.tcp_url, HF_HUB_OFFLINE="1"),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("3 questions\n")
+    assert f'[rerankers.trained]\nmodel = "{out}"\n' in found.stdout
+    trained = _logits(out)
+    assert None not in trained
+    assert trained != _logits(base)

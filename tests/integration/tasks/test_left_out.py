@@ -1,0 +1,50 @@
+"""What a program hands in is indexed, or reported with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import redis
+from chorale_client import Chorale
+
+from assembly.pipeline import load_pipeline
+from assembly.resources import Resources
+from config.settings import Settings
+from models.documents import Document
+from models.errors import PartlyWritten
+from models.left_out import LeftOut
+from search.embedded.store import EmbeddedStore
+from tasks.registration import make_app
+from tests.support.left_out import ROWS
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.servers.redis_server import RedisServer
+
+
+class Choosy(EmbeddedStore):
+    """Refuses the document `refused`."""
+
+    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+        kept = [one for one in documents if one.document_id != "refused"]
+        generation = super().upsert(namespace, kept)
+        if len(kept) < len(documents):
+            raise PartlyWritten(namespace, {"refused": "too large"}, generation)
+        return generation
+
+
+def test_each_document_of_a_message_is_indexed_or_reported_with_its_reason(
+    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+    resources.__dict__["indexing_embedder"] = HashingEmbedder()
+    resources.__dict__["_stores"]["local"] = Choosy(tmp_path / "corpus")
+    given = [{"id": "good", "text": "Roses are cut."}, *(row for rows in ROWS.values() for row in rows)]
+    # A message of a program without our client, which refuses some of these documents itself.
+    message = {"namespace": "docs", "documents": given}
+    make_app(resources).tasks["chorale.index"].apply(kwargs=message, task_id="ticket").get()
+    indexed = Chorale(redis_server.url).wait_visible("ticket")
+    assert indexed.error is None
+    assert indexed.reasons == {reason: 1 for reason in LeftOut if reason in ROWS}
+    assert len(indexed.skipped) == len(ROWS)
+    not_indexed = sum(count for reason, count in indexed.reasons.items() if not LeftOut(reason).is_part)
+    assert indexed.added + not_indexed == len(given)

@@ -1,0 +1,87 @@
+"""A case for each reason why something that was given is not indexed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from ingest.headings import MAX_HEADINGS
+from models.left_out import LeftOut
+
+LARGEST_FILE = 32 * 1024 * 1024
+OUTPUT_MB = 1
+"""The limit CHORALE_READ_OUTPUT_MB for these files."""
+
+MANY_HEADINGS = "# a\n" * (MAX_HEADINGS + 1)
+
+
+def file(name: str, content: bytes | str) -> Callable[[Path], object]:
+    raw = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / name).write_bytes(raw)
+
+
+def rows(name: str, *given: Mapping[str, Any]) -> Callable[[Path], object]:
+    return file(name, "".join(f"{json.dumps(row)}\n" for row in given))
+
+
+def too_large(folder: Path) -> None:
+    with (folder / "large.txt").open("wb") as large:
+        large.truncate(LARGEST_FILE + 1)
+
+
+def page_and_picture(folder: Path) -> None:
+    """One page with a text, and one with a picture."""
+    writer = PdfWriter()
+    page, scan = writer.add_blank_page(300, 300), writer.add_blank_page(300, 300)
+    font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+    names = DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})
+    fonts = DictionaryObject({NameObject("/F1"): names})
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    content = DecodedStreamObject()
+    content.set_data(b"BT /F1 12 Tf 20 200 Td (Hello from a page) Tj ET")
+    page[NameObject("/Contents")] = writer._add_object(content)
+    picture = DictionaryObject({NameObject("/Im1"): DecodedStreamObject()})
+    scan[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): picture})
+    writer.write(folder / "scan.pdf")
+
+
+FILES: Mapping[LeftOut, Callable[[Path], object]] = {
+    LeftOut.UNKNOWN_FORMAT: file("letter.docx", "PK"),
+    LeftOut.NOT_UTF8: file("latin.txt", b"caff\xe8"),
+    LeftOut.MALFORMED: file("torn.jsonl", "{torn\n"),
+    LeftOut.NO_TEXT: file("application.html", "<script>start()</script>"),
+    LeftOut.TOO_LARGE: too_large,
+    LeftOut.OVER_LIMIT: file("long.txt", "word " * 300_000),
+    LeftOut.NOT_OPENED: lambda folder: os.mkfifo(folder / "pipe.txt"),
+    LeftOut.WRONG_ID: rows("wrong.jsonl", {"id": "a\nb", "text": "The id has two lines."}),
+    LeftOut.REPEATED_ID: rows("twice.jsonl", {"id": "a", "text": "One."}, {"id": "a", "text": "Two."}),
+    LeftOut.METADATA: rows("date.jsonl", {"id": "d", "text": "It has a date.", "published_at": "soon"}),
+    LeftOut.PICTURE_PAGES: page_and_picture,
+    LeftOut.HEADINGS: file("headings.md", MANY_HEADINGS),
+    LeftOut.DIRECTIVE: file("part.rst", "It has a part.\n\n.. include:: other.rst\n"),
+    LeftOut.HIDDEN: lambda folder: (folder / ".git").mkdir(),
+    LeftOut.LINK: lambda folder: (folder / "link.txt").symlink_to("good.txt"),
+    LeftOut.EMPTY: file("empty.txt", "\n"),
+}
+"""Writes one file, with one document, into a folder; two documents for REPEATED_ID, with `--ids given`."""
+
+ROWS: Mapping[LeftOut, list[Any]] = {
+    LeftOut.MALFORMED: ["no object"],
+    LeftOut.NO_TEXT: [{"id": "n"}],
+    LeftOut.TOO_LARGE: [{"id": "l", "text": "It has much metadata.", "metadata": {"much": "x" * 300_000}}],
+    LeftOut.WRONG_ID: [{"text": "It has no id."}],
+    LeftOut.METADATA: [{"id": "m", "text": "It has a date.", "published_at": "soon"}],
+    LeftOut.HEADINGS: [{"id": "h", "text": MANY_HEADINGS}],
+    LeftOut.SUPERSEDED: [{"id": "s", "text": "The first."}, {"id": "s", "text": "The last."}],
+    LeftOut.NOT_WRITTEN: [{"id": "refused", "text": "The store refuses it."}],
+}
+"""Documents that a program hands in; the store of the test refuses the document `refused`."""
+
+ELSEWHERE = {LeftOut.MISSING_PACKAGE}
+"""Cases that need another installation, with a test of their own."""
