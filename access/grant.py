@@ -9,9 +9,9 @@ from typing import Any
 
 from chorale_client.errors import InvalidRequest
 from chorale_client.filters import check_filters, is_deeper
+from chorale_client.formatting import safe_repr
 from chorale_client.limits import MAX_FILTER_DEPTH
 from chorale_client.request import RELAXABLE_FILTER, Request
-from chorale_client.shown import shown
 from chorale_client.tenants import owned, tenant_of
 
 from models.errors import ServiceError
@@ -171,7 +171,7 @@ def joined_filters(forced: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[
     deepest = MAX_FILTER_DEPTH - 2  # `all` and its list
     for name, condition in asked.items():
         if is_deeper(condition, deepest):
-            raise InvalidRequest(f"filters: {shown(name)} is nested deeper than {deepest} levels")
+            raise InvalidRequest(f"filters: {safe_repr(name)} is nested deeper than {deepest} levels")
     return _checked(
         {
             name: {"all": [forced.get(name, _ANYTHING), *([asked[name]] if name in asked else ())]}

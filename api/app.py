@@ -12,11 +12,11 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from api import audit, health, jobs, namespaces, rules, search_events, searches
-from api.closing import Closing
 from api.limits import RateLimitHeaders, TooLargeAsProblem
 from api.problems import MEDIA_TYPE, ProblemDocument, answer_with_problems
 from api.services import open_services
-from api.strictness import name_allowed_methods, refuse_unknown_parameters
+from api.shutdown import Closing
+from api.validation import name_allowed_methods, refuse_unknown_parameters
 from config.settings import Settings, load_settings
 
 ROUTERS = (

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from anyio import to_thread
-from chorale_client.words import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 from redis.exceptions import AuthenticationError, RedisError

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from chorale_client.errors import InvalidRequest
+from chorale_client.input_stats import InputStats
 from chorale_client.limits import MAX_JOB_BYTES, MAX_LINES
-from chorale_client.lines_read import LinesRead
 from chorale_client.tenants import owned
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -23,7 +23,7 @@ from pydantic import AwareDatetime, BeforeValidator
 from pydantic_core import to_json
 
 from access.grant import Grant
-from access.shown import line_shown_outside
+from access.redaction import redacted_line
 from api.caller import Caller, KeyFirst
 from api.cursors import cursor_after, read_cursor
 from api.idempotency import IdempotencyKey, id_for
@@ -141,7 +141,7 @@ async def submit_job(
     if told is not None and "url" in told:
         new = replace(new, on_end={**told, "key_id": grant.key_id})
     defaults = _json_object(options, "options")
-    read = LinesRead(refuses=on_error == "refuse")
+    read = InputStats(refuses=on_error == "refuse")
     submitting = partial(submit, Upload(request), own.jobs, grant, new, defaults, now_ms, read)
     with _place(own, grant):
         job, is_new = await to_thread.run_sync(submitting, limiter=own.uploads)
@@ -264,7 +264,7 @@ def read_results(
     The number of the last line is the next `after`.
     """
     job = _found(own, grant, job_id)
-    lines = islice(map(line_shown_outside, own.jobs.results(job_id, after=after)), limit)
+    lines = islice(map(redacted_line, own.jobs.results(job_id, after=after)), limit)
     if format_ == "json":
         page = list(_page(lines))
         last = page[-1]["line"] if page else after

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from chorale_client.errors import NotEnded
-from chorale_client.handed_in import namespace_of
+from chorale_client.index_tickets import namespace_of
 from chorale_client.limits import MAX_DOCUMENTS
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from access.grant import Grant
-from access.shown import indexed_shown_outside
+from access.redaction import redacted_index_report
 from api.caller import Caller, KeyFirst
 from api.problems import not_found
 from api.services import Own, Services
@@ -145,7 +145,7 @@ def get_ticket(namespace: Name, ticket: str, grant: Writer, own: Own, response: 
         why = str(error) if grant.is_operators else f"{ticket} is not indexed yet; ask again"
         return TicketState(ticket=ticket, state="waiting", why=why, outcome=None)
     if not grant.is_operators:
-        outcome = indexed_shown_outside(outcome)
+        outcome = redacted_index_report(outcome)
     if outcome.error is not None:
         return TicketState(ticket=ticket, state="failed", why=outcome.error, outcome=None)
     return TicketState(ticket=ticket, state="done", why="", outcome=Outcome.model_validate(outcome))

@@ -17,9 +17,9 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
 from api.caller import KeyFirst
-from api.closing import Closing
 from api.searches import PATH, Parts, Reader, wire_answer
 from api.services import Own
+from api.shutdown import Closing
 
 log = logging.getLogger(__name__)
 router = APIRouter(prefix=PATH, tags=["searches"], route_class=KeyFirst)

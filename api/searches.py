@@ -9,21 +9,21 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from chorale_client.answer import Answer, StageLine
+from chorale_client.callbacks import Linked
 from chorale_client.coverage import coverage_of
 from chorale_client.errors import InvalidRequest, NotEnded
 from chorale_client.events import Standing
 from chorale_client.request import Include, Request
 from chorale_client.request_json import request_json
-from chorale_client.told import Linked
 from chorale_client.tracing import current_traceparent, valid_traceparent
-from chorale_client.words import Reason, Status, consequence
+from chorale_client.wire_names import Reason, Status, consequence
 from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request as HttpRequest
 
 from access.grant import Grant
-from access.shown import shown_outside, unknown_namespace
+from access.redaction import redacted, unknown_namespace
 from api.caller import Caller, KeyFirst
 from api.disconnects import unless_gone
 from api.idempotency import IdempotencyKey, id_for
@@ -118,7 +118,7 @@ async def create_search(
     """
     request_id = id_for(idempotency_key, f"POST {PATH}", body.namespace, grant)
     parts = [STAGES] if STAGES in body.include else []
-    request = grant.applied(await own.asking.in_its_time(checked(body, request_id, traceparent)))
+    request = grant.applied(await own.asking.with_default_timeout(checked(body, request_id, traceparent)))
     await count_cost(http, grant, own.redis, ordinary_calls(request.questions))
     if preferred.wait_s is None:
         doing = own.asking.ask(request) if idempotency_key is None else _ask_for_later(own, request)
@@ -201,7 +201,7 @@ def checked(body: SearchRequest, request_id: str, traceparent: str | None) -> Re
 
 def wire_answer(answer: Answer, parts: Collection[str]) -> SearchAnswer:
     """The answer as this API gives it; dump it with `exclude_unset`."""
-    shown = shown_outside(answer)
+    shown = redacted(answer)
     fields = {**shown.__dict__, "coverage": coverage_of(shown)["branches"]}
     if STAGES not in parts:
         del fields[STAGES]

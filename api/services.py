@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from access.key_store import KeyStore
-from api.closing import Closing
+from api.shutdown import Closing
 from audit.database import open_database, upgrade
 from config.local_redis import find_redis_url
 from config.redis_client import open_redis

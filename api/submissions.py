@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from chorale_client.errors import InvalidJob
+from chorale_client.input_stats import InputStats
 from chorale_client.job_lines import defaults_in, read_lines
-from chorale_client.lines_read import LinesRead
 from chorale_client.request import Request
 
 from access.grant import Grant
@@ -27,7 +27,7 @@ def submit(
     new: NewJob,
     options: dict[str, Any],
     now_ms: Callable[[], int],
-    read: LinesRead,
+    read: InputStats,
 ) -> tuple[Job, bool]:
     """The job, and whether it is new; counts its lines in `read`.  Call it in a thread.
 

@@ -25,7 +25,7 @@ from typing import Any
 import redis
 from chorale_client.keys import OUTBOX
 from chorale_client.scripts import Scripts
-from chorale_client.words import Reason
+from chorale_client.wire_names import Reason
 from pydantic_core import from_json
 
 from models.branch_result import BranchResult

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from chorale_client.request import RELAXABLE_FILTER, Request
-from chorale_client.words import EnvelopeStatus
+from chorale_client.wire_names import EnvelopeStatus
 from pydantic_core import to_json
 
 from audit.outbox import Ended, Unreadable

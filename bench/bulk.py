@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from chorale_client.checked_request import make_request
 from chorale_client.limits import MAX_QUESTIONS
+from chorale_client.request_factory import make_request
 
-from assembly.resources import Resources
 from bench import one_process
 from bench.corpus_questions import questions_about
 from bench.timing import ROUNDS, Ask, Timing, alone_and_beside, cpu_measured
@@ -21,6 +20,7 @@ from ingest.raw_documents import RawDocument
 from jobs.job import SEGMENT_LINES, Job, Line, NewJob, Outcome, State
 from models.errors import ServiceError
 from tasks.jobs.answering import redis_ms
+from wiring.resources import Resources
 
 BESIDE = 10_000
 """Lines of the job beside which requests are measured; it is cancelled afterwards."""

@@ -8,15 +8,15 @@ from typing import Any
 
 from celery import Celery
 from chorale_client.answer import Answer
-from chorale_client.checked_request import make_request
 from chorale_client.keys import result_key
 from chorale_client.replies import read_answer
+from chorale_client.request_factory import make_request
 from redis.client import PubSub
 
-from assembly.resources import Resources
 from bench.timing import complete
 from tasks.request.fanout import Fanout
 from tasks.request.retrieve import submit
+from wiring.resources import Resources
 
 
 class ChordPath:

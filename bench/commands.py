@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from chorale_client import Chorale
-from chorale_client.words import QUEUE_BULK
+from chorale_client.wire_names import QUEUE_BULK
 from rich.console import Group
 
 from bench import bulk as jobs

@@ -9,12 +9,12 @@ from typing import Any
 
 import psutil
 
-from assembly.resources import Resources
 from bench import given_vectors
 from bench.latency import compare
 from bench.timing import ask_all
 from bench.variants import ROLES, Layout, make_variants
 from tasks.indexing.namespace_writer import manifest_for
+from wiring.resources import Resources
 
 NAMESPACE = "growth"
 _BATCH = 2_000

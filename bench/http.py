@@ -12,12 +12,12 @@ from typing import Any
 from chorale_client import Chorale
 from chorale_client.answer import Answer
 
-from assembly.resources import Resources
 from bench.latency import Variant
 from bench.redis_cost import wait_for_audit
 from bench.timing import Hung, complete
 from bench.variants import SWEEPER, TIMEOUT_S
 from models.errors import ServiceError
+from wiring.resources import Resources
 
 SERVER = "http"
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from bench.corpus_questions import questions_about
 from bench.no_op import KINDS, PIPELINE_FILE
 from bench.timing import ROUNDS
@@ -33,6 +31,8 @@ from ingest.raw_documents import RawDocument
 from monitoring.heartbeats import RedisHeartbeats
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 NAMESPACE = "bench"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from assembly.kinds import BUILT_IN
 from branches.branch_task import BranchTask
 from models.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
+from wiring.kinds import BUILT_IN
 
 PIPELINE_FILE = Path(__file__).with_name("latency.toml")
 HITS = 100

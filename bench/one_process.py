@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from chorale_client.request import Request
-from chorale_client.words import EnvelopeStatus
+from chorale_client.wire_names import EnvelopeStatus
 
-from assembly.resources import Resources
 from branches.branch_task import BranchTask
 from fusion.answer import Pages, build_answer_tail
 from fusion.branch_results import BranchAnswers
@@ -22,6 +21,7 @@ from models.branch_result import BranchResult
 from models.documents import PassageText
 from models.plan import BranchPlan, Plan
 from tasks.request.planning import resolve
+from wiring.resources import Resources
 
 _TURN = threading.Lock()
 

@@ -13,16 +13,16 @@ from typing import Any, cast
 from celery import Celery, chord
 from celery.exceptions import TimeoutError
 from celery.platforms import SecurityWarning
-from chorale_client.checked_request import make_request
 from chorale_client.redis_urls import celery_url
 from chorale_client.request import Request
+from chorale_client.request_factory import make_request
 from kombu import Queue
 
-from assembly.resources import Resources
 from bench import no_op, one_process
 from bench.timing import Hung
 from models.branch_result import BranchResult
 from models.plan import Plan
+from wiring.resources import Resources
 
 QUEUE = "bench.plain.{branch}"
 FUSION = "fusion"

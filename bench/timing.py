@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 from chorale_client.answer import Answer
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 
 from models.errors import ServiceError
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from chorale_client.checked_request import make_request
+from chorale_client.request_factory import make_request
 
-from assembly.resources import Resources
 from bench import one_process
 from bench.chord_path import ChordPath
 from bench.latency import Variant
 from bench.plain_chord import PlainChord
 from bench.redis_cost import wait_for_audit
 from tasks.registration import make_app
+from wiring.resources import Resources
 
 TIMEOUT_S = 30.0
 """Long, so that no request ends early: what is measured is how long it takes."""

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chorale_client.request import Question, Request, Variant
-from chorale_client.words import Stage, StageStatus
+from chorale_client.wire_names import Stage, StageStatus
 
 from fusion.rankings import LEXICAL, branch_texts, merged_dense, merged_lexical
 from models.branch_result import Degradation, StageNote
@@ -49,7 +49,7 @@ def asked_questions(request: Request, plan: Plan) -> list[Question]:
 
 
 class TaskResources(Protocol):
-    """What a branch uses of its process; `assembly.resources.Resources` implements it."""
+    """What a branch uses of its process; `wiring.resources.Resources` implements it."""
 
     settings: Settings
 

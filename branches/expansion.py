@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from chorale_client.request import Variant
-from chorale_client.words import Stage, StageStatus
+from chorale_client.wire_names import Stage, StageStatus
 
 from branches.branch_task import BranchTask, Texts
 from branches.generators import Endpoint, Writer

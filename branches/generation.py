@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from chorale_client.tenants import tenant_of
-from chorale_client.words import Reason, Stage, consequence
+from chorale_client.wire_names import Reason, Stage, consequence
 from redis.exceptions import RedisError
 from structlog import get_logger
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from chorale_client.words import Reason, Stage, StageStatus
+from chorale_client.wire_names import Reason, Stage, StageStatus
 from pydantic import AfterValidator, Field, model_validator
 
 from branches.branch_task import BranchTask, Texts

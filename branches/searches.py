@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from chorale_client.words import Stage
+from chorale_client.wire_names import Stage
 from pydantic import Field, field_validator
 
 from branches.branch_task import BranchTask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 
 OTHER: Final = 1
 """Anything that is not listed here."""

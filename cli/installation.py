@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from chorale_client import Chorale
     from redis import Redis
 
-    from assembly.resources import Resources
     from config.declarations import Pipeline
     from config.settings import Settings
+    from wiring.resources import Resources
 
 
 class NotRunning(ServiceError):
@@ -47,14 +47,14 @@ class Installation:
     @cached_property
     def pipeline(self) -> Pipeline:
         """Raises WrongDeclaration."""
-        from assembly.pipeline import load_pipeline
+        from wiring.pipeline import load_pipeline
 
         return load_pipeline(self.settings.pipeline_file)
 
     @cached_property
     def resources(self) -> Resources:
         """Exists without a Redis too: whatever needs one then raises RedisError."""
-        from assembly.resources import Resources
+        from wiring.resources import Resources
 
         nowhere = f"unix://{self.settings.home}/redis.sock"
         return Resources(self.settings, self.pipeline, self.redis_url or nowhere)

@@ -11,11 +11,11 @@ import typer
 from redis.exceptions import RedisError
 
 if TYPE_CHECKING:
-    from assembly.resources import Resources
     from cli.installation import Installation
     from models.documents import NamespaceState
     from search.protocol import Writes
     from tasks.indexing.write_order import WriteOrder
+    from wiring.resources import Resources
 
 
 def check_namespace(value: str) -> None:
@@ -73,7 +73,7 @@ def order_of(installation: Installation, namespace: str) -> WriteOrder | None:
 
     None where no Redis answers: then no message waits.
     """
-    from chorale_client.handed_in import next_stamp
+    from chorale_client.index_tickets import next_stamp
 
     from tasks.indexing.write_order import WriteOrder
 

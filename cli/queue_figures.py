@@ -21,9 +21,9 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from assembly.resources import Resources
 from models.errors import ServiceError
 from monitoring.queues import Queues, QueueState, open_queues
+from wiring.resources import Resources
 
 Look = Callable[[], Mapping[str, QueueState]]
 

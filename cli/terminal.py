@@ -107,7 +107,7 @@ def print_result(fields: Mapping[str, Any], *shown: RenderableType, as_json: boo
 
 def print_json(fields: Mapping[str, Any]) -> None:
     """Print one JSON document with the version of the wire format; numbers that JSON lacks become null."""
-    from chorale_client.words import WIRE_VERSION
+    from chorale_client.wire_names import WIRE_VERSION
     from pydantic_core import to_json
 
     print(visible_json(to_json({"v": WIRE_VERSION, **fields}, inf_nan_mode="null").decode()))

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from chorale_client.redis_urls import broker_tls, celery_url
-from chorale_client.words import QUEUE_BULK, QUEUE_INDEX
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_INDEX
 from kombu import Exchange, Queue
 
-BACKEND = "tasks.celery_surface.result_backend:LedgerBackend"
-CONSUMER = "tasks.celery_surface.consuming:Consumer"
+BACKEND = "tasks.celery_internals.result_backend:LedgerBackend"
+CONSUMER = "tasks.celery_internals.consuming:Consumer"
 
 VISIBILITY_TIMEOUT_S = 60
 """Redis gives a message to another worker after this time, unless its worker renews it
-(`tasks.celery_surface.unacknowledged`).  More than the lease of Celery's own chord, which is 21 s."""
+(`tasks.celery_internals.visibility`).  More than the lease of Celery's own chord, which is 21 s."""
 
 
 def is_redis(broker_url: str) -> bool:
@@ -82,7 +82,7 @@ def celery_settings(
         # A stopping worker puts unacknowledged messages back.  Without ack_emulation only the worker knows them, at no
         # cost.
         "task_acks_late": True,
-        # For pools with processes; `tasks.celery_surface.stopping` does the same for the solo pool.
+        # For pools with processes; `tasks.celery_internals.warm_shutdown` does the same for the solo pool.
         "worker_soft_shutdown_timeout": soft_shutdown_s,
         "worker_deduplicate_successful_tasks": False,
         # A new child may need more than the default 4 s to load its model, and would be killed again and again.

@@ -41,7 +41,7 @@ def log_stage(
 ) -> None:
     """Write the line of one stage.  It always has all these fields; structlog adds `level` and `timestamp`.
 
-    `stage`: a `chorale_client.words.Stage`, or `search.<branch>`.  `correlation_id`: the caller's own id.  `status`: a
+    `stage`: a `chorale_client.wire_names.Stage`, or `search.<branch>`.  `correlation_id`: the caller's own id.  `status`: a
     `StageStatus`.  `reason`: a `Reason` unless the status is `ok`.  `texts` (names of TEXT_FIELDS) are written only if the
     installation wants them.
     """

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from chorale_client.words import (
+from chorale_client.wire_names import (
     QUEUE_BRANCH,
     QUEUE_BULK,
     QUEUE_FUSION,

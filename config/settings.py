@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chorale_client.protocol_constants import PROTOCOL
-from chorale_client.words import QUEUE_BRANCH, QUEUE_BULK, QUEUE_INDEX, QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_BRANCH, QUEUE_BULK, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from config.addresses import check_broker, check_database, check_redis

@@ -1,4 +1,4 @@
 """How good answers are, by judged questions: evaluating, comparing, tuning and training.
 
-Uses `assembly`; must not contain anything that answering a request needs.
+Uses `wiring`; must not contain anything that answering a request needs.
 """

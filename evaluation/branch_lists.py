@@ -16,12 +16,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from chorale_client.checked_request import make_request
 from chorale_client.limits import MAX_TEXT_CHARS
-from chorale_client.words import EnvelopeStatus
+from chorale_client.request_factory import make_request
+from chorale_client.wire_names import EnvelopeStatus
 from pydantic_core import from_json, to_json
 
-from assembly.resources import Resources
 from branches.branch_task import BranchTask
 from config.declarations import Configuration, Pipeline
 from evaluation.run import TIMEOUT_S
@@ -31,8 +30,9 @@ from models.branch_result import BranchResult
 from models.errors import ServiceError
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan
-from tasks.request.completing import complete
 from tasks.request.planning import resolve
+from tasks.request.score_backfill import complete
+from wiring.resources import Resources
 
 DEPTHS = (20, 50, 100, 200)
 """For each of these depths the recording has every score that `complete_scores` needs; the lists have the last depth."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
 
+from chorale_client.formatting import safe_repr
 from chorale_client.limits import MAX_LINE_BYTES, MAX_LINES
-from chorale_client.shown import shown
 
 from ingest.document_ids import checked_id
 from models.errors import WrongDeclaration
@@ -89,7 +89,7 @@ def _read_judgements(file: Path) -> dict[str, dict[str, int]]:
             judgements.setdefault(question_id.strip(), {})[checked_id(document_id)] = int(grade)
         except ValueError:
             raise WrongCollection(
-                f"{file}, line {line}: not `question id, document id, whole number` between tabs: {shown(text)}"
+                f"{file}, line {line}: not `question id, document id, whole number` between tabs: {safe_repr(text)}"
             ) from None
     if not judgements:
         raise WrongCollection(f"{file}: no judgements")

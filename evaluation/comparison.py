@@ -8,7 +8,7 @@ from typing import Any
 
 from chorale_client.answer import Answer, QuestionAnswer
 from chorale_client.request import Request
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 
 from config.declarations import Pipeline
 from evaluation.collection import Collection

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from chorale_client.answer import Answer, QuestionAnswer
 from chorale_client.request import Request
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 
 from evaluation.calibration import Bin, Values, calibration_error, fit_product, product, reliability_table
 from evaluation.collection import Collection

@@ -8,10 +8,10 @@ from math import fsum, log2
 from typing import Any
 
 from chorale_client.answer import Answer, Hit, QuestionAnswer
-from chorale_client.checked_request import make_request
 from chorale_client.errors import InvalidRequest
 from chorale_client.request import Request
-from chorale_client.words import Status
+from chorale_client.request_factory import make_request
+from chorale_client.wire_names import Status
 
 from evaluation.golden_file import GoldenQuestion, WrongGolden
 from evaluation.run import DEPTH, TIMEOUT_S, ranked_documents

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from chorale_client.shown import shown
+from chorale_client.formatting import safe_repr
 
 from evaluation.collection import text_lines
 from ingest.document_ids import checked_id
@@ -97,7 +97,7 @@ def _yaml_entries(file: Path) -> Iterator[tuple[Any, Lines]]:
         mark = error.problem_mark or error.context_mark
         raise WrongGolden(f"{file}, line {mark.line + 1 if mark else 1}: not YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise WrongGolden(f"{file}: not YAML: {shown(str(error))}") from None
+        raise WrongGolden(f"{file}: not YAML: {safe_repr(str(error))}") from None
 
 
 def _question(file: Path, fields: Any, lines: Lines) -> GoldenQuestion:
@@ -125,7 +125,7 @@ def _question(file: Path, fields: Any, lines: Lines) -> GoldenQuestion:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{shown(value)} is not a text")
+        raise ValueError(f"{safe_repr(value)} is not a text")
     return value
 
 
@@ -139,10 +139,12 @@ def _expected(value: Any) -> dict[str, int]:
     for id_, grade in grades:
         if not isinstance(id_, str):
             raise ValueError(
-                f"{shown(id_)} is not the id of a document (a text); [] says that nothing answers"
+                f"{safe_repr(id_)} is not the id of a document (a text); [] says that nothing answers"
             )
         if type(grade) is not int or grade < 1:
-            raise ValueError(f"the grade of {shown(id_)} is not a whole number from 1: {shown(grade)}")
+            raise ValueError(
+                f"the grade of {safe_repr(id_)} is not a whole number from 1: {safe_repr(grade)}"
+            )
     # Indexing normalises ids in the same way.
     return {checked_id(id_): grade for id_, grade in grades}
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from chorale_client.limits import MAX_TEXT_CHARS
 from chorale_client.request import Question, Request
-from chorale_client.words import EnvelopeStatus
+from chorale_client.wire_names import EnvelopeStatus
 
 from config.declarations import Configuration, Pipeline
 from evaluation.branch_lists import BranchLists, Recording

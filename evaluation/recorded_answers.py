@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from chorale_client.answer import QuestionAnswer
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 

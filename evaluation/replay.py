@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from chorale_client.request import Request
-from chorale_client.words import EnvelopeStatus, Status
+from chorale_client.wire_names import EnvelopeStatus, Status
 from pydantic import ValidationError
 
 from config.declarations import Pipeline

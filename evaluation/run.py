@@ -8,10 +8,10 @@ from statistics import median
 from typing import Any
 
 from chorale_client.answer import Answer, QuestionAnswer
-from chorale_client.checked_request import make_request
 from chorale_client.limits import MAX_TEXT_CHARS
 from chorale_client.request import Request
-from chorale_client.words import Status
+from chorale_client.request_factory import make_request
+from chorale_client.wire_names import Status
 
 from config.declarations import Pipeline
 from evaluation.collection import Collection

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assembly.pipeline import load_pipeline
 from config.declarations import Configuration, Pipeline
 from config.pipeline_reader import DEFAULT_FILE
 from models.errors import ServiceError, WrongDeclaration
 from models.plan import BoostPlan
+from wiring.pipeline import load_pipeline
 
 
 def check_name(name: str, pipeline: Pipeline) -> None:

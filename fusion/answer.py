@@ -11,7 +11,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from chorale_client.request import Request
-from chorale_client.words import WIRE_VERSION, WORST_FIRST, Reason, Stage, StageStatus, Status, consequence
+from chorale_client.wire_names import (
+    WIRE_VERSION,
+    WORST_FIRST,
+    Reason,
+    Stage,
+    StageStatus,
+    Status,
+    consequence,
+)
 from pydantic_core import to_json
 
 from fusion.branch_results import BranchAnswers, missing_branches, waterfall

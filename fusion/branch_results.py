@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chorale_client.request import Request
-from chorale_client.words import EnvelopeStatus, Reason, Stage, StageStatus, consequence
+from chorale_client.wire_names import EnvelopeStatus, Reason, Stage, StageStatus, consequence
 
 from models.branch_result import BranchResult, Degradation, StageNote
 from models.hits import Ranking

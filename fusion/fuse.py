@@ -8,7 +8,7 @@ from math import prod
 from types import MappingProxyType
 
 from chorale_client.request import Request, Thresholds
-from chorale_client.words import Stage
+from chorale_client.wire_names import Stage
 
 from fusion.branch_results import StageNotes, ranking_of
 from fusion.candidates import (

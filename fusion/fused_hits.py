@@ -34,7 +34,7 @@ class Reranked:
     """The reranker's part in the score of a hit."""
 
     stage: str
-    """A `chorale_client.words.RerankStage`."""
+    """A `chorale_client.wire_names.RerankStage`."""
     fused_score: float
     score: float | None = None
     """The sigmoid of the cross-encoder's logit; None if the hit was not reached."""

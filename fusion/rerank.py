@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import exp
 
 from chorale_client.request import Request
-from chorale_client.words import RerankStage
+from chorale_client.wire_names import RerankStage
 
 from fusion.candidates import significant
 from fusion.conditions import above_rerank_score, relaxable_thresholds

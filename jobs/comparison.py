@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 
 from jobs.job import Job, State, WrongState
 from jobs.store import Jobs

@@ -10,7 +10,7 @@ from typing import Any
 
 from chorale_client.job_lines import JobLine
 from chorale_client.limits import MAX_QUESTIONS
-from chorale_client.words import WIRE_VERSION
+from chorale_client.wire_names import WIRE_VERSION
 
 from models.errors import ServiceError
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from chorale_client.job_lines import METADATA
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select, update
 

@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 from chorale_client.errors import InvalidRequest
+from chorale_client.input_stats import InputStats, messages
 from chorale_client.job import Submission
 from chorale_client.job_lines import JobLine
-from chorale_client.lines_read import LinesRead, messages
 from pydantic import ValidationError
 
+from config.callback_policy import check_on_end
 from config.settings import Settings
-from config.told_of_ends import check_on_end
 from jobs.job import JobsUnavailable, Line, NewJob
 from jobs.store import Jobs
 from models.errors import ServiceError
@@ -49,7 +49,7 @@ def new_job(about: Submission, settings: Settings, now_ms: int, *, job_id: str |
 
 
 def submit_lines(
-    store: Jobs, new: NewJob, lines: Iterator[JobLine], read: LinesRead, *, now_ms: Callable[[], int]
+    store: Jobs, new: NewJob, lines: Iterator[JobLine], read: InputStats, *, now_ms: Callable[[], int]
 ) -> None:
     """Store the lines, count them in `read`, and let the job wait for its turn.
 

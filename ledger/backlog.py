@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from chorale_client.formatting import safe_repr
 from chorale_client.keys import OUTBOX_LIMIT, OUTBOX_REFUSED, OVERLOAD, QUARANTINE, SWEEPER
 from chorale_client.protocol_constants import PROTOCOL
-from chorale_client.shown import shown
 from redis import Redis
 
 from ledger import ledger_scripts
@@ -115,7 +115,7 @@ def read_quarantine(client: Redis) -> Quarantine:
     """Raises RedisError."""
     entries: Any = client.hgetall(QUARANTINE)
     first = sorted(entries.items())[:MOST_SHOWN]
-    return Quarantine(len(entries), {shown(_text(name)): _text(why) for name, why in first})
+    return Quarantine(len(entries), {safe_repr(_text(name)): _text(why) for name, why in first})
 
 
 def _text(raw: bytes) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from chorale_client.words import Reason, Stage, StageStatus
+from chorale_client.wire_names import Reason, Stage, StageStatus
 
 from models.branch_result import BranchResult, Degradation
 from models.plan import BranchPlan, Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from chorale_client.words import WIRE_VERSION, EnvelopeStatus, Reason, StageStatus
+from chorale_client.wire_names import WIRE_VERSION, EnvelopeStatus, Reason, StageStatus
 from pydantic_core import from_json, to_json
 
 from models.hits import Ranking

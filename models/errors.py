@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from chorale_client.shown import shown
-from chorale_client.words import NO_NAMESPACE, THERE_ARE, Reason
+from chorale_client.formatting import safe_repr
+from chorale_client.wire_names import NO_NAMESPACE, THERE_ARE, Reason
 
 
 class ServiceError(Exception):
@@ -45,11 +45,11 @@ class BadIndex(StageFailure):
 
 class UnknownNamespace(BadIndex):
     """`detail`, which callers read, says which namespaces are there, as far as that is known; the HTTP API shows a key its own
-    (`access.shown`).  The text of the exception, which logs and commands show to operators, also says where it was looked
+    (`access.redaction`).  The text of the exception, which logs and commands show to operators, also says where it was looked
     for."""
 
     def __init__(self, namespace: str, place: str, there: Iterable[str] | None = None) -> None:
-        wrong = f"{NO_NAMESPACE}{shown(namespace)}"
+        wrong = f"{NO_NAMESPACE}{safe_repr(namespace)}"
         known = "" if there is None else f"{THERE_ARE}{', '.join(there) or 'none yet'}"
         super().__init__(wrong + known)
         self._said = f"{wrong} in {place}{known or '; `chorale namespaces list` shows the existing ones'}"

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from chorale_client.reading import read_request
 from chorale_client.request import Question, Request
-from chorale_client.words import WIRE_VERSION
+from chorale_client.wire_names import WIRE_VERSION
+from chorale_client.wire_reader import read_request
 from pydantic import BaseModel, ConfigDict
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from chorale_client.keys import METRICS
 from chorale_client.scripts import Scripts
-from chorale_client.words import EnvelopeStatus, Reason, Stage, Status
+from chorale_client.wire_names import EnvelopeStatus, Reason, Stage, Status
 from redis import Redis
 
 from audit.outbox import Ended

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chorale_client.words import EnvelopeStatus, Reason, Stage
+from chorale_client.wire_names import EnvelopeStatus, Reason, Stage
 from structlog import get_logger
 
 from audit.outbox import Ended

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chorale_client.words import Stage, StageStatus, Status
+from chorale_client.wire_names import Stage, StageStatus, Status
 from structlog import get_logger
 
 from audit.outbox import Ended

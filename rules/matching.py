@@ -15,7 +15,7 @@ from typing import cast
 
 from chorale_client.keys import RULES
 from chorale_client.limits import MAX_ALSO_SEARCHED, MAX_RULE_DOCUMENTS
-from chorale_client.words import Warned
+from chorale_client.wire_names import Warned
 from pydantic_core import from_json
 from redis import Redis
 from redis.exceptions import RedisError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from chorale_client.words import Warned
+from chorale_client.wire_names import Warned
 
 from models.hits import Hit
 

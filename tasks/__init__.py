@@ -1,2 +1,2 @@
-"""The pipeline as Celery tasks: one folder for each part of their life.  Only this folder, assembly, config and the
+"""The pipeline as Celery tasks: one folder for each part of their life.  Only this folder, wiring, config and the
 client know Celery; nothing below imports tasks."""

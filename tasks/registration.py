@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from celery import Celery
 
-from assembly.resources import Resources
 from config.celery import celery_settings, needs_acknowledgement
-from tasks.celery_surface.consuming import AMQP
+from tasks.celery_internals.consuming import AMQP
 from tasks.indexing import index_tasks
 from tasks.jobs import answering
 from tasks.request import batch, fuse, retrieve
 from tasks.request.fanout import Fanout
+from wiring.resources import Resources
 
 
 def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:

@@ -50,7 +50,7 @@ def compare(
 
         chorale compare before/scores.jsonl scores ~/collections/scifact
     """
-    from chorale_client.words import Status
+    from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS
     from cli.terminal import print_result, stderr
@@ -83,13 +83,13 @@ def compare(
 
 def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -> tuple[Answered, Answered]:
     """The answers of both sides: read, or asked of the pipeline."""
-    from assembly.pipeline import load_pipeline
     from cli.commands.evaluate import index_collection
     from cli.local.measured_pipeline import measured_pipeline
     from cli.terminal import stderr
     from cli.views.asking_bar import asking_bar
     from evaluation.comparison import answered
     from evaluation.recorded_answers import read_answers
+    from wiring.pipeline import load_pipeline
 
     found = {name: read_answers(Path(name), collection) for name in names if Path(name).is_file()}
     asked = [name for name in dict.fromkeys(names) if name not in found]

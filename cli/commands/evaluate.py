@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from assembly.resources import Resources
     from evaluation.collection import Collection
     from evaluation.run import Evaluation
+    from wiring.resources import Resources
 
 
 def evaluate(
@@ -51,9 +51,8 @@ def evaluate(
 
         chorale eval ~/collections/scifact --plot figures.html --plot figures.png
     """
-    from chorale_client.words import Status
+    from chorale_client.wire_names import Status
 
-    from assembly.pipeline import load_pipeline
     from cli.exit_codes import BY_STATUS
     from cli.local.measured_pipeline import measured_pipeline
     from cli.terminal import print_result, stderr
@@ -63,6 +62,7 @@ def evaluate(
     from evaluation.pictures import check_picture_file
     from evaluation.run import evaluate as ask_all
     from evaluation.run import runs_of
+    from wiring.pipeline import load_pipeline
 
     for file in plot or ():
         check_picture_file(file)

@@ -56,9 +56,8 @@ def golden(
 
         chorale golden questions.jsonl -n docs --configuration scores --json
     """
-    from chorale_client.words import Status
+    from chorale_client.wire_names import Status
 
-    from assembly.pipeline import load_pipeline
     from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
     from cli.golden_suite.suite import NAMESPACE, QUESTIONS, index_suite
     from cli.local.measured_pipeline import measured_pipeline
@@ -67,6 +66,7 @@ def golden(
     from config.settings import load_settings
     from evaluation.golden import figures, judge
     from evaluation.golden_file import read_golden
+    from wiring.pipeline import load_pipeline
 
     questions = read_golden(file or QUESTIONS)
     settings = load_settings()

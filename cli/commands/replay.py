@@ -31,7 +31,6 @@ def replay(
 
         chorale replay 4ad2be09 --configuration scores --json
     """
-    from assembly.pipeline import load_pipeline
     from audit import queries
     from cli.commands.audit import matching, trail
     from cli.exit_codes import OTHER, PART_DONE
@@ -40,6 +39,7 @@ def replay(
     from config.settings import load_settings
     from evaluation.replay import replay as fused_again
     from tasks.request.planning import NotOffered
+    from wiring.pipeline import load_pipeline
 
     pipeline = load_pipeline(load_settings().pipeline_file)
     with trail() as engine:

@@ -56,7 +56,7 @@ def confidence(
 
         chorale train confidence ~/c/feedbackqa ~/c/obliqa:dev --check ~/c/scifact:test --out confidence.json
     """
-    from chorale_client.words import Status
+    from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS
     from cli.terminal import print_result, stderr
@@ -111,11 +111,11 @@ def _asked(
     console: Console,
 ) -> tuple[Mapping[str, list[Judged]], Mapping[str, str]]:
     """The judged answers by collection, and the fingerprints of the models by role."""
-    from assembly.pipeline import load_pipeline
     from cli.commands.evaluate import index_collection
     from cli.local.measured_pipeline import measured_pipeline
     from cli.views.asking_bar import asking_bar
     from evaluation.confidence import judged
+    from wiring.pipeline import load_pipeline
 
     pipeline = load_pipeline(settings.pipeline_file)
     with measured_pipeline(settings, pipeline) as measured:

@@ -13,11 +13,11 @@ from cli.options import AsJson
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from assembly.resources import Resources
     from config.settings import Settings
     from evaluation.branch_lists import Asked
     from evaluation.collection import Judgements
     from evaluation.tuning import Tuning
+    from wiring.resources import Resources
 
 
 def tune(
@@ -70,8 +70,6 @@ def tune(
 
         chorale tune ~/collections/scifact --split dev --limit 300 --json
     """
-    from assembly.pipeline import load_pipeline
-    from assembly.resources import Resources
     from cli.terminal import print_json, stderr
     from cli.views.asking_bar import asking_bar
     from cli.views.tuning import draw_tuning, show_tuning
@@ -81,6 +79,8 @@ def tune(
     from evaluation.pictures import check_picture_file
     from evaluation.tuned_file import check_name
     from evaluation.tuning import tune as tune_fusion
+    from wiring.pipeline import load_pipeline
+    from wiring.resources import Resources
 
     if (folder is None) == (judgements is None):
         raise typer.BadParameter("one of the two is needed: FOLDER or --judgements FILE")

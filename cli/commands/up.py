@@ -77,8 +77,8 @@ def up(
 
         CHORALE_HOME=~/law CHORALE_REDIS_URL=redis://localhost:6379/0 chorale up --json
     """
-    from assembly.pipeline import load_pipeline
     from config.settings import load_settings
+    from wiring.pipeline import load_pipeline
 
     if processes is not None:
         os.environ["CHORALE_WORKER_PROCESSES"] = processes
@@ -127,9 +127,9 @@ def up(
 
 
 def _unknown_languages(settings: Settings, pipeline: Pipeline, redis_url: str) -> list[str]:
-    from assembly.resources import Resources
     from cli.unknown_languages import ADVICE, unknown_languages
     from models.errors import ServiceError
+    from wiring.resources import Resources
 
     try:
         states = Resources(settings, pipeline, redis_url).writing_store.namespaces()

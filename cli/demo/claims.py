@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chorale_client.words import Reason, Stage, Status
+from chorale_client.wire_names import Reason, Stage, Status
 
 from cli.demo.questions import DemoQuestion, Shows
 

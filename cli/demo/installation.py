@@ -18,9 +18,9 @@ from cli.local.processes import running
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
-    from assembly.resources import Resources
     from cli.local.child_process import Output
     from cli.local.supervisor import Supervisor
+    from wiring.resources import Resources
 
 NAMESPACE = "python"
 _KEPT = frozenset({"CHORALE_REDIS_URL", "CHORALE_MODEL_THREADS"})
@@ -52,10 +52,10 @@ def demo_installation(output: Output) -> Iterator[DemoInstallation]:
     It ends with the block, on SIGTERM, and when the terminal closes; its processes end with this one in any case.
     Raises ServiceError if no Redis can be used.
     """
-    from assembly.pipeline import load_pipeline
-    from assembly.resources import Resources
     from config.logging import set_up_logging
     from config.settings import load_settings
+    from wiring.pipeline import load_pipeline
+    from wiring.resources import Resources
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:

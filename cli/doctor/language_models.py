@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from chorale_client.words import Reason
+from chorale_client.wire_names import Reason
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation

@@ -12,7 +12,7 @@ from chorale_client.keys import PREFIX, QUARANTINE, RESULT
 from cli.doctor.finding import Finding
 from cli.installation import Installation, NotRunning
 from ledger.backlog import read_quarantine
-from tasks.celery_surface.kombu_keys import BINDINGS, KOMBU, UNACKED
+from tasks.celery_internals.kombu_keys import BINDINGS, KOMBU, UNACKED
 
 OLDEST_VERSION = (6, 2)
 """The oldest version with the commands that the ledger's scripts use."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from chorale_client.words import Reason
+from chorale_client.wire_names import Reason
 
 from cli.doctor.finding import Finding, finding_of
 from cli.installation import Installation

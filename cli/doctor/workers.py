@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from chorale_client.keys import SWEEPER
-from chorale_client.words import WIRE_VERSION
+from chorale_client.wire_names import WIRE_VERSION
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation

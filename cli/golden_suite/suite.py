@@ -16,7 +16,7 @@ from tasks.indexing.namespace_writer import index_corpus
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from assembly.resources import Resources
+    from wiring.resources import Resources
 
 NAMESPACE = "golden"
 QUESTIONS = Path(__file__).with_name("questions.yaml")

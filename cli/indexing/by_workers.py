@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chorale_client.documents import why_not_sendable
 from chorale_client.errors import NoRoom
-from chorale_client.words import QUEUE_INDEX
+from chorale_client.wire_names import QUEUE_INDEX
 
 from cli.indexing.sent_messages import SentMessages, index_queue
 from cli.namespace_states import known

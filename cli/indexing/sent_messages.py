@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from chorale_client.handed_in import KEPT_S
+from chorale_client.index_tickets import KEPT_S
 from chorale_client.keys import INDEXED, NOT_DONE, SENT, waiting_key
 from chorale_client.publisher import BROKER_ERRORS
 from chorale_client.redis_urls import celery_url
-from chorale_client.words import QUEUE_INDEX
+from chorale_client.wire_names import QUEUE_INDEX
 from pydantic_core import from_json
 
 from cli.installation import NotRunning

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from chorale_client.words import QUEUE_BULK
+from chorale_client.wire_names import QUEUE_BULK
 from redis import RedisError
 
 from audit.database import trail_file

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import typer
 from chorale_client.errors import InvalidJob
-from chorale_client.lines_read import LinesRead
+from chorale_client.input_stats import InputStats
 
 from cli.jobs.opening import OpenJobs
 from cli.options import seconds_of
@@ -56,12 +56,12 @@ def target_of(given: str | None) -> dict[str, str] | None:
     return {"url": given} if "://" in given or not at else {"task": task, "queue": queue}
 
 
-def store_lines(found: OpenJobs, new: NewJob, lines: Iterator[Any], *, refuses: bool) -> LinesRead:
+def store_lines(found: OpenJobs, new: NewJob, lines: Iterator[Any], *, refuses: bool) -> InputStats:
     """Stores the job and its lines with a bar of progress; raises InvalidJob, and then there is no job."""
     # SIGTERM, an orderly `kill`, refuses the job as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with JobBar(stderr()) as bar:
-        read = LinesRead(refuses, progress=lambda read: bar.read(read.lines, read.wrong))
+        read = InputStats(refuses, progress=lambda read: bar.read(read.lines, read.wrong))
         try:
             submit_lines(found.store, new, lines, read, now_ms=found.now_ms)
         except InvalidJob as error:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from chorale_client.words import TASK_RETRIEVE
+from chorale_client.wire_names import TASK_RETRIEVE
 
 from cli.local.child_process import Child
 from cli.local.ports import Address

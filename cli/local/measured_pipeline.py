@@ -22,9 +22,9 @@ from models.errors import ServiceError
 from monitoring.heartbeats import read_heartbeats
 
 if TYPE_CHECKING:
-    from assembly.resources import Resources
     from config.declarations import Pipeline
     from config.settings import Settings
+    from wiring.resources import Resources
 
 
 class LastLines:
@@ -64,7 +64,7 @@ def measured_pipeline(settings: Settings, pipeline: Pipeline) -> Iterator[Measur
 
     Raises ServiceError.
     """
-    from assembly.resources import Resources
+    from wiring.resources import Resources
 
     with LastLines() as lines, ExitStack() as opened:
         redis_url = settings.redis_url or find_redis_url(settings.home)

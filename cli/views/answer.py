@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from chorale_client.words import Stage, StageStatus, Status, consequence
+from chorale_client.wire_names import Stage, StageStatus, Status, consequence
 from rich.table import Table
 
 from cli.terminal import Text, counted, plain_table

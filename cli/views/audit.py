@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from chorale_client.answer import Degradation
-from chorale_client.words import EnvelopeStatus
+from chorale_client.wire_names import EnvelopeStatus
 
 from cli.terminal import Text, facts_table, plain_table
 from cli.views.answer import STATUS_STYLES, missing_lines

@@ -2,7 +2,6 @@
 
 from chorale_client.answer import Answer, Hit
 from chorale_client.asynchronous.client import AsyncChorale
-from chorale_client.checked_request import make_request
 from chorale_client.client import Chorale
 from chorale_client.errors import (
     ChoraleError,
@@ -22,7 +21,8 @@ from chorale_client.indexed import Indexed
 from chorale_client.job import Job
 from chorale_client.jobs import JobHandle, Jobs
 from chorale_client.request import Question, Request, Variant
-from chorale_client.words import Reason, Status
+from chorale_client.request_factory import make_request
+from chorale_client.wire_names import Reason, Status
 
 __all__ = [
     # Asking

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from chorale_client.words import WIRE_VERSION
+from chorale_client.wire_names import WIRE_VERSION
 
 
 class _Read(BaseModel):
@@ -23,7 +23,7 @@ class Degradation(_Read):
     where: str
     """A stage, or `search.<branch>`."""
     reason: str
-    """A word of `chorale_client.words.Reason`; `chorale_client.words.REASONS` says what follows from it."""
+    """A word of `chorale_client.wire_names.Reason`; `chorale_client.wire_names.REASONS` says what follows from it."""
     detail: str = ""
 
 
@@ -197,7 +197,7 @@ class QuestionAnswer(_Read):
 
 
 class Answer(_Read):
-    """The end of a request; for `status` see `chorale_client.words.Status`."""
+    """The end of a request; for `status` see `chorale_client.wire_names.Status`."""
 
     v: int = WIRE_VERSION
     """Wire version that the service wrote."""

@@ -15,13 +15,18 @@ from redis.client import PubSub
 from redis.exceptions import RedisError
 
 from chorale_client.answer import Answer
-from chorale_client.checked_request import Questions, make_request
-from chorale_client.default_time import DefaultTimes
+from chorale_client.default_timeout import DefaultTimes
 from chorale_client.documents import checked_documents, checked_list
 from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, Progress
-from chorale_client.handed_in import doubt_message, forget_message, new_ticket, outcome_of, stamp_of_message
 from chorale_client.handles import Handle
+from chorale_client.index_tickets import (
+    doubt_message,
+    forget_message,
+    new_ticket,
+    outcome_of,
+    stamp_of_message,
+)
 from chorale_client.indexed import Indexed
 from chorale_client.jobs import Jobs
 from chorale_client.keys import result_key
@@ -30,11 +35,12 @@ from chorale_client.limits import MAX_DELETED
 from chorale_client.namespace import Namespace
 from chorale_client.publisher import Publisher
 from chorale_client.redis_urls import address_of
-from chorale_client.replies import PASSING, read_answer, said_as_ours, unavailable
+from chorale_client.replies import PASSING, read_answer, redis_errors_translated, unavailable
 from chorale_client.request import Request, check_namespace
+from chorale_client.request_factory import Questions, make_request
 from chorale_client.request_options import RequestOptions
 from chorale_client.time_limit import TimeLimit, keep_to
-from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION, Status
+from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, WIRE_VERSION, Status
 
 ATTEMPTS_TO_ACCEPT = 2
 """The first attempt may use a connection that a restarted server has closed."""
@@ -138,7 +144,7 @@ class Chorale:
     def submit_request(self, request: Request) -> Handle:
         """Like `submit`, for a request of `make_request`.  The handle says whether the request is new."""
         request = self._in_its_time(request)
-        with self._limit.until(time.monotonic() + self._patience_s), said_as_ours():
+        with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
             return Handle(self, request.request_id, self._enqueue(request))
 
     def handle(self, request_id: str) -> Handle:
@@ -155,8 +161,10 @@ class Chorale:
         Raises NotEnded if there is none after `wait_s` seconds, and UnknownRequest for an unknown id.
         """
         ends_at_s = time.monotonic() + wait_s
-        with self._limit.until(ends_at_s + self._patience_s), said_as_ours():
-            return read_answer(self._heard(request_id, ends_at_s) or self._ledger.drive(end_of(request_id)))
+        with self._limit.until(ends_at_s + self._patience_s), redis_errors_translated():
+            return read_answer(
+                self._heard(request_id, ends_at_s) or self._ledger.run_exchange(end_of(request_id))
+            )
 
     def _heard(self, request_id: str, until_s: float) -> bytes | None:
         """The result, kept or announced; None after `until_s`.  A lost connection is bridged."""
@@ -178,13 +186,13 @@ class Chorale:
         """
         progress = Progress(request_id, after)
         while True:
-            with self._limit.until(time.monotonic() + self._patience_s), said_as_ours():
-                events = self._ledger.drive(progress.look())
+            with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
+                events = self._ledger.run_exchange(progress.look())
             yield from events
             if progress.is_over:
                 return
             until_s = time.monotonic() + progress.pause_s()
-            with self._limit.until(until_s + self._patience_s), said_as_ours():
+            with self._limit.until(until_s + self._patience_s), redis_errors_translated():
                 self._heard(request_id, until_s)
 
     def cancel(self, request_id: str) -> Answer:
@@ -193,7 +201,7 @@ class Chorale:
         Returns the answer of the request.  A request that had ended before keeps its answer.  Raises UnknownRequest,
         ServiceUnavailable.
         """
-        with self._limit.until(time.monotonic() + self._patience_s), said_as_ours():
+        with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
             result = self._ledger.cancel(request_id)
         if result is None:
             raise UnknownRequest(request_id)
@@ -244,10 +252,10 @@ class Chorale:
         unknown ticket: then hand in the documents as they are now, since the old ones may be outdated.
         """
         ends_at_s = time.monotonic() + wait_s
-        with self._limit.until(ends_at_s + self._patience_s), said_as_ours():
+        with self._limit.until(ends_at_s + self._patience_s), redis_errors_translated():
             while True:
                 is_last = time.monotonic() >= ends_at_s
-                if (outcome := self._ledger.drive(outcome_of(ticket, is_last=is_last))) is not None:
+                if (outcome := self._ledger.run_exchange(outcome_of(ticket, is_last=is_last))) is not None:
                     return outcome
                 time.sleep(LOOK_AGAIN_S)
 
@@ -258,7 +266,7 @@ class Chorale:
             raise InvalidRequest(str(error)) from None
         ticket = new_ticket(namespace, tenant)
         work |= {"namespace": namespace, "v": WIRE_VERSION}
-        with self._limit.until(time.monotonic() + self._patience_s), said_as_ours():
+        with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
             work["handed_in"] = stamp_of_message(self._redis, namespace, ticket)
         try:
             self.publisher.hand_in(task, ticket, work)
@@ -275,7 +283,7 @@ class Chorale:
 
     def _in_its_time(self, request: Request) -> Request:
         with self._limit.until(time.monotonic() + LOOKUP_S):
-            return self._ledger.drive(self._default_times.apply(request))
+            return self._ledger.run_exchange(self._default_times.apply(request))
 
     def _enqueue(self, request: Request, within_s: float | None = None) -> Accepted:
         message = self.publisher.message(request.request_id)

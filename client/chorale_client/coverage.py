@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from chorale_client.answer import Answer
-from chorale_client.words import EnvelopeStatus, Reason, Stage, StageStatus
+from chorale_client.wire_names import EnvelopeStatus, Reason, Stage, StageStatus
 
 _BRANCH = f"{Stage.SEARCH}."
 
@@ -17,7 +17,7 @@ class Missing(TypedDict):
     where: str
     """A stage, or `search.<branch>`."""
     reason: str
-    """A word of `chorale_client.words.Reason`."""
+    """A word of `chorale_client.wire_names.Reason`."""
     detail: str
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chorale_client.shown import named, shown
+from chorale_client.formatting import display_name, safe_repr
 
 
 class ChoraleError(Exception):
@@ -47,7 +47,7 @@ def said_of_faults(faults: Sequence[Mapping[str, Any]], *, place: str = "request
         message = _MESSAGES.get(found["type"]) or found["msg"].removeprefix("Value error, ")
         message = message.replace("valid tuple", "valid list").replace("Tuple", "List", 1)
         # A message about the whole request names its field itself.
-        path = "" if not loc and _FIELD.match(message) else ".".join(map(named, loc)) or place
+        path = "" if not loc and _FIELD.match(message) else ".".join(map(display_name, loc)) or place
         lines.append(f"{path}: {message}".removeprefix(": ")[:MOST_FAULT_CHARS])
     return "; ".join(lines)
 
@@ -71,7 +71,7 @@ class UnknownRequest(ChoraleError):
     """The id is unknown: the request was never sent, or its answer has expired."""
 
     def __init__(self, request_id: str, why: str = "never submitted, or its answer has expired") -> None:
-        super().__init__(f"{shown(request_id)} not found: {why}")
+        super().__init__(f"{safe_repr(request_id)} not found: {why}")
 
 
 class ServiceUnavailable(ChoraleError):

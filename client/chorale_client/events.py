@@ -16,8 +16,8 @@ from chorale_client.errors import UnknownRequest
 from chorale_client.keys import entry_key, result_key
 from chorale_client.ledger import status_in_flight
 from chorale_client.replies import read_answer
-from chorale_client.steps import Script, Steps
-from chorale_client.words import Stage, Status
+from chorale_client.sans_io import Exchange, Script
+from chorale_client.wire_names import Stage, Status
 
 EventStage = Literal["accepted", "following", "planned", "branch", "fusing", "ended"]
 
@@ -57,7 +57,7 @@ class Standing:
     """By branch `ok`, `empty`, `failed`, or `running` while it has not answered; empty before the plan."""
 
 
-def standing(request_id: str) -> Steps[Standing | None]:
+def standing(request_id: str) -> Exchange[Standing | None]:
     """None if the request has ended, or is unknown."""
     (found,) = yield [Script("progress", [entry_key(request_id), result_key(request_id)], [])]
     if found is None or found[0] == b"ended":
@@ -91,7 +91,7 @@ class Progress:
         self._pause_s = min(_LONGEST_PAUSE_S, 1.5 * pause_s)
         return pause_s
 
-    def look(self) -> Steps[list[Event]]:
+    def look(self) -> Exchange[list[Event]]:
         """The events since the last look.  Raises UnknownRequest."""
         if self.is_over:
             return []

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
+from chorale_client.formatting import safe_repr
 from chorale_client.limits import MAX_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_VALUES, MAX_NAME_CHARS
-from chorale_client.shown import shown
 
 FILTER_OPERATORS = ("gt", "gte", "lt", "lte", "exists", "not", "contains", "all")
 
@@ -31,7 +31,7 @@ def check_filters(value: dict[str, Any]) -> dict[str, Any]:
     """Raises ValueError."""
     for field, condition in value.items():
         if is_deeper(condition, MAX_FILTER_DEPTH):
-            raise ValueError(f"filter {shown(field)}: nested deeper than {MAX_FILTER_DEPTH} levels")
+            raise ValueError(f"filter {safe_repr(field)}: nested deeper than {MAX_FILTER_DEPTH} levels")
     listed = [values for condition in value.values() for values in _conditions(condition)]
     for found, limit, what in (
         (len(listed), MAX_CONDITIONS, "conditions"),
@@ -41,7 +41,7 @@ def check_filters(value: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"{found:,} {what}; at most {limit:,} are allowed")
     for field, condition in value.items():
         if (complaint := _complaint_of_field(field) or _complaint(condition)) is not None:
-            raise ValueError(f"filter {shown(field)}: {complaint}")
+            raise ValueError(f"filter {safe_repr(field)}: {complaint}")
     return value
 
 
@@ -79,7 +79,7 @@ def _complaint(condition: Any) -> str | None:
     if not isinstance(condition, dict):
         wanted = f"takes {_VALUES}, a list of these, or {{{operators}}}"
         return _complaint_of_values(wanted, condition)
-    unknown = sorted(map(shown, condition.keys() - set(FILTER_OPERATORS)))
+    unknown = sorted(map(safe_repr, condition.keys() - set(FILTER_OPERATORS)))
     if unknown or not condition:
         return f"no operator {', '.join(unknown[:3]) or '(none given)'}; there are: {operators}"
     return next(filter(None, (_complaint_of(*one) for one in condition.items())), None)
@@ -90,14 +90,14 @@ def _complaint_of(operator: str, operand: Any) -> str | None:
         return _complaint(operand)
     if operator == "all":
         if not isinstance(operand, list) or not operand:
-            return f"all takes a list of conditions, not {shown(operand)}"
+            return f"all takes a list of conditions, not {safe_repr(operand)}"
         return next(filter(None, map(_complaint, operand)), None)
     if operator == "contains":
         return _complaint_of_values(f"contains takes {_VALUES}, or a list of these", operand)
     if operator == "exists":
-        return None if isinstance(operand, bool) else f"exists takes true or false, not {shown(operand)}"
+        return None if isinstance(operand, bool) else f"exists takes true or false, not {safe_repr(operand)}"
     if isinstance(operand, bool | list):
-        return f"{operator} takes a finite number or an ISO 8601 date, not {shown(operand)}"
+        return f"{operator} takes a finite number or an ISO 8601 date, not {safe_repr(operand)}"
     return _complaint_of_values(f"{operator} takes a finite number or an ISO 8601 date", operand)
 
 
@@ -107,7 +107,7 @@ def _complaint_of_values(wanted: str, given: Any) -> str | None:
             if (complaint := _unsendable(value)) is not None:
                 return complaint
         elif not (isinstance(value, int | float) and _is_finite(value)):
-            return f"{wanted}, not {shown(value)}"
+            return f"{wanted}, not {safe_repr(value)}"
     return None
 
 
@@ -122,5 +122,5 @@ def _unsendable(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return f"invalid Unicode in {shown(text)}: lone surrogate"
+        return f"invalid Unicode in {safe_repr(text)}: lone surrogate"
     return None

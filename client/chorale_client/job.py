@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from chorale_client.callbacks import is_plain
 from chorale_client.request import Namespace
-from chorale_client.told import is_plain
-from chorale_client.words import WIRE_VERSION
+from chorale_client.wire_names import WIRE_VERSION
 
 
 def _without_nul(value: str) -> str:

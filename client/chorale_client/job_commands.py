@@ -22,9 +22,9 @@ from chorale_client.errors import (
     WrongJobState,
 )
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
-from chorale_client.replies import PASSING, said_as_ours
-from chorale_client.room import check_bytes
-from chorale_client.words import WIRE_VERSION
+from chorale_client.memory_guard import check_bytes
+from chorale_client.replies import PASSING, redis_errors_translated
+from chorale_client.wire_names import WIRE_VERSION
 
 WINDOW = 4
 """Maximum number of commands without a reply; it bounds how much of a submission is in Redis."""
@@ -53,7 +53,7 @@ class Commands:
         """The commands without a reply, by number."""
         self._why = ""
 
-    @said_as_ours()
+    @redis_errors_translated()
     def ask(self, do: str, *, for_s: float, **given: Any) -> Any:
         """Send a command after the replies to those before it, and return its result.
 
@@ -65,7 +65,7 @@ class Commands:
         self._send(do, given)
         return self._hear(ends_at_s)
 
-    @said_as_ours()
+    @redis_errors_translated()
     def send(self, do: str, *, for_s: float, **given: Any) -> None:
         """Send a command as soon as there are few enough without a reply, and Redis has room for it.
 

@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from pydantic_core import from_json, to_json
 
-from chorale_client.checked_request import make_request
 from chorale_client.errors import InvalidRequest
+from chorale_client.formatting import display_name, safe_repr
 from chorale_client.limits import (
     MAX_JOB_BYTES,
     MAX_LINE_BYTES,
@@ -27,7 +27,7 @@ from chorale_client.limits import (
     MAX_TEXT_CHARS,
 )
 from chorale_client.request import Request
-from chorale_client.shown import named, shown
+from chorale_client.request_factory import make_request
 
 SEPARATORS = ",;\t|"
 """The separator of a CSV file is the one of these that its header has most often."""
@@ -89,7 +89,7 @@ def form_of(name: str, given: str | None = None) -> str:
     """The format: `given`, else by the file's name; `-` is JSON lines.  Raises InvalidRequest, which lists the formats."""
     form = given or ("jsonl" if name == "-" else SUFFIXES.get(PurePath(name).suffix.lower(), ""))
     if form not in FORMS:
-        why = shown(given) if given else f"the name {shown(name[-80:])} does not tell it"
+        why = safe_repr(given) if given else f"the name {safe_repr(name[-80:])} does not tell it"
         raise InvalidRequest(f"format: {why}; there are: {', '.join(FORMS)}")
     return form
 
@@ -97,7 +97,7 @@ def form_of(name: str, given: str | None = None) -> str:
 def defaults_in(namespace: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of all lines of a job in this namespace.  Raises InvalidRequest if they name another one."""
     if (given := options.get("namespace", namespace)) != namespace:
-        raise InvalidRequest(f"namespace: {shown(given)}; the job's is {shown(namespace)}")
+        raise InvalidRequest(f"namespace: {safe_repr(given)}; the job's is {safe_repr(namespace)}")
     return {**options, "namespace": namespace}
 
 
@@ -132,7 +132,7 @@ def _checked(rows: Iterator[tuple[int, dict[str, Any] | str]], checks: _Checks) 
                     raise InvalidRequest(row)
                 identifier = _id_of(row.pop("id", None)) or identifier
                 if (first := ids.claim(identifier, number)) is not None:
-                    raise InvalidRequest(f"id: {shown(identifier)} is also the id of line {first}")
+                    raise InvalidRequest(f"id: {safe_repr(identifier)} is also the id of line {first}")
                 yield JobLine(number, identifier, checks.fields(row), None)
             except InvalidRequest as error:
                 yield JobLine(number, identifier, None, str(error))
@@ -144,7 +144,7 @@ def _id_of(value: Any) -> str | None:
     text = str(value) if type(value) is int and abs(value) < 10**18 else value
     if not isinstance(text, str) or not 1 <= len(text) <= MAX_LINE_ID_CHARS or not text.isprintable():
         raise InvalidRequest(
-            f"id: 1-{MAX_LINE_ID_CHARS} printable characters, or a whole number; not {shown(value)}"
+            f"id: 1-{MAX_LINE_ID_CHARS} printable characters, or a whole number; not {safe_repr(value)}"
         )
     return text
 
@@ -165,7 +165,7 @@ class _Checks:
         if metadata is None:
             return self._asked(row)
         if not isinstance(metadata, dict):
-            raise InvalidRequest(f"{METADATA}: an object, not {shown(metadata)}")
+            raise InvalidRequest(f"{METADATA}: an object, not {safe_repr(metadata)}")
         return {**self._asked(row), METADATA: metadata}
 
     def _asked(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -195,16 +195,18 @@ class _Checks:
     def _refuse_namespace(self, row: dict[str, Any]) -> None:
         own = self._defaults.get("namespace")
         if (given := row.pop("namespace", own)) != own:
-            whose = f", {shown(own)}" if own else ""
+            whose = f", {safe_repr(own)}" if own else ""
             raise InvalidRequest(
-                f"namespace: {shown(given)}; every line is asked in the job's namespace{whose}"
+                f"namespace: {safe_repr(given)}; every line is asked in the job's namespace{whose}"
             )
 
 
 def _refuse_unknown(names: Iterable[str], of: str, allowed: tuple[str, ...]) -> None:
     if unknown := [name for name in names if name not in allowed]:
         there = ", ".join(allowed)
-        raise InvalidRequest(f"{', '.join(map(named, unknown[:3]))}: no field of {of}; there are: {there}")
+        raise InvalidRequest(
+            f"{', '.join(map(display_name, unknown[:3]))}: no field of {of}; there are: {there}"
+        )
 
 
 def _json_rows(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | str]]:
@@ -252,14 +254,14 @@ def _records(lines: _TextLines) -> Iterator[list[str] | str]:
 
 def _header(cells: list[str]) -> list[str]:
     header = [name.strip() for name in cells]
-    names = ", ".join(map(named, header))[:200]
+    names = ", ".join(map(display_name, header))[:200]
     if "text" not in header:
         raise InvalidRequest(f"line 1: the header has no column `text`; it has: {names}")
     if len(set(header)) < len(header):
         raise InvalidRequest(f"line 1: two columns have the same name: {names}")
     for name in header:
         if name not in LINE_FIELDS and (meant := get_close_matches(name.lower(), LINE_FIELDS, 1, cutoff=0.8)):
-            raise InvalidRequest(f"line 1: {named(name)}: no field of a line; is {meant[0]} meant?")
+            raise InvalidRequest(f"line 1: {display_name(name)}: no field of a line; is {meant[0]} meant?")
     return header
 
 

@@ -15,10 +15,10 @@ from pydantic_core import to_json
 from redis import Redis
 
 from chorale_client.errors import ChoraleError, InvalidJob, InvalidRequest, NotEnded
+from chorale_client.input_stats import InputStats, messages
 from chorale_client.job import Job, Submission
 from chorale_client.job_commands import Commands
 from chorale_client.job_lines import JobLine, defaults_in, form_of, read_lines
-from chorale_client.lines_read import LinesRead, messages
 from chorale_client.namespace import Namespace
 
 PATIENCE_S = 60.0
@@ -89,7 +89,7 @@ class Jobs:
             for_s=PATIENCE_S,
         )
         try:
-            read = LinesRead(refuses)
+            read = InputStats(refuses)
             segments = 0
             for message in messages(read.passed(checked)):
                 first, segments = segments, segments + len(message)

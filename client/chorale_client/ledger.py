@@ -1,6 +1,6 @@
 """The caller's side of the ledger: accept a request, wait for its answer, and end it if nobody else did.
 
-The functions that return `Steps` are the protocol; `CallersLedger` drives them with a synchronous Redis client.
+The functions that return `Exchange` are the protocol; `CallersLedger` drives them with a synchronous Redis client.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from redis import Redis
 from redis.client import PubSub
 
 from chorale_client.errors import NotEnded, RequestIdConflict, UnknownRequest
+from chorale_client.formatting import safe_repr
 from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.request import Request
 from chorale_client.request_json import request_json
+from chorale_client.sans_io import Exchange, RoundTrip, Script, run_exchange
 from chorale_client.scripts import PRELUDE, Scripts
-from chorale_client.shown import shown
-from chorale_client.steps import Script, Steps, Trip, drive
-from chorale_client.unanswered import (
+from chorale_client.terminal_answers import (
     CANCELLED_QUESTION,
     CANCELLED_UNTIL_QUESTIONS,
     not_ended_tail,
     refused_tail,
     unaudited_tail,
 )
-from chorale_client.words import QUEUE_RETRIEVE, Status
+from chorale_client.wire_names import QUEUE_RETRIEVE, Status
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def status_in_flight(state: str) -> Status:
 
 def accept(
     request: Request, *, answer_ttl_ms: int, within_s: float | None = None, message: bytes = b""
-) -> Steps[Accepted]:
+) -> Exchange[Accepted]:
     """The steps of `CallersLedger.accept`."""
     mark = fingerprint(request)
     timeout_ms = round(1000 * (request.timeout_s if within_s is None else max(within_s, SHORTEST_S)))
@@ -116,7 +116,7 @@ def _accepted(request_id: str, mark: str, answer: Sequence[bytes]) -> Accepted:
     if _has_ended_as(mark, answer):
         return Accepted(request_id, "ended", False, 0, 0, result=answer[1])
     raise RequestIdConflict(
-        f"request_id: {shown(request_id)} was used for a different request; choose another id"
+        f"request_id: {safe_repr(request_id)} was used for a different request; choose another id"
     )
 
 
@@ -125,13 +125,13 @@ def _has_ended_as(mark: str, answer: Sequence[bytes]) -> bool:
     return answer[0] == b"ended" and from_json(answer[1]).get("fingerprint") == mark
 
 
-def result(request_id: str) -> Steps[bytes | None]:
+def result(request_id: str) -> Exchange[bytes | None]:
     """The steps of `CallersLedger.result`."""
     (found,) = yield [("GET", result_key(request_id))]
     return cast("bytes | None", found)
 
 
-def end_of(request_id: str) -> Steps[bytes]:
+def end_of(request_id: str) -> Exchange[bytes]:
     """The result document.  Raises NotEnded, UnknownRequest."""
     ended, state = yield [("GET", result_key(request_id)), ("HGET", entry_key(request_id), "state")]
     if ended is None and state is None:
@@ -144,7 +144,7 @@ def end_of(request_id: str) -> Steps[bytes]:
     raise NotEnded(f"{request_id} is {status_in_flight(state.decode())}; ask again")
 
 
-def finish_failed(request: Request, accepted_at_ms: int, *, answer_ttl_ms: int) -> Steps[bytes]:
+def finish_failed(request: Request, accepted_at_ms: int, *, answer_ttl_ms: int) -> Exchange[bytes]:
     """The steps of `CallersLedger.finish_failed`."""
     request_id = request.request_id
     args = [request_id, not_ended_tail(request), request.model_dump_json(), fingerprint(request)]
@@ -154,7 +154,7 @@ def finish_failed(request: Request, accepted_at_ms: int, *, answer_ttl_ms: int) 
     return cast("bytes", ended)
 
 
-def cancel(request_id: str) -> Steps[bytes | None]:
+def cancel(request_id: str) -> Exchange[bytes | None]:
     """The steps of `CallersLedger.cancel`."""
     args = [request_id, CANCELLED_UNTIL_QUESTIONS, CANCELLED_QUESTION]
     (ended,) = yield [Script("cancel", _keys_of_an_end(request_id), args)]
@@ -188,12 +188,14 @@ class CallersLedger:
         """
         steps = accept(request, answer_ttl_ms=self._answer_ttl_ms, within_s=within_s, message=message)
         if run is None:
-            return self.drive(steps)
-        return drive(steps, lambda trip: [run(one.keys, one.args) for one in trip if isinstance(one, Script)])
+            return self.run_exchange(steps)
+        return run_exchange(
+            steps, lambda trip: [run(one.keys, one.args) for one in trip if isinstance(one, Script)]
+        )
 
     def result(self, request_id: str) -> bytes | None:
         """Celery's result document of an ended request; None if there is none, or its TTL is over."""
-        return self.drive(result(request_id))
+        return self.run_exchange(result(request_id))
 
     def state(self, request_id: str) -> str | None:
         """The ledger's state of a request in flight; None if the request is not in flight."""
@@ -215,16 +217,16 @@ class CallersLedger:
 
     def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
         """End a request that nobody ended, even if its entry was lost.  Returns the result document, whoever wrote it."""
-        return self.drive(finish_failed(request, accepted_at_ms, answer_ttl_ms=self._answer_ttl_ms))
+        return self.run_exchange(finish_failed(request, accepted_at_ms, answer_ttl_ms=self._answer_ttl_ms))
 
     def cancel(self, request_id: str) -> bytes | None:
         """End a request as `cancelled`.  Returns the result it ended with, now or before; None if the request is unknown."""
-        return self.drive(cancel(request_id))
+        return self.run_exchange(cancel(request_id))
 
-    def drive(self, steps: Steps[T]) -> T:
-        return drive(steps, self._send)
+    def run_exchange(self, steps: Exchange[T]) -> T:
+        return run_exchange(steps, self._send)
 
-    def _send(self, trip: Trip) -> Sequence[Any]:
+    def _send(self, trip: RoundTrip) -> Sequence[Any]:
         if len(trip) == 1:
             (one,) = trip
             if isinstance(one, Script):

@@ -22,10 +22,10 @@ from kombu.exceptions import ConnectionError as AMQPConnectionError
 from redis.exceptions import RedisError
 
 from chorale_client.confirmed import send_confirmed
+from chorale_client.memory_guard import check_memory
 from chorale_client.message_template import WITHOUT_ARGUMENTS, Template
 from chorale_client.redis_urls import broker_tls, celery_url
-from chorale_client.room import check_room
-from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
+from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Publisher:
         """
         if self._is_redis:
             with self._app.producer_or_acquire() as producer:
-                check_room(producer.channel.client, QUEUE_INDEX, work)
+                check_memory(producer.channel.client, QUEUE_INDEX, work)
         send_confirmed(self._app, task, kwargs=work, task_id=ticket, queue=QUEUE_INDEX, **WITHOUT_ARGUMENTS)
 
     def close(self) -> None:

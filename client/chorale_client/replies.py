@@ -28,7 +28,7 @@ def unavailable(error: Exception, *, accepted: str | None = None) -> ServiceUnav
 
 
 @contextmanager
-def said_as_ours() -> Iterator[None]:
+def redis_errors_translated() -> Iterator[None]:
     """Errors of Redis in it become ServiceUnavailable."""
     try:
         yield

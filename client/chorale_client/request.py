@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from chorale_client.callbacks import Linked, check_callback_task
 from chorale_client.filters import check_filters
+from chorale_client.formatting import safe_repr
 from chorale_client.limits import (
     MAX_BRANCHES,
     MAX_CANDIDATES,
@@ -23,10 +25,8 @@ from chorale_client.limits import (
     MAX_TAGS,
     MAX_TEXT_CHARS,
 )
-from chorale_client.shown import shown
-from chorale_client.told import Linked, check_told_task
 from chorale_client.tracing import check_traceparent
-from chorale_client.words import WIRE_VERSION
+from chorale_client.wire_names import WIRE_VERSION
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -36,7 +36,7 @@ def check_namespace(value: str) -> str:
     if not _NAMESPACE.fullmatch(value):
         raise ValueError(
             "a namespace is 1-63 lower-case letters, digits, '_' or '-', and starts with a letter or digit "
-            f"([a-z0-9][a-z0-9_-]{{0,62}}); not {shown(value)}"
+            f"([a-z0-9][a-z0-9_-]{{0,62}}); not {safe_repr(value)}"
         )
     return value
 
@@ -45,7 +45,7 @@ def check_identifier(value: str) -> str:
     if not _IDENTIFIER.fullmatch(value):
         raise ValueError(
             "an id is 1-128 letters, digits, '.', '_' or '-', and starts with a letter or digit; "
-            f"not {shown(value)}"
+            f"not {safe_repr(value)}"
         )
     return value
 
@@ -161,15 +161,15 @@ def _check_relaxable(names: Sequence[str], filters: Mapping[str, Any], threshold
     ]
     for name in names:
         if name not in given:
-            there = f"there are: {', '.join(map(shown, given))}" if given else "it has none"
-            raise ValueError(f"relax: no condition {shown(name)} in this request; {there}"[:500])
+            there = f"there are: {', '.join(map(safe_repr, given))}" if given else "it has none"
+            raise ValueError(f"relax: no condition {safe_repr(name)} in this request; {there}"[:500])
 
 
 def _check_now(value: str) -> str:
     try:
         datetime.fromisoformat(value)
     except ValueError:
-        raise ValueError(f"not an ISO 8601 moment: {shown(value)}") from None
+        raise ValueError(f"not an ISO 8601 moment: {safe_repr(value)}") from None
     return value
 
 
@@ -274,7 +274,7 @@ class Request(_Wire):
     """`refresh`: compute and store; `bypass`: neither read nor store."""
     now: Annotated[str, AfterValidator(_check_now)] | None = None
     """The moment from which recency counts, ISO 8601; the time of acceptance by default."""
-    on_end: Annotated[dict[str, str], AfterValidator(check_told_task)] | None = None
+    on_end: Annotated[dict[str, str], AfterValidator(check_callback_task)] | None = None
     """`{"task": name, "queue": name}`: a Celery task of the caller's, which gets `request_id` and `status` when the request
     has ended, at least once.  The queue must be one of `CHORALE_ON_END_QUEUES`."""
     traceparent: Annotated[str, AfterValidator(check_traceparent)] | None = None

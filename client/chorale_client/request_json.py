@@ -7,9 +7,9 @@ from typing import Any
 
 from chorale_client.documents import document_bytes
 from chorale_client.errors import InvalidRequest
+from chorale_client.formatting import display_name
 from chorale_client.limits import MAX_REQUEST_BYTES
 from chorale_client.request import Request
-from chorale_client.shown import named
 
 
 def request_json(request: Request) -> str:
@@ -40,6 +40,6 @@ def check_size(size: int, fields: Callable[[], Mapping[str, Any]] = dict) -> Non
     sizes = {name: document_bytes(value) for name, value in fields().items()}
     largest = max(sizes, key=sizes.__getitem__, default="request")
     raise InvalidRequest(
-        f"{named(largest)}: the request has {size:,} bytes as JSON{', most of them here' if sizes else ''}; "
+        f"{display_name(largest)}: the request has {size:,} bytes as JSON{', most of them here' if sizes else ''}; "
         f"at most {MAX_REQUEST_BYTES:,} are allowed"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from chorale_client.shown import shown
+from chorale_client.formatting import safe_repr
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _OWNED = re.compile(rf"t\.({_TENANT.pattern})\..+", re.DOTALL)
@@ -19,7 +19,7 @@ def check_tenant(value: str) -> str:
     if not _TENANT.fullmatch(value):
         raise ValueError(
             "a tenant is 1-63 lower-case letters, digits, '_' or '-', and starts with a letter or digit; "
-            f"not {shown(value)}"
+            f"not {safe_repr(value)}"
         )
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from chorale_client.shown import shown
+from chorale_client.formatting import safe_repr
 
 TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the W3C Trace Context."""
@@ -14,7 +14,7 @@ TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-
 def check_traceparent(value: str) -> str:
     if not TRACEPARENT.fullmatch(value):
         raise ValueError(
-            f"a traceparent is 00-<32 hex digits>-<16 hex digits>-<2 hex digits>; not {shown(value)}"
+            f"a traceparent is 00-<32 hex digits>-<16 hex digits>-<2 hex digits>; not {safe_repr(value)}"
         )
     return value
 

@@ -16,9 +16,8 @@ from typing import Any
 
 from chorale_client import Chorale
 from chorale_client.answer import QuestionAnswer
-from chorale_client.checked_request import make_request
+from chorale_client.request_factory import make_request
 
-from assembly.pipeline import load_pipeline
 from cli.commands.evaluate import index_collection
 from cli.local.measured_pipeline import measured_pipeline
 from cli.terminal import stderr
@@ -26,6 +25,7 @@ from config.settings import load_settings
 from docs.evidence.snippets import words
 from evaluation.collection import Collection, read_collection
 from models.batching import in_batches
+from wiring.pipeline import load_pipeline
 
 QUESTIONS_A_REQUEST = 8
 

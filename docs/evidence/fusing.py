@@ -7,14 +7,14 @@ import random
 import sys
 import time
 
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 
-from assembly.kinds import BUILT_IN
 from fusion.answer import build_question
 from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan
 from tests.unit.fusion.builders import branch, fuse_question, plan, request
+from wiring.kinds import BUILT_IN
 
 BRANCHES, HITS, DOCUMENTS = 10, 1_000, 5_000
 

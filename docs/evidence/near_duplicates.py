@@ -23,7 +23,6 @@ from pathlib import Path
 
 from sqlalchemy import create_engine
 
-from assembly.pipeline import load_pipeline
 from cli.local.measured_pipeline import measured_pipeline
 from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
@@ -32,6 +31,7 @@ from models.near_duplicate_tables import near_duplicates_metadata
 from search.near_duplicate_rows import NearDuplicateRows
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from wiring.pipeline import load_pipeline
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 

@@ -17,8 +17,6 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from bench.chord_path import ChordPath
 from bench.corpus_questions import questions_about
 from bench.redis_cost import wait_for_audit
@@ -33,6 +31,8 @@ from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.registration import make_app
 from tasks.sweeping.request_events import LOOK_EVERY_S
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 DOCUMENTS, IN_FLIGHT, QUESTIONS = 300, 16, 160
 FLOWER_PORT = 5599

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeGuard
 
 from chorale_client.filters import is_deeper
-from chorale_client.words import Warned
+from chorale_client.wire_names import Warned
 from pydantic_core import from_json
 
 from models.documents import MAX_METADATA_DEPTH, PassageText

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assembly.resources import Resources
-from ingest.handed_in import last_of_each, read_rows
+from ingest.document_rows import last_of_each, read_rows
 from ingest.raw_documents import RawDocument, Skipped
-from tasks.indexing.embedding_ahead import EmbeddedAhead
+from tasks.indexing.embedding_prefetch import EmbeddedAhead
 from tasks.indexing.indexing_run import BATCH_CHARACTERS, SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.indexing.report import IndexReport
 from tasks.indexing.turns import TurnOver
 from tasks.indexing.write_order import WriteOrder
+from wiring.resources import Resources
 
 PORTION_CHARACTERS = 4 * BATCH_CHARACTERS
 """A larger document is a portion of its own.  Written portions are kept if the worker dies."""

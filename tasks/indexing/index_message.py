@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from celery.exceptions import Reject
 from chorale_client.confirmed import send_confirmed
-from chorale_client.handed_in import KEPT_S, stamp_of_message
+from chorale_client.formatting import display_name
+from chorale_client.index_tickets import KEPT_S, stamp_of_message
 from chorale_client.keys import INDEXED, NOT_DONE, waiting_key
-from chorale_client.shown import named
-from chorale_client.words import QUEUE_INDEX, WIRE_VERSION
+from chorale_client.wire_names import QUEUE_INDEX, WIRE_VERSION
 from kombu.exceptions import KombuError
 from pydantic_core import from_json, to_json
 from redis.exceptions import RedisError
@@ -22,8 +22,8 @@ from models.errors import ModelMissing, StageFailure, StoreTimeout, StoreUnavail
 from tasks.indexing.write_order import TOLD_FOR_S, WriteOrder
 
 if TYPE_CHECKING:
-    from assembly.resources import Resources
     from tasks.indexing.report import IndexReport
+    from wiring.resources import Resources
 
 log = get_logger("chorale.index")
 
@@ -53,7 +53,7 @@ class IndexMessage:
 
     @property
     def context(self) -> dict[str, str]:
-        return {"task_id": self.id, "namespace": named(self.namespace)}
+        return {"task_id": self.id, "namespace": display_name(self.namespace)}
 
     def write_order(self) -> WriteOrder | None:
         """None for a message that was delivered twice and is done.  Raises RedisError."""

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery
-from chorale_client.reading import refusal
+from chorale_client.formatting import safe_repr
 from chorale_client.request import check_namespace
-from chorale_client.shown import shown
-from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION
+from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, WIRE_VERSION
+from chorale_client.wire_reader import refusal
 from redis.exceptions import RedisError
 
 from models.errors import WriterBusy
@@ -52,7 +52,7 @@ def index_task(
     """Index `documents` (`{id, title, text, metadata}` each) into `namespace`; unchanged ones are left as they are.
 
     Wrong documents are logged, reported and dropped, since they would be as wrong the next time; the others are indexed.
-    `handed_in` is a stamp of `chorale_client.handed_in`: documents that were handed in later are not written over.
+    `handed_in` is a stamp of `chorale_client.index_tickets`: documents that were handed in later are not written over.
     `so_far` comes with a message that a worker has put back.
     """
 
@@ -99,7 +99,7 @@ def delete_task(
     the namespace with everything in it."""
 
     def work(message: IndexMessage, order: WriteOrder) -> IndexReport:
-        from ingest.handed_in import read_ids
+        from ingest.document_rows import read_ids
         from tasks.indexing.namespace_writer import delete_documents, drop_namespace
 
         if whole_namespace is True:
@@ -130,7 +130,7 @@ def _do(
         if (why := refusal(v)) is not None:
             raise ValueError(why)
         if not is_stamp:
-            raise ValueError(f"handed_in: microseconds, not {shown(handed_in)}")
+            raise ValueError(f"handed_in: microseconds, not {safe_repr(handed_in)}")
         check_namespace(namespace)
         order = message.write_order()
         if order is None:

@@ -12,7 +12,6 @@ from chorale_client.keys import GENERATION
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from assembly.resources import Resources
 from inference.protocol import Embedder
 from ingest.language_fit import MEASURED_DOCUMENTS, known_words
 from ingest.near_duplicates import NearDuplicates
@@ -24,10 +23,11 @@ from models.left_out import LeftOut
 from search.analysis import ANALYSER
 from search.protocol import WritingStore
 from tasks.indexing.batches import IndexingTarget, index_documents
-from tasks.indexing.embedding_ahead import EmbeddedAhead
+from tasks.indexing.embedding_prefetch import EmbeddedAhead
 from tasks.indexing.indexing_run import Progress, SourceDocuments
 from tasks.indexing.report import IndexReport
 from tasks.indexing.write_order import WriteOrder
+from wiring.resources import Resources
 
 log = get_logger("chorale.index")
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from chorale_client.keys import NOT_DONE
-from chorale_client.words import QUEUE_INDEX
+from chorale_client.wire_names import QUEUE_INDEX
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from assembly.resources import Resources
 from monitoring.queues import queue_states
+from wiring.resources import Resources
 
 log = get_logger("chorale.index")
 

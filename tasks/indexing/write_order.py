@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from chorale_client.handed_in import NOT_DONE_FOR_S
+from chorale_client.index_tickets import NOT_DONE_FOR_S
 from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
 from pydantic_core import from_json
 from redis import Redis
@@ -29,7 +29,7 @@ class DoneByAnother(Exception):
 
 
 class WriteOrder:
-    """The order of one message: its stamp (`chorale_client.handed_in`), and its ticket if Redis notes it as not done.
+    """The order of one message: its stamp (`chorale_client.index_tickets`), and its ticket if Redis notes it as not done.
 
     Used while the namespace is held.  Methods raise RedisError.
     """

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from celery import Celery
 from chorale_client.job_lines import METADATA
 from chorale_client.limits import MAX_CANDIDATES, MAX_QUESTIONS
-from chorale_client.reading import read_request
 from chorale_client.request import Request
-from chorale_client.words import QUEUE_BULK, TASK_ANSWER_LINES, Status, consequence
+from chorale_client.wire_names import QUEUE_BULK, TASK_ANSWER_LINES, Status, consequence
+from chorale_client.wire_reader import read_request
 from pydantic_core import from_json, to_json
 from redis import Redis
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from assembly.resources import Resources
 from branches.branch_task import BranchTask, asked_questions
 from fusion.answer import warnings_of, worst
 from fusion.branch_results import BranchAnswers
@@ -37,11 +36,12 @@ from models.branch_result import BranchResult
 from models.errors import StageFailure
 from models.plan import BranchPlan, Plan
 from tasks.request.answer_cache import keep_answers, with_cached
-from tasks.request.ending import FUSION_WORKER, Ending
+from tasks.request.batch_search import merges
+from tasks.request.finishing import FUSION_WORKER, AnswerBuilder
 from tasks.request.planning import resolve, with_rules
 from tasks.request.reranking import with_reranker_fingerprint
 from tasks.request.search import CONCERNS_ALL, answer_together
-from tasks.request.search_together import merges
+from wiring.resources import Resources
 
 if TYPE_CHECKING:
     from jobs.store import Jobs
@@ -337,7 +337,7 @@ def _envelope(resources: Resources, request: Request, plan: Plan, branch: Branch
     return answer_together(resources, [part], begun_s)[0]
 
 
-def _ending(resources: Resources, found: BranchAnswers) -> Ending:
+def _ending(resources: Resources, found: BranchAnswers) -> AnswerBuilder:
     """What makes the answer's fields, as in a fusion worker."""
     found = replace(found, plan=_with_time_to_rerank(found.plan, len(found.request.questions)))
     entry = Snapshot(
@@ -352,7 +352,7 @@ def _ending(resources: Resources, found: BranchAnswers) -> Ending:
         deadline_ms=round(REQUEST_S * 1000),
         now_ms=0,
     )
-    return Ending(resources, entry, found, FUSION_WORKER, time.monotonic())
+    return AnswerBuilder(resources, entry, found, FUSION_WORKER, time.monotonic())
 
 
 def _with_time_to_rerank(plan: Plan, questions: int) -> Plan:

@@ -16,8 +16,7 @@ from pydantic_core import to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from assembly.resources import Resources
-from config.told_of_ends import check_on_end
+from config.callback_policy import check_on_end
 from jobs.job import (
     RETRIED,
     SEGMENT_LINES,
@@ -31,6 +30,7 @@ from jobs.job import (
 from models.duty import Duty
 from models.errors import WrongDeclaration
 from tasks.jobs.answering import redis_ms
+from wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
 

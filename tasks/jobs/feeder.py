@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from celery import Celery
 from chorale_client.keys import FEEDER, OVERLOAD, REVOKED
 from chorale_client.request import Question
-from chorale_client.words import QUEUE_BULK, TASK_ANSWER_LINES
+from chorale_client.wire_names import QUEUE_BULK, TASK_ANSWER_LINES
 from pydantic import TypeAdapter, ValidationError
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from assembly.resources import Resources
 from jobs.fairness import Turns
 from jobs.job import SEGMENT_LINES, Job, Line, NoSuchJob, Outcome, State
 from jobs.segment_work import Sent
@@ -31,6 +30,7 @@ from monitoring.queues import Queues, open_queues
 from tasks.jobs.answering import LEASE_MS, redis_ms
 from tasks.jobs.job_events import JobEvents
 from tasks.jobs.on_end import OnEnd
+from wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobs.job import Job, Outcome, State
-from tasks.celery_surface.event_sender import Event, EventSender
+from tasks.celery_internals.event_sender import Event, EventSender
 
 TASK_JOB = "chorale.job"
 _WELL = ("pending", "running", "complete")

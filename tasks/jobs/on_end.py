@@ -14,11 +14,11 @@ from celery import Celery
 from pydantic_core import to_json
 from structlog import get_logger
 
-from assembly.resources import Resources
-from config.told_of_ends import check_on_end
+from config.callback_policy import check_on_end
 from jobs.job import Job
+from tasks.callbacks.user_tasks import pause_s, send
 from tasks.jobs.webhook import post
-from tasks.telling.user_tasks import pause_s, send
+from wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
 

@@ -19,8 +19,8 @@ from hashlib import sha256
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
+from config.callback_policy import is_public
 from config.settings import Settings
-from config.told_of_ends import is_public
 from config.webhook_secrets import signing_keys
 from models.errors import ServiceError
 

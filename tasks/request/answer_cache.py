@@ -8,17 +8,17 @@ from typing import Any
 
 from chorale_client.keys import FLIGHT
 from chorale_client.request import Request, Thresholds
-from chorale_client.words import Reason, RerankStage, Stage, StageStatus, Status
+from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, Status
 from pydantic_core import from_json, to_json
 from structlog import get_logger
 
-from assembly.resources import Resources
 from cache.caches import CacheUnavailable
 from fusion.branch_results import BranchAnswers
 from fusion.page import is_chosen_late
 from models.branch_result import StageNote
 from models.plan import Plan
 from tasks.request.planning import question_keys
+from wiring.resources import Resources
 
 log = get_logger("chorale.cache")
 

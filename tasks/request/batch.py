@@ -9,19 +9,19 @@ from typing import Any
 
 from celery import Celery
 from celery.exceptions import WorkerShutdown, WorkerTerminate
-from chorale_client.words import QUEUE_FUSION, TASK_SEARCH, WIRE_VERSION, Reason
+from chorale_client.wire_names import QUEUE_FUSION, TASK_SEARCH, WIRE_VERSION, Reason
 from structlog import get_logger
 
-from assembly.resources import Resources
 from ledger.protocol import Snapshot, Started
 from models.branch_result import BranchResult
 from models.plan import is_costly
-from tasks.celery_surface.message_intake import Intake, TakenMessage
-from tasks.celery_surface.result_backend import Report
-from tasks.request.cost import runs_aside
-from tasks.request.ending import FUSION_WORKER, end_joined
+from tasks.celery_internals.batch_consumer import Intake, TakenMessage
+from tasks.celery_internals.result_backend import Report
+from tasks.request.batch_search import answer_parts, merges
+from tasks.request.cost import uses_bulk_queue
+from tasks.request.finishing import FUSION_WORKER, end_joined
 from tasks.request.fuse import fuse_task
-from tasks.request.search_together import answer_parts, merges
+from wiring.resources import Resources
 
 log = get_logger("chorale.batch")
 
@@ -114,7 +114,7 @@ def _answers(resources: Resources, todo: Sequence[tuple[Mapping[str, Any], Start
 
 
 def register(app: Celery) -> None:
-    """One task for each kind; `chorale_client.words` has the names."""
+    """One task for each kind; `chorale_client.wire_names` has the names."""
     for kind in app.resources.pipeline.kinds.branches:
         app.task(
             search_task, name=TASK_SEARCH.format(kind=kind), bind=True, ignore_result=True, send_events=False
@@ -131,7 +131,7 @@ def search_task(task: Any, request_id: str, branch: str, **given: Any) -> Report
     if started is None:
         return None
     [envelope] = _answers(resources, [({"branch": branch, **given}, started)])
-    if not runs_aside(started.plan):
+    if not uses_bulk_queue(started.plan):
         return Report(envelope, started)
     # A worker of bulk jobs fuses what it has completed: the message of a fusion would go where others wait.
     _report_and_fuse(task.app, [(request_id, envelope, started)])

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from chorale_client.request import Request
-from chorale_client.words import EnvelopeStatus, Reason, StageStatus, Status
+from chorale_client.wire_names import EnvelopeStatus, Reason, StageStatus, Status
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from assembly.resources import Resources
 from config.declarations import BranchDeclaration
 from fusion.answer import question_status
 from fusion.branch_results import branch_stage
@@ -18,6 +17,7 @@ from ledger.breakers import Breakers, LoadSnapshot
 from ledger.outcomes import Outcome, store_name
 from models.branch_result import BranchResult, Degradation, StageNote
 from models.plan import BranchPlan, Plan
+from wiring.resources import Resources
 
 log = get_logger("chorale.plan")
 

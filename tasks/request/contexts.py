@@ -6,10 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from chorale_client.words import Reason, Stage, StageStatus, Warned
+from chorale_client.wire_names import Reason, Stage, StageStatus, Warned
 from structlog import get_logger
 
-from assembly.resources import Resources
 from fusion.branch_results import BranchAnswers
 from fusion.context import Context, pack, passages_of
 from fusion.fused_hits import FusedQuestion
@@ -18,6 +17,7 @@ from models.documents import PassageText
 from models.errors import StageFailure
 from tasks.request.passage_texts import fetch_texts
 from tasks.request.passages_around import MOST_PASSAGES, passages_around
+from wiring.resources import Resources
 
 log = get_logger("chorale.context")
 

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from chorale_client.filters import count_conditions
 from chorale_client.keys import SERVED
 from chorale_client.request import Question, Request
-from chorale_client.words import QUEUE_BULK
+from chorale_client.wire_names import QUEUE_BULK
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from assembly.resources import Resources
 from models.extensions import BranchKind
 from models.plan import Plan, embedding_s
 from tasks.request.planning import packing_s
+from wiring.resources import Resources
 
 log = get_logger("chorale.cost")
 
@@ -48,7 +48,7 @@ def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
     )
 
 
-def runs_aside(plan: bytes | None) -> bool:
+def uses_bulk_queue(plan: bytes | None) -> bool:
     """Whether the request of this plan runs on the bulk workers.  The plan is not read: no text of JSON contains this."""
     return plan is not None and _ASIDE in plan
 

@@ -2,7 +2,7 @@
 
     chord([chorale.search.bm25, chorale.search.vector, chorale.search.hyde])(chorale.fuse)
 
-The messages are those of a Celery chord; the ledger joins them (`tasks.celery_surface.result_backend`).  A lean chord
+The messages are those of a Celery chord; the ledger joins them (`tasks.celery_internals.result_backend`).  A lean chord
 needs two scripts: one writes the plan and pushes the messages, and the last report pushes the callback, which each
 reporter brings along.  If the broker is not the ledger's Redis, or this version of Celery would send other messages,
 `celery.chord` is used over the same result backend: more round trips, the same join.
@@ -19,7 +19,7 @@ from celery.canvas import Signature
 from chorale_client.ledger import Accepted, CallersLedger
 from chorale_client.message_template import Template
 from chorale_client.request import Request
-from chorale_client.words import (
+from chorale_client.wire_names import (
     QUEUE_BULK,
     QUEUE_FUSION,
     QUEUE_RETRIEVE,
@@ -34,9 +34,9 @@ from config.declarations import BranchDeclaration
 from ledger.protocol import BranchDispatch, Chord, PlanOutcome
 from ledger.redis import RedisLedger
 from models.plan import BranchPlan, Plan
-from tasks.celery_surface.rendered_messages import check
-from tasks.celery_surface.result_backend import part_id
-from tasks.request.cost import runs_aside
+from tasks.celery_internals.rendered_messages import check
+from tasks.celery_internals.result_backend import part_id
+from tasks.request.cost import uses_bulk_queue
 
 log = get_logger("chorale.fanout")
 
@@ -130,7 +130,7 @@ class Fanout:
             signature.apply_async(group_id=request_id, chord=self._fuse_signature(request_id))
 
     def send_fuse(self, request_id: str) -> None:
-        queue = QUEUE_BULK if runs_aside(self._ledger.planned(request_id)) else QUEUE_FUSION
+        queue = QUEUE_BULK if uses_bulk_queue(self._ledger.planned(request_id)) else QUEUE_FUSION
         if not self.is_lean:
             self._fuse_signature(request_id).apply_async(queue=queue)
         elif queue == QUEUE_FUSION:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from celery import Celery
-from chorale_client.words import TASK_FUSE
+from chorale_client.wire_names import TASK_FUSE
 
-from assembly.resources import Resources
-from tasks.request.ending import FUSION_WORKER, end_joined
+from tasks.request.finishing import FUSION_WORKER, end_joined
+from wiring.resources import Resources
 
 
 def register(app: Celery) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from redis.exceptions import RedisError
 
-from assembly.resources import Resources
 from models.plan import BranchPlan, Plan
+from wiring.resources import Resources
 
 SHORTEST_LEASE_MS = 400
 """A shorter lease would send parts again that wait for a core."""

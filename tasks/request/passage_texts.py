@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chorale_client.request import Request
-from chorale_client.words import Reason, Stage, StageStatus
+from chorale_client.wire_names import Reason, Stage, StageStatus
 from structlog import get_logger
 
-from assembly.resources import Resources
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedHit, FusedQuestion, texts_to_fetch
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 from models.errors import NotConfigured, StageFailure
+from wiring.resources import Resources
 
 log = get_logger("chorale.texts")
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from structlog import get_logger
 
-from assembly.resources import Resources
 from models.documents import Vector
 from models.errors import InvalidAnswer, StageFailure, StoreTimeout
 from models.plan import Plan
+from wiring.resources import Resources
 
 log = get_logger("chorale.vectors")
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from assembly.resources import Resources
 from fusion.branch_results import BranchAnswers
 from fusion.context import neighbours, place_of
 from fusion.fused_hits import FusedHit, FusedQuestion
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 from tasks.request.passage_texts import fetch_texts
+from wiring.resources import Resources
 
 MOST_PASSAGES = 1_000
 """How many passages are asked for around the hits of a request; those of the best hits first."""

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from chorale_client.words import Reason, Stage
+from chorale_client.wire_names import Reason, Stage
 from structlog import get_logger
 
-from assembly.resources import Resources
 from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.page import PinLookup, not_found, rules_at
 from models.branch_result import Degradation, StageNote
 from models.errors import NotConfigured, StageFailure, StoreTimeout
 from search.filter_meanings import meant_filters
 from search.protocol import Lists, Search
+from wiring.resources import Resources
 
 log = get_logger("chorale.rules")
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from chorale_client.formatting import safe_repr
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.request import Request, Thresholds
-from chorale_client.shown import shown
 from chorale_client.tenants import tenant_of
-from chorale_client.words import Reason, Stage, StageStatus, Warned
+from chorale_client.wire_names import Reason, Stage, StageStatus, Warned
 
 from cache.caches import answer_key
 from config.declarations import BranchDeclaration, Configuration, Pipeline, RerankerDeclaration
@@ -64,7 +64,7 @@ class NotOffered(ValueError):
 
 def _one_of(field: str, name: str, known: Iterable[str]) -> None:
     if name not in (names := list(known)):
-        raise NotOffered(f"{field}: no {shown(name)}; there are: {', '.join(names)}")
+        raise NotOffered(f"{field}: no {safe_repr(name)}; there are: {', '.join(names)}")
 
 
 def configuration_of(request: Request, pipeline: Pipeline) -> Configuration:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from chorale_client.request import Request
-from chorale_client.words import Reason, Stage, StageStatus
+from chorale_client.wire_names import Reason, Stage, StageStatus
 from structlog import get_logger
 
-from assembly.resources import Resources
 from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.rerank import Reached, candidates, rerank_question
 from ledger.protocol import Snapshot
@@ -23,6 +22,7 @@ from models.documents import PassageText
 from models.errors import StageFailure
 from models.plan import Plan, RerankPlan
 from tasks.request.planning import further_questions_ms
+from wiring.resources import Resources
 
 log = get_logger("chorale.rerank")
 

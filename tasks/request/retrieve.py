@@ -9,21 +9,20 @@ from typing import Any
 
 from celery import Celery
 from celery.exceptions import Ignore
-from chorale_client.default_time import in_its_time
+from chorale_client.default_timeout import with_default_timeout
 from chorale_client.errors import InvalidRequest, RequestIdConflict
+from chorale_client.formatting import display_name
 from chorale_client.keys import CACHE
 from chorale_client.ledger import Accepted
-from chorale_client.reading import read_request, refusal, stand_in
 from chorale_client.request import Request
 from chorale_client.request_json import check_fields
-from chorale_client.shown import named
 from chorale_client.tracing import valid_traceparent
-from chorale_client.words import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage
+from chorale_client.wire_names import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage
+from chorale_client.wire_reader import placeholder_request, read_request, refusal
 from pydantic import ValidationError
 from redis.exceptions import ResponseError
 from structlog import get_logger
 
-from assembly.resources import Resources
 from fusion.answer import Pages, build_answer_tail, size_limited_tail
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
@@ -31,7 +30,9 @@ from ledger.protocol import End
 from models.branch_result import Degradation, StageNote
 from models.errors import ModelMissing, WrongDeclaration
 from models.plan import Plan
-from tasks.celery_surface.result_backend import id_of_task
+from tasks.callbacks.ends import check_told
+from tasks.callbacks.linked_tasks import is_followed, linked_tasks
+from tasks.celery_internals.result_backend import id_of_task
 from tasks.request.answer_cache import with_cached
 from tasks.request.branch_selection import (
     breakers_of,
@@ -42,13 +43,12 @@ from tasks.request.branch_selection import (
     without_branches,
 )
 from tasks.request.cost import with_cost
-from tasks.request.ending import end_failed
 from tasks.request.fanout import Fanout
+from tasks.request.finishing import end_failed
 from tasks.request.hedging import with_second_messages
 from tasks.request.planning import NotOffered, resolve, with_rules
 from tasks.request.reranking import with_reranker_fingerprint
-from tasks.telling.ends import check_told
-from tasks.telling.linked_tasks import is_followed, linked_tasks
+from wiring.resources import Resources
 
 log = get_logger("chorale.retrieve")
 
@@ -147,7 +147,7 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
         _refuse(resources, request)
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
-    request = in_its_time(request, resources.pipeline.timeouts_s)
+    request = with_default_timeout(request, resources.pipeline.timeouts_s)
     accepted, is_planned = _submit_planned(resources, fanout, request, warnings)
     if accepted.is_new and not is_planned:
         text = request.model_dump_json().encode()
@@ -219,7 +219,7 @@ def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: i
         read = read_request(entry.request)
         _refuse(resources, read.request)
     except ValueError as error:
-        _fail_unread(resources, stand_in(request_id, entry.request), error)
+        _fail_unread(resources, placeholder_request(request_id, entry.request), error)
     else:
         plan_request(
             resources,
@@ -235,9 +235,9 @@ def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: i
 def _answer_unread(resources: Resources, given: Mapping[str, Any], own_id: str, error: ValueError) -> None:
     """End an unreadable request as `failed`, under its own id or, if it has no valid one, under `own_id`."""
     try:
-        stands_in = stand_in(given["request_id"], given)
+        stands_in = placeholder_request(given["request_id"], given)
     except ValidationError:
-        stands_in = stand_in(own_id, given)
+        stands_in = placeholder_request(own_id, given)
     stands_in = stands_in.model_copy(update=_told(resources, given))
     try:
         accepted = resources.callers_ledger.accept(stands_in)
@@ -296,7 +296,7 @@ def retrieve_task(
         read = read_request(given)
         asked = submit(resources, fanout, read.request, warnings=read.warnings)
     except (InvalidRequest, RequestIdConflict) as error:
-        log.error("invalid request", task_id=named(task.request.id), error=str(error))
+        log.error("invalid request", task_id=display_name(task.request.id), error=str(error))
         if task.request.chord:
             task.app.backend.fail_chord(task.request.chord, str(error))
         if isinstance(error, InvalidRequest):
@@ -317,4 +317,6 @@ def _refuse_arguments(surplus: Sequence[object], unknown: Iterable[str]) -> None
     if surplus:
         raise InvalidRequest(f"{TASK_RETRIEVE} takes one argument, the request; not {len(surplus) + 1}")
     for name in unknown:
-        raise InvalidRequest(f"{named(name)}: not an argument of {TASK_RETRIEVE}; put it into the request")
+        raise InvalidRequest(
+            f"{display_name(name)}: not an argument of {TASK_RETRIEVE}; put it into the request"
+        )

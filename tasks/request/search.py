@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from chorale_client.reading import refusal
-from chorale_client.words import WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
+from chorale_client.wire_names import WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
+from chorale_client.wire_reader import refusal
 from structlog import get_logger
 
-from assembly.resources import Resources
 from branches.branch_task import BranchTask, asked_questions
 from fusion.branch_results import branch_stage
 from fusion.rankings import collapse_ranking
@@ -27,7 +26,8 @@ from models.extensions import BranchKind
 from models.hits import Ranking
 from models.plan import read_planned
 from tasks.request.cost import questions_a_slice
-from tasks.request.relaxing import search_relaxed
+from tasks.request.filter_relaxation import search_relaxed
+from wiring.resources import Resources
 
 log = get_logger("chorale.search")
 

@@ -15,12 +15,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE
 from structlog import get_logger
 
-from assembly.resources import Resources
 from ledger.backlog import Load, Overload
 from monitoring.queues import Queues, QueueState, open_queues
+from wiring.resources import Resources
 
 log = get_logger("chorale.admission")
 

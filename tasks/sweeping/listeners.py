@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 from structlog import get_logger
 
-from assembly.resources import Resources
 from audit.outbox import Ended
 from ledger.outcomes import store_name
 from monitoring.counting import RequestFigures
 from monitoring.ended_requests import log_ended
 from monitoring.tracing import open_spans
+from wiring.resources import Resources
 
 log = get_logger("chorale.sweeper")
 

@@ -26,7 +26,7 @@ from typing import Any, cast
 
 from chorale_client.keys import WAKEUPS, entry_key
 from chorale_client.ledger import status_in_flight
-from chorale_client.words import TASK_RETRIEVE, TASK_SEARCH, Reason, Status
+from chorale_client.wire_names import TASK_RETRIEVE, TASK_SEARCH, Reason, Status
 from pydantic_core import from_json
 from redis import Redis
 from redis.exceptions import RedisError
@@ -34,8 +34,8 @@ from structlog import get_logger
 
 from audit.outbox import Ended
 from monitoring.ended_requests import ended_branches
-from tasks.celery_surface.event_sender import HEARTBEAT_S, MOST, Event, EventSender, heartbeat
-from tasks.celery_surface.result_backend import part_id
+from tasks.celery_internals.event_sender import HEARTBEAT_S, MOST, Event, EventSender, heartbeat
+from tasks.celery_internals.result_backend import part_id
 
 log = get_logger("chorale.events")
 

@@ -14,15 +14,15 @@ from queue import SimpleQueue
 from redis.exceptions import RedisError, ResponseError
 from structlog import get_logger
 
-from assembly.resources import Resources
 from config.declarations import Pipeline
 from config.redis_failures import explained
 from ledger.protocol import Action
 from models.duty import Duty
-from tasks.request.ending import SWEEPER, end_joined
 from tasks.request.fanout import Fanout
+from tasks.request.finishing import SWEEPER, end_joined
 from tasks.request.retrieve import plan_accepted
 from tasks.sweeping.admission import QueueWatch
+from wiring.resources import Resources
 
 log = get_logger("chorale.sweeper")
 

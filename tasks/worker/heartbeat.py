@@ -15,11 +15,11 @@ from typing import Any
 
 from celery import signals
 from chorale_client.keys import HEARTBEAT, SERVED
-from chorale_client.words import QUEUE_BULK, WIRE_VERSION
+from chorale_client.wire_names import QUEUE_BULK, WIRE_VERSION
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tasks.celery_surface.in_hand import task_ids_in_hand
+from tasks.celery_internals.in_progress import ids_in_progress
 
 EVERY_S = 1.0
 KEPT_S = 10
@@ -78,7 +78,7 @@ class Heartbeat:
             "queues": self._queues,
             "wire": WIRE_VERSION,
             # Ids of the messages that it has in hand.
-            "tasks": task_ids_in_hand(),
+            "tasks": ids_in_progress(),
             "about": self.about,
         }
         self._client.set(self._key, json.dumps(sign), ex=KEPT_S)

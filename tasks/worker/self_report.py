@@ -9,10 +9,10 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from assembly.resources import Resources
 from config.addresses import server_of
 from config.declarations import BranchDeclaration, Pipeline, StoreDeclaration
 from config.settings import Settings
+from wiring.resources import Resources
 
 Declaration = TypeVar("Declaration", StoreDeclaration, BranchDeclaration)
 

@@ -10,17 +10,17 @@ from functools import cache, partial
 from celery import Celery
 from structlog import get_logger
 
-from assembly.kinds import BUILT_IN
-from assembly.resources import Resources
 from config.audit_key import audit_key
 from config.logging import set_up_logging
 from models.extensions import Kinds
-from tasks.celery_surface.event_sender import EventSender
+from tasks.celery_internals.event_sender import EventSender
 from tasks.registration import make_app
 from tasks.sweeping.sweeper import Sweeper
 from tasks.worker.garbage import collect_seldom
 from tasks.worker.heartbeat import Heartbeat
 from tasks.worker.self_report import self_report
+from wiring.kinds import BUILT_IN
+from wiring.resources import Resources
 
 log = get_logger("chorale.sweeper")
 
@@ -68,12 +68,12 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     from audit.deletion import Retention
     from audit.drainer import Drainer
     from rules.store import RuleCopying, RuleStore
+    from tasks.callbacks.ends import RequestEnds
     from tasks.jobs.commands import JobCommands
     from tasks.jobs.feeder import Feeder
     from tasks.jobs.job_events import JobEvents
     from tasks.sweeping.listeners import listeners, tell
     from tasks.sweeping.request_events import RequestEvents
-    from tasks.telling.ends import RequestEnds
 
     resources: Resources = app.resources
     settings = resources.settings

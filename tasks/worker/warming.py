@@ -9,17 +9,17 @@ from contextlib import suppress
 from typing import cast
 
 from celery import Celery
-from chorale_client.default_time import publish_timeouts
-from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
+from chorale_client.default_timeout import publish_timeouts
+from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE
 from structlog import get_logger
 
-from assembly.resources import Resources
 from inference.protocol import Reranker
 from ledger.backlog import publish_outbox_limit
 from models.documents import NamespaceState
 from models.errors import BadIndex, ModelMissing, NotConfigured, ServiceError, StageFailure
 from search.protocol import Writes
 from tasks.worker.stale_messages import drop_ended
+from wiring.resources import Resources
 
 log = get_logger("chorale.worker")
 

@@ -16,19 +16,17 @@ from typing import Any, TypeVar
 
 from celery import Celery, signals
 from celery.platforms import SecurityWarning
-from chorale_client.words import QUEUE_BULK, QUEUE_INDEX
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_INDEX
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from assembly.kinds import BUILT_IN
-from assembly.resources import Resources
 from config.logging import set_up_logging
 from config.redis_failures import explained
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from models.extensions import Kinds
-from tasks.celery_surface.event_sender import beat_while_busy
-from tasks.celery_surface.stopping import stopping_softly
+from tasks.celery_internals.event_sender import beat_while_busy
+from tasks.celery_internals.warm_shutdown import stopping_softly
 from tasks.jobs.answering import answer_between
 from tasks.registration import make_app
 from tasks.request.batch import make_intake
@@ -37,6 +35,8 @@ from tasks.worker.garbage import collect_seldom
 from tasks.worker.heartbeat import HUNG_AFTER_S, Heartbeat
 from tasks.worker.self_report import self_report
 from tasks.worker.warming import warm, warm_models_again
+from wiring.kinds import BUILT_IN
+from wiring.resources import Resources
 
 log = get_logger("chorale.worker")
 
@@ -113,7 +113,7 @@ def _celery_worker(app: Celery, queues: Sequence[str], name: str) -> Any:
 
 
 def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> None:
-    """Work on these queues until told to stop (`tasks.celery_surface.stopping`).  Raises WrongDeclaration for an unknown queue."""
+    """Work on these queues until told to stop (`tasks.celery_internals.warm_shutdown`).  Raises WrongDeclaration for an unknown queue."""
     resources = Resources.from_environment(kinds)
     settings = resources.settings
     if unknown := [queue for queue in queues if queue not in resources.pipeline.queues]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chorale_client.words import Reason, Warned
+from chorale_client.wire_names import Reason, Warned
 
 import monitoring.counting
 from api.problems import TITLES

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from tasks.celery_surface.kombu_keys import BINDINGS, KOMBU, UNACKED
+from tasks.celery_internals.kombu_keys import BINDINGS, KOMBU, UNACKED
 from tests.architecture.product import PRODUCT, ROOT
 
-SURFACE = ROOT / "tasks" / "celery_surface"
-LIST = (SURFACE / "private_names.md").read_text(encoding="utf-8")
+INTERNALS = ROOT / "tasks" / "celery_internals"
+LIST = (INTERNALS / "private_names.md").read_text(encoding="utf-8")
 FINGERPRINTS = dict(re.findall(r"^\| `(\S+:\S+)` \|.*\| `(.*)` \|$", LIST, re.MULTILINE))
-ON_THE_SURFACE = [*SURFACE.glob("*.py"), ROOT / "client" / "chorale_client" / "message_template.py"]
-OUTSIDE = [file for file in PRODUCT if file not in ON_THE_SURFACE]
+ON_THE_INTERNALS = [*INTERNALS.glob("*.py"), ROOT / "client" / "chorale_client" / "message_template.py"]
+OUTSIDE = [file for file in PRODUCT if file not in ON_THE_INTERNALS]
 
 MENTIONS = re.compile(r"celery|kombu|billiard|unacked")
 
@@ -63,7 +63,7 @@ def test_a_private_name_of_celery_is_unchanged(name: str) -> None:
         now = str(inspect.signature(value))
     else:
         now = hashlib.sha256(inspect.getsource(value).encode()).hexdigest()[:12]
-    assert now == expected, f"{name} has changed: see tasks/celery_surface/private_names.md"
+    assert now == expected, f"{name} has changed: see tasks/celery_internals/private_names.md"
 
 
 def test_the_keys_of_kombu_have_the_prefixes_that_we_declare() -> None:
@@ -76,7 +76,7 @@ def test_the_keys_of_kombu_have_the_prefixes_that_we_declare() -> None:
 
 def test_each_private_attribute_that_the_surface_uses_is_on_the_list() -> None:
     listed = set(re.findall(r"\b_[a-z]\w*", LIST))
-    for file in ON_THE_SURFACE:
+    for file in ON_THE_INTERNALS:
         used = {node.attr for node in private_attributes(file)}
         assert used - own_names(file) <= listed, file.name
 

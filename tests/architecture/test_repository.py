@@ -8,10 +8,10 @@ import tomllib
 from enum import StrEnum
 from pathlib import Path
 
-import chorale_client.words
-from chorale_client.words import REASONS, WARNINGS, Warned
+import chorale_client.wire_names
+from chorale_client.wire_names import REASONS, WARNINGS, Warned
 
-from assembly.kinds import BUILT_IN
+from wiring.kinds import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -26,10 +26,10 @@ PAGES = sorted(
 )
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
 WIRE = (ROOT / "docs" / "reference" / "wire.md").read_text(encoding="utf-8")
-TASKS = [value for name, value in vars(chorale_client.words).items() if name.startswith("TASK_")]
+TASKS = [value for name, value in vars(chorale_client.wire_names).items() if name.startswith("TASK_")]
 ENUMS = [
     kind
-    for kind in vars(chorale_client.words).values()
+    for kind in vars(chorale_client.wire_names).values()
     if isinstance(kind, type) and issubclass(kind, StrEnum) and kind is not StrEnum
 ]
 

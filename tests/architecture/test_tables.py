@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from assembly.kinds import BUILT_IN
 from branches import hyde, searches
 from fusion import methods, presets
 from inference import language_models
 from models.extensions import BranchKind, StoreKind
 from models.fusion_method import Method
+from wiring.kinds import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +38,7 @@ def test_each_file_of_the_folder_of_stores_declares_one() -> None:
 def test_the_tables_import_no_module_that_only_a_search_needs() -> None:
     """Commands read the tables, and each of these modules takes 0.1 to 0.8 s to import."""
     heavy = {"numpy", "tantivy", "onnxruntime", "sqlalchemy", "elasticsearch", "weaviate", "httpx", "openai"}
-    program = f"import sys, assembly.pipeline; print(*{heavy!r} & sys.modules.keys())"
+    program = f"import sys, wiring.pipeline; print(*{heavy!r} & sys.modules.keys())"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
     )

@@ -22,9 +22,9 @@ from chorale_client import (
     UnknownRequest,
     make_request,
 )
-from chorale_client.default_time import publish_timeouts
+from chorale_client.default_timeout import publish_timeouts
 from chorale_client.keys import INDEXED, NOT_DONE, OUTBOX, OVERLOAD, result_key
-from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE
 from kombu import Queue
 from redis import Redis
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from chorale_client.words import Reason
+from chorale_client.wire_names import Reason
 
 from models.errors import BadIndex, ManifestMismatch, UnknownNamespace
 from search.protocol import Search, Store

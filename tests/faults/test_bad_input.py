@@ -13,7 +13,7 @@ import pytest
 from celery.result import AsyncResult
 from chorale_client import Answer, InvalidRequest
 from chorale_client.keys import ENTRY, OUTBOX, result_key
-from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_RETRIEVE
 
 from tests.faults.test_bad_messages import body, message
 from tests.support.faults.observers import audited

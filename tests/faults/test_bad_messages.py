@@ -8,7 +8,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from chorale_client.words import TASK_SEARCH
+from chorale_client.wire_names import TASK_SEARCH
 
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from chorale_client import Answer, make_request
 from chorale_client.keys import DURATIONS, WAKEUPS
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 
 from ledger.breakers import FEWEST_DURATIONS
-from tasks.celery_surface.result_backend import part_id
+from tasks.celery_internals.result_backend import part_id
 from tasks.request.retrieve import submit
 from tests.support.faults.moments import join_without_one_branch
 from tests.support.faults.serving import serving

@@ -15,11 +15,9 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
-from chorale_client.words import QUEUE_INDEX
+from chorale_client.wire_names import QUEUE_INDEX
 from redis import Redis
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.local_redis import find_redis_url
 from config.settings import Settings
 from search.embedded.store import EmbeddedStore
@@ -28,6 +26,8 @@ from tasks.request.retrieve import submit
 from tests.support.faults.serving import QUEUES, serving
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.waiting import until
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 # A part, a fusion or an index run begins, reports that, and waits until the test releases it.
 HELD = """

@@ -12,7 +12,7 @@ from typing import Any
 from chorale_client import Answer, make_request
 from chorale_client.keys import ENTRY, QUARANTINE, WAKEUPS, entry_key
 from chorale_client.ledger import CallersLedger
-from chorale_client.words import QUEUE_RETRIEVE, TASK_DELETE, TASK_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_DELETE, TASK_RETRIEVE
 
 from tests.faults.test_bad_messages import body, message
 from tests.support.faults.moments import end_without_fusion

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
-from chorale_client.words import TASK_ANSWER_LINES
+from chorale_client.wire_names import TASK_ANSWER_LINES
 
 from jobs.job import Line, Outcome, State
 from tests.support.pipelines import failpoints

@@ -17,7 +17,7 @@ from chorale_client import Request, RequestIdConflict, make_request
 from chorale_client.keys import FLIGHT, OUTBOX, OUTBOX_REFUSED
 from chorale_client.ledger import Accepted
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (

@@ -11,7 +11,7 @@ import pytest
 from chorale_client import make_request
 from chorale_client.keys import ENTRY
 
-from tasks.celery_surface.result_backend import part_id
+from tasks.celery_internals.result_backend import part_id
 from tasks.request.retrieve import submit
 from tests.support.faults.effects import (
     AT_ONCE_MS,

@@ -92,7 +92,7 @@ except Exception as error:
     Mutant(
         "Company",
         "questions with different filters and depths are searched as one",
-        "tasks/request/search_together.py",
+        "tasks/request/batch_search.py",
         "_likeness",
         "return part.branch.name",
         (f"{_TOGETHER}::test_parts_that_differ_are_searched_apart",),
@@ -159,7 +159,7 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
     Mutant(
         "Deploys",
         "workers refuse the next wire version",
-        "client/chorale_client/reading.py",
+        "client/chorale_client/wire_reader.py",
         "_tolerantly",
         """return ReadRequest(Request.model_validate(fields))""",
         (

@@ -15,7 +15,7 @@ from typing import Any
 from chorale_client import Chorale, ChoraleError, make_request
 from chorale_client.keys import ENTRY, GENERATION, OUTBOX, RESULT, WAKEUPS, entry_key
 from chorale_client.ledger import CallersLedger
-from chorale_client.words import QUEUE_RETRIEVE, TASK_DELETE, TASK_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_DELETE, TASK_RETRIEVE
 from redis import Redis
 from redis.exceptions import RedisError
 

@@ -10,12 +10,12 @@ from chorale_client.job import Job
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
 from redis import Redis
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from audit.database import upgrade
 from config.settings import Settings
 from tasks.jobs.commands import JobCommands
 from tests.support.servers.redis_server import RedisServer
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 STORED = Path(__file__).parent / "stored_messages" / "v1" / "job_commands.json"
 

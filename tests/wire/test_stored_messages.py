@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from chorale_client import Answer
 from chorale_client.keys import OUTBOX, entry_key
-from chorale_client.reading import read_request, stand_in
+from chorale_client.wire_reader import placeholder_request, read_request
 from redis import Redis
 
 from audit.database import open_database, upgrade
@@ -69,7 +69,7 @@ def answered(pipeline: RunningPipeline, request_id: str) -> Answer:
 def accepted(pipeline: RunningPipeline, v: int, request_id: str, **options: Any) -> None:
     """Accept a request whose entry a client of that version wrote."""
     request = {**document(v, "request"), "request_id": request_id, **options}
-    stands_in = stand_in(request_id, {}).model_copy(update={"timeout_s": 20.0})
+    stands_in = placeholder_request(request_id, {}).model_copy(update={"timeout_s": 20.0})
     pipeline.resources.callers_ledger.accept(stands_in)
     pipeline.redis.hset(entry_key(request_id), "request", json.dumps(request))
 

@@ -14,14 +14,14 @@ from typing import Any
 from chorale_client.adapters.retrieved import Retrieved, retrieved, with_texts
 from chorale_client.answer import Answer
 from chorale_client.asynchronous.client import AsyncChorale
-from chorale_client.checked_request import Questions, make_request
 from chorale_client.client import Chorale
 from chorale_client.coverage import Coverage
 from chorale_client.errors import InvalidRequest
 from chorale_client.redis_urls import address_of
 from chorale_client.request import Request
+from chorale_client.request_factory import Questions, make_request
 from chorale_client.request_options import RequestOptions
-from chorale_client.words import NO_NAMESPACE
+from chorale_client.wire_names import NO_NAMESPACE
 
 OnCoverage = Callable[[Coverage], None]
 """Called with the coverage of each answer; an answer without documents has no other place for it."""
@@ -61,9 +61,9 @@ class Connection:
         chorale = await _asynchronous(*self._address)
         return self._read(await chorale.ask(request))
 
-    async def in_its_time(self, request: Request) -> Request:
+    async def with_default_timeout(self, request: Request) -> Request:
         """The request with its configuration's own time limit, if it has none of its own."""
-        return await (await _asynchronous(*self._address)).in_its_time(request)
+        return await (await _asynchronous(*self._address)).with_default_timeout(request)
 
     def request(self, question: Questions, *options: Mapping[str, Any] | None) -> Request:
         """A checked request with the options of the connection and these.  Raises InvalidRequest."""

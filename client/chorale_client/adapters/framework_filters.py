@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from chorale_client.errors import InvalidRequest
-from chorale_client.shown import named, shown
+from chorale_client.formatting import display_name, safe_repr
 
 Condition = tuple[str, Any]
 """A field, and what a request's `filters` take for it."""
@@ -35,9 +35,11 @@ _OF_SEVERAL = ("in", "not in", "nin", "any", "all")
 def condition(field: str, operator: str, value: Any) -> Condition:
     """One comparison.  Raises InvalidRequest for an unknown operator, and for a single value where a list is needed."""
     if operator not in _OPERATORS:
-        raise InvalidRequest(f"filters: no operator {shown(operator)}; there are: {', '.join(_OPERATORS)}")
+        raise InvalidRequest(
+            f"filters: no operator {safe_repr(operator)}; there are: {', '.join(_OPERATORS)}"
+        )
     if operator in _OF_SEVERAL and (isinstance(value, str | Mapping) or not isinstance(value, Iterable)):
-        raise InvalidRequest(f"filters: {shown(operator)} takes a list of values, not {shown(value)}")
+        raise InvalidRequest(f"filters: {safe_repr(operator)} takes a list of values, not {safe_repr(value)}")
     return field, _OPERATORS[operator](value)
 
 
@@ -56,7 +58,7 @@ def negated(conditions: Iterable[Condition]) -> Condition:
     joined = all_of(conditions)
     if len(joined) != 1:
         raise InvalidRequest(
-            f"filters: NOT takes conditions on one field, not on {', '.join(list(map(named, joined))[:3]) or 'none'}"
+            f"filters: NOT takes conditions on one field, not on {', '.join(list(map(display_name, joined))[:3]) or 'none'}"
         )
     ((field, wanted),) = joined.items()
     return field, {"not": wanted}

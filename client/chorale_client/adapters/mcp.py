@@ -16,13 +16,13 @@ from chorale_client.adapters.connection import Connection
 from chorale_client.adapters.extra import needs
 from chorale_client.adapters.framework_filters import all_of
 from chorale_client.adapters.retrieved import Retrieved, RetrievedDocument
-from chorale_client.checked_request import Questions
 from chorale_client.coverage import Coverage
 from chorale_client.errors import ChoraleError, ServiceUnavailable
+from chorale_client.formatting import safe_repr
 from chorale_client.request import Request
+from chorale_client.request_factory import Questions
 from chorale_client.request_options import RequestOptions
-from chorale_client.shown import shown
-from chorale_client.words import NO_NAMESPACE, THERE_ARE
+from chorale_client.wire_names import NO_NAMESPACE, THERE_ARE
 
 with needs("mcp"):
     from mcp.server.mcpserver import MCPServer
@@ -156,7 +156,7 @@ class _Tools:
         if not found.documents:
             missing = "; ".join(f"{one['where']}: {one['reason']}" for one in found.coverage["missing"])
             raise ToolError(
-                f"no text of {shown(id)} was found"
+                f"no text of {safe_repr(id)} was found"
                 + (f", but these are missing: {missing}" if missing else "")
             )
         parts = sorted(found.documents, key=_place)
@@ -197,7 +197,7 @@ class _Tools:
             request = self.connection.request(question, {"namespace": self._namespace(namespace)}, chosen)
             if not is_own_choice:
                 request.model_fields_set.discard("top_k")
-            allowed = self.allow(await self.connection.in_its_time(request))
+            allowed = self.allow(await self.connection.with_default_timeout(request))
             return await self.connection.ask_request(allowed)
         except ServiceUnavailable as error:
             # The error has addresses, which are no business of a caller by HTTP.
@@ -217,7 +217,7 @@ class _Tools:
 
 def no_namespace(name: str) -> ToolError:
     """The error for a namespace that is not there, or that the caller may not know."""
-    return ToolError(f"there is no namespace {shown(name)} here")
+    return ToolError(f"there is no namespace {safe_repr(name)} here")
 
 
 def _result(document: RetrievedDocument, namespace: str) -> Result:

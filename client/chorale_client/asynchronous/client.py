@@ -18,7 +18,6 @@ from chorale_client import ledger
 from chorale_client.answer import Answer
 from chorale_client.asynchronous.announcements import Announcements, Listener
 from chorale_client.asynchronous.commands import Commands
-from chorale_client.checked_request import Questions, make_request
 from chorale_client.client import (
     ATTEMPTS_TO_ACCEPT,
     LAST_WORD_S,
@@ -27,11 +26,11 @@ from chorale_client.client import (
     RECONNECT_S,
     Chorale,
 )
-from chorale_client.default_time import DefaultTimes
+from chorale_client.default_timeout import DefaultTimes
 from chorale_client.errors import UnknownRequest
 from chorale_client.events import Event, Progress, Standing, standing
-from chorale_client.handed_in import outcome_of
 from chorale_client.handles import AsyncHandle
+from chorale_client.index_tickets import outcome_of
 from chorale_client.indexed import Indexed
 from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted
@@ -39,9 +38,10 @@ from chorale_client.namespace import Namespace
 from chorale_client.redis_urls import address_of
 from chorale_client.replies import PASSING, read_answer, unavailable
 from chorale_client.request import Request
+from chorale_client.request_factory import Questions, make_request
 from chorale_client.request_options import RequestOptions
-from chorale_client.steps import Steps
-from chorale_client.words import Status
+from chorale_client.sans_io import Exchange
+from chorale_client.wire_names import Status
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ class AsyncChorale:
     async def ask(self, request: Request) -> Answer:
         """Like `retrieve`, for a request of `make_request`."""
         begun_s = asyncio.get_running_loop().time()
-        request = await self.in_its_time(request)
+        request = await self.with_default_timeout(request)
         ends_at_s = begun_s + request.timeout_s + GRACE_S
         accepted: Accepted | None = None
         try:
@@ -132,7 +132,7 @@ class AsyncChorale:
 
     async def submit_request(self, request: Request) -> AsyncHandle:
         """Like `submit`, for a request of `make_request`.  The handle says whether the request is new."""
-        request = await self.in_its_time(request)
+        request = await self.with_default_timeout(request)
         until_s = asyncio.get_running_loop().time() + self._patience_s
         return AsyncHandle(self, request.request_id, await _in_time(self._enqueue(request), until_s))
 
@@ -153,7 +153,7 @@ class AsyncChorale:
             with self._announcements.listening(result_key(request_id), is_asked=True) as listener:
                 result = await self._end(listener, request_id, until_s)
         if result is None:
-            result = await self._commands.drive(ledger.end_of(request_id))
+            result = await self._commands.run_exchange(ledger.end_of(request_id))
         return result
 
     async def events(self, request_id: str, *, after: str = "") -> AsyncGenerator[Event, None]:
@@ -162,7 +162,7 @@ class AsyncChorale:
         progress = Progress(request_id, after)
         with self._announcements.listening(result_key(request_id), is_asked=True) as listener:
             while True:
-                for event in await self._drive(progress.look()):
+                for event in await self._run_exchange(progress.look()):
                     yield event
                 if progress.is_over:
                     return
@@ -171,11 +171,11 @@ class AsyncChorale:
 
     async def standing(self, request_id: str) -> Standing | None:
         """How far a request in flight is; None if it has ended, or is unknown.  Raises ServiceUnavailable."""
-        return await self._drive(standing(request_id))
+        return await self._run_exchange(standing(request_id))
 
     async def cancel(self, request_id: str) -> Answer:
         """As `Chorale.cancel`."""
-        if (result := await self._drive(ledger.cancel(request_id))) is None:
+        if (result := await self._run_exchange(ledger.cancel(request_id))) is None:
             raise UnknownRequest(request_id)
         return read_answer(result)
 
@@ -209,7 +209,7 @@ class AsyncChorale:
         ends_at_s = loop.time() + wait_s
         while True:
             is_last = loop.time() >= ends_at_s
-            found = await self._drive(outcome_of(ticket, is_last=is_last))
+            found = await self._run_exchange(outcome_of(ticket, is_last=is_last))
             if found is not None:
                 return found
             await asyncio.sleep(min(LOOK_AGAIN_S, max(0.0, ends_at_s - loop.time())))
@@ -224,7 +224,7 @@ class AsyncChorale:
                 steps = ledger.accept(
                     request, answer_ttl_ms=self._answer_ttl_ms, within_s=within_s, message=message
                 )
-                accepted = await self._commands.drive(steps, self._call_off)
+                accepted = await self._commands.run_exchange(steps, self._call_off)
                 break
             except PASSING:
                 if attempt == ATTEMPTS_TO_ACCEPT:
@@ -247,7 +247,7 @@ class AsyncChorale:
             if listener.has_to_look:
                 try:
                     listener.has_to_look = False
-                    if (found := await self._commands.drive(ledger.result(request_id))) is not None:
+                    if (found := await self._commands.run_exchange(ledger.result(request_id))) is not None:
                         return found
                 except PASSING:
                     listener.has_to_look = True
@@ -256,23 +256,23 @@ class AsyncChorale:
 
     async def _last_word(self, request: Request, accepted: Accepted) -> bytes:
         """The result of a request whose end was not heard in time.  If the request has no end yet, this ends it."""
-        if (found := await self._commands.drive(ledger.result(request.request_id))) is not None:
+        if (found := await self._commands.run_exchange(ledger.result(request.request_id))) is not None:
             await self._announcements.renew()
             return found
         steps = ledger.finish_failed(request, accepted.accepted_at_ms, answer_ttl_ms=self._answer_ttl_ms)
-        return await self._commands.drive(steps)
+        return await self._commands.run_exchange(steps)
 
-    async def in_its_time(self, request: Request) -> Request:
+    async def with_default_timeout(self, request: Request) -> Request:
         """The request with its configuration's own time limit, if it has none of its own."""
         try:
             async with asyncio.timeout(LOOKUP_S):
-                return await self._commands.drive(self._default_times.apply(request))
+                return await self._commands.run_exchange(self._default_times.apply(request))
         except TimeoutError:
             return self._default_times.last_known(request)
 
-    async def _drive(self, steps: Steps[T]) -> T:
+    async def _run_exchange(self, steps: Exchange[T]) -> T:
         until_s = asyncio.get_running_loop().time() + self._patience_s
-        return await _in_time(self._commands.drive(steps), until_s)
+        return await _in_time(self._commands.run_exchange(steps), until_s)
 
     async def _in_a_thread(self, call: Callable[..., T], *given: Any, **options: Any) -> T:
         loop = asyncio.get_running_loop()

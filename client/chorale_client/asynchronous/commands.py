@@ -15,8 +15,8 @@ from typing import Any, TypeVar, cast
 from redis.asyncio.connection import ConnectionPool
 from redis.exceptions import ConnectionError, NoScriptError, RedisError, ResponseError
 
+from chorale_client.sans_io import Command, Exchange, RoundTrip, Script
 from chorale_client.scripts import script_text
-from chorale_client.steps import Command, Script, Steps, Trip
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ MOST_TOGETHER = 256
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    trip: Trip
+    trip: RoundTrip
     replies: asyncio.Future[Sequence[Any]]
     when_late: Callable[[Sequence[Any]], None] | None
 
@@ -43,7 +43,7 @@ class Commands:
         self._is_closed = False
 
     def send(
-        self, trip: Trip, when_late: Callable[[Sequence[Any]], None] | None = None
+        self, trip: RoundTrip, when_late: Callable[[Sequence[Any]], None] | None = None
     ) -> asyncio.Future[Sequence[Any]]:
         """The replies to one trip.  `when_late` gets them if the future was cancelled before they came.
 
@@ -72,7 +72,7 @@ class Commands:
         if not self._connection.is_connected:
             await self.send([("PING",)])
 
-    async def drive(self, steps: Steps[T], when_late: Callable[[T], None] | None = None) -> T:
+    async def run_exchange(self, steps: Exchange[T], when_late: Callable[[T], None] | None = None) -> T:
         """The outcome of the steps.  `when_late` gets it if the caller was cancelled during the last trip."""
 
         def late(replies: Sequence[Any]) -> None:
@@ -100,7 +100,7 @@ class Commands:
         except StopIteration as end:
             return cast("T", end.value)
 
-    def begin(self, steps: Steps[Any]) -> None:
+    def begin(self, steps: Exchange[Any]) -> None:
         """Send the first trip of the steps without waiting for the replies, which are dropped."""
         self.send(next(steps)).add_done_callback(lambda future: future.cancelled() or future.exception())
 
@@ -161,7 +161,7 @@ class Commands:
             self._known.add(one.name)
 
 
-def _given(trip: Trip) -> Iterator[Any]:
+def _given(trip: RoundTrip) -> Iterator[Any]:
     """The keys and arguments of scripts, and the words of commands."""
     for one in trip:
         yield from (*one.keys, *one.args) if isinstance(one, Script) else one

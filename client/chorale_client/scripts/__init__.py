@@ -14,7 +14,7 @@ from redis.commands.core import Script
 
 from chorale_client import keys
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 
 _HERE = files(__name__)
 

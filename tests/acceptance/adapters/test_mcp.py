@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from chorale_client import InvalidRequest, Request
 from chorale_client.adapters.mcp import mcp_server
-from chorale_client.default_time import publish_timeouts
+from chorale_client.default_timeout import publish_timeouts
 from mcp import Client
 from mcp_types import CallToolResult
 from redis import Redis

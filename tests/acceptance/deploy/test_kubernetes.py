@@ -12,7 +12,6 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from assembly.pipeline import load_pipeline
 from config.settings import Settings
 from tests.acceptance.deploy.chart import (
     CHART,
@@ -28,6 +27,7 @@ from tests.acceptance.deploy.chart import (
     rendered,
 )
 from tests.support.command_line import parse
+from wiring.pipeline import load_pipeline
 
 PAGE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 

@@ -12,7 +12,6 @@ from pydantic_core import from_json, to_json
 from redis import Redis
 from sqlalchemy import Engine
 
-from assembly.pipeline import load_pipeline
 from audit.database import upgrade
 from audit.drainer import Drainer
 from audit.queries import show
@@ -30,6 +29,7 @@ from tests.support.ledger.audit_entries import (
     put,
 )
 from tests.unit.fusion.builders import fuse_question
+from wiring.pipeline import load_pipeline
 
 FOUND = {
     "bm25": (("exact", "both", "far"), ("only-lexical",)),

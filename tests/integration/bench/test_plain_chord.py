@@ -9,13 +9,13 @@ import pytest
 from celery import Celery
 from celery.backends.asynchronous import E_RETRY_LIMIT_EXCEEDED
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from bench import plain_chord
 from bench.plain_chord import PlainChord
 from bench.timing import Hung
 from config.settings import Settings
 from tests.support.servers.redis_server import RedisServer
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from chorale_client import (
 from chorale_client.asynchronous.announcements import Announcements
 from chorale_client.asynchronous.commands import Commands
 from chorale_client.keys import OUTBOX, OVERLOAD, entry_key
-from chorale_client.words import QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE
 from redis import Redis
 
 from audit.outbox import parse

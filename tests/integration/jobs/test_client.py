@@ -20,16 +20,14 @@ from chorale_client import (
     NotEnded,
     ServiceUnavailable,
     WrongJobState,
+    input_stats,
     job_commands,
-    lines_read,
 )
 from chorale_client import jobs as client_jobs
 from chorale_client.jobs import Jobs as ClientJobs
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
 from redis import Redis
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from audit.database import upgrade
 from config.settings import Settings
 from jobs.job import JobsUnavailable, Outcome
@@ -39,6 +37,8 @@ from tasks.jobs.commands import JobCommands
 from tests.support.jobs import answered, ended, result, statuses, taken
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_a_submission_that_breaks_off_ends_its_job(jobs: ClientJobs, store: Jobs
 def test_a_long_submission_keeps_few_messages_in_redis(
     jobs: ClientJobs, store: Jobs, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines_read, "MESSAGE_BYTES", 1_000)
+    monkeypatch.setattr(input_stats, "MESSAGE_BYTES", 1_000)
     most = 0
 
     def watched() -> Iterator[str]:
@@ -215,7 +215,7 @@ def test_a_long_submission_keeps_few_messages_in_redis(
 def test_slow_lines_wait_for_no_full_message(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines_read, "MESSAGE_S", 0.0)
+    monkeypatch.setattr(input_stats, "MESSAGE_S", 0.0)
 
     def slow() -> Iterator[str]:
         yield from questions(2)
@@ -276,7 +276,7 @@ def test_results_are_read_while_the_job_runs_from_any_line(jobs: ClientJobs, sto
 def test_commands_that_a_dead_sweeper_has_taken_are_sent_again(
     jobs: ClientJobs, store: Jobs, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines_read, "MESSAGE_BYTES", 2_000)
+    monkeypatch.setattr(input_stats, "MESSAGE_BYTES", 2_000)
     lost = []
 
     def loses_some() -> Iterator[str]:

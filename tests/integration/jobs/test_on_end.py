@@ -19,19 +19,17 @@ from kombu import Queue
 from pydantic import ValidationError
 from redis import Redis
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from audit.database import upgrade
+from config.callback_policy import check_on_end
 from config.settings import Settings
-from config.told_of_ends import check_on_end
 from config.webhook_secrets import secret_of_key, signing_keys
 from jobs.job import Outcome, State
 from models.errors import WrongDeclaration
+from tasks.callbacks import user_tasks
 from tasks.jobs import on_end, webhook
 from tasks.jobs.on_end import OnEnd
 from tasks.jobs.webhook import NotTold, checked_address, signed
 from tasks.registration import make_app
-from tasks.telling import user_tasks
 from tests.support.jobs import answered, ended, lines, result, submitted
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.rabbitmq import own_queues
@@ -39,6 +37,8 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.servers.webhook import SECRET, Hook
 from tests.support.waiting import until
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 QUEUE = "app.of.the.user"
 

@@ -11,7 +11,7 @@ import pytest
 from chorale_client import Chorale, NotEnded, Status, UnknownRequest, make_request
 from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.ledger import CallersLedger, end_of
-from chorale_client.words import QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE
 from redis import Redis
 
 from audit.outbox import parse

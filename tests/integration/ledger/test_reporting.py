@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 
 from tests.support.ledger.requests import CALLBACK
 from tests.support.ledger.script import Script, accept, join, lose_entry, plan, queue, report, start, wait

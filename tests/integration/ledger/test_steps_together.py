@@ -7,13 +7,13 @@ import json
 import pytest
 from chorale_client import Request
 from chorale_client.keys import FLIGHT, OUTBOX, entry_key
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 from redis import Redis
 
 from ledger.breakers import Breakers
 from ledger.outcomes import Outcome
 from ledger.protocol import End
-from tasks.celery_surface.result_backend import part_id
+from tasks.celery_internals.result_backend import part_id
 from tests.integration.ledger.real import Real
 from tests.support.ledger.requests import CALLBACK, TAIL, failed, ok
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 from chorale_client.protocol_constants import ProtocolConstants
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 
 from tests.support.ledger.requests import CALLBACK
 from tests.support.ledger.script import (

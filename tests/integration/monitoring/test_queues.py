@@ -16,8 +16,6 @@ from chorale_client import Chorale, make_request
 from chorale_client.ledger import CallersLedger
 from kombu import Connection, Exchange, Queue
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from ledger.backlog import Load, Overload
 from ledger.breakers import Breakers
@@ -32,6 +30,8 @@ from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 VECTOR, FUSION, RETRIEVE = "chorale.vector", "chorale.fusion", "chorale.retrieve"
 

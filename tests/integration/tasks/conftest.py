@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from assembly.kinds import BUILT_IN
 from branches.branch_task import BranchTask
 from models.extensions import BranchKind, Kinds
 from models.hits import Ranking
@@ -16,6 +15,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.pipelines.plain_tracebacks import log_plainly
 from tests.support.servers.redis_server import RedisServer
+from wiring.kinds import BUILT_IN
 
 
 @pytest.fixture(autouse=True)

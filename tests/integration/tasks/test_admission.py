@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 from chorale_client.keys import SWEEPER
 from chorale_client.message_template import Template
-from chorale_client.words import QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE
 
 from ledger.breakers import ALL_WELL_FOR_S
 from monitoring.queues import ListedQueues
-from tasks.celery_surface.result_backend import part_id
+from tasks.celery_internals.result_backend import part_id
 from tasks.sweeping.admission import Bounds, Judge, QueueWatch
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess

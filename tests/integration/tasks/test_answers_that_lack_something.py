@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
-from chorale_client.words import Warned
+from chorale_client.wire_names import Warned
 
 from tests.integration.tasks.answers import ids
 from tests.support.pipelines.one_process import OneProcess

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from chorale_client.keys import GENERATION, entry_key
 from chorale_client.tenants import owned
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 
 from models.branch_result import BranchResult
 from tests.integration.tasks.answers import ids

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from chorale_client import Answer
 
-from assembly.kinds import BUILT_IN
 from branches import searches
 from branches.branch_task import BranchTask
 from ledger.breakers import ALL_WELL_FOR_S
@@ -23,6 +22,7 @@ from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.redis_server import RedisServer
+from wiring.kinds import BUILT_IN
 
 PIPELINE = f"""
 {LOCAL}

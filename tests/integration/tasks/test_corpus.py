@@ -6,8 +6,6 @@ from pathlib import Path
 
 import redis
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
 from tasks.indexing.indexing_run import SourceDocuments
@@ -15,6 +13,8 @@ from tasks.indexing.namespace_writer import index_corpus
 from tasks.indexing.report import IndexReport
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 
 def resources_of(home: Path, redis_url: str) -> Resources:

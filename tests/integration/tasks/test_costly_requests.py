@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from chorale_client.keys import BREAKER, DURATIONS, entry_key
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 
 from tests.support.pipelines.bulk import BULK, SERVED, lines, submit, wait_ended
 from tests.support.pipelines.pipeline import RunningPipeline

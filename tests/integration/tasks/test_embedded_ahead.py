@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
 from ingest.split import Splitter
@@ -18,13 +16,15 @@ from models.documents import Document, Passage
 from models.errors import WriterBusy
 from search.embedded.store import EmbeddedStore
 from tasks.indexing import handed_in_documents
-from tasks.indexing.embedding_ahead import EmbeddedAhead
+from tasks.indexing.embedding_prefetch import EmbeddedAhead
 from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.indexing.report import IndexReport
 from tasks.indexing.turns import TurnOver
 from tests.support.models.hashing_embedder import HashingEmbedder
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 
 @pytest.fixture

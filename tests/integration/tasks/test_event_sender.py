@@ -11,7 +11,7 @@ import pytest
 from celery import Celery
 from chorale_client.redis_urls import celery_url
 
-from tasks.celery_surface.event_sender import EventSender, heartbeat
+from tasks.celery_internals.event_sender import EventSender, heartbeat
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until

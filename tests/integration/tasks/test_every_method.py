@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assembly.kinds import BUILT_IN
 from tests.support.pipelines.one_process import OneProcess
+from wiring.kinds import BUILT_IN
 
 
 @pytest.mark.parametrize("method", BUILT_IN.methods)

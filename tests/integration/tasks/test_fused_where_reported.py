@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 from pydantic_core import from_json
 
 from tasks.request.batch import make_intake

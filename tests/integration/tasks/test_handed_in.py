@@ -16,22 +16,22 @@ import redis
 from celery import Celery
 from chorale_client import Chorale
 from chorale_client.errors import NotEnded, UnknownRequest
-from chorale_client.handed_in import KEPT_S, next_stamp
+from chorale_client.index_tickets import KEPT_S, next_stamp
 from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
 
 import tasks.indexing.handed_in_documents
 import tasks.indexing.index_tasks
 import tasks.indexing.namespace_writer
 import tasks.indexing.write_order
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from models.errors import BadIndex, ModelMissing, StoreUnavailable
 from search.embedded.store import EmbeddedStore
-from tasks.indexing.embedding_ahead import EmbeddedAhead
+from tasks.indexing.embedding_prefetch import EmbeddedAhead
 from tasks.registration import make_app
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 QUEUE = "chorale.index"
 TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}

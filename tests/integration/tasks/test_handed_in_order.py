@@ -9,7 +9,7 @@ import pytest
 import redis
 from chorale_client import Chorale
 from chorale_client.errors import NoRoom, ServiceUnavailable
-from chorale_client.handed_in import KEPT_S, NOT_DONE_FOR_S, next_stamp, stamp_of_message
+from chorale_client.index_tickets import KEPT_S, NOT_DONE_FOR_S, next_stamp, stamp_of_message
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
 from chorale_client.publisher import Publisher
 

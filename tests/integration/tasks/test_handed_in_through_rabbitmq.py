@@ -13,8 +13,6 @@ from kombu import Connection
 
 import tasks.indexing.handed_in_documents
 import tasks.indexing.index_tasks
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from models.errors import StoreUnavailable
 from tasks.registration import make_app
@@ -23,6 +21,8 @@ from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.servers.tcp_proxy import TcpProxy
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 QUEUE = "chorale.index"
 ANSWERS_WITHIN_S = 0.5

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from branches.branch_task import BranchTask
 from branches.generation import SEARCH_RESERVE_S
 from branches.hyde import search_hyde
@@ -26,6 +24,8 @@ from tests.support.pipelines.pipeline_files import LOCAL
 from tests.support.servers.chat_server import ChatServer, after, says
 from tests.support.servers.redis_server import RedisServer
 from tests.unit.fusion.builders import branch
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 pytestmark = pytest.mark.slow
 

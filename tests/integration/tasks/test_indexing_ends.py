@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from chorale_client.indexed import Indexed
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from models.documents import Matrix
 from tasks.indexing.handed_in_documents import Unfinished, UnfinishedMessages, index_handed_in
 from tasks.indexing.turns import TURN_ALONE_S, TURN_S, TurnOver, Turns
 from tests.support.models.hashing_embedder import HashingEmbedder
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 EMBED_S = 0.2
 """For up to 16 passages."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from chorale_client import Answer
-from chorale_client.words import QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE
 from structlog.testing import capture_logs
 
 from inference.chat_model import ChatModel

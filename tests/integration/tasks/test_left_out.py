@@ -8,8 +8,6 @@ from pathlib import Path
 import redis
 from chorale_client import Chorale
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from models.documents import Document
 from models.errors import PartlyWritten
@@ -19,6 +17,8 @@ from tasks.registration import make_app
 from tests.support.left_out import ROWS
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 
 class Choosy(EmbeddedStore):

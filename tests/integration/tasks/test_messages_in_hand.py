@@ -12,13 +12,13 @@ import kombu.transport.redis
 import pytest
 import redis
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from tasks.registration import make_app
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 QUEUE = "chorale.index"
 BACK_AFTER_S = 2

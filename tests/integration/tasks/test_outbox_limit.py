@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from chorale_client.keys import OUTBOX
-from chorale_client.words import QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE
 
 from audit.database import open_database
 from ledger.backlog import OutboxBound, read_outbox_bound

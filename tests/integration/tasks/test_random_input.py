@@ -16,25 +16,23 @@ from celery import Celery
 from celery.exceptions import Ignore
 from chorale_client import make_request
 from chorale_client.keys import INDEXED, WAKEUPS, entry_key
-from chorale_client.words import TASK_DELETE, TASK_INDEX, TASK_RETRIEVE, WIRE_VERSION
+from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, TASK_RETRIEVE, WIRE_VERSION
 from hypothesis import strategies as st
 from redis import Redis
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from ledger.protocol import Action, Started
 from models.branch_result import BranchResult
 from models.documents import Manifest
 from models.errors import StageFailure
 from models.hits import Hit, Ranking
-from tasks.celery_surface.result_backend import id_of_task
+from tasks.celery_internals.result_backend import id_of_task
 from tasks.indexing import index_tasks
 from tasks.registration import make_app
-from tasks.request import ending, search
+from tasks.request import finishing, search
+from tasks.request.batch_search import answer_parts
 from tasks.request.fuse import fuse
 from tasks.request.retrieve import plan_accepted, submit
-from tasks.request.search_together import answer_parts
 from tasks.sweeping import sweeper
 from tasks.sweeping.sweeper import Sweeper
 from tests.integration.ledger.test_forged_entries import SOUND
@@ -50,6 +48,8 @@ from tests.support.attacks.random_input import (
 )
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 few_and_many = pytest.mark.parametrize("examples", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 
@@ -109,7 +109,7 @@ def app(
     monkeypatch.setattr(Resources, "fingerprints", {"embedder": "none"})
     monkeypatch.setattr(index_tasks, "PATIENCE_S", 0.0)
     monkeypatch.setattr(index_tasks, "PAUSE_S", 0.0)
-    for module in (ending, search, sweeper):
+    for module in (finishing, search, sweeper):
         monkeypatch.setattr(module.log, "exception", no_name)
     settings = Settings(home=tmp_path, embedder="none", on_end_queues=("told",), breaker_failures=0)
     resources = Resources(settings, load_pipeline(), redis_server.url)
@@ -241,7 +241,7 @@ def test_whatever_an_answer_of_a_branch_says_its_request_ends(
     app: Celery, monkeypatch: pytest.MonkeyPatch, examples: int
 ) -> None:
     """Only a worker can have signed it, perhaps one of another version: it ends as failed."""
-    monkeypatch.setattr(ending.log, "exception", lambda event, **_: None)
+    monkeypatch.setattr(finishing.log, "exception", lambda event, **_: None)
 
     def check(wire: bytes | str) -> None:
         request_id = asked(app)

@@ -12,25 +12,25 @@ from typing import Any, cast
 
 import pytest
 import redis
+from chorale_client.callbacks import Linked
 from chorale_client.keys import OUTBOX, TELLER, TO_TELL
 from chorale_client.request import Request
-from chorale_client.told import Linked
 from kombu import Queue
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from audit.database import open_database, upgrade
 from audit.deletion import erase_waiting
 from audit.drainer import Drainer
 from config.settings import Settings
+from tasks.callbacks import ends, user_tasks
+from tasks.callbacks.ends import RequestEnds
 from tasks.registration import make_app
-from tasks.telling import ends, user_tasks
-from tasks.telling.ends import RequestEnds
 from tests.support.ledger.audit_entries import make_answer, make_entry, make_request, put
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 TOLD = {"task": "shop.ended", "queue": "shop"}
 NO_BROKER = "amqp://127.0.0.1:9//"

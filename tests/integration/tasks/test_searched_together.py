@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 from chorale_client.request import Request
-from chorale_client.words import WIRE_VERSION
+from chorale_client.wire_names import WIRE_VERSION
 
 from branches.branch_task import BranchTask
 from branches.searches import search_bm25
@@ -21,8 +21,8 @@ from models.branch_result import BranchResult
 from models.errors import StoreUnavailable
 from models.extensions import BranchKind
 from models.hits import Ranking
+from tasks.request.batch_search import answer_parts
 from tasks.request.planning import resolve
-from tasks.request.search_together import answer_parts
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
 

@@ -13,8 +13,6 @@ from chorale_client import RequestIdConflict, make_request
 from chorale_client.keys import CACHE, GENERATION, entry_key
 from pydantic_core import from_json, to_json
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from ledger.breakers import FEWEST_DURATIONS
 from ledger.outcomes import Outcome
@@ -23,6 +21,8 @@ from tasks.registration import make_app
 from tasks.request.planning import question_keys
 from tasks.request.retrieve import submit
 from tests.support.servers.redis_server import RedisServer
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 QUEUES = {"chorale.bm25", "chorale.vector", "chorale.hyde"}
 THREADS = 120

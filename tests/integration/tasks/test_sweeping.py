@@ -12,19 +12,19 @@ import redis
 from chorale_client import Chorale, make_request
 from chorale_client.keys import entry_key
 from chorale_client.ledger import CallersLedger
-from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from models.branch_result import BranchResult
-from tasks.celery_surface.result_backend import part_id
+from tasks.celery_internals.result_backend import part_id
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
 from tasks.sweeping import sweeper
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 BRANCHES = ("bm25", "vector", "hyde")
 

@@ -14,7 +14,7 @@ from celery.result import AsyncResult
 from chorale_client.adapters.connection import Connection
 from chorale_client.adapters.mcp import mcp_server
 from chorale_client.errors import InvalidRequest
-from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_RETRIEVE
 from mcp.client import Client
 
 from tests.integration.tasks.answers import reasons

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self
 from chorale_client import Request, RequestIdConflict
 from chorale_client.keys import FLIGHT
 from chorale_client.ledger import Accepted
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 
 from ledger.protocol import Action, Entry
 from models.branch_result import BranchResult

@@ -16,11 +16,11 @@ from typing import Any
 
 from celery import Celery, chord
 from celery.exceptions import Ignore, Reject
-from chorale_client.words import TASK_SEARCH
+from chorale_client.wire_names import TASK_SEARCH
 
 from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
-from tasks.celery_surface.result_backend import Report
+from tasks.celery_internals.result_backend import Report
 from tasks.request import batch
 from tests.support.pipelines.kinds import declare, kinds_with
 

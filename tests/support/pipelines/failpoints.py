@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION
 from redis import Redis
 from redis.connection import AbstractConnection
 from redis.exceptions import RedisError

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from assembly.kinds import BUILT_IN
 from config import extensions
 from models.extensions import BranchKind, Kinds
+from wiring.kinds import BUILT_IN
 
 DECLARED = SimpleNamespace()
 """The kinds by name; the entry points of the package name its attributes."""

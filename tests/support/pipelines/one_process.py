@@ -9,14 +9,14 @@ from typing import Any, cast
 
 from chorale_client import Answer, make_request
 from chorale_client.keys import OUTBOX
-from chorale_client.words import QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE
 from pydantic_core import from_json
 
 from audit.database import open_database, upgrade
 from audit.drainer import Drainer
 from monitoring.queues import ListedQueues
 from tasks.request.batch import make_intake
-from tasks.request.ending import FUSION_WORKER, Ender, end_joined
+from tasks.request.finishing import FUSION_WORKER, FinishPolicy, end_joined
 from tasks.request.retrieve import plan_accepted, submit
 from tasks.sweeping.admission import Bounds, Judge
 from tasks.sweeping.listeners import listeners, tell
@@ -56,7 +56,7 @@ class OneProcess(RunningPipeline):
         queues = self.resources.pipeline.request_queues
         self._sweeper_here._watch.look(ListedQueues(self.redis, queues), Judge(bounds, branch_queues=queues))
 
-    def end_late(self, request_id: str, *, by: Ender = FUSION_WORKER) -> Answer:
+    def end_late(self, request_id: str, *, by: FinishPolicy = FUSION_WORKER) -> Answer:
         """Ends a request with what there is, as at its deadline, and empties the queues."""
         entry = self.resources.ledger.join(request_id, force=True)
         assert entry is not None

@@ -14,11 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from chorale_client import Chorale
-from chorale_client.words import QUEUE_INDEX
+from chorale_client.wire_names import QUEUE_INDEX
 
-from assembly.kinds import BUILT_IN
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from inference.protocol import Embedder
 from models.documents import Document, Manifest, Passage
@@ -26,6 +23,9 @@ from models.extensions import Kinds
 from tasks.registration import make_app
 from tests.support.pipelines.fork_server import ForkServer, Process
 from tests.support.servers.redis_server import RedisServer
+from wiring.kinds import BUILT_IN
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 ROOT = Path(__file__).parents[3]
 READY_LIMIT_S = 120.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from chorale_client import InvalidRequest, make_request
-from chorale_client.reading import read_request
+from chorale_client.callbacks import Linked
 from chorale_client.request import Request
 from chorale_client.tenants import check_tenant, owned, tenant_of
-from chorale_client.told import Linked
+from chorale_client.wire_reader import read_request
 
 from access.grant import SCOPES, Forbidden, Grant, OutOfScope, OverLimit
 from fusion.conditions import without_filters

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from api.closing import Closing
+from api.shutdown import Closing
 
 
 def test_a_wait_gives_what_it_waited_for() -> None:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 from chorale_client.answer import Answer
-from chorale_client.checked_request import make_request
+from chorale_client.request_factory import make_request
 from rich.console import Console
 
-from assembly.pipeline import load_pipeline
 from bench import crowding
 from bench.corpus_questions import questions_about
 from bench.latency import Variant, compare, cpu_by_process, waterfall_of
@@ -24,6 +23,7 @@ from bench.timing import WARMING, Hung, Timing, drive
 from bench.views import runs_table
 from ingest.raw_documents import RawDocument
 from models.errors import ServiceError
+from wiring.pipeline import load_pipeline
 
 
 def test_percentiles_are_latencies_that_were_seen() -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from chorale_client.words import WORST_FIRST
+from chorale_client.wire_names import WORST_FIRST
 from redis.exceptions import ConnectionError as RedisAway
 
 from cli import app as command_line

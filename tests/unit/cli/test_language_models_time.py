@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from assembly.pipeline import load_pipeline
 from cli.doctor.language_models import have_time
 from cli.installation import Installation
 from cli.unknown_languages import unknown_languages
 from config.settings import Settings
 from models.documents import Manifest, NamespaceState
+from wiring.pipeline import load_pipeline
 
 WITH_A_MODEL = """
 [stores.local]

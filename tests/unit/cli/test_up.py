@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from cli.local.child_output import JsonLines, PrefixedLines
 from cli.local.processes import worker_children, worker_environment
 from config.settings import Settings, load_settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat, RedisHeartbeats, parse_heartbeat
 from tests.support.servers.redis_server import RedisServer
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 
 def test_in_the_layout_queues_up_starts_one_process_for_each_queue_and_a_sweeper() -> None:

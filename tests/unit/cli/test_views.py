@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from chorale_client.answer import Degradation, Snippet, StageLine
 from chorale_client.errors import InvalidJob
+from chorale_client.input_stats import InputStats
 from chorale_client.job_lines import JobLine
-from chorale_client.lines_read import LinesRead
 from pydantic_core import to_json
 from rich.console import Console
 
@@ -187,8 +187,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Flaky:
     return Flaky()
 
 
-def submit(store: Any, lines: Iterator[JobLine]) -> LinesRead:
-    read = LinesRead(refuses=True)
+def submit(store: Any, lines: Iterator[JobLine]) -> InputStats:
+    read = InputStats(refuses=True)
     submit_lines(store, NewJob("job", "default"), lines, read, now_ms=lambda: 1)
     return read
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from chorale_client import InvalidRequest, make_request
+from chorale_client.input_stats import InputStats, messages
 from chorale_client.job_lines import LINE_FIELDS, read_lines
-from chorale_client.lines_read import LinesRead, messages
 from chorale_client.request_json import request_json
 from hypothesis import strategies as st
 
@@ -55,7 +55,7 @@ def ask(options: dict[str, Any]) -> None:
 
 def read(form: str, given: bytes) -> None:
     with suppress(InvalidRequest):
-        found = LinesRead(refuses=False)
+        found = InputStats(refuses=False)
         for _ in messages(found.passed(read_lines(io.BytesIO(given), form=form))):
             pass
         found.check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from chorale_client.checked_request import make_request
+from chorale_client.request_factory import make_request
 
 
 def test_the_id_of_a_request_has_122_random_bits() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from assembly.kinds import BUILT_IN
-from assembly.pipeline import load_pipeline
 from config.declarations import Pipeline
 from models.errors import WrongDeclaration
 from tests.support.pipelines.outside_packages import importable, write_package
+from wiring.kinds import BUILT_IN
+from wiring.pipeline import load_pipeline
 
 PIPELINE = """\
 [stores.local]

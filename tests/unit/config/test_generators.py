@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from assembly.pipeline import load_pipeline
 from branches.hyde import HydeOptions
 from config.declarations import Pipeline
 from models.errors import NotConfigured, WrongDeclaration
+from wiring.pipeline import load_pipeline
 
 BRANCH = """
 [stores.local]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from assembly.kinds import BUILT_IN
-from assembly.pipeline import load_pipeline
 from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, declared_queues
 from models.errors import WrongDeclaration
 from models.plan import BoostPlan
+from wiring.kinds import BUILT_IN
+from wiring.pipeline import load_pipeline
 
 SMALLEST = """\
 [stores.local]

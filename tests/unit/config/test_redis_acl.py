@@ -81,7 +81,7 @@ def test_workers_the_sweeper_or_the_http_api_may_write_every_key(name: str) -> N
 
 
 def test_a_key_is_written_out_only_in_the_table_of_keys() -> None:
-    folders = "client models config search inference fusion cache ledger audit ingest assembly branches tasks cli bench"
+    folders = "client models config search inference fusion cache ledger audit ingest wiring branches tasks cli bench"
     written = {
         (file.relative_to(ROOT), found)
         for folder in folders.split()

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from chorale_client.answer import QuestionAnswer
 
-from assembly.pipeline import load_pipeline
 from evaluation.collection import Collection
 from evaluation.comparison import Answered, answered, compare, count_faults
 from evaluation.recorded_answers import WrongAnswers, read_answers, write_answers
 from tests.support.command_line import in_process
 from tests.unit.evaluation.answers import Service, hit, question
+from wiring.pipeline import load_pipeline
 
 QUESTIONS = {"q1": "one", "q2": "two", "q3": "three"}
 JUDGED = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 1}}

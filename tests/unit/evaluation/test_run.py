@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from chorale_client.answer import QuestionAnswer
 
-from assembly.pipeline import load_pipeline
 from evaluation.collection import Collection
 from evaluation.run import (
     QUESTIONS_A_REQUEST,
@@ -20,6 +19,7 @@ from evaluation.run import (
     runs_of,
 )
 from tests.unit.evaluation.answers import Service, hit, question
+from wiring.pipeline import load_pipeline
 
 JUDGED = {"q1": {"a": 1}, "q2": {"b": 1}}
 COLLECTION = Collection("tiny", Path("corpus.jsonl"), {"q1": "one", "q2": "two"}, JUDGED)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from assembly.pipeline import load_pipeline
 from config.declarations import Configuration
 from config.pipeline_reader import DEFAULT_FILE
 from evaluation.tuned_file import check_name, write_tuned
 from models.errors import WrongDeclaration
 from models.plan import BoostPlan
+from wiring.pipeline import load_pipeline
 
 PLAIN = Configuration(name="tuned", method="rrf", k=10.0)
 EVERYTHING = Configuration(

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from assembly.pipeline import load_pipeline
 from config.declarations import Pipeline
 from evaluation.branch_lists import BranchLists, Recording
 from evaluation.offline_fusion import OfflineFusion
 from evaluation.tuning import tune
 from models.errors import ServiceError
 from models.hits import Hit, Ranking
+from wiring.pipeline import load_pipeline
 
 PIPELINE = """
 default_configuration = "rrf"

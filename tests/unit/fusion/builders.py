@@ -7,7 +7,6 @@ from typing import Any
 
 from chorale_client.request import Request
 
-from assembly.kinds import BUILT_IN
 from fusion import fuse
 from fusion.fused_hits import FusedQuestion
 from models.branch_result import BranchResult
@@ -15,6 +14,7 @@ from models.documents import PassageText
 from models.fusion_method import BranchRanking
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan, Plan
+from wiring.kinds import BUILT_IN
 
 NOW = "2026-01-01T00:00:00Z"
 GROUPS = {"bm25": "lexical", "vector": "dense", "hyde": "dense"}

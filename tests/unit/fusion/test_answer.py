@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from chorale_client.answer import Answer
 from chorale_client.request import Request
-from chorale_client.words import Reason, Status
+from chorale_client.wire_names import Reason, Status
 
 from fusion.answer import Pages, answer_tail, build_answer_tail, worst
 from fusion.branch_results import BranchAnswers, merged_notes

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assembly.confidence_file import SHIPPED, read_fitted
 from fusion.answer import Pages, build_answer_tail
 from fusion.branch_results import BranchAnswers
 from fusion.confidence import Fitted, FittedFile, confidence
@@ -18,6 +17,7 @@ from fusion.rerank import Reached, rerank_question
 from models.branch_result import BranchResult
 from models.plan import RerankPlan
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from wiring.confidence_file import SHIPPED, read_fitted
 
 MINILM = read_fitted(None)[0].fingerprints[0]
 MODELS = {"embedder": MINILM}

@@ -1,7 +1,7 @@
 from itertools import count
 
 import pytest
-from chorale_client.words import StageStatus
+from chorale_client.wire_names import StageStatus
 
 from fusion.deduplication import Duplicate, Why
 from models.branch_result import BranchResult

@@ -7,16 +7,16 @@ from random import Random
 from typing import Any, TypeAlias
 
 import pytest
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assembly.kinds import BUILT_IN
 from fusion.answer import build_question
 from fusion.candidates import fuse_rankings
 from fusion.conditions import attainable
 from models.fusion_method import BranchRanking, Method
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, ranking, request
+from wiring.kinds import BUILT_IN
 
 IDS = [f"d{number}" for number in range(8)]
 GROUPS = {"b": "dense", "bm25": "lexical", "c": "dense", "e": "graph"}

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assembly.kinds import BUILT_IN
 from fusion.candidates import fuse_rankings
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, scored
+from wiring.kinds import BUILT_IN
 
 Lists = Mapping[str, Mapping[str, float]]
 """By branch, the scores of its documents, best first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chorale_client.words import REASONS, Reason
+from chorale_client.wire_names import REASONS, Reason
 
 from ledger.outcomes import COUNTS, Outcome, outcomes
 from models.branch_result import BranchResult, Degradation, StageNote

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from assembly.pipeline import load_pipeline
 from models.errors import NotConfigured, WrongDeclaration
 from search.kinds.elasticsearch import open_elasticsearch
+from wiring.pipeline import load_pipeline
 
 DECLARED = """
 [stores.texts]

@@ -9,8 +9,6 @@ from typing import Any, cast
 import pytest
 from chorale_client.request import Request
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from fusion.branch_results import BranchAnswers
 from inference.protocol import PairScores
@@ -21,6 +19,8 @@ from models.plan import Plan, RerankPlan
 from tasks.jobs import answering
 from tasks.jobs.answering import answer_lines
 from tests.unit.fusion.builders import branch, hit, plan, texts
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 
 @pytest.mark.parametrize(

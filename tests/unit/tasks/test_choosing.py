@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from chorale_client.request import Request
 
-from assembly.kinds import BUILT_IN
 from fusion.branch_results import BranchAnswers
 from models.branch_result import BranchResult
 from models.documents import PassageText, Vector
 from models.errors import StoreUnavailable
 from models.plan import Plan
-from tasks.request.choosing import Chosen, choose_pages
+from tasks.request.page_selection import Chosen, choose_pages
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, texts
+from wiring.kinds import BUILT_IN
 
 EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
 SAME = {"a#0": EAST, "b#0": EAST, "c#0": EAST, "d#0": NORTH}

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assembly.kinds import BUILT_IN
 from fusion.branch_results import BranchAnswers
 from models.branch_result import BranchResult
 from models.documents import Vector
 from models.errors import StoreUnavailable
 from models.hits import QueryInputs, Ranking
-from tasks.request.completing import Completed, complete
+from tasks.request.score_backfill import Completed, complete
 from tests.unit.fusion.builders import branch, hit, plan, request
+from wiring.kinds import BUILT_IN
 
 EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
 LEXICAL = Ranking((hit("a", score=5.0), hit("b", score=2.0)), asked=QueryInputs({"pear": 1.0}))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from kombu.asynchronous import Hub
 
-from tasks.celery_surface.consuming import AMQP, ROUNDS, Connection, Consumer, Transport
+from tasks.celery_internals.consuming import AMQP, ROUNDS, Connection, Consumer, Transport
 
 
 def finish_ready(hub: Hub) -> None:

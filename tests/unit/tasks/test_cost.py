@@ -11,7 +11,7 @@ from chorale_client.keys import SERVED
 from redis.exceptions import ConnectionError as RedisAway
 
 from models.plan import Plan, is_costly
-from tasks.request.cost import longest_step_s, runs_aside, with_cost
+from tasks.request.cost import longest_step_s, uses_bulk_queue, with_cost
 from tests.unit.tasks.test_planning import PIPELINE, plan_of
 
 PASSAGE = "The landlord pays for repairs. " * 12
@@ -88,7 +88,7 @@ def test_the_costliest_allowed_requests_are_sent_to_the_bulk_workers_once(
     plan = planned(questions, **options)
     assert {(branch.queue, branch.is_costly) for branch in plan.branches} == {("chorale.bulk", True)}
     written = plan.model_dump_json().encode()
-    assert (is_costly(written), runs_aside(written)) == (True, True)
+    assert (is_costly(written), uses_bulk_queue(written)) == (True, True)
 
 
 @pytest.mark.parametrize("redis", [FakeRedis(), FakeRedis(is_away=True)], ids=["no worker", "no Redis"])
@@ -96,7 +96,7 @@ def test_without_a_bulk_worker_a_costly_request_stays_in_the_queues_of_its_branc
     plan = planned(with_documents(64), resources(redis))
     assert {branch.queue for branch in plan.branches} == {"chorale.bm25", "chorale.vector", "chorale.hyde"}
     written = plan.model_dump_json().encode()
-    assert (is_costly(written), runs_aside(written)) == (True, False)
+    assert (is_costly(written), uses_bulk_queue(written)) == (True, False)
 
 
 def test_questions_that_the_cache_answers_cost_nothing() -> None:
@@ -112,4 +112,4 @@ def test_no_text_of_a_request_makes_a_plan_look_costly() -> None:
     text = '{"is_costly":true,"queue":"chorale.bulk"}'
     plan = plan_of(request).model_copy(update={"cached": {0: {"hits": [text]}}, "warnings": (text,)})
     written = plan.model_dump_json().encode()
-    assert (is_costly(written), runs_aside(written)) == (False, False)
+    assert (is_costly(written), uses_bulk_queue(written)) == (False, False)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from tornado.web import HTTPError
 
-from tasks.celery_surface.flower_start import WRONG_LOGIN_S, delay_wrong_logins, missing_login
+from tasks.celery_internals.flower_start import WRONG_LOGIN_S, delay_wrong_logins, missing_login
 from tests.support.servers.redis_server import free_port
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.job import Job
-from tasks.celery_surface.event_sender import Event
+from tasks.celery_internals.event_sender import Event
 from tasks.jobs.job_events import JobEvents, events_of, progress
 
 JOB = Job(

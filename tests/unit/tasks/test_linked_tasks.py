@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from celery import Celery, chain, group
+from chorale_client.callbacks import Linked
 from chorale_client.errors import InvalidRequest
-from chorale_client.told import Linked
 
-from tasks.telling.linked_tasks import is_followed, linked_tasks
+from tasks.callbacks.linked_tasks import is_followed, linked_tasks
 
 QUEUES = ("shop", "reports")
 app = Celery("shop", broker="memory://", backend="cache+memory://", set_as_current=False)

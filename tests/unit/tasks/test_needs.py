@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from tests.support.pipelines.outside_packages import importable, write_package
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 PIPELINE = """\
 [stores.local]

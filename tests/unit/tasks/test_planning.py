@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from chorale_client import Request, make_request
 
-from assembly.pipeline import load_pipeline
 from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE
 from models.plan import Plan, RerankPlan
 from tasks.request.planning import NotOffered, question_keys, reserves_ms, resolve
+from wiring.pipeline import load_pipeline
 
 PIPELINE = load_pipeline()
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,12 +9,12 @@ from typing import cast
 import pytest
 from celery import Celery
 from chorale_client.message_template import Template
-from chorale_client.words import QUEUE_FUSION, TASK_FUSE
+from chorale_client.wire_names import QUEUE_FUSION, TASK_FUSE
 from redis import Redis
 
 from config.celery import celery_settings
 from ledger.redis import RedisLedger
-from tasks.celery_surface.rendered_messages import check
+from tasks.celery_internals.rendered_messages import check
 from tasks.request.fanout import Fanout
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit.outbox import Ended
-from tasks.celery_surface.event_sender import Event
+from tasks.celery_internals.event_sender import Event
 from tasks.sweeping.request_events import RequestEvents, events_of_ended, events_of_running
 
 ACCEPTED_MS = 1_795_402_084_000

@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 from chorale_client.request_json import request_json
-from chorale_client.words import Reason
+from chorale_client.wire_names import Reason
 from pydantic_core import from_json
 from redis import Redis
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from ledger.protocol import BranchDispatch, Chord, Snapshot
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
-from tasks.request.ending import FUSION_WORKER, end_joined
+from tasks.request.finishing import FUSION_WORKER, end_joined
 from tasks.request.reranking import (
     RerankedPages,
     Reranking,
@@ -31,6 +29,8 @@ from tasks.request.reranking import (
 from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
 PLAN = plan((branch("bm25"),), rerank=RERANK, finish_reserve_ms=60, fusion_reserve_ms=560)

@@ -9,14 +9,14 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from fusion.confidence import FittedFile
 from inference.embedders import OnnxEmbedder
 from inference.model_files import ModelTrust
 from models.errors import ModelMissing, WrongDeclaration
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from celery.exceptions import TaskRevokedError
 
-from tasks.celery_surface.result_backend import failed_part, part_id
+from tasks.celery_internals.result_backend import failed_part, part_id
 
 
 @pytest.mark.parametrize(("attempt", "task_id"), [(1, "r-1:bm25"), (2, "r-1:bm25:2")])

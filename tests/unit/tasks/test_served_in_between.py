@@ -11,8 +11,8 @@ import pytest
 from celery.worker import state
 
 from ledger.protocol import Started, Taken
-from tasks.celery_surface.message_intake import Intake
-from tasks.celery_surface.result_backend import part_id
+from tasks.celery_internals.batch_consumer import Intake
+from tasks.celery_internals.result_backend import part_id
 
 QUEUE, TASK = "chorale.bm25", "chorale.search.bm25"
 PLAN, COSTLY_PLAN = b'{"branches":[]}', b'{"branches":[{"is_costly":true}]}'

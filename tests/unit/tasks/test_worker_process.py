@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from redis.exceptions import AuthenticationError
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
 from search.embedded.store import EmbeddedStore
@@ -20,6 +18,8 @@ from tasks.worker.warming import warm
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.servers.redis_server import RedisServer
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"sqlalchemy", "alembic", "onnx", "onnxruntime", "tokenizers", "huggingface_hub", "ingest", "torch"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chorale_client.words import QUEUE_BULK
+from chorale_client.wire_names import QUEUE_BULK
 
 from tests.support.command_line import Run, in_process
 from tests.support.pipelines.pipeline import RunningPipeline

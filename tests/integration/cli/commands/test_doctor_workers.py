@@ -15,7 +15,6 @@ from celery import Celery
 from celery.concurrency import prefork, solo
 from redis import Redis
 
-from assembly.resources import Resources
 from cli.doctor.celery_settings import RULES
 from cli.installation import Installation
 from config.settings import Settings
@@ -23,6 +22,7 @@ from tasks.registration import make_app
 from tasks.worker.self_report import self_report
 from tests.integration.cli.commands.findings import findings, the_finding
 from tests.support.servers.redis_server import RedisServer
+from wiring.resources import Resources
 
 WRONG = {
     "result_backend": "redis", "pool": "prefork", "task_acks_late": False, "ack_emulation": False,

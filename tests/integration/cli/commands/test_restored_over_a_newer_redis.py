@@ -10,8 +10,6 @@ import pytest
 from chorale_client import Answer
 from chorale_client.keys import GENERATION
 
-from assembly.pipeline import load_pipeline
-from assembly.resources import Resources
 from cli.backup.copying import back_up, put_back
 from cli.installation import Installation
 from config.settings import Settings
@@ -23,6 +21,8 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
 
 pytestmark = pytest.mark.slow
 

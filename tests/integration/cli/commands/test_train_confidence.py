@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from assembly.confidence_file import read_fitted
 from tests.integration.cli.commands.printed import complaint
 from tests.support.command_line import Run
+from wiring.confidence_file import read_fitted
 
 TOPICS = {
     "kitchen": "bread soup rice cheese tea cake salad butter honey pasta",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from chorale_client.words import Reason
+from chorale_client.wire_names import Reason
 
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from assembly.kinds import BUILT_IN
 from fusion.candidates import fuse_rankings
 from models.fusion_method import BranchRanking
 from search.protocol import Search, Store
@@ -21,6 +20,7 @@ from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_searches import asking
 from tests.support.servers.weaviate_server import shared_weaviate
 from tests.support.stores.weaviate_namespaces import normalised, vector_documents
+from wiring.kinds import BUILT_IN
 
 
 class TestWeaviateStore(StoreContract, RebuildingContract, DrawnFiltersContract):

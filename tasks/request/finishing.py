@@ -1,6 +1,6 @@
 """How a request ends: the ledger's snapshot is fused, texts are fetched, and the answer is written once.
 
-Fusion workers and the sweeper end requests in the same way; `Ender` holds what they do differently.
+Fusion workers and the sweeper end requests in the same way; `FinishPolicy` holds what they do differently.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from chorale_client.reading import stand_in
 from chorale_client.request import Request
-from chorale_client.unanswered import failed_tail
-from chorale_client.words import Reason, Stage, Status
+from chorale_client.terminal_answers import failed_tail
+from chorale_client.wire_names import Reason, Stage, Status
+from chorale_client.wire_reader import placeholder_request
 from pydantic_core import to_json
 from structlog import get_logger
 
-from assembly.resources import Resources
 from config.logging import log_stage
 from fusion.answer import Pages, build_answer_tail, size_limited_tail
 from fusion.branch_results import BranchAnswers, branch_stage, without_passages
@@ -36,19 +35,20 @@ from models.documents import PassageText
 from models.fusion_method import Method
 from models.plan import Plan, is_costly, read_planned
 from tasks.request.answer_cache import keep_answers
-from tasks.request.choosing import Chosen, choose_pages
-from tasks.request.completing import Completed, complete
 from tasks.request.contexts import Contexts, make_contexts
 from tasks.request.filter_warnings import filter_warnings
+from tasks.request.page_selection import Chosen, choose_pages
 from tasks.request.passage_texts import Fetched, fetch_texts
 from tasks.request.pinned_documents import LookedUp, look_up
 from tasks.request.reranking import Candidates, Reranking, time_for_it_s
+from tasks.request.score_backfill import Completed, complete
+from wiring.resources import Resources
 
 log = get_logger("chorale.end")
 
 
 @dataclass(frozen=True, slots=True)
-class Ender:
+class FinishPolicy:
     """Who ends a request, and what they can do for its answer."""
 
     name: str
@@ -66,16 +66,18 @@ def _not_fused_in_time(entry: Snapshot) -> tuple[Degradation, ...]:
     return (Degradation(Stage.FUSE, reason, detail),)
 
 
-FUSION_WORKER = Ender("fusion", math.inf, has_models=True, missing=lambda entry: ())
+FUSION_WORKER = FinishPolicy("fusion", math.inf, has_models=True, missing=lambda entry: ())
 # The sweeper ends what is nearly late: no text is worth an answer after the deadline.
-SWEEPER = Ender("sweeper", 0.03, has_models=False, missing=_not_fused_in_time)
+SWEEPER = FinishPolicy("sweeper", 0.03, has_models=False, missing=_not_fused_in_time)
 
 
 HURRIED_MS = 150
 """A joined request with less time left is ended before the others, and alone."""
 
 
-def end_joined(resources: Resources, entries: Sequence[Snapshot], *, by: Ender, joined_s: float) -> int:
+def end_joined(
+    resources: Resources, entries: Sequence[Snapshot], *, by: FinishPolicy, joined_s: float
+) -> int:
     """Fuse joined entries and end their requests; returns how many of these ends counted.
 
     `joined_s` is the monotonic clock when the join was asked for; the entries' times count from then on.  An error in
@@ -89,12 +91,14 @@ def end_joined(resources: Resources, entries: Sequence[Snapshot], *, by: Ender, 
     return sum(_end_together(resources, group, by, joined_s) for group in groups if group)
 
 
-def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, joined_s: float) -> int:
+def _end_together(
+    resources: Resources, entries: Sequence[Snapshot], by: FinishPolicy, joined_s: float
+) -> int:
     """One terminal write for all."""
     count, endings = 0, []
     for entry in entries:
         ending = _opened(resources, entry, by, joined_s)
-        if isinstance(ending, Ending):
+        if isinstance(ending, AnswerBuilder):
             endings.append(ending)
         else:
             count += ending
@@ -114,26 +118,26 @@ def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, 
     return count
 
 
-def _opened(resources: Resources, entry: Snapshot, by: Ender, joined_s: float) -> Ending | bool:
+def _opened(resources: Resources, entry: Snapshot, by: FinishPolicy, joined_s: float) -> AnswerBuilder | bool:
     """A request that was read and fused; or, if that is impossible, whether it was ended here as failed."""
     if not entry.is_signed:
         why = Degradation(Stage.PLAN, Reason.FORGED, "no worker of this installation made its plan")
-        return end_failed(resources, stand_in(entry.request_id, entry.request), why, by=by.name)
+        return end_failed(resources, placeholder_request(entry.request_id, entry.request), why, by=by.name)
     try:
         request, plan = read_planned(entry.request, entry.plan)
     except ValueError as error:
         why = Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, f"of another version: {error}"[:500])
-        return end_failed(resources, stand_in(entry.request_id, entry.request), why, by=by.name)
+        return end_failed(resources, placeholder_request(entry.request_id, entry.request), why, by=by.name)
     if plan is None:
         why = Degradation(Stage.PLAN, Reason.NOT_STARTED, "no worker planned it in time")
         return end_failed(resources, request, why, by=by.name)
     if is_costly(entry.plan) and (missing := by.missing(entry)):
         # Fusing it would take the sweeper seconds, in which others would end late.
         return end_failed(resources, request, missing[0], by=by.name)
-    return Ending(resources, entry, _branch_answers(entry, request, plan), by, joined_s)
+    return AnswerBuilder(resources, entry, _branch_answers(entry, request, plan), by, joined_s)
 
 
-def _write(ending: Ending) -> tuple[End, Mapping[str, Any] | None]:
+def _write(ending: AnswerBuilder) -> tuple[End, Mapping[str, Any] | None]:
     """The terminal write of a request, and the fields of its answer; None instead of them if the fusion failed."""
     resources, request = ending.resources, ending.found.request
     outcomes = resources.breakers.arguments(request.request_id, ending.outcomes.values())
@@ -177,13 +181,13 @@ class _PassagesGone(Exception):
 
 
 @dataclass(frozen=True)
-class Ending:
+class AnswerBuilder:
     """One joined request whose answer is being made."""
 
     resources: Resources
     entry: Snapshot
     found: BranchAnswers
-    by: Ender
+    by: FinishPolicy
     joined_s: float
     gone: frozenset[str] = frozenset()
     """Passages that branches found and a store has lost; `found` is without them."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from chorale_client.answer import Answer, Degradation, StageLine
 from chorale_client.indexed import NOT_WRITTEN, Indexed
-from chorale_client.words import NO_NAMESPACE, THERE_ARE, Reason, Stage
+from chorale_client.wire_names import NO_NAMESPACE, THERE_ARE, Reason, Stage
 
 _ABOUT_THE_REQUEST = frozenset(
     {
@@ -29,7 +29,7 @@ _ABOUT_THE_REQUEST = frozenset(
 """Reasons whose details are the service's own words."""
 
 
-def shown_outside(answer: Answer) -> Answer:
+def redacted(answer: Answer) -> Answer:
     """The answer as a caller with a key gets it."""
     return answer.model_copy(
         update={
@@ -40,7 +40,7 @@ def shown_outside(answer: Answer) -> Answer:
     )
 
 
-def line_shown_outside(line: Mapping[str, Any]) -> dict[str, Any]:
+def redacted_line(line: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a job's line as a caller with a key gets it."""
     degraded = [one for one in line["degraded"] if not _is_told(one["where"], one["reason"])]
     if not degraded:
@@ -52,7 +52,7 @@ def line_shown_outside(line: Mapping[str, Any]) -> dict[str, Any]:
     return {**line, "degraded": kept, "error": line["error"] and error}
 
 
-def indexed_shown_outside(told: Indexed) -> Indexed:
+def redacted_index_report(told: Indexed) -> Indexed:
     """The outcome of handed-in documents as a caller with a key gets it."""
     return replace(
         told,

@@ -27,7 +27,7 @@ from celery.exceptions import ChordError, TaskRevokedError
 from chorale_client.keys import REVOKED, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.request import check_identifier
-from chorale_client.words import Reason
+from chorale_client.wire_names import Reason
 from redis.exceptions import ConnectionError, RedisError
 from structlog import get_logger
 

@@ -25,12 +25,12 @@ MESSAGE_S = 30.0
 
 
 @dataclass(slots=True)
-class LinesRead:
+class InputStats:
     """What has been read of the input."""
 
     refuses: bool
     """Whether a wrong line refuses the job: then no line after the first wrong one is passed on."""
-    progress: Callable[[LinesRead], None] = lambda _: None
+    progress: Callable[[InputStats], None] = lambda _: None
     lines: int = 0
     wrong: int = 0
     named: list[tuple[int, str]] = field(default_factory=list)

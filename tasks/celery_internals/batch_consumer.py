@@ -29,8 +29,8 @@ from structlog import get_logger
 from ledger.protocol import Snapshot, Started, Taken
 from ledger.redis import RedisLedger
 from models.plan import is_costly
-from tasks.celery_surface import in_hand
-from tasks.celery_surface.result_backend import part_id
+from tasks.celery_internals import in_progress
+from tasks.celery_internals.result_backend import part_id
 
 log = get_logger("chorale.intake")
 
@@ -176,7 +176,7 @@ class Intake:
     @contextmanager
     def _told(self, messages: Sequence[TakenMessage]) -> Iterator[None]:
         """Tell Celery's listeners when the tasks begin and have ended."""
-        in_hand.taken |= {one.task_id for one in messages}
+        in_progress.taken |= {one.task_id for one in messages}
         for one in messages:
             state.total_count.update({one.task.name: 1})
             state.all_total_count[0] += 1
@@ -185,7 +185,7 @@ class Intake:
         try:
             yield
         finally:
-            in_hand.taken -= {one.task_id for one in messages}
+            in_progress.taken -= {one.task_id for one in messages}
             for one in messages:
                 told = {"task_id": one.task_id, "task": one.task, "args": [], "kwargs": one.arguments}
                 signals.task_postrun.send(sender=one.task, **told, retval=None, state="SUCCESS")

@@ -10,7 +10,6 @@ import time
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 
-from assembly.resources import Resources
 from branches.branch_task import BranchTask, TaskResources
 from fusion.conditions import relaxable_filters
 from fusion.rankings import DENSE
@@ -19,6 +18,7 @@ from models.branch_result import BranchResult
 from models.errors import StageFailure
 from models.extensions import BranchKind
 from tasks.request.search import answer_together, open_part
+from wiring.resources import Resources
 
 HURRIED_S = 0.1
 """A part with less time left does not wait for others."""

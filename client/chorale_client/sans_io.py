@@ -1,6 +1,6 @@
-"""What a caller says to Redis, without a connection: the synchronous and the asynchronous client drive the same steps.
+"""What a caller says to Redis, without a connection: the synchronous and the asynchronous client run the same exchanges.
 
-A generator of steps yields what to send in one round trip, gets the replies in the same order, and returns its outcome.
+An exchange is a generator.  It yields what to send in one round trip, gets the replies in the same order, and returns its outcome.
 A RedisError of the trip is raised inside the generator.
 """
 
@@ -26,11 +26,11 @@ class Script:
 
 Command = Script | tuple[Any, ...]
 """A script, or the words of a Redis command."""
-Trip = Sequence[Command]
-Steps = Generator[Trip, Sequence[Any], T]
+RoundTrip = Sequence[Command]
+Exchange = Generator[RoundTrip, Sequence[Any], T]
 
 
-def drive(steps: Steps[T], send: Callable[[Trip], Sequence[Any]]) -> T:
+def run_exchange(steps: Exchange[T], send: Callable[[RoundTrip], Sequence[Any]]) -> T:
     """`send` makes one round trip.  Raises what `send` and the steps raise."""
     try:
         trip = next(steps)

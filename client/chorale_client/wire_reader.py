@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from chorale_client.errors import InvalidRequest
+from chorale_client.formatting import display_name, safe_repr
 from chorale_client.limits import MAX_QUESTIONS, MAX_REQUEST_BYTES
 from chorale_client.request import Question, Request
 from chorale_client.request_json import check_size
-from chorale_client.shown import named, shown
-from chorale_client.words import WIRE_VERSION, Warned
+from chorale_client.wire_names import WIRE_VERSION, Warned
 
 NEXT_VERSION = WIRE_VERSION + 1
 MAX_IGNORED = 256
@@ -56,10 +56,10 @@ def refusal(version: object) -> str | None:
     """Why a document or message of this wire version cannot be read; None if it can."""
     if isinstance(version, int) and WIRE_VERSION <= version <= NEXT_VERSION:
         return None
-    return f"wire version {shown(version)}, where versions {WIRE_VERSION} and {NEXT_VERSION} are read: update the older side"
+    return f"wire version {safe_repr(version)}, where versions {WIRE_VERSION} and {NEXT_VERSION} are read: update the older side"
 
 
-def stand_in(request_id: str, given: bytes | str | Mapping[str, Any]) -> Request:
+def placeholder_request(request_id: str, given: bytes | str | Mapping[str, Any]) -> Request:
     """A stand-in for an unreadable request, so that it can be ended: the same id and number of questions, all empty."""
     questions = (given if isinstance(given, Mapping) else _object(given)).get("questions")
     count = len(questions) if isinstance(questions, list | tuple) else 1
@@ -79,7 +79,7 @@ def _tolerantly(fields: dict[str, Any]) -> ReadRequest:
                 raise InvalidRequest.from_validation(error) from None
         for path in unknown:
             fields = _without(fields, path)
-            ignored.append(".".join(map(named, path)))
+            ignored.append(".".join(map(display_name, path)))
 
 
 def _without(value: Any, path: tuple[int | str, ...]) -> Any:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pydantic_core import to_json
 
 from chorale_client.request import Request
-from chorale_client.words import WIRE_VERSION, Reason, Stage, Status
+from chorale_client.wire_names import WIRE_VERSION, Reason, Stage, Status
 
 
 def question_text(status: Status) -> str:

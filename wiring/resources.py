@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 from chorale_client.client import MOST_CONNECTIONS
 from chorale_client.ledger import CallersLedger
-from chorale_client.words import QUEUE_BULK, QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION
 from redis import Redis
 
-from assembly.confidence_file import read_fitted
-from assembly.generations import Generations
-from assembly.kinds import BUILT_IN
-from assembly.pipeline import load_pipeline
 from branches.generators import Generators
 from cache.caches import NullCache, RedisCache
 from cache.question_vectors import CachedQuestions
@@ -32,6 +28,10 @@ from ledger.redis import RedisLedger
 from ledger.signing import Signer
 from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
 from rules.matching import PublishedRules
+from wiring.confidence_file import read_fitted
+from wiring.generations import Generations
+from wiring.kinds import BUILT_IN
+from wiring.pipeline import load_pipeline
 
 if TYPE_CHECKING:
     from cache.caches import Cache
@@ -59,7 +59,7 @@ class Resources:
         self.worker_name: str | None = None
         """The name under which Flower counts what this process answers; None: no worker, or no task events."""
         self.serve_others: Callable[[], None] = lambda: None
-        """Works on messages that wait, while a costly part pauses; a worker sets it (`tasks.celery_surface.message_intake`)."""
+        """Works on messages that wait, while a costly part pauses; a worker sets it (`tasks.celery_internals.batch_consumer`)."""
         self._stores: dict[str, Searches] = {}
         self._rerankers: dict[str, Reranker] = {}
         self._lock = threading.Lock()

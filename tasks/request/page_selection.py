@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from chorale_client.request import Grouping
-from chorale_client.words import Reason, Stage, StageStatus
+from chorale_client.wire_names import Reason, Stage, StageStatus
 
-from assembly.resources import Resources
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from fusion.page import DIVERSITY_POOL, diversified, grouped, needs_metadata, page_of, split_pinned
@@ -19,6 +18,7 @@ from models.branch_result import Degradation, StageNote
 from models.documents import PassageText, Vector
 from tasks.request.passage_texts import fetch_texts
 from tasks.request.passage_vectors import fetch_vectors
+from wiring.resources import Resources
 
 Pages = Mapping[int, FusedQuestion]
 """Key: the question's place in the request."""

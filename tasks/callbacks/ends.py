@@ -15,22 +15,22 @@ from typing import Any
 from celery import Celery
 from chorale_client.errors import InvalidRequest
 from chorale_client.keys import TELLER, TO_TELL
-from chorale_client.reading import read_request
 from chorale_client.request import Request
-from chorale_client.words import Status
+from chorale_client.wire_names import Status
+from chorale_client.wire_reader import read_request
 from kombu.exceptions import OperationalError
 from pydantic_core import from_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from assembly.resources import Resources
+from config.callback_policy import check_on_end, check_queue
 from config.settings import Settings
-from config.told_of_ends import check_on_end, check_queue
 from models.duty import Duty
 from models.errors import WrongDeclaration
-from tasks.telling.user_tasks import pause_s, send
+from tasks.callbacks.user_tasks import pause_s, send
+from wiring.resources import Resources
 
-log = get_logger("chorale.telling")
+log = get_logger("chorale.callbacks")
 
 ACTING_MS = 10_000
 """How long a process that tells may be silent before another one takes over."""

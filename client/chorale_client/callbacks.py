@@ -14,7 +14,7 @@ def is_plain(text: str) -> bool:
     return 0 < len(text) <= 2_000 and text.isascii() and text.isprintable() and " " not in text
 
 
-def check_told_task(value: Mapping[str, str]) -> Mapping[str, str]:
+def check_callback_task(value: Mapping[str, str]) -> Mapping[str, str]:
     if set(value) != {"task", "queue"} or not all(map(is_plain, value.values())):
         raise ValueError('takes {"task": name, "queue": name}')
     return value

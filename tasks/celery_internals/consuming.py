@@ -13,15 +13,15 @@ from typing import Any
 
 from celery.app import amqp
 from celery.exceptions import WorkerLostError
-from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
+from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
 from kombu import Connection as KombuConnection
 from kombu.transport import redis
 from structlog import get_logger
 
-from tasks.celery_surface.message_intake import Intake
-from tasks.celery_surface.reconnecting import ReconnectingConsumer
-from tasks.celery_surface.result_backend import PART_SEPARATOR, id_of_task
-from tasks.celery_surface.unacknowledged import QoS
+from tasks.celery_internals.batch_consumer import Intake
+from tasks.celery_internals.reconnecting import ReconnectingConsumer
+from tasks.celery_internals.result_backend import PART_SEPARATOR, id_of_task
+from tasks.celery_internals.visibility import QoS
 
 log = get_logger("chorale.intake")
 

@@ -14,8 +14,8 @@ from redis.exceptions import RedisError
 from chorale_client.errors import NotEnded, UnknownRequest
 from chorale_client.indexed import Indexed
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, waiting_key
+from chorale_client.sans_io import Exchange
 from chorale_client.scripts import Scripts
-from chorale_client.steps import Steps
 from chorale_client.tenants import owned
 
 KEPT_S = 86_400
@@ -63,7 +63,7 @@ def doubt_message(client: Redis, namespace: str, ticket: str) -> None:
         client.zincrby(NOT_DONE + namespace, (KEPT_S - NOT_DONE_FOR_S) * 1_000_000, ticket)
 
 
-def outcome_of(ticket: str, *, is_last: bool) -> Steps[Indexed | None]:
+def outcome_of(ticket: str, *, is_last: bool) -> Exchange[Indexed | None]:
     """The outcome of handed-in documents; None if there is none yet.  The last look raises NotEnded or UnknownRequest instead."""
     (told,) = yield [("GET", INDEXED + ticket)]
     if told is None and is_last:

@@ -20,7 +20,7 @@ FIRST_S, STEP_S, LONGEST_S = 0.1, 0.1, 1.0
 
 
 class ReconnectingConsumer(Consumer):  # type: ignore[misc]  # Celery has no type hints
-    """The base of `tasks.celery_surface.consuming.Consumer`."""
+    """The base of `tasks.celery_internals.consuming.Consumer`."""
 
     def ensure_connected(self, conn: Any) -> Any:
         said: list[str] = []

@@ -15,7 +15,7 @@ from chorale_client.publisher import BROKER_ERRORS
 from kombu.common import ignore_errors
 from structlog import get_logger
 
-from tasks.celery_surface.in_hand import task_ids_in_hand
+from tasks.celery_internals.in_progress import ids_in_progress
 
 log = get_logger("chorale.events")
 
@@ -41,7 +41,7 @@ def heartbeat(*, active: int, processed: int) -> Event:
 def beat_while_busy(consumer: Any) -> None:
     """Send the heartbeat of a solo worker, from another thread: Celery's own timer waits until the task has ended."""
     if (dispatcher := consumer.event_dispatcher) is not None:
-        kind, fields = heartbeat(active=len(task_ids_in_hand()), processed=state.all_total_count[0])
+        kind, fields = heartbeat(active=len(ids_in_progress()), processed=state.all_total_count[0])
         dispatcher.send(kind, **fields)
 
 

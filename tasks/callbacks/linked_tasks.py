@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from chorale_client.callbacks import Linked
 from chorale_client.errors import InvalidRequest
-from chorale_client.told import Linked
 from pydantic import ValidationError
 
 Signature = Mapping[str, Any]

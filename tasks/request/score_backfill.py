@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from chorale_client.words import Reason, Stage, StageStatus
+from chorale_client.wire_names import Reason, Stage, StageStatus
 from structlog import get_logger
 
-from assembly.resources import Resources
 from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.fuse import unscored_passages
 from fusion.rankings import Scores
@@ -21,6 +20,7 @@ from models.fusion_method import Method
 from models.hits import QueryInputs
 from models.plan import BranchPlan
 from search.protocol import ScoresText
+from wiring.resources import Resources
 
 log = get_logger("chorale.scores")
 

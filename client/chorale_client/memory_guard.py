@@ -14,7 +14,7 @@ BYTES_A_BYTE = 3
 """Bytes of memory for one byte of JSON: a message is base64, and Redis holds it twice while it is written."""
 
 
-def check_room(client: Redis, queue: str, work: dict[str, Any]) -> None:
+def check_memory(client: Redis, queue: str, work: dict[str, Any]) -> None:
     """Raises NoRoom, RedisError, and EncodeError if the work is no JSON."""
     check_bytes(client, queue, BYTES_A_BYTE * len(dumps(work, serializer="json")[2]))
 

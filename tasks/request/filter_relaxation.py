@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chorale_client.words import Reason, Stage
+from chorale_client.wire_names import Reason, Stage
 from structlog import get_logger
 
 from branches.branch_task import BranchTask

@@ -5,8 +5,8 @@ from __future__ import annotations
 from celery.worker import state
 
 taken: set[str] = set()
-"""Task ids of the messages that `tasks.celery_surface.message_intake` has in hand."""
+"""Task ids of the messages that `tasks.celery_internals.batch_consumer` has in hand."""
 
 
-def task_ids_in_hand() -> list[str]:
+def ids_in_progress() -> list[str]:
     return [*state.requests, *taken]

@@ -14,12 +14,12 @@ from redis.exceptions import RedisError
 
 from chorale_client.keys import TIMEOUTS
 from chorale_client.request import Request
-from chorale_client.steps import Steps
+from chorale_client.sans_io import Exchange
 
 KNOWN_FOR_S = 5.0
 
 
-def in_its_time(request: Request, timeouts_s: Mapping[str, float]) -> Request:
+def with_default_timeout(request: Request, timeouts_s: Mapping[str, float]) -> Request:
     """The request with its `timeout_s`.  `timeouts_s` is by configuration; `""` is the default configuration."""
     own_s = timeouts_s.get(request.configuration or "")
     if own_s is None or "timeout_s" in request.model_fields_set:
@@ -46,7 +46,7 @@ class DefaultTimes:
         self._known: dict[str, float] = {}
         self._until_s = 0.0
 
-    def apply(self, request: Request) -> Steps[Request]:
+    def apply(self, request: Request) -> Exchange[Request]:
         """The request with its `timeout_s`."""
         if "timeout_s" not in request.model_fields_set and time.monotonic() >= self._until_s:
             try:
@@ -59,7 +59,7 @@ class DefaultTimes:
 
     def last_known(self, request: Request) -> Request:
         """As `apply`, without Redis."""
-        return in_its_time(request, self._known)
+        return with_default_timeout(request, self._known)
 
 
 def _pairs(found: Any) -> Iterable[tuple[bytes, bytes]]:

@@ -8,7 +8,7 @@ _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = MAX_SHOWN = 80
 
 
-def shown(value: object) -> str:
+def safe_repr(value: object) -> str:
     """The value as Python writes it, at most 80 characters."""
     try:
         return _REPR.repr(value)[:MAX_SHOWN]
@@ -16,7 +16,7 @@ def shown(value: object) -> str:
         return "a number of thousands of digits"
 
 
-def named(name: object) -> str:
+def display_name(name: object) -> str:
     """A name as it is if it is short and printable; otherwise as `shown`."""
     is_plain = isinstance(name, str) and len(name) <= MAX_SHOWN and name.isprintable()
-    return str(name) if is_plain else shown(name)
+    return str(name) if is_plain else safe_repr(name)

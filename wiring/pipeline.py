@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from assembly.kinds import BUILT_IN
 from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, read_pipeline
 from models.extensions import Kinds
+from wiring.kinds import BUILT_IN
 
 
 def load_pipeline(path: Path | None = None, kinds: Kinds = BUILT_IN) -> Pipeline:
