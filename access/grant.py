@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chorale_client.errors import InvalidRequest
+from chorale_client.errors import InvalidRequest, safe_repr
 from chorale_client.filters import check_filters, is_deeper
-from chorale_client.formatting import safe_repr
 from chorale_client.limits import MAX_FILTER_DEPTH
 from chorale_client.request import RELAXABLE_FILTER, Request
 from chorale_client.tenants import owned, tenant_of
@@ -160,8 +159,8 @@ _ANYTHING: Mapping[str, Any] = {"not": []}
 """The condition that every document meets: the first part of an `all` without a forced one."""
 
 
-def joined_filters(forced: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The filters whose documents meet `forced` and `asked`.
+def joined_filters(forced: Mapping[str, Any], requested: Mapping[str, Any]) -> dict[str, Any]:
+    """The filters whose documents meet `forced` and `requested`.
 
     `all` joins the conditions on one field as they are, so neither can change the other's meaning.  It also keeps a store
     from saying whether some document of the namespace has the field, which could be another tenant's.  Its first part is
@@ -169,13 +168,13 @@ def joined_filters(forced: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[
     (`search.filter_meanings`).
     """
     deepest = MAX_FILTER_DEPTH - 2  # `all` and its list
-    for name, condition in asked.items():
+    for name, condition in requested.items():
         if is_deeper(condition, deepest):
             raise InvalidRequest(f"filters: {safe_repr(name)} is nested deeper than {deepest} levels")
     return _checked(
         {
-            name: {"all": [forced.get(name, _ANYTHING), *([asked[name]] if name in asked else ())]}
-            for name in {**forced, **asked}
+            name: {"all": [forced.get(name, _ANYTHING), *([requested[name]] if name in requested else ())]}
+            for name in {**forced, **requested}
         }
     )
 

@@ -1,7 +1,11 @@
-"""API keys in SQL, in the database of the audit trail."""
+"""API keys, `chorale_<key id>_<secret>`, in the database of the audit trail.  Only a hash of the secret is stored."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
+import secrets
 import threading
 import time
 from collections import OrderedDict
@@ -18,11 +22,57 @@ from sqlalchemy import Connection, Engine, Row, func, insert, inspect, select, u
 from sqlalchemy.exc import SQLAlchemyError
 
 from access.grant import SCOPES, Grant
-from access.key import NO_KEY, NewKey, is_secret, new_key, parts_of
 from audit.database import open_database
 from audit.drainer import cause
 from models.errors import ServiceError, WrongDeclaration
 from models.installation_tables import key_table as keys
+
+_ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+_ID_LENGTH = 12
+_KEY = re.compile(rf"chorale_([{_ID_LETTERS}]{{{_ID_LENGTH}}})_([A-Za-z0-9_-]{{43}})")
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    key_id: str
+    text: str
+    """The whole key, which is shown once."""
+    hashed: str
+
+    def __repr__(self) -> str:
+        return f"NewKey({self.key_id!r})"
+
+
+def new_key() -> NewKey:
+    key_id = "".join(secrets.choice(_ID_LETTERS) for _ in range(_ID_LENGTH))
+    secret = secrets.token_urlsafe(32)
+    return NewKey(key_id, f"chorale_{key_id}_{secret}", hash_of(secret))
+
+
+def key_prefix(key_id: str) -> str:
+    """What lists show of a key."""
+    return f"chorale_{key_id}_…"
+
+
+def parts_of(text: str) -> tuple[str, str] | None:
+    """Id and secret of a key; None if the text is no key."""
+    match = _KEY.fullmatch(text)
+    return None if match is None else (match[1], match[2])
+
+
+def hash_of(secret: str) -> str:
+    # A fast hash suffices: nobody can guess 256 random bits.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+NO_KEY = hash_of("")
+"""The hash that the secret of an unknown key is compared with, so that its check takes as long as any other."""
+
+
+def is_secret(secret: str, hashed: str) -> bool:
+    """Compares in constant time."""
+    return hmac.compare_digest(hash_of(secret), hashed)
+
 
 CACHED_FOR_S = 0.5
 """How long a revoked key may still work in a process that has just used it."""
@@ -77,7 +127,7 @@ class Key:
         return Grant(**rights)
 
 
-_SHOWN = tuple(keys.c[one.name] for one in fields(Key))
+_COLUMNS = tuple(keys.c[column.name] for column in fields(Key))
 
 
 @dataclass(slots=True)
@@ -123,12 +173,12 @@ class KeyStore:
         Without a tenant the key's own id becomes its tenant; `grant.key_id` is ignored.  Raises WrongDeclaration.
         """
         check_rights(grant)
-        made = new_key()
+        key = new_key()
         row = _values(grant, Grant) | {
-            "key_id": made.key_id,
-            "hashed": made.hashed,
+            "key_id": key.key_id,
+            "hashed": key.hashed,
             "name": name,
-            "tenant": grant.tenant or made.key_id,
+            "tenant": grant.tenant or key.key_id,
             "namespaces": None if grant.namespaces is None else sorted(grant.namespaces),
             "scopes": [scope for scope in SCOPES if scope in grant.scopes],
             "filters": dict(grant.filters),
@@ -137,7 +187,7 @@ class KeyStore:
         }
         with self._using() as connection:
             connection.execute(insert(keys).values(row))
-        return made
+        return key
 
     def find(self, text: str) -> Grant | None:
         """The grant of a key; None for a text that is no key, and for one that is wrong, expired or revoked."""
@@ -150,19 +200,19 @@ class KeyStore:
         cached = None if parts is None else self._fresh(parts[0])
         return None if parts is None or cached is None else self._checked(cached, parts[1])
 
-    def _checked(self, found: _Cached, secret: str) -> Grant | None:
-        right = is_secret(secret, found.hashed)
-        if not right or found.key is None or found.key.state(self._now_ms()) != "active":
+    def _checked(self, cached: _Cached, secret: str) -> Grant | None:
+        right = is_secret(secret, cached.hashed)
+        if not right or cached.key is None or cached.key.state(self._now_ms()) != "active":
             return None
-        if not found.is_noted:
-            found.is_noted = True
-            self._note_use(found.key)
-        return found.grant
+        if not cached.is_noted:
+            cached.is_noted = True
+            self._note_use(cached.key)
+        return cached.grant
 
     def list(self) -> Sequence[Key]:
         """Every key, the newest first, with revoked and expired ones."""
         with self._using() as connection:
-            rows = connection.execute(select(*_SHOWN).order_by(keys.c.created_at_ms.desc(), keys.c.key_id))
+            rows = connection.execute(select(*_COLUMNS).order_by(keys.c.created_at_ms.desc(), keys.c.key_id))
             return [Key(**_values(row, Key)) for row in rows]
 
     def revoke(self, key_id: str) -> None:
@@ -188,18 +238,18 @@ class KeyStore:
             return cached
         now_s = self._clock_s()
         with self._using() as connection:
-            row = connection.execute(select(keys.c.hashed, *_SHOWN).where(keys.c.key_id == key_id)).first()
+            row = connection.execute(select(keys.c.hashed, *_COLUMNS).where(keys.c.key_id == key_id)).first()
         if row is None:
-            found = _Cached(NO_KEY, None, None, now_s)
+            cached = _Cached(NO_KEY, None, None, now_s)
         else:
             key = Key(**_values(row, Key))
-            found = _Cached(row.hashed, key, key.grant(), now_s)
+            cached = _Cached(row.hashed, key, key.grant(), now_s)
         with self._lock:
-            self._cached[key_id] = found
+            self._cached[key_id] = cached
             self._cached.move_to_end(key_id)
             if len(self._cached) > _CACHED_KEYS:
                 self._cached.popitem(last=False)
-        return found
+        return cached
 
     def _note_use(self, key: Key) -> None:
         now_ms = self._now_ms()
@@ -257,4 +307,4 @@ def check_rights(grant: Grant) -> None:
 
 def _values(source: Grant | Key | Row[Any], kind: type[Grant | Key]) -> dict[str, Any]:
     """The values that `source` has for the fields of `kind`, by name."""
-    return {one.name: getattr(source, one.name) for one in fields(kind)}
+    return {column.name: getattr(source, column.name) for column in fields(kind)}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from chorale_client.answer import Answer, Degradation, StageLine
-from chorale_client.indexed import NOT_WRITTEN, Indexed
+from chorale_client.index_tickets import NOT_WRITTEN, Indexed
 from chorale_client.wire_names import NO_NAMESPACE, THERE_ARE, Reason, Stage
 
 _ABOUT_THE_REQUEST = frozenset(
@@ -42,44 +42,45 @@ def redacted(answer: Answer) -> Answer:
 
 def redacted_line(line: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a job's line as a caller with a key gets it."""
-    degraded = [one for one in line["degraded"] if not _is_told(one["where"], one["reason"])]
+    degraded = [part for part in line["degraded"] if not _is_public(part["where"], part["reason"])]
     if not degraded:
         return dict(line)
     kept = [
-        one if _is_told(one["where"], one["reason"]) else {**one, "detail": ""} for one in line["degraded"]
+        part if _is_public(part["where"], part["reason"]) else {**part, "detail": ""}
+        for part in line["degraded"]
     ]
-    error = "; ".join(f"{one['where']}: {one['reason']} {one['detail']}".strip() for one in kept)
+    error = "; ".join(f"{part['where']}: {part['reason']} {part['detail']}".strip() for part in kept)
     return {**line, "degraded": kept, "error": line["error"] and error}
 
 
-def redacted_index_report(told: Indexed) -> Indexed:
+def redacted_index_report(report: Indexed) -> Indexed:
     """The outcome of handed-in documents as a caller with a key gets it."""
     return replace(
-        told,
-        skipped=[re.sub(f"(: {NOT_WRITTEN}): .*", r"\1", one, flags=re.DOTALL) for one in told.skipped],
-        unwritten=dict.fromkeys(told.unwritten, "not every store has taken it yet"),
-        error=told.error and "the documents could not be written; the log of the service says why",
+        report,
+        skipped=[re.sub(f"(: {NOT_WRITTEN}): .*", r"\1", entry, flags=re.DOTALL) for entry in report.skipped],
+        unwritten=dict.fromkeys(report.unwritten, "not every store has taken it yet"),
+        error=report.error and "the documents could not be written; the log of the service says why",
     )
 
 
 def unknown_namespace(answer: Answer, sees: Callable[[str], bool]) -> str | None:
     """What a caller is told of a search in a namespace that is not there, with the namespaces that it may see; None for
     another answer."""
-    for one in answer.degraded:
-        if one.detail.startswith(NO_NAMESPACE):
-            wrong, _, names = one.detail.partition(THERE_ARE)
-            seen = [name for name in names.split(", ") if name and sees(name)]
-            return f"{wrong}{THERE_ARE}{', '.join(seen)}" if seen else wrong
+    for part in answer.degraded:
+        if part.detail.startswith(NO_NAMESPACE):
+            complaint, _, names = part.detail.partition(THERE_ARE)
+            visible = [name for name in names.split(", ") if name and sees(name)]
+            return f"{complaint}{THERE_ARE}{', '.join(visible)}" if visible else complaint
     return None
 
 
-def _is_told(where: str, reason: str) -> bool:
+def _is_public(where: str, reason: str) -> bool:
     # Details of the planning repeat only what the request itself names.
     return where == Stage.PLAN or reason in _ABOUT_THE_REQUEST
 
 
-def _degradation(one: Degradation) -> Degradation:
-    return one if _is_told(one.where, one.reason) else one.model_copy(update={"detail": ""})
+def _degradation(part: Degradation) -> Degradation:
+    return part if _is_public(part.where, part.reason) else part.model_copy(update={"detail": ""})
 
 
 def _stage(line: StageLine) -> StageLine:

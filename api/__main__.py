@@ -9,5 +9,5 @@ from api.serving import serve
 parser = argparse.ArgumentParser(prog="python -m api", description="Serve the HTTP API.")
 parser.add_argument("--host", default="127.0.0.1")
 parser.add_argument("--port", type=int, default=8000)
-given = parser.parse_args()
-serve(host=given.host, port=given.port)
+arguments = parser.parse_args()
+serve(host=arguments.host, port=arguments.port)

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from chorale_client.limits import MAX_REQUEST_BYTES
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from api import audit, health, jobs, namespaces, rules, search_events, searches
+from api import audit, health, jobs, namespaces, rules, searches
 from api.limits import RateLimitHeaders, TooLargeAsProblem
-from api.problems import MEDIA_TYPE, ProblemDocument, answer_with_problems
+from api.problems import MEDIA_TYPE, Problem, ProblemDocument, answer_with_problems, response_of
 from api.services import open_services
-from api.shutdown import Closing
-from api.validation import name_allowed_methods, refuse_unknown_parameters
+from api.waiting import Closing
 from config.settings import Settings, load_settings
 
-ROUTERS = (
-    searches.router,
-    search_events.router,
-    jobs.router,
-    namespaces.router,
-    rules.router,
-    audit.router,
-    health.router,
-)
+ROUTERS = tuple(part.router for part in (searches, jobs, namespaces, rules, audit, health))
 
 LARGEST_BODY = MAX_REQUEST_BYTES
 """Bytes of a request's body, unless its route has a limit of its own (`max_body_size`)."""
@@ -75,21 +66,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         max_body_size=LARGEST_BODY,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=lambda route: route.name,
         responses={"default": {"model": ProblemDocument, "description": "An error"}},
         dependencies=[Depends(refuse_unknown_parameters)],
     )
     app.state.closing = closing
-    app.state.looks = health.Looks()
+    app.state.readiness_cache = health.ReadinessCache()
     answer_with_problems(app)
     name_allowed_methods(app, ROUTERS)
     for router in ROUTERS:
         app.include_router(router)
     return app
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name
 
 
 def _with_problem_types(document: dict[str, Any]) -> dict[str, Any]:
@@ -102,3 +89,28 @@ def _with_problem_types(document: dict[str, Any]) -> dict[str, Any]:
                 if content.get("application/json", {}).get("schema") == problem:
                     response["content"] = {MEDIA_TYPE: content["application/json"]}
     return document
+
+
+async def refuse_unknown_parameters(request: Request) -> None:
+    """A dependency of every route: a misspelt parameter is an error.  FastAPI would use the default without a word."""
+    operation = request.app.openapi()["paths"][request.scope["route"].path_format][request.method.lower()]
+    known = [parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"]
+    for name, value in request.query_params.multi_items():
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise Problem("invalid", f"{name[:80]}: unknown parameter; there are: {allowed}", field=name[:80])
+        if "\0" in value:  # PostgreSQL refuses it in a text
+            raise Problem("invalid", f"{name}: the character U+0000 is not allowed", field=name)
+
+
+def name_allowed_methods(app: FastAPI, routers: Sequence[APIRouter]) -> None:
+    """Name all methods of a resource in the response to a method that it lacks (RFC 9110, 15.5.6)."""
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+
+    async def answer(request: Request, _: Exception) -> Response:
+        matching = [route for route in routes if route.path_regex.match(request.scope["path"])]
+        allowed = {method for route in matching for method in route.methods or ()} or {"GET", "HEAD"}
+        methods = ", ".join(sorted(allowed))
+        return response_of(Problem("method_not_allowed", f"there are: {methods}", headers={"Allow": methods}))
+
+    app.add_exception_handler(405, answer)

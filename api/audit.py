@@ -11,10 +11,9 @@ from pydantic_core import to_json
 
 from access.grant import Grant
 from api.caller import Caller, KeyFirst
-from api.cursors import cursor_after, read_cursor
 from api.problems import not_found
-from api.services import Own
-from api.timestamps import Timestamp, at, in_utc, rfc3339
+from api.services import ServicesDep
+from api.timestamps import Timestamp, at, cursor_after, in_utc, read_cursor, rfc3339
 from audit import queries
 from models.audit_tables import RequestRow
 
@@ -64,20 +63,20 @@ class AuditedSearch(BaseModel):
 @router.get("")
 def list_past_searches(
     grant: Auditor,
-    own: Own,
+    services: ServicesDep,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
     after: Annotated[str | None, Query(description="`next` of the page before")] = None,
     correlation_id: Annotated[str | None, Query(max_length=256)] = None,
     status: Annotated[str | None, Query(max_length=32)] = None,
 ) -> AuditPage:
     """List past searches, newest first.  A search that has just ended is listed within a second."""
-    which = queries.Which(
+    selection = queries.Which(
         owner=_owner(grant),
         namespaces=grant.namespaces,
         correlation_id=correlation_id,
         status=status,
     )
-    rows = queries.last(own.database, limit + 1, which, after=read_cursor(after))
+    rows = queries.last(services.database, limit + 1, selection, after=read_cursor(after))
     more = rows[limit - 1] if len(rows) > limit else None
     return AuditPage(
         searches=[
@@ -88,19 +87,19 @@ def list_past_searches(
 
 
 @router.get("/{request_id}", response_model=AuditedSearch)
-def get_past_search(request_id: str, grant: Auditor, own: Own) -> Response:
+def get_past_search(request_id: str, grant: Auditor, services: ServicesDep) -> Response:
     """Show everything about a past search."""
-    found = queries.show(own.database, request_id) if request_id.startswith(_owner(grant)) else None
-    if found is None or not grant.sees_namespace(found.namespace):
+    row = queries.show(services.database, request_id) if request_id.startswith(_owner(grant)) else None
+    if row is None or not grant.sees_namespace(row.namespace):
         raise not_found()
-    return Response(to_json(_document(found), inf_nan_mode="null"), media_type="application/json")
+    return Response(to_json(_document(row), inf_nan_mode="null"), media_type="application/json")
 
 
-def _document(found: RequestRow) -> dict[str, Any]:
-    shown = found.shown()
-    times = {name: rfc3339(at(shown.pop(f"{name}_ms"))) for name in ("accepted_at", "ended_at")}
-    plan, options = (shown[part] and _in_utc(shown[part]) for part in ("plan", "options"))
-    return {"request_id": shown["request_id"], **times, **_in_utc(shown), "plan": plan, "options": options}
+def _document(row: RequestRow) -> dict[str, Any]:
+    fields = row.shown()
+    times = {name: rfc3339(at(fields.pop(f"{name}_ms"))) for name in ("accepted_at", "ended_at")}
+    plan, options = (fields[part] and _in_utc(fields[part]) for part in ("plan", "options"))
+    return {"request_id": fields["request_id"], **times, **_in_utc(fields), "plan": plan, "options": options}
 
 
 def _in_utc(part: dict[str, Any]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Caller:
     async def check(self, request: Request) -> None:
         """Raises Problem (401 without a valid key, 404 for a null character in the path, 429 for too many calls) and
         Forbidden without a scope."""
-        own: Services = request.app.state.services
+        services: Services = request.app.state.services
         grant = await _grant_of(request)
         if grant is None:
             await asyncio.sleep(REFUSED_AFTER_S)
@@ -65,20 +65,22 @@ class Caller:
                 "give a valid key: `Authorization: Bearer chorale_…`",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        await count(request, grant, own.redis)
+        await count(request, grant, services.redis)
         if not {*self._scopes, "admin"} & grant.scopes:
             raise Forbidden(" or ".join(self._scopes))
-        if any("\0" in str(one) for one in request.path_params.values()):
+        if any("\0" in str(value) for value in request.path_params.values()):
             raise not_found()  # nothing has such a name, and PostgreSQL refuses it
         request.state.grant = grant
 
 
 async def _grant_of(request: Request) -> Grant | None:
-    own: Services = request.app.state.services
-    given = await _BEARER(request)
-    text = given.credentials if given else ""
+    services: Services = request.app.state.services
+    credentials = await _BEARER(request)
+    text = credentials.credentials if credentials else ""
     # A key that is in use needs neither the database nor a thread.
-    return own.keys.recall(text) or await to_thread.run_sync(own.keys.find, text, limiter=own.few_threads)
+    return services.keys.recall(text) or await to_thread.run_sync(
+        services.keys.find, text, limiter=services.few_threads
+    )
 
 
 async def _while_key_is_valid(request: Request, parts: AsyncIterator[T]) -> AsyncIterator[T]:
@@ -111,7 +113,11 @@ class KeyFirst(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle: Any = super().get_route_handler()
-        callers = [one.call for one in self.dependant.dependencies if isinstance(one.call, Caller)]
+        callers = [
+            dependency.call
+            for dependency in self.dependant.dependencies
+            if isinstance(dependency.call, Caller)
+        ]
         reads_json = self.body_field is not None
 
         async def checked(request: Request) -> Response:

@@ -18,9 +18,9 @@ from redis.exceptions import AuthenticationError, RedisError
 from access.grant import Grant
 from access.key_store import KeysUnavailable
 from api.caller import Caller, KeyFirst
-from api.services import Own, Services
+from api.services import Services, ServicesDep
 from config.pipeline_reader import declared_queues
-from config.redis_failures import explained
+from config.redis_client import explained
 from models.errors import WrongDeclaration
 from monitoring.exporter import CONTENT_TYPE, render
 from monitoring.heartbeats import read_heartbeats
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["health"], route_class=KeyFirst)
 
-LOOKED_AT_FOR_S = 2.0
+READINESS_CACHED_FOR_S = 2.0
 """How long a result is reused: probes need no key, and each look asks every server."""
 
 
@@ -55,12 +55,12 @@ async def check_life() -> Alive:
 
 
 @router.get("/readyz", responses={503: {"model": Readiness, "description": "No search is answered"}})
-async def check_readiness(request: Request, response: Response, own: Own) -> Readiness:
+async def check_readiness(request: Request, response: Response, services: ServicesDep) -> Readiness:
     """Whether searches are answered, and what is missing, by name.  Needs no key."""
-    looks: Looks = request.app.state.looks
-    found = await to_thread.run_sync(looks.look, own, limiter=own.few_threads)
-    response.status_code = 200 if found.is_ready else 503
-    return found
+    cache: ReadinessCache = request.app.state.readiness_cache
+    readiness = await to_thread.run_sync(cache.read, services, limiter=services.few_threads)
+    response.status_code = 200 if readiness.is_ready else 503
+    return readiness
 
 
 @router.get(
@@ -68,34 +68,36 @@ async def check_readiness(request: Request, response: Response, own: Own) -> Rea
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-def read_metrics(grant: Annotated[Grant, Depends(Caller("admin"))], own: Own) -> Response:
+def read_metrics(grant: Annotated[Grant, Depends(Caller("admin"))], services: ServicesDep) -> Response:
     """The metrics of the installation, as Prometheus reads them.  Needs a key of the operator: `admin` for every namespace."""
     grant.require_operators()
-    return Response(render(own.blocking_redis), media_type=CONTENT_TYPE)
+    return Response(render(services.blocking_redis), media_type=CONTENT_TYPE)
 
 
-class Looks:
+class ReadinessCache:
     """The last look at the installation.  Thread-safe; at most one look at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: Readiness | None = None
-        self._looked_at_s = 0.0
+        self._readiness: Readiness | None = None
+        self._read_at_s = 0.0
 
-    def look(self, own: Services) -> Readiness:
+    def read(self, services: Services) -> Readiness:
         with self._lock:
-            if self._found is None or time.monotonic() - self._looked_at_s > LOOKED_AT_FOR_S:
-                missing = list(_missing(own))
-                if missing != (self._found.missing if self._found else []):
+            if self._readiness is None or time.monotonic() - self._read_at_s > READINESS_CACHED_FOR_S:
+                missing = list(_missing(services))
+                if missing != (self._readiness.missing if self._readiness else []):
                     log.warning("missing: %s", "; ".join(f"{part.name}: {part.why}" for part in missing))
-                self._found = Readiness(is_ready=not any(one.is_needed for one in missing), missing=missing)
-                self._looked_at_s = time.monotonic()
-            return self._found
+                self._readiness = Readiness(
+                    is_ready=not any(part.is_needed for part in missing), missing=missing
+                )
+                self._read_at_s = time.monotonic()
+            return self._readiness
 
 
-def _missing(own: Services) -> Iterator[Missing]:
+def _missing(services: Services) -> Iterator[Missing]:
     try:
-        has_tables = own.keys.has_tables()
+        has_tables = services.keys.has_tables()
     except KeysUnavailable:
         yield Missing(
             name="database", why="the database of keys, jobs and audit does not answer", is_needed=True
@@ -104,9 +106,9 @@ def _missing(own: Services) -> Iterator[Missing]:
         if not has_tables:
             yield Missing(name="database", why="its tables are not of this version", is_needed=True)
     try:
-        beats = [beat for beat in read_heartbeats(own.blocking_redis) if beat.is_ready]
+        beats = [beat for beat in read_heartbeats(services.blocking_redis) if beat.is_ready]
     except RedisError as error:
-        url = own.settings.redis_url
+        url = services.settings.redis_url
         # The explanation names the address, which a probe without a key does not learn.
         log.warning("%s", explained(error, url))
         user = urlsplit(url or "").username or "default"
@@ -116,7 +118,7 @@ def _missing(own: Services) -> Iterator[Missing]:
         return
     served = {queue for beat in beats for queue in beat.queues}
     try:
-        branches = declared_queues(own.settings.pipeline_file)
+        branches = declared_queues(services.settings.pipeline_file)
     except WrongDeclaration:
         yield Missing(name="pipeline", why="its file cannot be read here", is_needed=False)
         branches = []

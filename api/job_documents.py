@@ -37,13 +37,9 @@ class JobPage(BaseModel):
     next: str | None = Field(None, description="`after` of the next page; null on the last page")
 
 
-class LineAnswer(BaseModel):
-    """The answer to one question of a line with several."""
-
-    text: str
+class _Outcome(BaseModel):
     status: str
     coverage: float
-    hits: list[Hit]
     removed: dict[str, int] | None = Field(None, description="Absent if no option of the line removes hits")
     relaxed: list[str] | None = Field(None, description="Absent if nothing of `relax` was dropped")
     context: Context | None = Field(None, description="Absent without `context_tokens`")
@@ -52,22 +48,21 @@ class LineAnswer(BaseModel):
     signals: dict[str, float] | None = Field(None, description="Absent without `include: explanation`")
 
 
-class ResultLine(BaseModel):
-    """The result of one line of the input."""
+class LineAnswer(_Outcome):
+    """The answer to one question of a line with several."""
+
+    text: str
+    hits: list[Hit]
+
+
+class ResultLine(_Outcome):
+    """The result of one line of the input.  A line with several questions has their answers in `questions`."""
 
     line: int
     id: str
     text: str | None = Field(None, description="The question; absent if the line has several, or was refused")
     metadata: dict[str, Any] | None = Field(None, description="As the line brought it")
-    status: str
-    coverage: float
     hits: list[Hit] | None = Field(None, description="Absent if the line has several questions")
-    removed: dict[str, int] | None = Field(None, description="As in an answer; absent like `hits`")
-    relaxed: list[str] | None = Field(None, description="As in an answer; absent like `hits`")
-    context: Context | None = Field(None, description="As in an answer; absent like `hits`")
-    confidence: float | None = Field(None, description="As in an answer; absent like `hits`")
-    abstained: bool | None = Field(None, description="As in an answer; absent like `hits`")
-    signals: dict[str, float] | None = Field(None, description="As in an answer; absent like `hits`")
     questions: list[LineAnswer] | None = Field(
         None, description="The answers of a line with several questions"
     )

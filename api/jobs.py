@@ -25,14 +25,13 @@ from pydantic_core import to_json
 from access.grant import Grant
 from access.redaction import redacted_line
 from api.caller import Caller, KeyFirst
-from api.cursors import cursor_after, read_cursor
-from api.idempotency import IdempotencyKey, id_for
+from api.headers import IdempotencyKey, id_for
 from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
-from api.job_documents import Job as ShownJob
+from api.job_documents import Job as JobDocument
 from api.problems import Problem, not_found
-from api.services import UPLOADS, UPLOADS_OF_A_KEY, Own, Services
-from api.submissions import submit
-from api.uploads import MEDIA_TYPES, MULTIPART, Upload
+from api.services import UPLOADS, UPLOADS_OF_A_KEY, Services, ServicesDep
+from api.timestamps import cursor_after, read_cursor
+from api.uploads import MEDIA_TYPES, MULTIPART, Upload, submit
 from jobs.comparison import compare_jobs
 from jobs.job import Job, State
 from jobs.result_formats import writer_of
@@ -65,7 +64,6 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_as_iso)]
 Writer = Annotated[Grant, Depends(Caller("jobs:write"))]
 Reader = Annotated[Grant, Depends(Caller("search:read", "jobs:write"))]
 
-
 _LINES_AS_BYTES = {"schema": {"type": "string", "format": "binary"}}
 _UPLOAD = {
     "requestBody": {
@@ -76,7 +74,7 @@ _UPLOAD = {
             MULTIPART: {
                 "schema": {
                     "type": "object",
-                    "properties": {"file": {"type": "string", "format": "binary"}},
+                    "properties": {"file": _LINES_AS_BYTES["schema"]},
                     "required": ["file"],
                 }
             },
@@ -98,7 +96,7 @@ _UPLOAD = {
 async def submit_job(
     request: Request,
     grant: Writer,
-    own: Own,
+    services: ServicesDep,
     namespace: Annotated[str, Query(description="The namespace in which every line is asked")] = "default",
     name: Annotated[str, Query(max_length=256, description="For lists; by default the file's name")] = "",
     deadline_s: Annotated[float | None, Query(gt=0, le=365 * 86_400)] = None,
@@ -123,114 +121,122 @@ async def submit_job(
     when the response is there.
     """
     grant.check_namespace(namespace)
-    told = None if on_end is None else _json_object(on_end, "on_end")
-    if told is not None:
+    callback = None if on_end is None else _json_object(on_end, "on_end")
+    if callback is not None:
         grant.require("admin")
-    about = described(
+    description = described(
         namespace=namespace,
         name=name,
         tenant=grant.tenant,
         weight=grant.weight,
         deadline_s=deadline_s,
-        on_end=told,
+        on_end=callback,
     )
-    now_ms = await clock(own)
+    now_ms = await clock(services)
     new = new_job(
-        about, own.settings, now_ms(), job_id=id_for(idempotency_key, "POST /v1/jobs", namespace, grant)
+        description,
+        services.settings,
+        now_ms(),
+        job_id=id_for(idempotency_key, "POST /v1/jobs", namespace, grant),
     )
-    if told is not None and "url" in told:
-        new = replace(new, on_end={**told, "key_id": grant.key_id})
+    if callback is not None and "url" in callback:
+        new = replace(new, on_end={**callback, "key_id": grant.key_id})
     defaults = _json_object(options, "options")
     read = InputStats(refuses=on_error == "refuse")
-    submitting = partial(submit, Upload(request), own.jobs, grant, new, defaults, now_ms, read)
-    with _place(own, grant):
-        job, is_new = await to_thread.run_sync(submitting, limiter=own.uploads)
-    wrong = [{"line": number, "error": said} for number, said in read.named]
+    submitting = partial(submit, Upload(request), services.jobs, grant, new, defaults, now_ms, read)
+    with _place(services, grant):
+        job, is_new = await to_thread.run_sync(submitting, limiter=services.uploads)
+    wrong_lines = [{"line": number, "error": fault} for number, fault in read.named]
     headers = {"Location": f"/v1/jobs/{job.job_id}"}
-    submitted = SubmittedJob.model_validate({**job.to_wire(), "wrong_lines": wrong})
+    submitted = SubmittedJob.model_validate({**job.to_wire(), "wrong_lines": wrong_lines})
     return _json(submitted, 201 if is_new else 200, headers)
 
 
 @router.get("")
 def list_jobs(
     grant: Reader,
-    own: Own,
+    services: ServicesDep,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 20,
     after: Annotated[str | None, Query(description="`next` of the page before")] = None,
 ) -> JobPage:
     """List your jobs, newest first."""
-    found = own.jobs.last(limit + 1, _theirs(grant), after=read_cursor(after))
-    last = found[limit - 1] if len(found) > limit else None
+    jobs = services.jobs.last(limit + 1, _visible(grant), after=read_cursor(after))
+    last = jobs[limit - 1] if len(jobs) > limit else None
     return JobPage(
-        jobs=[_document(job) for job in found[:limit]],
+        jobs=[_document(job) for job in jobs[:limit]],
         next=None if last is None else cursor_after(last.created_at_ms, last.job_id),
     )
 
 
 @router.delete("")
 async def delete_jobs(
-    grant: Writer, own: Own, ended_before: Annotated[Moment, Query(description="ISO 8601, with a zone")]
+    grant: Writer,
+    services: ServicesDep,
+    ended_before: Annotated[Moment, Query(description="ISO 8601, with a zone")],
 ) -> Removed:
     """Delete your jobs that ended before this moment, with their questions and results."""
     before_ms = max(0, round(ended_before.timestamp() * 1_000))
-    removed = await to_thread.run_sync(lambda: own.jobs.prune(_theirs(grant), before_ms=before_ms))
+    removed = await to_thread.run_sync(lambda: services.jobs.prune(_visible(grant), before_ms=before_ms))
     return Removed(removed=removed)
 
 
 @router.get("/{job_id}")
-def get_job(job_id: str, grant: Reader, own: Own) -> ShownJob:
+def get_job(job_id: str, grant: Reader, services: ServicesDep) -> JobDocument:
     """Show a job: its state, its lines by status, its rate and the time left."""
-    return _document(_found(own, grant, job_id))
+    return _document(_job_of(services, grant, job_id))
 
 
 @router.delete("/{job_id}", status_code=204)
-def delete_job(job_id: str, grant: Writer, own: Own) -> None:
+def delete_job(job_id: str, grant: Writer, services: ServicesDep) -> None:
     """Delete a job that has ended, with its questions and results."""
-    own.jobs.delete(_found(own, grant, job_id).job_id)
+    services.jobs.delete(_job_of(services, grant, job_id).job_id)
 
 
 @router.post("/{job_id}/pause")
-def pause_job(job_id: str, grant: Writer, own: Own) -> ShownJob:
+def pause_job(job_id: str, grant: Writer, services: ServicesDep) -> JobDocument:
     """Send no further lines to the workers; lines that they have are still answered."""
-    own.jobs.pause(_found(own, grant, job_id).job_id)
-    return _document(own.jobs.get(job_id))
+    services.jobs.pause(_job_of(services, grant, job_id).job_id)
+    return _document(services.jobs.get(job_id))
 
 
 @router.post("/{job_id}/resume")
-def resume_job(job_id: str, grant: Writer, own: Own) -> ShownJob:
+def resume_job(job_id: str, grant: Writer, services: ServicesDep) -> JobDocument:
     """Go on with a paused job."""
-    own.jobs.resume(_found(own, grant, job_id).job_id)
-    return _document(own.jobs.get(job_id))
+    services.jobs.resume(_job_of(services, grant, job_id).job_id)
+    return _document(services.jobs.get(job_id))
 
 
 @router.post("/{job_id}/cancel")
-def cancel_job(job_id: str, grant: Writer, own: Own) -> ShownJob:
+def cancel_job(job_id: str, grant: Writer, services: ServicesDep) -> JobDocument:
     """End a job; the results that are there stay, and its other lines get the status `cancelled`."""
-    own.jobs.cancel(_found(own, grant, job_id).job_id)
-    return _document(own.jobs.get(job_id))
+    services.jobs.cancel(_job_of(services, grant, job_id).job_id)
+    return _document(services.jobs.get(job_id))
 
 
 @router.post("/{job_id}/retry")
-async def retry_job(job_id: str, body: Retry, grant: Writer, own: Own) -> Retried:
+async def retry_job(job_id: str, body: Retry, grant: Writer, services: ServicesDep) -> Retried:
     """Answer some lines of an ended job again; their new results take the place of the old ones."""
-    now_ms = (await clock(own))()
+    now_ms = (await clock(services))()
     deadline_ms = None if body.deadline_s is None else now_ms + round(body.deadline_s * 1_000)
 
     def again() -> Retried:
-        _found(own, grant, job_id)
-        count = own.jobs.retry(job_id, body.only, now_ms=now_ms, deadline_at_ms=deadline_ms)
-        return Retried(lines=count, job=_document(own.jobs.get(job_id)))
+        _job_of(services, grant, job_id)
+        count = services.jobs.retry(job_id, body.only, now_ms=now_ms, deadline_at_ms=deadline_ms)
+        return Retried(lines=count, job=_document(services.jobs.get(job_id)))
 
     return await to_thread.run_sync(again)
 
 
 @router.get("/{job_id}/comparison")
 def compare_with_job(
-    job_id: str, grant: Reader, own: Own, other: Annotated[str, Query(description="The second job")]
+    job_id: str,
+    grant: Reader,
+    services: ServicesDep,
+    other: Annotated[str, Query(description="The second job")],
 ) -> Comparison:
     """Compare the results of two ended jobs over the same questions, line by line; lines are matched by their ids."""
-    both = [_found(own, grant, one) for one in (job_id, other)]
-    return Comparison.model_validate(compare_jobs(own.jobs, both))
+    both = [_job_of(services, grant, id_) for id_ in (job_id, other)]
+    return Comparison.model_validate(compare_jobs(services.jobs, both))
 
 
 @router.get(
@@ -249,7 +255,7 @@ def compare_with_job(
 def read_results(
     job_id: str,
     grant: Reader,
-    own: Own,
+    services: ServicesDep,
     after: Annotated[int, Query(ge=0, le=2**31, description="The number of the last line that is known")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LINES, description="At most so many lines")] = MAX_LINES,
     format_: Annotated[
@@ -263,8 +269,8 @@ def read_results(
 
     The number of the last line is the next `after`.
     """
-    job = _found(own, grant, job_id)
-    lines = islice(map(redacted_line, own.jobs.results(job_id, after=after)), limit)
+    job = _job_of(services, grant, job_id)
+    lines = islice(map(redacted_line, services.jobs.results(job_id, after=after)), limit)
     if format_ == "json":
         page = list(_page(lines))
         last = page[-1]["line"] if page else after
@@ -297,21 +303,21 @@ def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(ready)
 
 
-def _found(own: Services, grant: Grant, job_id: str) -> Job:
+def _job_of(services: Services, grant: Grant, job_id: str) -> Job:
     """The caller's job.  An unknown id and another's are the same Problem."""
     grant.check_owned(job_id)
-    job = own.jobs.get(job_id)
+    job = services.jobs.get(job_id)
     if not grant.sees_namespace(job.namespace):
         raise not_found()
     return job
 
 
-def _theirs(grant: Grant) -> Any:
+def _visible(grant: Grant) -> Any:
     return within(owned(grant.tenant, ""), grant.namespaces)
 
 
-def _document(job: Job) -> ShownJob:
-    return ShownJob.model_validate(job.to_wire())
+def _document(job: Job) -> JobDocument:
+    return JobDocument.model_validate(job.to_wire())
 
 
 def _json(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -321,34 +327,34 @@ def _json(document: Any, status: int = 200, headers: dict[str, str] | None = Non
 
 def _json_object(text: str, field: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise InvalidRequest(f"{field}: not a JSON object")
-    return found
+    return value
 
 
 @contextmanager
-def _place(own: Services, grant: Grant) -> Iterator[None]:
+def _place(services: Services, grant: Grant) -> Iterator[None]:
     """A place among the uploads.  Raises Problem if all are taken, or all that one key may have."""
-    if own.uploads_of[grant.key_id] >= UPLOADS_OF_A_KEY:
+    if services.uploads_of[grant.key_id] >= UPLOADS_OF_A_KEY:
         raise Problem(
             "refused", f"{UPLOADS_OF_A_KEY} uploads of this key are being read; submit the job again later"
         )
-    if own.uploads.available_tokens < 1:
+    if services.uploads.available_tokens < 1:
         raise Problem("refused", f"{UPLOADS} uploads are being read; submit the job again later")
-    own.uploads_of[grant.key_id] += 1
+    services.uploads_of[grant.key_id] += 1
     try:
         yield
     finally:
-        own.uploads_of[grant.key_id] -= 1
-        if not own.uploads_of[grant.key_id]:
-            del own.uploads_of[grant.key_id]
+        services.uploads_of[grant.key_id] -= 1
+        if not services.uploads_of[grant.key_id]:
+            del services.uploads_of[grant.key_id]
 
 
-async def clock(own: Services) -> Callable[[], int]:
+async def clock(services: Services) -> Callable[[], int]:
     """Milliseconds since 1970 by the Redis server's clock."""
-    seconds, micros = await own.redis.time()
+    seconds, micros = await services.redis.time()
     ahead_ms = seconds * 1_000 + micros // 1_000 - time.time_ns() // 1_000_000
     return lambda: time.time_ns() // 1_000_000 + ahead_ms

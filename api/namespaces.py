@@ -14,7 +14,7 @@ from access.grant import Grant
 from access.redaction import redacted_index_report
 from api.caller import Caller, KeyFirst
 from api.problems import not_found
-from api.services import Own, Services
+from api.services import Services, ServicesDep
 
 router = APIRouter(prefix="/v1/namespaces", tags=["namespaces"], route_class=KeyFirst)
 
@@ -89,75 +89,89 @@ class TicketState(BaseModel):
 
 
 @router.get("")
-def list_namespaces(grant: Reader, own: Own) -> NamespaceList:
+def list_namespaces(grant: Reader, services: ServicesDep) -> NamespaceList:
     """List the namespaces that this key may search."""
-    return NamespaceList(namespaces=_seen(grant, own))
+    return NamespaceList(namespaces=_visible(grant, services))
 
 
 @router.get("/{namespace}")
-def get_namespace(namespace: Name, grant: Reader, own: Own) -> ShownNamespace:
+def get_namespace(namespace: Name, grant: Reader, services: ServicesDep) -> ShownNamespace:
     """Show a namespace."""
-    found = next((one for one in _seen(grant, own) if one.name == namespace), None)
-    if found is None:
-        raise not_found()
-    return found
+    for visible in _visible(grant, services):
+        if visible.name == namespace:
+            return visible
+    raise not_found()
 
 
 @router.delete("/{namespace}", status_code=202)
-def delete_namespace(namespace: Name, grant: Admin, own: Own, response: Response) -> Ticket:
+def delete_namespace(namespace: Name, grant: Admin, services: ServicesDep, response: Response) -> Ticket:
     """Delete a namespace with everything in it."""
-    get_namespace(namespace, grant, own)
-    return _ticket(own.chorale.delete_namespace(namespace, tenant=grant.tenant), namespace, response)
+    get_namespace(namespace, grant, services)
+    return _ticket(
+        services.blocking_client.delete_namespace(namespace, tenant=grant.tenant), namespace, response
+    )
 
 
 @router.post("/{namespace}/documents", status_code=202, tags=["documents"], max_body_size=LARGEST_MESSAGE)
-def upsert_documents(namespace: Name, body: Documents, grant: Writer, own: Own, response: Response) -> Ticket:
+def upsert_documents(
+    namespace: Name, body: Documents, grant: Writer, services: ServicesDep, response: Response
+) -> Ticket:
     """Hand in documents, which replace those with the same ids.  The namespace is made if it is not there."""
     grant.check_namespace(namespace)
-    given = [one.model_dump(exclude_unset=True, exclude_none=True) for one in body.documents]
-    return _ticket(own.chorale.upsert(namespace, given, tenant=grant.tenant), namespace, response)
+    documents = [document.model_dump(exclude_unset=True, exclude_none=True) for document in body.documents]
+    return _ticket(
+        services.blocking_client.upsert(namespace, documents, tenant=grant.tenant), namespace, response
+    )
 
 
 @router.delete("/{namespace}/documents", status_code=202, tags=["documents"])
 def delete_documents(
     namespace: Name,
     grant: Writer,
-    own: Own,
+    services: ServicesDep,
     response: Response,
     ids: Annotated[list[str], Query(alias="id", min_length=1, max_length=MOST_IDS)],
 ) -> Ticket:
     """Delete documents; an id that is not there does no harm."""
     grant.check_namespace(namespace)
-    return _ticket(own.chorale.delete(namespace, ids, tenant=grant.tenant), namespace, response)
+    return _ticket(services.blocking_client.delete(namespace, ids, tenant=grant.tenant), namespace, response)
 
 
 @router.get("/{namespace}/tickets/{ticket}", tags=["documents"])
-def get_ticket(namespace: Name, ticket: str, grant: Writer, own: Own, response: Response) -> TicketState:
+def get_ticket(
+    namespace: Name, ticket: str, grant: Writer, services: ServicesDep, response: Response
+) -> TicketState:
     """Show what has become of documents that were handed in.  An outcome is kept for an hour."""
     grant.check_owned(ticket)
     grant.check_namespace(namespace)
     if namespace_of(ticket) != namespace:
         raise not_found()
     try:
-        outcome = own.chorale.wait_visible(ticket, wait_s=0)
+        outcome = services.blocking_client.wait_visible(ticket, wait_s=0)
     except NotEnded as error:
         response.headers["Retry-After"] = "1"
         why = str(error) if grant.is_operators else f"{ticket} is not indexed yet; ask again"
-        return TicketState(ticket=ticket, state="waiting", why=why, outcome=None)
+        return TicketState(ticket=ticket, state="waiting", why=why)
     if not grant.is_operators:
         outcome = redacted_index_report(outcome)
     if outcome.error is not None:
-        return TicketState(ticket=ticket, state="failed", why=outcome.error, outcome=None)
-    return TicketState(ticket=ticket, state="done", why="", outcome=Outcome.model_validate(outcome))
+        return TicketState(ticket=ticket, state="failed", why=outcome.error)
+    return TicketState(ticket=ticket, state="done", outcome=Outcome.model_validate(outcome))
 
 
-def _seen(grant: Grant, own: Services) -> list[ShownNamespace]:
-    seen = [one for one in own.chorale.namespaces() if grant.sees_namespace(one.name)]
+def _visible(grant: Grant, services: Services) -> list[ShownNamespace]:
+    visible = [
+        namespace
+        for namespace in services.blocking_client.namespaces()
+        if grant.sees_namespace(namespace.name)
+    ]
     names = ("documents", "passages", "generation")
     is_whole = grant.sees_whole_namespaces
     return [
-        ShownNamespace(name=one.name, **{name: getattr(one, name) if is_whole else None for name in names})
-        for one in sorted(seen, key=lambda one: one.name)
+        ShownNamespace(
+            name=namespace.name, **{name: getattr(namespace, name) if is_whole else None for name in names}
+        )
+        for namespace in sorted(visible, key=lambda namespace: namespace.name)
     ]
 
 

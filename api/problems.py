@@ -15,7 +15,7 @@ from chorale_client.errors import (
     RequestIdConflict,
     ServiceUnavailable,
     UnknownRequest,
-    said_of_faults,
+    describe_faults,
 )
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 
 from access.grant import Forbidden, OutOfScope
 from access.key_store import KeysUnavailable
-from api.disconnects import CallerGone
+from api.waiting import CallerGone
 from jobs.job import JobsUnavailable, NoSuchJob, WrongState
 from jobs.result_formats import ParquetMissing
 from models.errors import ServiceError, WrongDeclaration
@@ -167,11 +167,11 @@ def field_of(message: str) -> str | None:
 
 def _of_validation(error: RequestValidationError) -> Problem:
     faults = error.errors()
-    for found in faults:
-        if found["type"] == "json_invalid":
-            return Problem("malformed", f"the body is not JSON: {found.get('ctx', {}).get('error', '')}")
+    for fault in faults:
+        if fault["type"] == "json_invalid":
+            return Problem("malformed", f"the body is not JSON: {fault.get('ctx', {}).get('error', '')}")
     place = str(faults[0]["loc"][0])
-    detail = said_of_faults([{**found, "loc": found["loc"][1:]} for found in faults], place=place)
+    detail = describe_faults([{**fault, "loc": fault["loc"][1:]} for fault in faults], place=place)
     return Problem("invalid", detail, field=field_of(detail))
 
 

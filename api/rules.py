@@ -16,7 +16,7 @@ from access.grant import Grant
 from api.caller import Caller, KeyFirst
 from api.namespaces import Name, get_namespace
 from api.problems import Problem
-from api.services import Own
+from api.services import ServicesDep
 from api.timestamps import Timestamp, at
 from models.rules import Rules
 from rules.store import RuleStore, Version, copy_rules
@@ -46,17 +46,17 @@ class RuleHistory(BaseModel):
 def get_rules(
     namespace: Name,
     grant: Writer,
-    own: Own,
+    services: ServicesDep,
     response: Response,
     if_none_match: Annotated[str | None, Header(description="The `ETag` of a response before")] = None,
 ) -> RuleSet | Response:
     """Show the rules of a namespace."""
-    get_namespace(namespace, grant, own)
-    found = RuleStore(own.database).current(namespace)
-    if if_none_match is not None and _tag(found) in _tags(if_none_match):
-        return Response(status_code=304, headers={"ETag": _tag(found)})
-    response.headers["ETag"] = _tag(found)
-    return _shown(found)
+    get_namespace(namespace, grant, services)
+    version = RuleStore(services.database).current(namespace)
+    if if_none_match is not None and _tag(version) in _tags(if_none_match):
+        return Response(status_code=304, headers={"ETag": _tag(version)})
+    response.headers["ETag"] = _tag(version)
+    return _rule_set(version)
 
 
 @router.put("", max_body_size=LARGEST_BODY)
@@ -64,7 +64,7 @@ def put_rules(
     namespace: Name,
     body: Rules,
     grant: Writer,
-    own: Own,
+    services: ServicesDep,
     response: Response,
     if_match: Annotated[
         str | None,
@@ -72,42 +72,42 @@ def put_rules(
     ] = None,
 ) -> RuleSet:
     """Replace all rules of a namespace.  Searches that come a second later follow them."""
-    get_namespace(namespace, grant, own)
-    store = RuleStore(own.database)
+    get_namespace(namespace, grant, services)
+    store = RuleStore(services.database)
     expected = None if if_match is None or if_match.strip() == "*" else _version(if_match)
     written = store.change(
         namespace, lambda _: body, by=f"key {grant.key_id} of {grant.tenant}", expected=expected
     )
-    copy_rules(own.blocking_redis, store, namespace)
+    copy_rules(services.blocking_redis, store, namespace)
     response.headers["ETag"] = _tag(written)
-    return _shown(written)
+    return _rule_set(written)
 
 
 @router.get("/history")
 def get_history_of_rules(
     namespace: Name,
     grant: Writer,
-    own: Own,
+    services: ServicesDep,
     count: Annotated[int, Query(ge=1, le=MOST_CHANGES)] = 10,
 ) -> RuleHistory:
     """Show who has changed the rules, when, and what they were then."""
-    get_namespace(namespace, grant, own)
-    changes = RuleStore(own.database).history(namespace, count)
-    return RuleHistory(changes=[_shown(one) for one in changes])
+    get_namespace(namespace, grant, services)
+    changes = RuleStore(services.database).history(namespace, count)
+    return RuleHistory(changes=[_rule_set(version) for version in changes])
 
 
-def _shown(one: Version) -> RuleSet:
+def _rule_set(version: Version) -> RuleSet:
     return RuleSet(
-        namespace=one.namespace,
-        version=one.version,
-        changed_at=at(one.changed_at_ms) if one.version else None,
-        changed_by=one.changed_by,
-        rules=one.rules,
+        namespace=version.namespace,
+        version=version.version,
+        changed_at=at(version.changed_at_ms) if version.version else None,
+        changed_by=version.changed_by,
+        rules=version.rules,
     )
 
 
-def _tag(one: Version) -> str:
-    return f'"{one.version}"'
+def _tag(version: Version) -> str:
+    return f'"{version.version}"'
 
 
 def _tags(header: str) -> list[str]:

@@ -1,37 +1,44 @@
-"""Searches: a search is a request in the ledger, and its answer is the client's `Answer`."""
+"""Searches: a search is a request in the ledger, its answer is the client's `Answer`, and its stages are server-sent events
+(WHATWG HTML, 9.2).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from chorale_client.answer import Answer, StageLine
 from chorale_client.callbacks import Linked
 from chorale_client.coverage import coverage_of
-from chorale_client.errors import InvalidRequest, NotEnded
-from chorale_client.events import Standing
+from chorale_client.errors import ChoraleError, InvalidRequest, NotEnded
+from chorale_client.events import Event, Standing
 from chorale_client.request import Include, Request
-from chorale_client.request_json import request_json
+from chorale_client.request_factory import request_json
 from chorale_client.tracing import current_traceparent, valid_traceparent
 from chorale_client.wire_names import Reason, Status, consequence
 from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import to_json
 from starlette.requests import Request as HttpRequest
 
 from access.grant import Grant
 from access.redaction import redacted, unknown_namespace
 from api.caller import Caller, KeyFirst
-from api.disconnects import unless_gone
-from api.idempotency import IdempotencyKey, id_for
+from api.headers import LONGEST_WAIT_S, IdempotencyKey, Preferences, id_for, preferences
 from api.limits import count_cost
-from api.preferences import LONGEST_WAIT_S, Preferences, preferences
 from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, response_of
-from api.services import Own, Services
+from api.services import Services, ServicesDep
+from api.waiting import Closing, unless_gone
 from models.plan import ordinary_calls
+
+log = logging.getLogger(__name__)
 
 PATH = "/v1/searches"
 router = APIRouter(prefix=PATH, tags=["searches"], route_class=KeyFirst)
@@ -39,6 +46,9 @@ router = APIRouter(prefix=PATH, tags=["searches"], route_class=KeyFirst)
 Reader = Annotated[Grant, Depends(Caller("search:run", "search:read"))]
 Runner = Annotated[Grant, Depends(Caller("search:run"))]
 
+RECONNECT_MS = 1_000
+KEEP_ALIVE_S = 15.0
+"""Proxies close connections on which nothing is sent."""
 STAGES = "stages"
 Parts = Annotated[
     list[Literal["stages"]],
@@ -106,7 +116,7 @@ async def create_search(
     body: SearchRequest,
     http: HttpRequest,
     grant: Runner,
-    own: Own,
+    services: ServicesDep,
     preferred: Annotated[Preferences, Depends(preferences)],
     traceparent: Annotated[str | None, Header(include_in_schema=False)] = None,
     idempotency_key: IdempotencyKey = None,
@@ -118,25 +128,24 @@ async def create_search(
     """
     request_id = id_for(idempotency_key, f"POST {PATH}", body.namespace, grant)
     parts = [STAGES] if STAGES in body.include else []
-    request = grant.applied(await own.asking.with_default_timeout(checked(body, request_id, traceparent)))
-    await count_cost(http, grant, own.redis, ordinary_calls(request.questions))
+    request = grant.applied(
+        await services.client.with_default_timeout(checked(body, request_id, traceparent))
+    )
+    await count_cost(http, grant, services.redis, ordinary_calls(request.questions))
     if preferred.wait_s is None:
-        doing = own.asking.ask(request) if idempotency_key is None else _ask_for_later(own, request)
-        response = ended(await unless_gone(http, doing), grant, parts)
+        asking = asyncio.ensure_future(services.client.ask(request))
+        # With a key the search goes on even if the caller goes away: it will call again.
+        answer = await unless_gone(http, asking if idempotency_key is None else asyncio.shield(asking))
+        response = ended(answer, grant, parts)
     else:
-        handle = await own.asking.submit_request(request)
+        handle = await services.client.submit_request(request)
         if handle.state == "new" and preferred.wait_s == 0:
             response = not_ended(handle.id, Standing(Status.ACCEPTED, {}), partial=False)
         else:
-            response = await _within(http, own, grant, handle.id, preferred.wait_s, parts)
+            response = await _within(http, services, grant, handle.id, preferred.wait_s, parts)
     if preferred.applied:
         response.headers["Preference-Applied"] = preferred.applied
     return response
-
-
-async def _ask_for_later(own: Services, request: Request) -> Answer:
-    """Ask even if the caller goes away: it will call again with the same key."""
-    return await asyncio.shield(own.asking.ask(request))
 
 
 @router.get("/{search_id}", response_model=SearchAnswer, responses=NOT_ENDED)
@@ -144,31 +153,31 @@ async def get_search(
     search_id: str,
     http: HttpRequest,
     grant: Reader,
-    own: Own,
+    services: ServicesDep,
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the end")] = 0,
     partial: Annotated[bool, Query(description="Say which branches have answered so far")] = False,
     include: Parts = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The answer of a search, for as long as it is kept; what is known so far if it has not ended."""
     grant.check_owned(search_id)
-    return await _within(http, own, grant, search_id, wait, include, partial=partial)
+    return await _within(http, services, grant, search_id, wait, include, partial=partial)
 
 
 @router.delete("/{search_id}", response_model=SearchAnswer)
 async def cancel_search(
     search_id: str,
     grant: Runner,
-    own: Own,
+    services: ServicesDep,
     include: Parts = [],  # noqa: B006
 ) -> Response:
     """End a search, and return its answer.  A search that had already ended keeps the answer that it had."""
     grant.check_owned(search_id)
-    return ended(await own.asking.cancel(search_id), grant, include)
+    return ended(await services.client.cancel(search_id), grant, include)
 
 
 async def _within(
     http: HttpRequest,
-    own: Services,
+    services: Services,
     grant: Grant,
     search_id: str,
     wait_s: float,
@@ -179,12 +188,12 @@ async def _within(
     """The answer, or 202 if there is none after `wait_s` or when the server stops."""
     if wait_s > 0:
         with suppress(NotEnded):
-            waiting = own.asking.answer(search_id, wait_s=wait_s)
-            answer = await own.closing.unless_begun(unless_gone(http, waiting))
+            waiting = services.client.answer(search_id, wait_s=wait_s)
+            answer = await services.closing.unless_begun(unless_gone(http, waiting))
             if answer is not None:
                 return ended(answer, grant, parts)
-    if (standing := await own.asking.standing(search_id)) is None:
-        return ended(await own.asking.answer(search_id), grant, parts)
+    if (standing := await services.client.standing(search_id)) is None:
+        return ended(await services.client.answer(search_id), grant, parts)
     return not_ended(search_id, standing, partial=partial)
 
 
@@ -201,8 +210,8 @@ def checked(body: SearchRequest, request_id: str, traceparent: str | None) -> Re
 
 def wire_answer(answer: Answer, parts: Collection[str]) -> SearchAnswer:
     """The answer as this API gives it; dump it with `exclude_unset`."""
-    shown = redacted(answer)
-    fields = {**shown.__dict__, "coverage": coverage_of(shown)["branches"]}
+    public = redacted(answer)
+    fields = {**public.__dict__, "coverage": coverage_of(public)["branches"]}
     if STAGES not in parts:
         del fields[STAGES]
     return SearchAnswer.model_construct(**fields)
@@ -217,31 +226,21 @@ def ended(answer: Answer, grant: Grant, parts: Collection[str]) -> Response:
         return Response(
             body.model_dump_json(exclude_unset=True), headers=headers, media_type="application/json"
         )
-    wrong = [one.detail for one in answer.degraded if (one.where, one.reason) == UNKNOWN_TO_THE_PIPELINE]
-    if wrong:
-        return response_of(
-            Problem(
-                "invalid", wrong[0], field=field_of(wrong[0]), request_id=answer.request_id, headers=headers
-            )
-        )
+    problem = partial(Problem, request_id=answer.request_id, headers=headers)
+    for part in answer.degraded:
+        if (part.where, part.reason) == UNKNOWN_TO_THE_PIPELINE:
+            return response_of(problem("invalid", part.detail, field=field_of(part.detail)))
     if (missing := unknown_namespace(answer, grant.sees_namespace)) is not None:
-        return response_of(
-            Problem("not_found", missing, field="namespace", request_id=answer.request_id, headers=headers)
-        )
+        return response_of(problem("not_found", missing, field="namespace"))
     is_refused = answer.status == Status.REFUSED
-    is_retryable = is_refused or any(consequence(one.reason).retry_worth_it for one in answer.degraded)
+    is_retryable = is_refused or any(consequence(part.reason).retry_worth_it for part in answer.degraded)
     if is_retryable:
         headers["Retry-After"] = str(max(RETRY_AFTER_S, math.ceil(answer.retry_after_s or 0)))
-    why = "; ".join(f"{one.where}: {one.reason}" for one in answer.degraded)
-    problem = Problem(
-        "refused" if is_refused else "failed",
-        why or "the policy of the request was not met",
-        request_id=answer.request_id,
-        retryable=is_retryable,
-        headers=headers,
-        answer=body.model_dump(mode="json", exclude_unset=True),
-    )
-    return response_of(problem)
+    why = "; ".join(f"{part.where}: {part.reason}" for part in answer.degraded)
+    why = why or "the policy of the request was not met"
+    wire = body.model_dump(mode="json", exclude_unset=True)
+    code = "refused" if is_refused else "failed"
+    return response_of(problem(code, why, retryable=is_retryable, answer=wire))
 
 
 def not_ended(request_id: str, standing: Standing, *, partial: bool) -> Response:
@@ -257,3 +256,72 @@ def not_ended(request_id: str, standing: Standing, *, partial: bool) -> Response
     return Response(
         body.model_dump_json(exclude_none=True), 202, headers=headers, media_type="application/json"
     )
+
+
+@router.get(
+    "/{search_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "The events"},
+        204: {"description": "The reader has the last event"},
+    },
+)
+async def watch_search(
+    search_id: str,
+    grant: Reader,
+    services: ServicesDep,
+    last_event_id: Annotated[str, Header(description="The id of the last event that the reader has")] = "",
+    include: Parts = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """The stages of a search until its end, as server-sent events: `accepted`, `planned`, `branch`, `fusing` and `ended`,
+    which has the answer."""
+    grant.check_owned(search_id)
+    events = services.client.events(search_id, after=last_event_id)
+    # An unknown id is an error with a status of its own; after the first event it is too late for one.
+    first = await anext(events, None)
+    if first is None:
+        return Response(status_code=204)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(
+        _stream(search_id, include, first, events, services.closing),
+        media_type="text/event-stream",
+        headers=headers,
+    )
+
+
+async def _stream(
+    search_id: str, parts: Collection[str], first: Event, events: AsyncIterator[Event], closing: Closing
+) -> AsyncIterator[bytes]:
+    yield f"retry: {RECONNECT_MS}\n".encode() + _text(search_id, first, parts)
+    following = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            await closing.unless_begun(asyncio.wait({following}, timeout=KEEP_ALIVE_S))
+            if following.done():
+                if (event := _next_of(following)) is None:
+                    return
+                yield _text(search_id, event, parts)
+                following = asyncio.ensure_future(anext(events, None))
+            elif closing.has_begun:
+                return  # the reader connects again, to another process
+            else:
+                yield b": still running\n\n"
+    finally:
+        following.cancel()
+
+
+def _next_of(following: asyncio.Future[Event | None]) -> Event | None:
+    """The next event.  None ends the stream: after the last event, and if Redis does not answer; then the reader connects
+    again and gets the error's status."""
+    try:
+        return following.result()
+    except ChoraleError as error:
+        log.warning("a stream of events ends early: %s", error)
+        return None
+
+
+def _text(search_id: str, event: Event, parts: Collection[str]) -> bytes:
+    data: dict[str, Any] = {"v": 1, "request_id": search_id, **event.to_wire()}
+    if event.answer is not None:
+        data["answer"] = wire_answer(event.answer, parts).model_dump(mode="json", exclude_unset=True)
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.stage.encode(), to_json(data))

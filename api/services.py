@@ -18,9 +18,9 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from access.key_store import KeyStore
-from api.shutdown import Closing
+from api.waiting import Closing
 from audit.database import open_database, upgrade
-from config.local_redis import find_redis_url
+from config.home import find_redis_url
 from config.redis_client import open_redis
 from config.settings import Settings
 from jobs.store import Jobs
@@ -43,9 +43,9 @@ class Services:
     """Does not decode responses."""
     blocking_redis: BlockingRedis
     """The same for code that blocks; gives up after 2 s."""
-    asking: AsyncChorale
+    client: AsyncChorale
     """Asks, and waits, without blocking the event loop."""
-    chorale: Chorale
+    blocking_client: Chorale
     """Does the rest; its calls block: await them in a thread."""
     database: Engine
     """The tables of audit trail and jobs.  Its calls block: await them in a thread."""
@@ -62,11 +62,11 @@ class Services:
 
 async def _services(request: Request) -> Services:
     """The dependency of a route that needs them.  Async: FastAPI calls other functions in a thread."""
-    found: Services = request.app.state.services
-    return found
+    services: Services = request.app.state.services
+    return services
 
 
-Own = Annotated[Services, Depends(_services)]
+ServicesDep = Annotated[Services, Depends(_services)]
 
 
 @asynccontextmanager
@@ -91,13 +91,15 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
         socket_connect_timeout=settings.redis_connect_timeout_s,
     )
     blocking_redis = open_redis(redis_url)
-    given: dict[str, Any] = {"broker_url": settings.broker_url, "answer_ttl_s": settings.answer_ttl_s}
-    asking, chorale = AsyncChorale(redis_url, **given), Chorale(redis_url, **given)
+    options: dict[str, Any] = {"broker_url": settings.broker_url, "answer_ttl_s": settings.answer_ttl_s}
+    client, blocking_client = AsyncChorale(redis_url, **options), Chorale(redis_url, **options)
     try:
-        yield Services(settings, redis, blocking_redis, asking, chorale, database, keys, jobs, closing)
+        yield Services(
+            settings, redis, blocking_redis, client, blocking_client, database, keys, jobs, closing
+        )
     finally:
-        await asking.aclose()
-        chorale.close()
+        await client.aclose()
+        blocking_client.close()
         await redis.aclose()
         blocking_redis.close()
         keys.close()

@@ -1,23 +1,31 @@
-"""The body of an upload as a binary file that another thread reads while it arrives."""
+"""An upload: its body is a binary file that another thread reads while it arrives, and its lines become a job."""
 
 from __future__ import annotations
 
 import io
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Literal
 
 from anyio import fail_after, from_thread
-from chorale_client.job_lines import SUFFIXES
-from fastapi import Request
+from chorale_client.errors import InvalidJob
+from chorale_client.input_stats import InputStats
+from chorale_client.job_lines import SUFFIXES, defaults_in, read_lines
+from chorale_client.request import Request
+from fastapi import Request as HttpRequest
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
+from access.grant import Grant
 from api.problems import Problem
+from jobs.job import Job, NewJob, NoSuchJob, Outcome, State, WrongState
+from jobs.store import Jobs
+from jobs.submitting import submit_lines
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +49,7 @@ FILE_PART = "file"
 class Upload(io.RawIOBase):
     """Reads the body from a worker thread of the event loop; `form` and `name` are known after `open`."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: HttpRequest) -> None:
         self._body: AsyncIterator[bytes] = request.stream()
         self._type, self._parameters = parse_options_header(request.headers.get("content-type", ""))
         self._encoding = request.headers.get("content-encoding", "identity")
@@ -66,8 +74,8 @@ class Upload(io.RawIOBase):
         elif media_type in MEDIA_TYPES:
             self.form, self._chunks = MEDIA_TYPES[media_type], self._arrived()
         else:
-            shown = ", ".join([*MEDIA_TYPES, MULTIPART])
-            raise Problem("unsupported_media_type", f"Content-Type: there are: {shown}", field="Content-Type")
+            types = ", ".join([*MEDIA_TYPES, MULTIPART])
+            raise Problem("unsupported_media_type", f"Content-Type: there are: {types}", field="Content-Type")
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
@@ -84,7 +92,7 @@ class Upload(io.RawIOBase):
             yield chunk
 
     async def _next(self) -> bytes | None:
-        asked_s = time.monotonic()
+        begun_s = time.monotonic()
         try:
             with fail_after(SILENT_S):
                 chunk = await anext(self._body, None)
@@ -93,7 +101,7 @@ class Upload(io.RawIOBase):
         except ClientDisconnect:
             log.warning("an upload was cut off after %d bytes", self._bytes)
             raise Problem("malformed", "the upload was cut off") from None
-        self._waited_s += time.monotonic() - asked_s
+        self._waited_s += time.monotonic() - begun_s
         self._bytes += len(chunk or b"")
         if self._waited_s > LONGEST_S:
             raise Problem("malformed", f"the body took longer than {LONGEST_S:.0f} s")
@@ -121,7 +129,7 @@ class _FilePart:
             "on_part_data": self._on_data,
             "on_end": self._on_end,
         }
-        with _said_of_forms():
+        with _form_errors_as_problems():
             self._parser = MultipartParser(boundary or b"-", callbacks)
 
     def begin(self) -> None:
@@ -142,7 +150,7 @@ class _FilePart:
     def _feed(self, chunk: bytes | None) -> None:
         if chunk is None:
             raise Problem("malformed", f"the form has no part `{FILE_PART}`", field=FILE_PART)
-        with _said_of_forms():
+        with _form_errors_as_problems():
             self._parser.write(chunk)
 
     def _on_part(self) -> None:
@@ -162,8 +170,8 @@ class _FilePart:
             case b"content-disposition":
                 if options.get(b"name") != FILE_PART.encode():
                     raise Problem("invalid", f"the file of lines is the part `{FILE_PART}`", field=FILE_PART)
-                given = options.get(b"filename", b"").decode("utf-8", "replace").replace("\0", "\ufffd")
-                self.filename = PurePath(given).name[:256]
+                path = options.get(b"filename", b"").decode("utf-8", "replace").replace("\0", "\ufffd")
+                self.filename = PurePath(path).name[:256]
             case b"content-type":
                 self.media_type = value.decode("latin-1").lower()
         self._field, self._value = b"", b""
@@ -179,8 +187,60 @@ class _FilePart:
 
 
 @contextmanager
-def _said_of_forms() -> Iterator[None]:
+def _form_errors_as_problems() -> Iterator[None]:
     try:
         yield
     except FormParserError as error:
         raise Problem("malformed", f"the body is no form: {error}") from None
+
+
+def submit(
+    upload: Upload,
+    jobs: Jobs,
+    grant: Grant,
+    new: NewJob,
+    options: dict[str, Any],
+    now_ms: Callable[[], int],
+    read: InputStats,
+) -> tuple[Job, bool]:
+    """The job, and whether it is new; counts its lines in `read`.  Call it in a thread.
+
+    Raises Problem, and what `read_lines` and the store raise.
+    """
+
+    def applied(request: Request) -> Request:
+        return grant.applied(request.model_copy(update={"request_id": new.job_id}))
+
+    stream = upload.open()
+    if upload.name and not new.name:
+        new = replace(new, name=upload.name)
+    defaults = defaults_in(new.namespace, options)
+    lines = read_lines(stream, form=upload.form, defaults=defaults, applied=applied)
+    if not _is_created(jobs, new, now_ms):
+        known = jobs.get(new.job_id)
+        if known.state == State.VALIDATING:
+            raise Problem("being_created", f"job {new.job_id!r} is being submitted with this key")
+        return known, False
+    try:
+        submit_lines(jobs, new, lines, read, now_ms=now_ms)
+    except InvalidJob as error:
+        raise Problem(
+            "invalid",
+            str(error),
+            job_id=new.job_id,
+            wrong=error.wrong,
+            lines=[{"line": number, "error": fault} for number, fault in error.lines],
+        ) from None
+    return jobs.get(new.job_id), True
+
+
+def _is_created(jobs: Jobs, new: NewJob, now_ms: Callable[[], int]) -> bool:
+    """False if an upload with the same key has made the job.  The job of an upload that failed is deleted and made again."""
+    if jobs.create(new, now_ms=now_ms()):
+        return True
+    known = jobs.get(new.job_id)
+    if known.outcome != Outcome.FAILED or known.total:
+        return False
+    with suppress(NoSuchJob, WrongState):  # another repetition was first
+        jobs.delete(new.job_id)
+    return jobs.create(new, now_ms=now_ms())

@@ -14,7 +14,7 @@ from chorale_client.limits import MAX_QUESTIONS
 from chorale_client.request_factory import make_request
 
 from bench import one_process
-from bench.corpus_questions import questions_about
+from bench.installation import questions_about
 from bench.timing import ROUNDS, Ask, Timing, alone_and_beside, cpu_measured
 from ingest.raw_documents import RawDocument
 from jobs.job import SEGMENT_LINES, Job, Line, NewJob, Outcome, State
@@ -146,8 +146,11 @@ def compare(
     alone = [InProcess(resources, threads) for threads in IN_PROCESS_THREADS]
     variants: list[tuple[str, Callable[[Sequence[str]], float], Timing]] = [
         ("job", installation.seconds, Timing()),
-        *(("in_process", partial(in_process_seconds, one, namespace), Timing()) for one in alone),
-        *(("encoder", partial(encoder_seconds, one), Timing()) for one in alone),
+        *(
+            ("in_process", partial(in_process_seconds, in_process, namespace), Timing())
+            for in_process in alone
+        ),
+        *(("encoder", partial(encoder_seconds, in_process), Timing()) for in_process in alone),
     ]
     for number in range(ROUNDS):
         mine = texts[number::ROUNDS]
@@ -171,12 +174,12 @@ def compare(
 
 
 def interactive(
-    installation: BulkJobs, ask: Ask, asked: Sequence[str], texts: Sequence[str], *, progress: Progress
+    installation: BulkJobs, ask: Ask, questions: Sequence[str], texts: Sequence[str], *, progress: Progress
 ) -> dict[str, Any]:
     """The time of single requests, one after another, alone and while a job of `texts` runs."""
     return alone_and_beside(
         ask,
-        asked,
+        questions,
         lambda: installation.running(texts),
         {"p50": 0.5, "p95": 0.95},
         in_flight=1,

@@ -18,7 +18,6 @@ from rich.console import Group
 from bench import bulk as jobs
 from bench import crowding as costly
 from bench import given_vectors, keyless
-from bench.chord_path import ChordPath
 from bench.growth import fill, layout_of
 from bench.growth import measure as measure_growth
 from bench.http import make_variants as make_http_variants
@@ -26,11 +25,11 @@ from bench.installation import NAMESPACE, Measured, bench_installation, measured
 from bench.latency import COUNTED_REQUESTS, compare, cpu_by_process, redis_cost, waterfall_of
 from bench.no_op import PIPELINE_FILE
 from bench.timing import WARMING, ask_all
-from bench.variants import SWEEPER, TIMEOUT_S, make_variants
+from bench.variants import SWEEPER, TIMEOUT_S, ChordPath, make_variants
 from bench.views import bulk_parts, figures_table, growth_table, latency_parts, runs_table
-from cli.local.http_api import own_key
 from cli.local.measured_pipeline import LastLines
 from cli.local.ports import Address
+from cli.local.servers import own_key
 from cli.options import AsJson, command_group
 from cli.terminal import print_result, stderr
 from config.settings import load_settings
@@ -78,25 +77,27 @@ def latency(
     A request that never ends is counted as hung. The workers are in the layout of `chorale up` (CHORALE_LAYOUT).
     """
     with measured_installation(documents, pipeline, plain=True) as measured:
-        found = _latency(measured, questions, in_flight)
-    print_result(found, *latency_parts(found), as_json=as_json)
+        figures = _latency(measured, questions, in_flight)
+    print_result(figures, *latency_parts(figures), as_json=as_json)
 
 
 def _latency(measured: Measured, questions: int, in_flight: Sequence[int]) -> dict[str, Any]:
     resources, run_only, progress = measured.resources, measured.installation.run_only, measured.progress
-    counted, shown = min(COUNTED_REQUESTS, questions), min(WATERFALL_REQUESTS, questions)
-    asked, texts = measured.questions(questions, in_flight, more=counted + shown)
+    counted, drawn = min(COUNTED_REQUESTS, questions), min(WATERFALL_REQUESTS, questions)
+    by_in_flight, texts = measured.questions(questions, in_flight, more=counted + drawn)
     real = make_variants(resources, {"namespace": NAMESPACE}, measured.layout)
     options = {"namespace": NAMESPACE, "configuration": "noop", "include": ["ids"]}
-    empty = [one for one in make_variants(resources, options, measured.layout) if one.name != "cache"]
+    empty = [
+        variant for variant in make_variants(resources, options, measured.layout) if variant.name != "cache"
+    ]
     for variant in (*real, *empty):
         # The plain chord's workers have no heartbeat: the first answer shows that all of them run.
         for _ in range(ATTEMPTS_TO_WARM):
             if ask_all(variant.ask, [WARMING]):
                 break
-    runs = compare(real, asked, run_only=run_only, progress=progress)
+    runs = compare(real, by_in_flight, run_only=run_only, progress=progress)
     no_op_runs = compare(
-        empty, asked, run_only=run_only, progress=lambda what: progress(f"no-op branches: {what}")
+        empty, by_in_flight, run_only=run_only, progress=lambda what: progress(f"no-op branches: {what}")
     )
     chord = real[0]
     run_only(chord.processes)
@@ -133,13 +134,13 @@ def http(
         )
         for variant in variants:
             ask_all(variant.ask, [WARMING])
-        asked, others = measured.questions(questions, in_flight, more=questions)
+        by_in_flight, others = measured.questions(questions, in_flight, more=questions)
         run_only, by_http = measured.installation.run_only, variants[-1]
-        runs = compare(variants, asked, run_only=run_only, progress=measured.progress)
+        runs = compare(variants, by_in_flight, run_only=run_only, progress=measured.progress)
         run_only(by_http.processes)
         beside = keyless.compare(by_http.ask, others, port=address.port, progress=measured.progress)
-    shown = Group(runs_table("over HTTP", runs), figures_table(beside))
-    print_result({"runs": runs, "keyless": beside}, shown, as_json=as_json)
+    tables = Group(runs_table("over HTTP", runs), figures_table(beside))
+    print_result({"runs": runs, "keyless": beside}, tables, as_json=as_json)
 
 
 @bench.command()
@@ -157,8 +158,8 @@ def bulk(
     interactive requests are measured, one after another, alone and while a job runs.
     """
     with measured_installation(documents, bulk=load_settings().processes(QUEUE_BULK)) as measured:
-        found = _bulk(measured, questions, requests)
-    print_result(found, *bulk_parts(found), as_json=as_json)
+        figures = _bulk(measured, questions, requests)
+    print_result(figures, *bulk_parts(figures), as_json=as_json)
 
 
 def _bulk(measured: Measured, questions: int, requests: int) -> dict[str, Any]:
@@ -204,8 +205,8 @@ def crowding(
             times = costly.compare(client, NAMESPACE, texts, progress=measured.progress)
         finally:
             client.close()
-    found = {"bulk_workers": processes, **times}
-    print_result(found, figures_table(found), as_json=as_json)
+    figures = {"bulk_workers": processes, **times}
+    print_result(figures, figures_table(figures), as_json=as_json)
 
 
 @bench.command()
@@ -239,10 +240,15 @@ def _growth(
             for number in processes:
                 with bench_installation(
                     Path(home), PIPELINE_FILE, lines, layout_of(number), plain=False
-                ) as found:
+                ) as installation:
                     if number == processes[0]:
-                        fill(found.resources, held, size, lambda done: status.update(f"{done:,} passages"))
+                        fill(
+                            installation.resources,
+                            held,
+                            size,
+                            lambda done: status.update(f"{done:,} passages"),
+                        )
                     status.update(f"{size:,} passages, {number} processes a branch")
                     yield from measure_growth(
-                        found.resources, found.run_only, size, number, in_flight, questions
+                        installation.resources, installation.run_only, size, number, in_flight, questions
                     )

@@ -22,7 +22,7 @@ DOCUMENT_CHARACTERS = 400
 
 def costly(texts: Sequence[str]) -> list[dict[str, Any]]:
     """The questions of one request, with documents that no worker has embedded yet."""
-    asked = [f"{texts[number % len(texts)]} {number}" for number in range(MAX_QUESTIONS)]
+    numbered = [f"{texts[number % len(texts)]} {number}" for number in range(MAX_QUESTIONS)]
     return [
         {
             "text": text,
@@ -31,7 +31,7 @@ def costly(texts: Sequence[str]) -> list[dict[str, Any]]:
                 for number in range(MAX_REWRITES)
             ],
         }
-        for text in asked
+        for text in numbered
     ]
 
 
@@ -65,7 +65,7 @@ def compare(
     def ask(text: str) -> None:
         complete(text, client.retrieve(text, namespace=namespace, cache="bypass", timeout_s=TIMEOUT_S))
 
-    found = alone_and_beside(
+    times = alone_and_beside(
         ask,
         texts,
         lambda: attacking(client, namespace, texts[:8], ended),
@@ -73,4 +73,4 @@ def compare(
         in_flight=OTHERS,
         progress=progress,
     )
-    return {**found, "costly": dict(Counter(ended))}
+    return {**times, "costly": dict(Counter(ended))}

@@ -54,15 +54,15 @@ def largest() -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def documents(first: int, end: int) -> Iterator[Document]:
-    for number, one in enumerate(given_vectors.passages(first, end), start=first):
+    for number, document in enumerate(given_vectors.passages(first, end), start=first):
         fields = {
             "year": 2010 + number % 10,
             "tags": ["red", "green", "blue"][: 1 + number % 3],
             "published_at": DAYS[number % len(DAYS)],
-            "about": one.passages[0].text,
+            "about": document.passages[0].text,
             "numbers": list(range(1, 9)),
         }
-        yield replace(one, metadata=fields)
+        yield replace(document, metadata=fields)
 
 
 def longest_document_s() -> float:

@@ -49,12 +49,12 @@ def measure(
     """A row for each number in flight; the processor time is summed over the processes of a role."""
     chord = make_variants(resources, {"namespace": NAMESPACE}, layout_of(processes))[0]
     ask_all(chord.ask, given_vectors.questions(20, size, seed=next(_SEEDS)))
-    asked = {
+    by_in_flight = {
         number: given_vectors.questions(max(questions, 4 * number), size, seed=next(_SEEDS))
         for number in in_flight
     }
     vector_mib = psutil.Process(run_only(["vector-1"])["vector-1"]).memory_info().rss // 2**20
-    for row in compare([chord], asked, run_only=run_only, rounds=1):
+    for row in compare([chord], by_in_flight, run_only=run_only, rounds=1):
         roles: Counter[str] = Counter()
         for name, ms in row["cpu_ms"].items():
             roles[name.partition("-")[0]] += ms

@@ -12,8 +12,7 @@ from typing import Any
 from chorale_client import Chorale
 from chorale_client.answer import Answer
 
-from bench.latency import Variant
-from bench.redis_cost import wait_for_audit
+from bench.latency import Variant, wait_for_audit
 from bench.timing import Hung, complete
 from bench.variants import SWEEPER, TIMEOUT_S
 from models.errors import ServiceError
@@ -38,12 +37,12 @@ class HttpPath:
         body = json.dumps({"questions": [text], **self._options})
         connection.request("POST", "/v1/searches", body, self._headers)
         response = connection.getresponse()
-        said = response.read()
+        raw = response.read()
         if response.status not in (200, 503):
-            raise ServiceError(f"the API answers {response.status}: {said[:500].decode()}")
+            raise ServiceError(f"the API answers {response.status}: {raw[:500].decode()}")
         if response.status != 200:
-            raise Hung(f"{text!r}: {said[:500].decode()}")
-        return complete(text, Answer.from_wire(said))
+            raise Hung(f"{text!r}: {raw[:500].decode()}")
+        return complete(text, Answer.from_wire(raw))
 
 
 class ClientPath:

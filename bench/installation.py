@@ -1,38 +1,62 @@
-"""The temporary installation that is measured: its Redis, our workers, and those of a plain chord."""
+"""The temporary installation that is measured: its Redis, our workers, and those of a plain chord; and its questions."""
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from bench.corpus_questions import questions_about
 from bench.no_op import KINDS, PIPELINE_FILE
 from bench.timing import ROUNDS
 from bench.variants import IDLE_BESIDE, PLAIN_WORKERS, ROLES, SWEEPER, Layout
 from cli.demo.python_docs import SOURCE, python_docs
 from cli.local.child_process import Child, Output
-from cli.local.http_api import http_child, with_http
 from cli.local.measured_pipeline import LastLines
 from cli.local.ports import Address
 from cli.local.processes import REDIS, worker_children, worker_environment
 from cli.local.redis_server import prepare_redis
+from cli.local.servers import http_child, with_http
 from cli.local.supervisor import Supervisor
 from cli.terminal import stderr
-from cli.views.indexing_bar import note
+from cli.views.progress import note
 from config.settings import Settings, load_settings
 from ingest.raw_documents import RawDocument
+from models.errors import ServiceError
 from monitoring.heartbeats import RedisHeartbeats
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
+
+WORDS = 9
+"""About as many as people type, and enough for the texts to differ."""
+MOST_OF_A_DOCUMENT = 8
+_WORD = re.compile(r"[^\W_]+")
+
+
+def questions_about(documents: Iterable[RawDocument], count: int) -> list[str]:
+    """`count` questions, spread over the corpus and always the same for it; raises ServiceError
+    if there are too few."""
+    texts: set[str] = set()
+    for document in documents:
+        words = _WORD.findall(document.text)[: WORDS * MOST_OF_A_DOCUMENT]
+        texts |= {" ".join(words[at : at + WORDS]) for at in range(0, len(words) - WORDS + 1, WORDS)}
+    shuffled = sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())
+    if len(shuffled) < count:
+        raise ServiceError(
+            f"{count} distinct questions wanted, but the corpus has {len(shuffled)}: "
+            "measure with fewer, or with more documents"
+        )
+    return shuffled[:count]
+
 
 NAMESPACE = "bench"
 
@@ -136,7 +160,7 @@ class Measured:
         # Each thread has two questions in each round.
         counts = {number: max(count, 2 * ROUNDS * number) for number in sorted(set(in_flight))}
         texts = iter(questions_about(self.corpus, sum(counts.values()) + more))
-        return {number: list(islice(texts, wanted)) for number, wanted in counts.items()}, list(texts)
+        return {number: list(islice(texts, length)) for number, length in counts.items()}, list(texts)
 
 
 @contextmanager
@@ -158,10 +182,10 @@ def measured_installation(
         LastLines() as lines,
         tempfile.TemporaryDirectory(prefix="chorale-bench-") as home,
         stderr().status("starting") as status,
-        bench_installation(Path(home), file, lines, layout, plain=plain, http=http) as found,
+        bench_installation(Path(home), file, lines, layout, plain=plain, http=http) as installation,
     ):
         index_corpus(
-            found.resources,
+            installation.resources,
             SourceDocuments(corpus, SOURCE, total=len(corpus)),
             namespace=NAMESPACE,
             progress=lambda so_far: status.update(
@@ -169,7 +193,7 @@ def measured_installation(
             ),
         )
         try:
-            yield Measured(found, corpus, layout, status.update)
+            yield Measured(installation, corpus, layout, status.update)
         finally:
             # Elasticsearch and Weaviate outlive the installation.
-            found.resources.writing_store.drop(NAMESPACE)
+            installation.resources.writing_store.drop(NAMESPACE)

@@ -8,7 +8,7 @@ from pathlib import Path
 from branches.branch_task import BranchTask
 from models.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 PIPELINE_FILE = Path(__file__).with_name("latency.toml")
 HITS = 100

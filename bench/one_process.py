@@ -46,8 +46,8 @@ def search(resources: Resources, request: Request, branch: BranchPlan) -> Branch
         ends_at_s=time.monotonic() + request.timeout_s,
         begun_ms=0.0,
     )
-    found = resources.pipeline.kinds.branches[branch.kind].search(part)
-    rankings = tuple(collapse_ranking(ranking, branch.depth) for ranking in found)
+    uncollapsed = resources.pipeline.kinds.branches[branch.kind].search(part)
+    rankings = tuple(collapse_ranking(ranking, branch.depth) for ranking in uncollapsed)
     return BranchResult(branch.name, EnvelopeStatus.OK, rankings=rankings)
 
 
@@ -59,7 +59,7 @@ def fuse(
     fused = {index: fuse_question(plan, envelopes, index, request, method) for index in plan.asked}
     texts: dict[str, PassageText] = {}
     if "snippets" in request.include:
-        hits = [hit for one in fused.values() for hit in one.hits]
+        hits = [hit for question in fused.values() for hit in question.hits]
         for store, passage_ids in texts_to_fetch(plan, hits, ()).items():
             texts |= resources.store(store).texts(plan.namespace, passage_ids)
     return build_answer_tail(BranchAnswers(request, plan, envelopes), Pages(fused, texts or None))

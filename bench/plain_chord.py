@@ -41,18 +41,22 @@ def make_app(resources: Resources) -> Celery:
 
     @app.task(name="bench.part", shared=False)  # type: ignore[untyped-decorator]
     def part(request: dict[str, Any], plan: dict[str, Any], branch: str) -> str:
-        asked = Request.model_validate(request)
-        planned = next(one for one in Plan.model_validate(plan).branches if one.name == branch)
-        return one_process.search(resources, asked, planned).to_wire().decode()
+        parsed = Request.model_validate(request)
+        planned = next(
+            planned_branch
+            for planned_branch in Plan.model_validate(plan).branches
+            if planned_branch.name == branch
+        )
+        return one_process.search(resources, parsed, planned).to_wire().decode()
 
     @app.task(name="bench.fuse", shared=False)  # type: ignore[untyped-decorator]
     def fuse(envelopes: list[str], request: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
-        asked, planned = Request.model_validate(request), Plan.model_validate(plan)
-        found = {
+        parsed, planned = Request.model_validate(request), Plan.model_validate(plan)
+        results = {
             branch.name: BranchResult.from_wire(branch.name, raw)
             for branch, raw in zip(planned.branches, envelopes, strict=True)
         }
-        return one_process.fuse(resources, asked, planned, found)
+        return one_process.fuse(resources, parsed, planned, results)
 
     return app
 
@@ -82,14 +86,14 @@ class PlainChord:
 
 def _answer(app: Celery, resources: Resources, request: Request) -> Mapping[str, Any]:
     plan = one_process.plan_of(resources, request)
-    given = {"request": request.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
+    arguments = {"request": request.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
     header = [
-        app.signature("bench.part", kwargs={**given, "branch": branch.name}).set(
+        app.signature("bench.part", kwargs={**arguments, "branch": branch.name}).set(
             queue=QUEUE.format(branch=branch.name)
         )
         for branch in plan.branches
     ]
-    body = app.signature("bench.fuse", kwargs=given).set(queue=QUEUE.format(branch=FUSION))
+    body = app.signature("bench.fuse", kwargs=arguments).set(queue=QUEUE.format(branch=FUSION))
     result = chord(header, app=app)(body)
     return cast("Mapping[str, Any]", result.get(timeout=request.timeout_s))
 

@@ -165,12 +165,12 @@ def alone_and_beside(
             progress(f"{len(mine) // 2} requests {name}, round {number + 1} of {ROUNDS}")
             with others() if half else nullcontext():
                 drive(ask, mine[half::2], in_flight=in_flight, timing=timing)
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         f"{name}_{figure}_ms": rounded(timing.percentile_ms(share))
         for name, timing in timings.items()
         for figure, share in shares.items()
     }
-    return {**found, "hung": sum(timing.hung for timing in timings.values())}
+    return {**figures, "hung": sum(timing.hung for timing in timings.values())}
 
 
 def ask_all(ask: Ask, texts: Sequence[str]) -> int:

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from celery import Celery
+from chorale_client.answer import Answer
+from chorale_client.keys import result_key
 from chorale_client.request_factory import make_request
+from chorale_client.sans_io import read_answer
+from redis.client import PubSub
 
 from bench import one_process
-from bench.chord_path import ChordPath
-from bench.latency import Variant
+from bench.latency import Variant, wait_for_audit
 from bench.plain_chord import PlainChord
-from bench.redis_cost import wait_for_audit
+from bench.timing import complete
 from tasks.registration import make_app
+from tasks.request.fanout import Fanout
+from tasks.request.retrieve import submit
 from wiring.resources import Resources
+
+
+class ChordPath:
+    """Sends one question in each request.  Threads may share it; each waits on a connection of its own."""
+
+    def __init__(self, app: Celery, resources: Resources, options: Mapping[str, Any]) -> None:
+        """`options` go with every request."""
+        self._fanout: Fanout = app.fanout
+        self._resources = resources
+        self._options = options
+        self._local = threading.local()
+
+    def ask(self, text: str) -> Answer:
+        """Raises Hung if the answer is not complete, or none came: its time must not be measured."""
+        request = make_request(text, **self._options)
+        channel, name = self._channel(), result_key(request.request_id)
+        channel.subscribe(name)
+        try:
+            submit(self._resources, self._fanout, request)
+            ledger = self._resources.callers_ledger
+            result = ledger.wait(channel, request.request_id, request.timeout_s)
+            result = result or ledger.result(request.request_id)
+        finally:
+            channel.unsubscribe(name)
+        return complete(text, read_answer(result) if result else None)
+
+    def _channel(self) -> PubSub:
+        if not hasattr(self._local, "channel"):
+            self._local.channel = self._resources.redis.pubsub(ignore_subscribe_messages=True)
+        channel: PubSub = self._local.channel
+        return channel
+
 
 TIMEOUT_S = 30.0
 """Long, so that no request ends early: what is measured is how long it takes."""

@@ -45,6 +45,6 @@ def run(command: Callable[..., object] = app, name: str = "chorale") -> None:
             sys.stdout.flush()
     except Exception as error:
         # Imported here: this module imports Redis and the client, which a command's help does not need.
-        from cli.errors import exit_with
+        from cli.exit_codes import exit_with
 
         exit_with(error)

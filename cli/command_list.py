@@ -53,18 +53,24 @@ PANELS: Mapping[str, Mapping[str, str]] = {
 }
 """Panels of the help, each with its commands and the first paragraph of their own help."""
 
-_ELSEWHERE = {"eval": ("evaluate", "evaluate"), "restore": ("backup", "restore")}
+_ELSEWHERE = {
+    "eval": ("evaluate", "evaluate"),
+    "restore": ("backup", "restore"),
+    "cancel": ("search", "cancel"),
+    "env": ("status", "env"),
+    **{name: ("processes", name) for name in ("worker", "serve", "sweeper")},
+}
 """File and function of the commands whose file or function has another name than the command."""
 
 
 def load_command(name: str) -> Any:
     """Import the command `name` and return it as Click's object."""
     file, attribute = _ELSEWHERE.get(name, (name, name))
-    found = getattr(import_module(f"cli.commands.{file}"), attribute)
-    if isinstance(found, typer.Typer):
-        return typer.main.get_group(found)
+    command = getattr(import_module(f"cli.commands.{file}"), attribute)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_group(command)
     alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    alone.command(name)(found)
+    alone.command(name)(command)
     return typer.main.get_command(alone)
 
 
@@ -88,9 +94,9 @@ class CommandList(TyperGroup):
             for name, summary in commands.items():
                 self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
 
-    def make_context(self, *given: Any, **options: Any) -> Any:
+    def make_context(self, *args: Any, **options: Any) -> Any:
         with _visible_complaints():
-            return super().make_context(*given, **options)
+            return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
         with _visible_complaints():

@@ -1,11 +1,17 @@
-"""Exit codes of the commands."""
+"""How a command ends: its exit code, and what a command that fails prints on stderr."""
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
+import traceback
 from collections.abc import Mapping
 from typing import Final
 
 from chorale_client.wire_names import Status
+
+from config.visible_text import visible
 
 OTHER: Final = 1
 """Anything that is not listed here."""
@@ -25,6 +31,9 @@ BY_STATUS: Mapping[str, int] = {
 }
 """Exit code of a command that asked, by the status of the answer; read it with `.get(status, OTHER)`."""
 
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of writing the output.  An error of opening a file has the file's name."""
+
 
 def of_job(outcome: str | None, counts: Mapping[str, int]) -> int:
     """Exit code of a command that waited for a job."""
@@ -35,3 +44,38 @@ def of_job(outcome: str | None, counts: Mapping[str, int]) -> int:
     if outcome == "expired" or any(counts[name] for name in ("failed", "refused", "expired", "cancelled")):
         return PART_DONE
     return BY_STATUS[Status.DEGRADED] if counts["degraded"] else 0
+
+
+def exit_with(error: Exception) -> None:
+    """Print one sentence, or the traceback of an unexpected error, and exit."""
+    from chorale_client.errors import ChoraleError, InvalidRequest
+    from redis.exceptions import RedisError
+
+    from config.redis_client import explained
+    from models.errors import ServiceError, WrongDeclaration
+
+    if isinstance(error, ServiceError | ChoraleError):
+        sentence = str(error)
+    elif isinstance(error, RedisError):
+        sentence = str(explained(error))
+    elif isinstance(error, OSError):
+        sentence = _sentence_of(error)
+    else:
+        # Python would print the message of the error as it is.
+        sys.stderr.write(visible("".join(traceback.format_exception(error))))
+        sys.exit(OTHER)
+    print(f"chorale: {visible(sentence)}", file=sys.stderr)
+    sys.exit(WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
+
+
+def _sentence_of(error: OSError) -> str:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Python flushes stdout once more when it exits, and would print a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        sys.exit(OTHER)
+    if error.errno in _CANNOT_WRITE and error.filename is None:
+        return f"the output cannot be written: {error.strerror}"
+    return f"{error.filename}: {error.strerror}" if error.filename else f"{type(error).__name__}: {error}"

@@ -76,8 +76,8 @@ class Installation:
 
         self.running_redis()
         assert self.redis_url is not None
-        given = self.settings
-        return Chorale(self.redis_url, broker_url=given.broker_url, answer_ttl_s=given.answer_ttl_s)
+        settings = self.settings
+        return Chorale(self.redis_url, broker_url=settings.broker_url, answer_ttl_s=settings.answer_ttl_s)
 
     @cached_property
     def _redis_or_why_not(self) -> Redis | NotRunning:
@@ -92,10 +92,10 @@ class Installation:
         try:
             client.ping()
         except RedisError as error:
-            from config.redis_failures import explained
+            from config.redis_client import explained
 
-            found = explained(error, self.redis_url)
-            return NotRunning(found.what, found.mend)
+            explanation = explained(error, self.redis_url)
+            return NotRunning(explanation.what, explanation.mend)
         return client
 
 
@@ -123,8 +123,7 @@ def find_installation(*, is_client: bool = False) -> Installation:
     This process logs warnings to stderr.  A command that is a client logs lines of the client alone, which need no
     structlog unless they have to be JSON.
     """
-    from config.home_format import check_home
-    from config.local_redis import find_redis_url
+    from config.home import check_home, find_redis_url
     from config.settings import load_settings
 
     settings = load_settings()

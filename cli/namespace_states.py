@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,18 @@ import typer
 from redis.exceptions import RedisError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from cli.installation import Installation
+    from config.declarations import Pipeline
     from models.documents import NamespaceState
     from search.protocol import Writes
-    from tasks.indexing.write_order import WriteOrder
+    from tasks.indexing.message_order import WriteOrder
     from wiring.resources import Resources
+
+HARDLY_KNOWN = 0.5
+"""Below this share of known words, RRF was worse than BM25 alone (docs/evidence/measurements.md)."""
+ADVICE = 'ask with the configuration "scores", or declare an encoder that knows the language and build again'
 
 
 def check_namespace(value: str) -> None:
@@ -48,6 +55,20 @@ def namespace_fields(state: NamespaceState, published: int | None) -> dict[str, 
     return {**asdict(state), "published_generation": published}
 
 
+def namespaces_table(namespaces: Iterable[Mapping[str, Any]], *, has_redis: bool = True) -> Table:
+    """The rows are those of `namespace_fields`; `has_redis`: whether a Redis answers."""
+    from cli.terminal import Text, plain_table
+
+    table = plain_table("namespace", ">documents", ">passages", ">generation", "")
+    for namespace in namespaces:
+        in_redis = namespace["published_generation"]
+        is_same = not has_redis or in_redis == namespace["generation"]
+        differs = "" if is_same else f"Redis has {'none' if in_redis is None else in_redis}"
+        counts = (f"{namespace[name]:,}" for name in ("documents", "passages", "generation"))
+        table.add_row(Text(namespace["name"], "bold"), *counts, Text(differs, "yellow"))
+    return table
+
+
 def publish(resources: Resources, namespace: str) -> None:
     """Write the namespace's generation into Redis, for its readers; does nothing where no Redis answers."""
     state = known(resources.writing_store, namespace)
@@ -75,7 +96,21 @@ def order_of(installation: Installation, namespace: str) -> WriteOrder | None:
     """
     from chorale_client.index_tickets import next_stamp
 
-    from tasks.indexing.write_order import WriteOrder
+    from tasks.indexing.message_order import WriteOrder
 
     redis = installation.redis
     return None if redis is None else WriteOrder(redis, namespace, next_stamp(redis))
+
+
+def unknown_languages(pipeline: Pipeline, states: Iterable[NamespaceState]) -> Iterator[str]:
+    """A line for each namespace that the default configuration should not rank."""
+    default = pipeline.configurations[pipeline.default_configuration]
+    if pipeline.kinds.method(default.method).uses_scores or len(pipeline.branches_of(default)) == 1:
+        return
+    for state in states:
+        share = state.manifest.known_words if state.manifest else None
+        if share is not None and share < HARDLY_KNOWN:
+            yield (
+                f"namespace {state.name!r}: the encoder knows {share:.0%} of its words, so vectors mislead the default "
+                f"configuration {default.name!r}"
+            )

@@ -8,7 +8,6 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from config.durations import UNITS_S, seconds_in
 from config.visible_text import visible
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -41,6 +40,8 @@ def seconds_of(text: str, option: str, *, most_days: int | None = None) -> int:
 
     With `most_days`, the time has to be above 0 and at most so long.
     """
+    from config.settings import UNITS_S, seconds_in
+
     if (seconds := seconds_in(text)) is None:
         units = ", ".join(f"{unit} ({seconds:,} s)" for unit, seconds in UNITS_S.items())
         raise typer.BadParameter(f"{text!r} is no time: a whole number and one of {units}", param_hint=option)

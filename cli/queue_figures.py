@@ -101,7 +101,7 @@ def main() -> int | str:
     arguments = argparse.ArgumentParser(prog="python -m cli.queue_figures", description=__doc__)
     arguments.add_argument("--address", default="127.0.0.1")
     arguments.add_argument("--port", type=int, default=9100)
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     # The first process of a container has no default handler for SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
@@ -111,7 +111,7 @@ def main() -> int | str:
     broker_url = resources.settings.broker_url
     watch = Watch(partial(open_queues, resources.redis, resources.pipeline.queues, broker_url=broker_url))
     threading.Thread(target=watch.run, args=(threading.Event(),), name="queues", daemon=True).start()
-    with figures_server(watch, (given.address, given.port)) as server:
+    with figures_server(watch, (options.address, options.port)) as server:
         server.serve_forever()
     return 0
 

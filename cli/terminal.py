@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, TextIO, cast
 
 from rich import text as rich_text
@@ -95,13 +96,24 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def print_result(fields: Mapping[str, Any], *shown: RenderableType, as_json: bool) -> None:
+def moment(at_ms: int) -> str:
+    """Date and time in UTC, to the second."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def short_id(name: str) -> str:
+    """The beginning of an id, by which commands find it.  An id of a caller with a key begins with the tenant."""
+    owner, dot, own = name.rpartition(".")
+    return f"{owner}{dot}{own[:8]}" if name.startswith("t.") else name[:8]
+
+
+def print_result(fields: Mapping[str, Any], *parts: RenderableType, as_json: bool) -> None:
     """Print what a command has found or done: one JSON document, or `shown`, from top to bottom."""
     if as_json:
         print_json(fields)
         return
     console = stdout()
-    for part in shown:
+    for part in parts:
         console.print(part)
 
 

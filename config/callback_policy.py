@@ -45,15 +45,15 @@ def _check_url(url: str, settings: Settings) -> None:
 def is_public(address: str) -> bool:
     """Whether an address belongs to the internet.  Addresses of this machine, of private networks and of links do not, nor do
     IPv6 addresses that stand for such an IPv4 address.  Raises ValueError for a name."""
-    found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour or (found.teredo and found.teredo[1])
-        if found in NAT64:
-            inner = IPv4Address(found.packed[-4:])
+    ip = ip_address(address.partition("%")[0])
+    if isinstance(ip, IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo and ip.teredo[1])
+        if ip in NAT64:
+            inner = IPv4Address(ip.packed[-4:])
         if inner and not is_public(str(inner)):
             return False
-        found = found.ipv4_mapped or found
-    return found.is_global and not found.is_multicast
+        ip = ip.ipv4_mapped or ip
+    return ip.is_global and not ip.is_multicast
 
 
 def check_queue(queue: str, settings: Settings, *, named_by: str = "on_end") -> None:

@@ -9,6 +9,8 @@ from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_INDEX
 from kombu import Exchange, Queue
 
+from config.settings import Settings
+
 BACKEND = "tasks.celery_internals.result_backend:LedgerBackend"
 CONSUMER = "tasks.celery_internals.consuming:Consumer"
 
@@ -27,21 +29,12 @@ def needs_acknowledgement(queues: Iterable[str]) -> bool:
 
 
 def celery_settings(
-    *,
-    redis_url: str,
-    broker_url: str | None,
-    queues: Iterable[str],
-    acknowledged: bool,
-    task_events: bool,
-    remote_control: bool,
-    soft_shutdown_s: float,
-    redis_socket_timeout_s: float,
-    redis_connect_timeout_s: float,
+    settings: Settings, *, redis_url: str, queues: Iterable[str], acknowledged: bool
 ) -> dict[str, Any]:
     """Settings for `app.conf.update`; `acknowledged` is for workers (see `needs_acknowledgement`)."""
     # Celery splits `class+scheme` at the first plus, so the socket's scheme must not contain one.
     backend_url = celery_url(redis_url).removeprefix("redis+")
-    broker = celery_url(broker_url or redis_url)
+    broker = celery_url(settings.broker_url or redis_url)
     transport: dict[str, Any] = {}
     if is_redis(broker):
         transport = {
@@ -54,14 +47,14 @@ def celery_settings(
             # Look for messages to redeliver every 5 s instead of every 100.
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
-            "socket_timeout": redis_socket_timeout_s,
-            "socket_connect_timeout": redis_connect_timeout_s,
+            "socket_timeout": settings.redis_socket_timeout_s,
+            "socket_connect_timeout": settings.redis_connect_timeout_s,
             "socket_keepalive": True,
             "health_check_interval": 10,
         }
     return {
         "broker_url": broker,
-        "broker_use_ssl": broker_tls(broker_url or redis_url),
+        "broker_use_ssl": broker_tls(settings.broker_url or redis_url),
         "result_backend": f"{BACKEND}+{backend_url}",
         "task_queues": [Queue(name, Exchange(name, type="direct"), routing_key=name) for name in queues],
         # A misspelt queue is an error instead of a list that no worker reads.
@@ -83,7 +76,7 @@ def celery_settings(
         # cost.
         "task_acks_late": True,
         # For pools with processes; `tasks.celery_internals.warm_shutdown` does the same for the solo pool.
-        "worker_soft_shutdown_timeout": soft_shutdown_s,
+        "worker_soft_shutdown_timeout": settings.soft_shutdown_s,
         "worker_deduplicate_successful_tasks": False,
         # A new child may need more than the default 4 s to load its model, and would be killed again and again.
         "worker_proc_alive_timeout": 120,
@@ -91,8 +84,8 @@ def celery_settings(
         "worker_hijack_root_logger": False,
         # One connection for all threads instead of dozens.
         "result_backend_thread_safe": True,
-        "redis_socket_timeout": redis_socket_timeout_s,
-        "redis_socket_connect_timeout": redis_connect_timeout_s,
+        "redis_socket_timeout": settings.redis_socket_timeout_s,
+        "redis_socket_connect_timeout": settings.redis_connect_timeout_s,
         # redis-py refuses this option for a unix socket.
         "redis_socket_keepalive": not redis_url.startswith("unix://"),
         "redis_backend_health_check_interval": 10,
@@ -102,7 +95,7 @@ def celery_settings(
         # The sweeper retries publishing; a caller's thread must not wait for the broker.
         "task_publish_retry": False,
         # For Flower.  The tasks of a request send none; `tasks.sweeping.request_events` tells of the whole request.
-        "worker_send_task_events": task_events,
+        "worker_send_task_events": settings.task_events,
         # A command can stop a worker, or name any queue for its reply.
-        "worker_enable_remote_control": remote_control,
+        "worker_enable_remote_control": settings.remote_control,
     }

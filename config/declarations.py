@@ -134,14 +134,18 @@ class Pipeline:
     @property
     def timeouts_s(self) -> dict[str, float]:
         """`timeout_s` of each configuration that declares it; the key `""` is for the default configuration."""
-        named = {name: one.timeout_s for name, one in self.configurations.items() if one.timeout_s}
+        named = {
+            name: configuration.timeout_s
+            for name, configuration in self.configurations.items()
+            if configuration.timeout_s
+        }
         default = named.get(self.default_configuration)
         return named if default is None else {**named, "": default}
 
     @property
     def rerankers(self) -> dict[str, RerankerDeclaration]:
         """The rerankers that configurations use, by name."""
-        used = (one.reranker for one in self.configurations.values())
+        used = (configuration.reranker for configuration in self.configurations.values())
         return {reranker.name: reranker for reranker in used if reranker is not None}
 
     @property

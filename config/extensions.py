@@ -31,10 +31,10 @@ installed = cache(entry_points)
 def offered(what: str) -> Mapping[str, tuple[EntryPoint, ...]]:
     """The entry points by name, without importing them."""
     group, _ = GROUPS[what]
-    found: dict[str, tuple[EntryPoint, ...]] = {}
+    points: dict[str, tuple[EntryPoint, ...]] = {}
     for point in installed().select(group=group):
-        found[point.name] = (*found.get(point.name, ()), point)
-    return found
+        points[point.name] = (*points.get(point.name, ()), point)
+    return points
 
 
 def find(what: str, name: str, built_in: Collection[str]) -> Any | None:
@@ -59,20 +59,20 @@ def load(what: str, name: str) -> Any:
     """Import what the package offers, once; raises WrongDeclaration, which names the package."""
     group, kind = GROUPS[what]
     (point,) = offered(what)[name]
-    said = f"{what} {name!r} of the package {package(point)}"
+    subject = f"{what} {name!r} of the package {package(point)}"
     try:
-        found = point.load()
+        extension = point.load()
     except Exception as error:  # an import may raise anything
         raise WrongDeclaration(
-            f"{said} cannot be imported: {type(error).__name__}: {error}; mend or reinstall it"
+            f"{subject} cannot be imported: {type(error).__name__}: {error}; mend or reinstall it"
         ) from error
-    if not isinstance(found, kind):
+    if not isinstance(extension, kind):
         raise WrongDeclaration(
-            f"{said} is {type(found).__name__}; under {group} stands a {kind.__module__}.{kind.__name__}"
+            f"{subject} is {type(extension).__name__}; under {group} stands a {kind.__module__}.{kind.__name__}"
         )
-    if isinstance(found, Method) and found.name != name:
-        raise WrongDeclaration(f"{said} calls itself {found.name!r}; give both the same name")
-    return found
+    if isinstance(extension, Method) and extension.name != name:
+        raise WrongDeclaration(f"{subject} calls itself {extension.name!r}; give both the same name")
+    return extension
 
 
 def package(point: EntryPoint) -> str:

@@ -23,6 +23,7 @@ from chorale_client.wire_names import (
 from pydantic import BaseModel, Field, ValidationError
 
 from config import extensions
+from config.declaration_errors import complaints, line_of
 from config.declarations import (
     BranchDeclaration,
     Choices,
@@ -31,8 +32,6 @@ from config.declarations import (
     RerankerDeclaration,
     StoreDeclaration,
 )
-from config.toml_lines import line_of
-from config.validation_messages import complaints
 from models.errors import WrongDeclaration
 from models.extensions import Declared, Kinds, Options
 from models.plan import BoostPlan
@@ -137,9 +136,9 @@ class PipelineReader:
         try:
             raw = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
-            found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-            line = int(found[1]) if found else len(self._text.splitlines())
-            message = str(error)[: found.start()] if found else str(error)
+            place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+            line = int(place[1]) if place else len(self._text.splitlines())
+            message = str(error)[: place.start()] if place else str(error)
             self.complaints.append((line, f"{self._file}:{line}: not valid TOML: {message}"))
             return None
         return self._table(_File, (), raw)
@@ -155,8 +154,7 @@ class PipelineReader:
         try:
             return kind(**named, **table)
         except ValidationError as error:
-            for place, fault, said in complaints(error, table):
-                message = said
+            for place, fault, message in complaints(error, table):
                 if fault == "extra_forbidden":
                     fields = (field for field in kind.model_fields if field != "name")
                     message = f"unknown field; there are: {', '.join(fields)}"
@@ -170,10 +168,7 @@ class PipelineReader:
             self._complain(path, f"a name here is {pattern.pattern}; not {name[:80]!r}")
 
     def _branch(
-        self,
-        name: str,
-        table: Mapping[str, Any],
-        stores: Collection[str],
+        self, name: str, table: Mapping[str, Any], stores: Collection[str]
     ) -> BranchDeclaration | None:
         path = ("branches", name)
         if name in RESERVED_BRANCH_NAMES:
@@ -216,41 +211,37 @@ class PipelineReader:
         read = self._table(_ConfigurationTable, path, table)
         if read is None:
             return None
-        self._found("fusion method", read.method, (*path, "method"))
+        self._kind_of("fusion method", read.method, (*path, "method"))
         for branch in read.branches or ():
             self._one_of(branch, "branch", branches, (*path, "branches"))
-        for branch in read.weights or {}:
-            self._one_of(branch, "branch", read.branches or branches, (*path, "weights", branch))
-        for kind, weights in (read.weights_by_type or {}).items():
-            for branch in weights:
-                where = (*path, "weights_by_type", kind, branch)
-                self._one_of(branch, "branch", read.branches or branches, where)
-        for branch in read.halves or {}:
-            self._one_of(branch, "branch", read.branches or branches, (*path, "halves", branch))
-        preset = None
+        by_type = (read.weights_by_type or {}).items()
+        named: list[tuple[str, ...]] = [("weights", branch) for branch in read.weights or {}]
+        named += [("weights_by_type", kind, branch) for kind, weights in by_type for branch in weights]
+        named += [("halves", branch) for branch in read.halves or {}]
+        for where in named:
+            self._one_of(where[-1], "branch", read.branches or branches, (*path, *where))
         if read.boosts is not None:
             self._one_of(read.boosts, "boosts", boosts, (*path, "boosts"))
-            preset = boosts.get(read.boosts)
-        reranker = None
         if read.reranker is not None:
             self._one_of(read.reranker, "reranker", rerankers, (*path, "reranker"))
-            reranker = rerankers.get(read.reranker)
-        return Configuration(**{**dict(read), "boosts": preset, "reranker": reranker})
+        resolved = {"boosts": boosts.get(read.boosts or ""), "reranker": rerankers.get(read.reranker or "")}
+        return Configuration(**{**dict(read), **resolved})
 
     def _check_weights(self, configuration: Configuration, branches: tuple[BranchDeclaration, ...]) -> None:
-        asked = Pipeline({}, branches, {}, "", self._kinds).branches_of(configuration)
+        chosen = Pipeline({}, branches, {}, "", self._kinds).branches_of(configuration)
         path = ("configurations", configuration.name)
-        if asked and not any(branch.weight for branch in asked):
-            self._complain(path, "every weight is 0; one must be above")
-        for kind, weights in (configuration.weights_by_type or {}).items():
-            if asked and not any(weights.get(branch.name, branch.weight) for branch in asked):
-                self._complain((*path, "weights_by_type", kind), "every weight is 0; one must be above")
+        all_weights: dict[tuple[str, ...], Mapping[str, float]] = {path: {}}
+        for kind, typed in (configuration.weights_by_type or {}).items():
+            all_weights[*path, "weights_by_type", kind] = typed
+        for where, weights in all_weights.items():
+            if chosen and not any(weights.get(branch.name, branch.weight) for branch in chosen):
+                self._complain(where, "every weight is 0; one must be above")
 
     def _check_kind(self, what: str, kind: str, options: Mapping[str, Any], path: tuple[str, ...]) -> None:
-        found = self._found(what, kind, (*path, "kind"))
-        if found is None:
+        declared_kind = self._kind_of(what, kind, (*path, "kind"))
+        if declared_kind is None:
             return
-        known: Options = found.options
+        known: Options = declared_kind.options
         if isinstance(known, type):
             self._table(known, (*path, "options"), options)
             return
@@ -260,17 +251,17 @@ class PipelineReader:
             if (allowed := known.get(option)) is not None:
                 self._one_of(str(value), option, allowed, where)
 
-    def _found(self, what: str, name: str, path: tuple[str, ...]) -> Any | None:
+    def _kind_of(self, what: str, name: str, path: tuple[str, ...]) -> Any | None:
         """The built-in kind or method of this name, or a package's, which is imported; None after a complaint."""
         known = self._known[what]
         try:
-            found = extensions.find(what, name, known)
+            outside = extensions.find(what, name, known)
         except WrongDeclaration as error:
             self._complain(path, str(error))
             return None
-        if found is not None:
-            self._outside[what][name] = found
-        return known.get(name, found)
+        if outside is not None:
+            self._outside[what][name] = outside
+        return known.get(name, outside)
 
     def _check_store_of(self, branch: BranchDeclaration, store: StoreDeclaration | None) -> None:
         kind = self._kinds.branches.get(branch.kind) or self._outside["branch kind"].get(branch.kind)

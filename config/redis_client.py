@@ -6,6 +6,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from redis import Redis
+import ssl
+from dataclasses import dataclass
+
+from chorale_client.redis_urls import without_password
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+)
 
 
 def open_redis(url: str, *, limit_s: float = 2.0) -> Redis:
@@ -13,3 +24,70 @@ def open_redis(url: str, *, limit_s: float = 2.0) -> Redis:
     from redis import Redis
 
     return Redis.from_url(url, socket_timeout=limit_s, socket_connect_timeout=limit_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`what` is wrong, and how to `mend` it; together one sentence."""
+
+    what: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.mend}"
+
+
+def explained(error: RedisError, url: str | None = None) -> Explanation:
+    """The explanation of an error; `url` is the address of Redis, if known."""
+    server = f"the Redis at {without_password(url)}" if url else "Redis"
+    is_tls = (url or "").startswith("rediss://")
+    cause, message = _cause(error), str(error).removesuffix(".")
+    if isinstance(error, AuthenticationError):
+        return Explanation(
+            f"{server} refuses the login ({message})", "correct user and password in CHORALE_REDIS_URL"
+        )
+    if isinstance(error, NoPermissionError) or "user executing the script can't" in message:
+        return Explanation(
+            f"{server} does not allow this login to do that ({message.partition(' script: ')[0]})",
+            "put a login with that permission into CHORALE_REDIS_URL, such as the operator's",
+        )
+    if isinstance(error, ResponseError):
+        return Explanation(f"{server} refuses the command ({message})", "see its log, and CHORALE_REDIS_URL")
+    if isinstance(error, BusyLoadingError):
+        return Explanation(f"{server} is still reading its data", "wait, or see its log")
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return Explanation(
+            f"the certificate of {server} is not trusted ({cause.verify_message.rstrip('. ')})",
+            "name the authority that signed it in CHORALE_REDIS_URL (?ssl_ca_certs=…) or SSL_CERT_FILE, and use the host "
+            "name of the certificate",
+        )
+    if isinstance(cause, ssl.SSLError) or (is_tls and isinstance(cause, FileNotFoundError)):
+        return Explanation(
+            f"TLS with {server} fails ({_reason(cause) or message})",
+            "check that the files in CHORALE_REDIS_URL and SSL_CERT_FILE exist and contain certificates",
+        )
+    if isinstance(cause, ConnectionResetError) or "closed by server" in message:
+        return Explanation(
+            f"{server} closes the connection",
+            "if it needs TLS, CHORALE_REDIS_URL must begin with rediss://; else see its log",
+        )
+    if is_tls and "handshake" in str(cause):
+        return Explanation(
+            f"{server} does not answer in TLS ({cause})",
+            "check whether it is busy; if it has no TLS, CHORALE_REDIS_URL must begin with redis://",
+        )
+    return Explanation(
+        f"{server} does not answer ({_reason(cause) or message})", "start it, or correct CHORALE_REDIS_URL"
+    )
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The underlying error; redis-py itself reports only that connecting failed."""
+    while (underneath := error.__cause__ or error.__context__) is not None:
+        error = underneath
+    return error
+
+
+def _reason(cause: BaseException) -> str:
+    """The reason without the host, which is already in the address."""
+    return (cause.strerror or str(cause)) if isinstance(cause, OSError) else ""

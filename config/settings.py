@@ -18,13 +18,26 @@ from chorale_client.wire_names import QUEUE_BRANCH, QUEUE_BULK, QUEUE_INDEX, QUE
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from config.addresses import check_broker, check_database, check_redis
-from config.durations import seconds_in
-from config.shared_environment import shared_environment
+from config.home import shared_environment
 from models.errors import WrongDeclaration
+
+UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def seconds_in(text: str) -> int | None:
+    """None if the text is no whole number with one of these units."""
+    match = re.fullmatch(r"([0-9]{1,18})([smhd])", text)
+    return None if match is None else int(match[1]) * UNITS_S[match[2]]
+
 
 PREFIX = "CHORALE_"
 _NOT_SETTINGS = ("CHORALE_TEST_", "CHORALE_SERVICES")
 """Prefixes of variables that are not settings, such as the addresses of the test servers."""
+
+
+_ADDRESSES = {
+    "redis_url": check_redis, "broker_url": check_broker, "audit_url": check_database, "documents_url": check_database
+}  # fmt: skip
 
 
 def _default_home() -> Path:
@@ -38,6 +51,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _listed(value: str | None) -> list[str]:
+    return [part.strip() for part in (value or "").split(",") if part.strip()]
+
+
 class Settings(BaseModel):
     """One installation's settings: the given values, else those of the environment, else the defaults.
 
@@ -49,11 +66,13 @@ class Settings(BaseModel):
         extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
     )
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         variables = {name.upper(): value for name, value in os.environ.items() if value}
         names = {name: f"{PREFIX}{name.upper()}" for name in type(self).model_fields}
-        found = {name: variables[variable] for name, variable in names.items() if variable in variables}
-        super().__init__(**{**found, **given})
+        from_environment = {
+            name: variables[variable] for name, variable in names.items() if variable in variables
+        }
+        super().__init__(**{**from_environment, **values})
 
     # Where things are
     home: Path = Field(default_factory=_default_home)
@@ -227,20 +246,10 @@ class Settings(BaseModel):
         # Workers may be started in other folders.
         return None if value is None else value.expanduser().absolute()
 
-    @field_validator("redis_url")
+    @field_validator(*_ADDRESSES)
     @classmethod
-    def _is_redis(cls, value: str | None) -> str | None:
-        return value and check_redis(value)
-
-    @field_validator("broker_url")
-    @classmethod
-    def _is_broker(cls, value: str | None) -> str | None:
-        return value and check_broker(value)
-
-    @field_validator("audit_url", "documents_url")
-    @classmethod
-    def _is_database(cls, value: str | None) -> str | None:
-        return value and check_database(value)
+    def _is_address(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return value and _ADDRESSES[str(info.field_name)](value)
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -250,7 +259,9 @@ class Settings(BaseModel):
     @field_validator("on_end_queues", "webhook_hosts", mode="before")
     @classmethod
     def _names(cls, value: Any) -> Any:
-        return [one.strip() for one in value.split(",") if one.strip()] if isinstance(value, str) else value
+        return (
+            [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+        )
 
     @field_validator("on_end_queues")
     @classmethod
@@ -346,11 +357,11 @@ class Settings(BaseModel):
 
     @property
     def webhook_secrets(self) -> tuple[str, ...]:
-        return tuple(secret.strip() for secret in (self.webhook_secret or "").split(",") if secret.strip())
+        return tuple(_listed(self.webhook_secret))
 
     @property
     def signing_keys(self) -> tuple[bytes, ...]:
-        return tuple(key.strip().encode() for key in (self.signing_key or "").split(",") if key.strip())
+        return tuple(key.encode() for key in _listed(self.signing_key))
 
     @property
     def answer_limit_bytes(self) -> int:
@@ -375,16 +386,20 @@ def load_settings() -> Settings:
         shared = shared_environment(settings.home)
         names = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields}
         return Settings(
-            **{names[one]: shared[one] for one in shared.keys() & names if not os.environ.get(one)}
+            **{
+                names[variable]: shared[variable]
+                for variable in shared.keys() & names
+                if not os.environ.get(variable)
+            }
         )
     except ValidationError as error:
-        raise WrongDeclaration("\n".join(_complaint(found) for found in error.errors())) from None
+        raise WrongDeclaration("\n".join(_complaint(fault) for fault in error.errors())) from None
 
 
-def _complaint(found: Any) -> str:
-    field = str(found["loc"][0])
-    given = f"={str(found['input'])[:80]!r}" if Settings.model_fields[field].repr else ""
-    return f"{PREFIX}{field.upper()}{given}: {found['msg'].removeprefix('Value error, ')}"
+def _complaint(fault: Any) -> str:
+    field = str(fault["loc"][0])
+    value = f"={str(fault['input'])[:80]!r}" if Settings.model_fields[field].repr else ""
+    return f"{PREFIX}{field.upper()}{value}: {fault['msg'].removeprefix('Value error, ')}"
 
 
 def variables() -> frozenset[str]:

@@ -63,9 +63,9 @@ def visible_json(document: str) -> str:
 
 
 def _replaced(text: str, escaped: Callable[[str], str]) -> str:
-    def judged(found: re.Match[str]) -> str:
-        at = found.start()
-        return found[0] if _ordinary().match(text, at) or _is_in_a_flag(text, at) else escaped(found[0])
+    def judged(match: re.Match[str]) -> str:
+        at = match.start()
+        return match[0] if _ordinary().match(text, at) or _is_in_a_flag(text, at) else escaped(match[0])
 
     return _SUSPECT.sub(judged, text)
 

@@ -25,7 +25,7 @@ from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import TypeAdapter, ValidationError
 
 from models.errors import WrongDeclaration
-from tasks.celery_internals.kombu_keys import BINDINGS, KOMBU, UNACKED
+from tasks.celery_internals.visibility import BINDINGS, KOMBU, UNACKED
 
 SHORTEST_PASSWORD = 16
 """Minimum characters.  The file contains hashes without salt, so a password that can be guessed can be found."""

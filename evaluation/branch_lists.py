@@ -1,4 +1,4 @@
-"""The lists of the branches for judged questions, recorded once.
+"""The lists of the branches for judged questions: recorded once, and fused again as any configuration would.
 
 A question goes through the planner, the branches, their stores and the completion of scores as a request does, by function
 calls instead of messages.  A recording is a file of JSON lines: a head that says what the lists depend on, then a question a
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chorale_client.limits import MAX_TEXT_CHARS
+from chorale_client.request import Question, Request
 from chorale_client.request_factory import make_request
 from chorale_client.wire_names import EnvelopeStatus
 from pydantic_core import from_json, to_json
@@ -25,6 +26,7 @@ from branches.branch_task import BranchTask
 from config.declarations import Configuration, Pipeline
 from evaluation.run import TIMEOUT_S
 from fusion.branch_results import BranchAnswers
+from fusion.fuse import fuse_question
 from fusion.rankings import Scores, collapse_ranking
 from models.branch_result import BranchResult
 from models.errors import ServiceError
@@ -39,7 +41,7 @@ DEPTHS = (20, 50, 100, 200)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JudgedQuestion:
     """A question to record."""
 
     question_id: str
@@ -73,7 +75,7 @@ class BranchLists:
     def from_wire(cls, raw: bytes) -> BranchLists:
         """Raises ValueError, KeyError or TypeError."""
         question_id, text, rankings, scores, where = from_json(raw)
-        read = {name: Ranking.from_wire(one) for name, one in rankings.items()}
+        read = {name: Ranking.from_wire(ranking) for name, ranking in rankings.items()}
         return cls(question_id, text, read, scores, where)
 
 
@@ -88,7 +90,7 @@ class Recording:
 
 
 def record(
-    questions: Sequence[Asked],
+    questions: Sequence[JudgedQuestion],
     resources: Resources,
     file: Path,
     progress: Callable[[str, int], None] = lambda what, questions: None,
@@ -97,21 +99,27 @@ def record(
 
     Raises ServiceError for a branch or store that fails; what was recorded before stays.
     """
-    identity = _identity(resources, sorted({one.namespace for one in questions}))
+    identity = _identity(resources, sorted({question.namespace for question in questions}))
     now, known = _read(file, identity)
     if now is None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(to_json({"v": 1, "identity": identity, "now": now}) + b"\n")
-    missing = [one for one in questions if (one.question_id, one.text, one.where) not in known]
+    missing = [
+        question
+        for question in questions
+        if (question.question_id, question.text, question.where) not in known
+    ]
     progress("recording", len(questions) - len(missing))
     with file.open("ab") as stream:
-        for one in missing:
-            known[one.question_id, one.text, one.where] = lists = _searched(one, resources, now)
+        for question in missing:
+            known[question.question_id, question.text, question.where] = lists = _searched(
+                question, resources, now
+            )
             stream.write(lists.to_wire() + b"\n")
             stream.flush()
             progress("recording", 1)
-    lists_in_order = [known[one.question_id, one.text, one.where] for one in questions]
+    lists_in_order = [known[question.question_id, question.text, question.where] for question in questions]
     return Recording(lists_in_order, now, len(questions) - len(missing))
 
 
@@ -120,11 +128,20 @@ def _identity(resources: Resources, namespaces: Sequence[str]) -> str:
     pipeline = resources.pipeline
     stores = {branch.store for branch in pipeline.branches}
     states = [
-        (name, one, resources.store(name).generation(one)) for name in sorted(stores) for one in namespaces
+        (name, namespace, resources.store(name).generation(namespace))
+        for name in sorted(stores)
+        for namespace in namespaces
     ]
     branches = [branch.model_copy(update={"weight": 1.0}) for branch in pipeline.branches]
-    said = (DEPTHS, pipeline.stores, branches, _recorded(pipeline).branches, resources.fingerprints, states)
-    return sha256(repr(said).encode()).hexdigest()[:16]
+    dependencies = (
+        DEPTHS,
+        pipeline.stores,
+        branches,
+        _recorded(pipeline).branches,
+        resources.fingerprints,
+        states,
+    )
+    return sha256(repr(dependencies).encode()).hexdigest()[:16]
 
 
 def _read(file: Path, identity: str) -> tuple[str | None, dict[tuple[str, str, str], BranchLists]]:
@@ -140,10 +157,10 @@ def _read(file: Path, identity: str) -> tuple[str | None, dict[tuple[str, str, s
         whole = stream.tell()
         for raw in iter(stream.readline, b""):
             try:
-                one = BranchLists.from_wire(raw)
+                lists = BranchLists.from_wire(raw)
             except (ValueError, KeyError, TypeError):
                 break
-            known[one.question_id, one.text, one.where] = one
+            known[lists.question_id, lists.text, lists.where] = lists
             whole = stream.tell()
         stream.truncate(whole)
         return str(head["now"]), known
@@ -163,36 +180,36 @@ def _recorded(pipeline: Pipeline) -> Configuration:
     )
 
 
-def _searched(one: Asked, resources: Resources, now: str) -> BranchLists:
+def _searched(question: JudgedQuestion, resources: Resources, now: str) -> BranchLists:
     chosen = _recorded(resources.pipeline)
     request = make_request(
-        [one.text[:MAX_TEXT_CHARS]],
-        namespace=one.namespace,
-        filters=dict(one.filters),
+        [question.text[:MAX_TEXT_CHARS]],
+        namespace=question.namespace,
+        filters=dict(question.filters),
         configuration=chosen.name,
         depth=DEPTHS[-1],
         timeout_s=TIMEOUT_S,
     )
     pipeline = replace(resources.pipeline, configurations={chosen.name: chosen})
     plan = resolve(request, pipeline, accepted_at=datetime.fromisoformat(now), generation=None, models={})
-    found = BranchAnswers(request, plan)
+    answers = BranchAnswers(request, plan)
     if plan.asked:
-        envelopes = {branch.name: _envelope(resources, found, branch) for branch in plan.branches}
-        found = replace(found, envelopes=envelopes)
+        envelopes = {branch.name: _envelope(resources, answers, branch) for branch in plan.branches}
+        answers = replace(answers, envelopes=envelopes)
     scores: dict[str, dict[str, float]] = {branch.name: {} for branch in plan.branches}
     for depth in DEPTHS if plan.asked else ():
-        _complete(resources, replace(found, plan=_cut(plan, depth)), scores)
-    rankings = {name: _kept(envelope.rankings[0]) for name, envelope in found.envelopes.items()}
-    return BranchLists(one.question_id, one.text, rankings, scores, one.where)
+        _complete(resources, replace(answers, plan=_cut(plan, depth)), scores)
+    rankings = {name: _kept(envelope.rankings[0]) for name, envelope in answers.envelopes.items()}
+    return BranchLists(question.question_id, question.text, rankings, scores, question.where)
 
 
-def _envelope(resources: Resources, found: BranchAnswers, branch: BranchPlan) -> BranchResult:
+def _envelope(resources: Resources, answers: BranchAnswers, branch: BranchPlan) -> BranchResult:
     part = BranchTask(
         resources,
         resources.store(branch.store),
         branch,
-        found.request,
-        found.request.questions,
+        answers.request,
+        answers.request.questions,
         ends_at_s=time.monotonic() + TIMEOUT_S,
         begun_ms=0.0,
     )
@@ -205,22 +222,75 @@ def _envelope(resources: Resources, found: BranchAnswers, branch: BranchPlan) ->
 
 
 def _cut(plan: Plan, depth: int) -> Plan:
-    branches = (one.model_copy(update={"depth": min(one.depth, depth)}) for one in plan.branches)
+    branches = (branch.model_copy(update={"depth": min(branch.depth, depth)}) for branch in plan.branches)
     return plan.model_copy(update={"branches": tuple(branches)})
 
 
-def _complete(resources: Resources, found: BranchAnswers, scores: Mapping[str, dict[str, float]]) -> None:
+def _complete(resources: Resources, answers: BranchAnswers, scores: Mapping[str, dict[str, float]]) -> None:
     """Adds the scores that this depth needs."""
     completed = complete(
-        resources, found, resources.pipeline.kinds.method(found.plan.method), limit_s=TIMEOUT_S
+        resources, answers, resources.pipeline.kinds.method(answers.plan.method), limit_s=TIMEOUT_S
     )
     if completed.why is not None:
         raise ServiceError(f"{completed.why.where} {completed.why.reason}: {completed.why.detail}")
-    for one in completed.scores:
-        for name, known in one.items():
+    for by_branch in completed.scores:
+        for name, known in by_branch.items():
             scores[name].update(known)
 
 
 def _kept(ranking: Ranking) -> Ranking:
     """Without what the fusion does not read."""
     return Ranking(ranking.hits, ranking.total_matches, known_words=ranking.known_words)
+
+
+TOP_K = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    request: Request
+    envelopes: Mapping[str, BranchResult]
+    scores: Scores
+
+
+class OfflineFusion:
+    """The rankings of recorded questions under any configuration; no store and no model is asked."""
+
+    def __init__(self, pipeline: Pipeline, recording: Recording) -> None:
+        self._pipeline = pipeline
+        self._now = datetime.fromisoformat(recording.now)
+        self._questions = {lists.question_id: _question(lists) for lists in recording.lists}
+
+    def rankings(self, configuration: Configuration, *, depth: int = 100) -> dict[str, list[str]]:
+        """By question id, the ten best documents, each followed by its copies, for requests of this `depth`.
+
+        The reranker of the configuration does not take part.
+        """
+        pipeline = replace(self._pipeline, configurations={configuration.name: configuration})
+        chosen = {"configuration": configuration.name, "depth": depth, "rerank": "off"}
+        request = _question_request("?").model_copy(update=chosen)
+        plan = resolve(request, pipeline, accepted_at=self._now, generation=None, models={})
+        method = pipeline.kinds.method(plan.method)
+        rankings: dict[str, list[str]] = {}
+        for question_id, question in self._questions.items():
+            fused = fuse_question(
+                plan, question.envelopes, 0, question.request, method, scores=question.scores
+            )
+            rankings[question_id] = [
+                id_
+                for hit in fused.hits
+                for id_ in (hit.document_id, *(copy.document_id for copy in hit.folded))
+            ]
+        return rankings
+
+
+def _question(lists: BranchLists) -> _Question:
+    envelopes = {
+        name: BranchResult(name, EnvelopeStatus.OK, rankings=(ranking,))
+        for name, ranking in lists.rankings.items()
+    }
+    return _Question(_question_request(lists.text), envelopes, lists.scores)
+
+
+def _question_request(text: str) -> Request:
+    return Request(questions=(Question(text=text[:MAX_TEXT_CHARS]),), top_k=TOP_K)

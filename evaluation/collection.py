@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
 
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import safe_repr
 from chorale_client.limits import MAX_LINE_BYTES, MAX_LINES
 
 from ingest.document_ids import checked_id

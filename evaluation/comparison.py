@@ -1,22 +1,28 @@
-"""Compares two rankings of the same judged questions: wins, losses and ties, a paired test, and what moved most."""
+"""Compares two rankings of the same judged questions: wins, losses and ties, a paired test, and what moved most.
+
+The answers of a side can come from a file: JSON lines as `chorale jobs results` writes them, or a TREC run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from chorale_client.answer import Answer, QuestionAnswer
 from chorale_client.request import Request
 from chorale_client.wire_names import Status
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
 
 from config.declarations import Pipeline
-from evaluation.collection import Collection
-from evaluation.metrics import measure_each
+from evaluation.collection import Collection, text_lines
+from evaluation.metrics import Gain, measure_each, paired_gain
 from evaluation.movements import Movement, movements
-from evaluation.paired import Gain, paired_gain
 from evaluation.run import QUESTIONS_A_REQUEST, Run, ranked_documents, request_of
 from models.batching import in_batches
+from models.errors import WrongDeclaration
 
 SHOWN = 3
 """Of each ranking so many first documents are shown for a question, beside the relevant ones."""
@@ -49,7 +55,10 @@ class Mover:
             "text": self.text,
             "a": round(self.values[0], 4),
             "b": round(self.values[1], 4),
-            "documents": [{**one.to_wire(), "grade": self.grades.get(one.document_id)} for one in self.moved],
+            "documents": [
+                {**movement.to_wire(), "grade": self.grades.get(movement.document_id)}
+                for movement in self.moved
+            ],
         }
 
 
@@ -100,14 +109,14 @@ def answered(
     chosen = pipeline.configurations[configuration]
     branches = tuple(branch.name for branch in pipeline.branches_of(chosen))
     run = Run(configuration, configuration, branches, is_reranked=chosen.reranker is not None)
-    found = Answered(configuration)
+    side = Answered(configuration)
     # The questions of a request share the time budget of its reranker.
     for ids in in_batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
         request = request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids])
         answer = ask(request.model_copy(update={"include": ("ids", "explanation")}))
-        found.answers.update(zip(ids, answer.questions, strict=True))
+        side.answers.update(zip(ids, answer.questions, strict=True))
         progress(configuration, len(ids))
-    return found
+    return side
 
 
 def count_faults(collection: Collection, answers: Mapping[str, QuestionAnswer]) -> int:
@@ -154,9 +163,51 @@ def _mover(
     grades = collection.judgements[question_id]
     none = QuestionAnswer(status=Status.FAILED)
     hits = [side.answers.get(question_id, none).hits for side in (a, b)]
-    found = {hit.document_id for side in hits for hit in side}
-    shown = [id_ for id_, grade in grades.items() if grade > 0 and id_ in found]
-    shown += [hit.document_id for side in reversed(hits) for hit in side[:SHOWN]]
+    hit_ids = {hit.document_id for side in hits for hit in side}
+    moved_ids = [id_ for id_, grade in grades.items() if grade > 0 and id_ in hit_ids]
+    moved_ids += [hit.document_id for side in reversed(hits) for hit in side[:SHOWN]]
     return Mover(
-        question_id, collection.questions[question_id], values, grades, movements(hits[0], hits[1], shown)
+        question_id, collection.questions[question_id], values, grades, movements(hits[0], hits[1], moved_ids)
     )
+
+
+class WrongAnswers(WrongDeclaration):
+    """The file holds no answers; the message names the line."""
+
+
+def read_answers(file: Path, collection: Collection) -> Answered:
+    """The answers by question id; raises WrongAnswers, also if no question of the collection is among them."""
+    side = Answered(str(file))
+    ranked: dict[str, list[dict[str, Any]]] = {}
+    for number, text in text_lines(file):
+        try:
+            if text.lstrip().startswith("{"):
+                line = from_json(text)
+                answer = (line.get("questions") or [line])[0]
+                read = QuestionAnswer.model_validate(answer)
+                # A line may have been refused because another has its id.
+                if read.status != Status.REFUSED:
+                    side.answers[str(line["id"])] = read
+            else:
+                question_id, _, document_id, rank, score, _ = text.split()
+                hit = {"rank": int(rank), "document_id": document_id, "passage_id": "", "score": float(score)}
+                ranked.setdefault(question_id, []).append(hit)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            what = f"{error.error_count()} wrong fields" if isinstance(error, ValidationError) else str(error)
+            raise WrongAnswers(
+                f"{file}, line {number}: neither a line of `chorale jobs results` nor of a TREC run: {what}"
+            ) from None
+    for question_id, hits in ranked.items():
+        hits.sort(key=lambda hit: hit["rank"])
+        side.answers[question_id] = QuestionAnswer.model_validate({"status": Status.COMPLETE, "hits": hits})
+    if not side.answers.keys() & collection.questions.keys():
+        raise WrongAnswers(f"{file}: no answers to questions of {collection.name}")
+    return side
+
+
+def write_answers(side: Answered, file: Path) -> None:
+    """Write JSON lines that `read_answers` reads."""
+    with file.open("wb") as lines:
+        for question_id, answer in side.answers.items():
+            fields = answer.model_dump(mode="json", exclude_defaults=True)
+            lines.write(to_json({"id": question_id, **fields}) + b"\n")

@@ -1,4 +1,4 @@
-"""Fits the factors of `fusion.confidence` on judged collections, through the real pipeline.
+"""Fits the factors of `fusion.confidence` on judged collections, through the real pipeline, and checks their calibration.
 
 Each collection is asked its own questions, and as many that belong to the other collections, which nothing in it answers.
 Both halves weigh the same, and so does each collection.
@@ -16,13 +16,101 @@ import numpy as np
 from chorale_client.answer import Answer, QuestionAnswer
 from chorale_client.request import Request
 from chorale_client.wire_names import Status
+from numpy.typing import NDArray
 
-from evaluation.calibration import Bin, Values, calibration_error, fit_product, product, reliability_table
 from evaluation.collection import Collection
 from evaluation.run import QUESTIONS_A_REQUEST, plain_request, ranked_documents
 from fusion.confidence import Fitted
 from models.batching import in_batches
 from models.errors import ServiceError
+
+Values = NDArray[np.float64]
+
+BINS = 10
+_PENALTY = 1e-5
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The answers whose probability lies in [low, low + 1/BINS)."""
+
+    low: float
+    share: float
+    """Of all answers."""
+    promised: float
+    """Mean probability."""
+    kept: float
+    """Share of the answers where it came true."""
+
+
+def fit_product(
+    signals: Values, log_top: Values, came_true: Values, weights: Values
+) -> tuple[Values, Values]:
+    """The factors of two logistic models whose product is the probability: (constant, signals …), and (constant, signals …,
+    log_top).
+
+    No factor but a constant is below 0: a better signal never lowers the probability.  Maximum likelihood by L-BFGS-B, with a
+    small penalty that keeps the factors finite.  Raises ServiceError without SciPy.
+    """
+    try:
+        from scipy.optimize import minimize  # type: ignore[import-untyped]
+    except ImportError:
+        raise ServiceError("SciPy is not installed; `make eval` or `pip install scipy` installs it") from None
+    about = np.column_stack([np.ones(len(signals)), signals])
+    about_and_top = np.column_stack([about, log_top])
+    weights, width = weights / weights.sum(), about.shape[1]
+
+    def loss(factors: Values) -> tuple[float, Values]:
+        is_about, is_found = _logistic(about @ factors[:width]), _logistic(about_and_top @ factors[width:])
+        probability = np.clip(is_about * is_found, _LEAST, 1 - _LEAST)
+        missed = -(
+            weights * (came_true * np.log(probability) + (1 - came_true) * np.log(1 - probability))
+        ).sum()
+        # d loss / d said x said, which both slopes share
+        slope = weights * (probability - came_true) / (1 - probability)
+        slopes = [about.T @ (slope * (1 - is_about)), about_and_top.T @ (slope * (1 - is_found))]
+        return float(missed + _PENALTY * factors @ factors), np.concatenate(slopes) + 2 * _PENALTY * factors
+
+    size = 2 * width + 1
+    free = {0, width}
+    bounds = [(None if place in free else 0.0, None) for place in range(size)]
+    start = np.array([-5.0 if place == 0 else 0.0 if place == width else 1.0 for place in range(size)])
+    factors: Values = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return factors[:width], factors[width:]
+
+
+def product(about: Values, found: Values, signals: Values, log_top: Values) -> Values:
+    """The probabilities that the factors of `fit_product` give."""
+    columns = np.column_stack([np.ones(len(signals)), signals])
+    return _logistic(columns @ about) * _logistic(np.column_stack([columns, log_top]) @ found)
+
+
+def _logistic(values: Values) -> Values:
+    shares: Values = 1 / (1 + np.exp(-np.clip(values, -500, 500)))
+    return shares
+
+
+def reliability_table(probabilities: Values, came_true: Values, weights: Values) -> list[Bin]:
+    """The bins that have answers, lowest first."""
+    places = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    whole = weights.sum()
+    return [
+        Bin(
+            place / BINS,
+            float(weights[here].sum() / whole),
+            float(np.average(probabilities[here], weights=weights[here])),
+            float(np.average(came_true[here], weights=weights[here])),
+        )
+        for place in range(BINS)
+        if (here := places == place).any() and weights[here].sum() > 0
+    ]
+
+
+def calibration_error(table: Sequence[Bin]) -> float:
+    """Expected calibration error (Naeini, Cooper and Hauskrecht, AAAI 2015): Σ share × |promised − kept|."""
+    return sum(row.share * abs(row.promised - row.kept) for row in table)
+
 
 TOPS = (1, 2, 3, 5, 10, 20, 50, 100)
 """The values of `top_k` that every answer is judged at."""
@@ -87,23 +175,23 @@ def judged(
     """The answers to the collection's own questions and to foreign ones.  Raises ServiceError for one that is not whole."""
     own = list(collection.questions)
     strange = foreign(collection, others, len(own))
-    asked: list[tuple[str | None, str]] = [(id_, collection.questions[id_]) for id_ in own]
-    asked += [(None, text) for text in strange]
-    found = []
-    for batch in in_batches(asked, QUESTIONS_A_REQUEST):
+    questions: list[tuple[str | None, str]] = [(id_, collection.questions[id_]) for id_ in own]
+    questions += [(None, text) for text in strange]
+    results = []
+    for batch in in_batches(questions, QUESTIONS_A_REQUEST):
         texts = [text for _, text in batch]
         options: dict[str, Any] = {"configuration": configuration, "include": ["ids", "explanation"]}
         answer = ask(plain_request(texts, collection.namespace, **options))
         for (id_, text), question in zip(batch, answer.questions, strict=True):
             if question.status != Status.COMPLETE:
-                why = ", ".join(f"{one.where} {one.reason}" for one in answer.degraded)
+                why = ", ".join(f"{missing.where} {missing.reason}" for missing in answer.degraded)
                 raise ServiceError(f"{collection.name}: {text[:80]!r} was answered in part: {why}")
             relevant = collection.judgements[id_] if id_ is not None else {}
             is_own = id_ is not None
             weight = 0.5 / len(own if is_own else strange)
-            found.append(Judged(question.signals, _first(question, relevant), weight, is_own))
+            results.append(Judged(question.signals, _first(question, relevant), weight, is_own))
         progress(collection.name, len(batch))
-    return found
+    return results
 
 
 def _first(question: QuestionAnswer, grades: Mapping[str, int]) -> float:
@@ -114,7 +202,7 @@ def _first(question: QuestionAnswer, grades: Mapping[str, int]) -> float:
 def fit(answers: Sequence[Judged], fingerprints: Mapping[str, str]) -> Iterator[Fitted]:
     """A model for each of SETS whose signals all answers have; `fingerprints` are by role."""
     for role, signals in SETS:
-        if role not in fingerprints or not all(one.signals.keys() >= set(signals) for one in answers):
+        if role not in fingerprints or not all(answer.signals.keys() >= set(signals) for answer in answers):
             continue
         about, found = fit_product(*_columns(answers, signals))
         named = ("constant", *signals, "log_top")
@@ -135,39 +223,44 @@ def check(name: str, answers: Sequence[Judged], model: Fitted) -> Check:
     """The calibration of a model on answers of another collection."""
     signals, log_top, came_true, weights = _columns(answers, model.signals)
     about, found = (np.array(list(factors.values())) for factors in (model.about, model.found))
-    said = product(about, found, signals, log_top)
-    table = reliability_table(said, came_true, weights)
+    probabilities = product(about, found, signals, log_top)
+    table = reliability_table(probabilities, came_true, weights)
     error_at, shares = {}, (0.0, 0.0)
     for place, top in enumerate(TOPS):
         here = slice(place, None, len(TOPS))
-        error_at[top] = calibration_error(reliability_table(said[here], came_true[here], weights[here]))
+        error_at[top] = calibration_error(
+            reliability_table(probabilities[here], came_true[here], weights[here])
+        )
         if top == 5:
-            own = np.array([one.is_own for one in answers])
-            shares = float((said[here][own] < 0.5).mean()), float((said[here][~own] < 0.5).mean())
+            own = np.array([answer.is_own for answer in answers])
+            shares = (
+                float((probabilities[here][own] < 0.5).mean()),
+                float((probabilities[here][~own] < 0.5).mean()),
+            )
     return Check(name, len(answers), calibration_error(table), error_at, table, shares)
 
 
 def _columns(answers: Sequence[Judged], signals: Sequence[str]) -> tuple[Values, Values, Values, Values]:
     """For each answer and each of TOPS: the signals; ln(top); whether a relevant document was there; the weight."""
-    pairs = [(one, top) for one in answers for top in TOPS]
+    pairs = [(answer, top) for answer in answers for top in TOPS]
     return (
-        np.array([[one.signals[name] for name in signals] for one, _ in pairs]),
+        np.array([[answer.signals[name] for name in signals] for answer, _ in pairs]),
         np.log([top for _, top in pairs]),
-        np.array([float(one.rank <= top) for one, top in pairs]),
-        np.array([one.weight for one, _ in pairs]),
+        np.array([float(answer.rank <= top) for answer, top in pairs]),
+        np.array([answer.weight for answer, _ in pairs]),
     )
 
 
-def to_wire(one: Check) -> dict[str, object]:
+def to_wire(result: Check) -> dict[str, object]:
     """The figures of a check for the file, rounded."""
     return {
-        "collection": one.collection,
-        "questions": one.questions,
-        "calibration_error": round(one.error, 4),
-        "calibration_error_at": {str(top): round(error, 4) for top, error in one.error_at.items()},
-        "table": [{name: round(value, 4) for name, value in asdict(row).items()} for row in one.table],
+        "collection": result.collection,
+        "questions": result.questions,
+        "calibration_error": round(result.error, 4),
+        "calibration_error_at": {str(top): round(error, 4) for top, error in result.error_at.items()},
+        "table": [{name: round(value, 4) for name, value in asdict(row).items()} for row in result.table],
         "abstained_below_half": {
-            "own": round(one.abstained[0], 4),
-            "foreign": round(one.abstained[1], 4),
+            "own": round(result.abstained[0], 4),
+            "foreign": round(result.abstained[1], 4),
         },
     }

@@ -56,7 +56,7 @@ class Verdict:
             "missing": self.missing,
             "ranked": list(self.ranked),
             "expected": dict(self.question.expected),
-            "found": [asdict(one) for one in self.found],
+            "found": [asdict(place) for place in self.found],
         }
 
 
@@ -74,12 +74,15 @@ def judge(
     `options` are of the request; `namespace` is that of questions without one.  Raises WrongGolden for a question that
     no request can ask, before any is asked, and the exceptions of `ask`.
     """
-    asked = [(one, _request(one, options, CUT), _request(one, options, DEPTH)) for one in questions]
+    requests = [
+        (question, _request(question, options, CUT), _request(question, options, DEPTH))
+        for question in questions
+    ]
     verdicts = []
-    for question, request, deep in asked:
+    for question, request, deep in requests:
         verdict, hits = _judged(question, ask(request), top)
         if not verdict.passed and question.expected:
-            hits = [*hits, *(hit for one in ask(deep).questions for hit in one.hits)]
+            hits = [*hits, *(hit for question in ask(deep).questions for hit in question.hits)]
             verdict = replace(verdict, found=[_found(id_, hits) for id_ in question.expected])
         verdicts.append(verdict)
         progress()
@@ -88,11 +91,11 @@ def judge(
 
 def figures(verdicts: Sequence[Verdict]) -> dict[str, float]:
     """Mean recall and nDCG at CUT over the questions that a document answers; empty without such questions."""
-    answerable = [one for one in verdicts if one.question.expected]
+    answerable = [verdict for verdict in verdicts if verdict.question.expected]
     if not answerable:
         return {}
-    recalls = [recall(one.question.expected, one.ranked) for one in answerable]
-    gains = [ndcg(one.question.expected, one.ranked) for one in answerable]
+    recalls = [recall(verdict.question.expected, verdict.ranked) for verdict in answerable]
+    gains = [ndcg(verdict.question.expected, verdict.ranked) for verdict in answerable]
     return {"recall@10": fsum(recalls) / len(recalls), "ndcg@10": fsum(gains) / len(gains)}
 
 
@@ -113,32 +116,32 @@ def _gain(grades: Sequence[int]) -> float:
 
 def _request(question: GoldenQuestion, options: Mapping[str, Any], top_k: int) -> Request:
     own = {"namespace": question.namespace} if question.namespace else {}
-    given = {"timeout_s": TIMEOUT_S, "include": ["ids", "explanation"], "cache": "bypass", **options, **own}
+    fields = {"timeout_s": TIMEOUT_S, "include": ["ids", "explanation"], "cache": "bypass", **options, **own}
     try:
-        return make_request(question.text, top_k=top_k, filters=dict(question.filters), **given)
+        return make_request(question.text, top_k=top_k, filters=dict(question.filters), **fields)
     except InvalidRequest as error:
         raise WrongGolden(f"line {question.line}: {error}") from None
 
 
 def _judged(question: GoldenQuestion, answer: Answer, top: int) -> tuple[Verdict, Sequence[Hit]]:
     # A request that was refused, or failed as a whole, has no questions.
-    one = answer.questions[0] if answer.questions else QuestionAnswer(status=answer.status)
-    ranked = ranked_documents(one)[:CUT]
+    judged = answer.questions[0] if answer.questions else QuestionAnswer(status=answer.status)
+    ranked = ranked_documents(judged)[:CUT]
     missing = ", ".join(f"{what.where} {what.reason}" for what in answer.degraded)
-    if one.status not in (Status.COMPLETE, Status.SKIPPED):
-        missing = missing or one.status
+    if judged.status not in (Status.COMPLETE, Status.SKIPPED):
+        missing = missing or judged.status
     if question.expected:
-        passed = any(id_ in question.expected for hit in one.hits[:top] for id_ in _documents(hit))
+        passed = any(id_ in question.expected for hit in judged.hits[:top] for id_ in _documents(hit))
     else:
-        passed = one.abstained
-    return Verdict(question, passed, ranked, one.abstained, one.confidence, missing), one.hits
+        passed = judged.abstained
+    return Verdict(question, passed, ranked, judged.abstained, judged.confidence, missing), judged.hits
 
 
 def _found(document_id: str, hits: Iterable[Hit]) -> Found:
     """`hits`: those of the page, then those of the deep answer."""
     for hit in hits:
         if document_id in _documents(hit):
-            ranks = {name: one.rank for name, one in hit.branches.items() if one.rank}
+            ranks = {name: branch.rank for name, branch in hit.branches.items() if branch.rank}
             return Found(document_id, hit.rank, ranks)
     return Found(document_id, None, {})
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import safe_repr
 
 from evaluation.collection import text_lines
 from ingest.document_ids import checked_id
@@ -52,10 +52,10 @@ def read_golden(file: Path) -> list[GoldenQuestion]:
     if not questions:
         raise WrongGolden(f"{file}: no questions")
     first: dict[tuple[str, str | None, str], int] = {}
-    for one in questions:
-        same = first.setdefault((one.text, one.namespace, repr(one.filters)), one.line)
-        if same != one.line:
-            raise WrongGolden(f"{file}, line {one.line}, `question`: stands in line {same} already")
+    for question in questions:
+        same = first.setdefault((question.text, question.namespace, repr(question.filters)), question.line)
+        if same != question.line:
+            raise WrongGolden(f"{file}, line {question.line}, `question`: stands in line {same} already")
     return questions
 
 
@@ -112,14 +112,14 @@ def _question(file: Path, fields: Any, lines: Lines) -> GoldenQuestion:
     for name in ("question", "expected"):
         if name not in fields:
             raise wrong("", f"`{name}` is missing")
-    found = {}
+    parsed = {}
     for name, value in fields.items():
         try:
-            found[name] = _FIELDS[name](value)
+            parsed[name] = _FIELDS[name](value)
         except ValueError as error:
             raise wrong(name, str(error)) from None
     return GoldenQuestion(
-        lines[""], found["question"], found["expected"], found.get("namespace"), found.get("filters", {})
+        lines[""], parsed["question"], parsed["expected"], parsed.get("namespace"), parsed.get("filters", {})
     )
 
 

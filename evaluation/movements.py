@@ -59,11 +59,7 @@ class Movement:
 
 
 def movements(
-    before: Sequence[RankedHit],
-    after: Sequence[RankedHit],
-    ids: Sequence[str],
-    *,
-    unit: str = "document_id",
+    before: Sequence[RankedHit], after: Sequence[RankedHit], ids: Sequence[str], *, unit: str = "document_id"
 ) -> list[Movement]:
     """The movements of these documents, in this order; ranks count from 1.  With the unit `passage_id`: of passages."""
     was, now = _places(before, unit), _places(after, unit)

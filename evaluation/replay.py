@@ -66,7 +66,7 @@ class Replay:
 
     @property
     def is_equal(self) -> bool:
-        return all(one.is_equal is not False for one in self.questions)
+        return all(question.is_equal is not False for question in self.questions)
 
     def to_wire(self) -> dict[str, Any]:
         return {
@@ -76,13 +76,13 @@ class Replay:
             "is_equal": self.is_equal,
             "questions": [
                 {
-                    "position": one.position,
-                    "text": one.text,
-                    "is_equal": one.is_equal,
-                    "hits": [{"document_id": hit.document_id, "score": hit.score} for hit in one.hits],
-                    "moved": [movement.to_wire() for movement in one.moved if not movement.is_none],
+                    "position": question.position,
+                    "text": question.text,
+                    "is_equal": question.is_equal,
+                    "hits": [{"document_id": hit.document_id, "score": hit.score} for hit in question.hits],
+                    "moved": [movement.to_wire() for movement in question.moved if not movement.is_none],
                 }
-                for one in self.questions
+                for question in self.questions
             ],
             "not_held": [{"what": gap.what, "why": gap.why} for gap in self.gaps],
         }
@@ -105,8 +105,10 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
         scores = recorded[position] if recorded else {}
         before = _fused(pipeline, plan, envelopes, position, request, scores)
         after = before if new is plan else _fused(pipeline, new, envelopes, position, request, scores)
-        wanted, had = (_unscored(pipeline, one, envelopes, position, request) for one in (new, plan))
-        lacks_scores |= not wanted <= had
+        unscored, recorded_unscored = (
+            _unscored(pipeline, of_plan, envelopes, position, request) for of_plan in (new, plan)
+        )
+        lacks_scores |= not unscored <= recorded_unscored
         page = _page(after, request, new)
         unit = f"{request.fuse_by}_id"
         ids = [getattr(hit, unit) for hit in (*page, *_page(before, request, plan))]
@@ -117,7 +119,7 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
         questions.append(ReplayedQuestion(index, question.text, is_equal, page, moved))
     gaps = [*_gaps(row, request, plan, looked_up), *(_new_gaps(row, plan, new) if new is not plan else ())]
     gaps += [_NO_SCORES] if lacks_scores else []
-    was, now = (f"{one.configuration} · {one.method}" for one in (plan, new))
+    was, now = (f"{of_plan.configuration} · {of_plan.method}" for of_plan in (plan, new))
     return Replay(row.request_id, was, now, questions, gaps)
 
 
@@ -142,11 +144,13 @@ def _completed(row: RequestRow, plan: Plan) -> Sequence[Scores] | None:
     """The scores that completed the rankings of each question asked; None if the rows lack them."""
     if not plan.complete_scores:
         return [{} for _ in plan.asked]
-    found = {one.branch: one.completed for one in row.branches if one.status == EnvelopeStatus.OK}
-    if None in found.values():
+    by_branch = {
+        branch.branch: branch.completed for branch in row.branches if branch.status == EnvelopeStatus.OK
+    }
+    if None in by_branch.values():
         return None
     return [
-        {name: scores[position] for name, scores in found.items() if scores and position < len(scores)}
+        {name: scores[position] for name, scores in by_branch.items() if scores and position < len(scores)}
         for position in range(len(plan.asked))
     ]
 
@@ -175,10 +179,10 @@ def _planned(request: Request, plan: Plan, row: RequestRow, pipeline: Pipeline, 
         | {"require": (), "min_branches": 0, "rerank": "off" if request.rerank == "on" else request.rerank}
     )
     accepted_at = datetime.fromtimestamp(row.accepted_at_ms / 1000, UTC)
-    found = resolve(anew, pipeline, accepted_at=accepted_at, generation=plan.generation, models=plan.models)
-    deeper = [one.model_copy(update={"depth": one.depth + plan.spare}) for one in found.branches]
+    planned = resolve(anew, pipeline, accepted_at=accepted_at, generation=plan.generation, models=plan.models)
+    deeper = [branch.model_copy(update={"depth": branch.depth + plan.spare}) for branch in planned.branches]
     same = {name: getattr(plan, name) for name in ("asked", "rules", "rules_version", "spare")}
-    return found.model_copy(update={**same, "branches": tuple(deeper)})
+    return planned.model_copy(update={**same, "branches": tuple(deeper)})
 
 
 def _fused(
@@ -221,8 +225,8 @@ def _is_equal(question: QuestionRow, request: Request, plan: Plan, fused: Sequen
 def _looked_up(question: QuestionRow, plan: Plan, fused: Container[str]) -> set[str]:
     """The pinned documents of the answer that no branch found."""
     pinned = plan.rules[question.position].pinned if question.position in plan.rules else ()
-    shown = (hit.document_id for hit in question.hits)
-    return {id_ for id_ in shown if id_ in pinned and id_ not in fused}
+    hit_ids = (hit.document_id for hit in question.hits)
+    return {id_ for id_ in hit_ids if id_ in pinned and id_ not in fused}
 
 
 def _fused_score(hit: HitRow) -> float | None:

@@ -70,24 +70,26 @@ def runs_of(pipeline: Pipeline, fusions: Sequence[str] = ()) -> list[Run]:
     Last comes each of the methods `fusions`, with the branches and weights of the default configuration.
     """
     runs: list[Run] = []
-    asked = {name: pipeline.branches_of(chosen) for name, chosen in pipeline.configurations.items()}
+    branches_by_name = {
+        name: pipeline.branches_of(chosen) for name, chosen in pipeline.configurations.items()
+    }
     for branch in pipeline.branches:
-        for name, branches in asked.items():
-            if branch.name in {one.name for one in branches}:
+        for name, branches in branches_by_name.items():
+            if branch.name in {member.name for member in branches}:
                 # With a weight of 0 all scores would be equal.
                 runs.append(Run(branch.name, name, (branch.name,), {branch.name: 1.0}))
                 break
     seen: list[tuple[Any, ...]] = []
-    for name, branches in asked.items():
+    for name, branches in branches_by_name.items():
         chosen = pipeline.configurations[name]
-        weights = frozenset((one.name, one.weight) for one in branches)
+        weights = frozenset((member.name, member.weight) for member in branches)
         ranking = (weights, chosen.model_dump(exclude={"name", "branches", "weights", "boosts", "timeout_s"}))
         if (len(branches) > 1 or chosen.reranker) and ranking not in seen:
             seen.append(ranking)
-            names = tuple(one.name for one in branches)
+            names = tuple(member.name for member in branches)
             runs.append(Run(name, name, names, is_reranked=chosen.reranker is not None))
     default = pipeline.default_configuration
-    names = tuple(one.name for one in asked[default])
+    names = tuple(member.name for member in branches_by_name[default])
     return runs + [Run(f"fusion={fusion}", default, names, fusion=fusion) for fusion in fusions]
 
 
@@ -115,11 +117,11 @@ def evaluate(
             answer = ask(request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids]))
             for question_id, question in zip(ids, answer.questions, strict=True):
                 rankings[question_id] = ranked_documents(question)
-                said = question.hits[0].branches.get(run.name) if question.hits else None
-                if said is not None and said.score is not None:
-                    best.setdefault(run.name, []).append(said.score)
+                best_branch = question.hits[0].branches.get(run.name) if question.hits else None
+                if best_branch is not None and best_branch.score is not None:
+                    best.setdefault(run.name, []).append(best_branch.score)
                 if question.status not in (Status.COMPLETE, Status.SKIPPED):
-                    why = ", ".join(f"{one.where} {one.reason}" for one in answer.degraded)
+                    why = ", ".join(f"{missing.where} {missing.reason}" for missing in answer.degraded)
                     faults[f"{run.name}: {why}"] = faults.get(f"{run.name}: {why}", 0) + 1
             progress(run.name, len(ids))
         figures[run.name] = measure(collection.judgements, rankings)

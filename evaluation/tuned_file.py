@@ -48,14 +48,14 @@ def _toml(configuration: Configuration, remarks: Sequence[str]) -> str:
 
 
 def _boosts(boosts: BoostPlan) -> dict[str, Any]:
-    said = boosts.model_dump(exclude_defaults=True)
+    fields = boosts.model_dump(exclude_defaults=True)
     # TOML has no null.
-    return said if boosts.max_places is not None else {**said, "max_places": 5, "unbounded": True}
+    return fields if boosts.max_places is not None else {**fields, "max_places": 5, "unbounded": True}
 
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_value(one)}" for key, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
     # JSON's texts, numbers and booleans are TOML's, apart from DEL.

@@ -16,11 +16,9 @@ from statistics import fmean, median
 from typing import Any
 
 from config.declarations import Configuration, Pipeline
-from evaluation.branch_lists import Recording
+from evaluation.branch_lists import OfflineFusion, Recording
 from evaluation.collection import Judgements
-from evaluation.metrics import measure_each
-from evaluation.offline_fusion import OfflineFusion
-from evaluation.paired import Gain, paired_gain
+from evaluation.metrics import Gain, measure_each, paired_gain
 from fusion.question_terms import QUESTION_TYPES, question_type
 from models.errors import ServiceError
 from models.plan import BoostPlan
@@ -129,17 +127,17 @@ class _Values:
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, one: Configuration, *, depth: int = 100) -> list[float]:
-        key = f"{depth} {one.model_dump_json(exclude={'name', 'timeout_s', 'reranker'})}"
+    def of(self, configuration: Configuration, *, depth: int = 100) -> list[float]:
+        key = f"{depth} {configuration.model_dump_json(exclude={'name', 'timeout_s', 'reranker'})}"
         if key not in self._known:
-            rankings = self._fusion.rankings(one, depth=depth)
+            rankings = self._fusion.rankings(configuration, depth=depth)
             each = measure_each(self._judgements, rankings)[MEASURE]
             self._known[key] = [each[question_id] for question_id in rankings]
-            self._progress(f"trying {one.method}", 1)
+            self._progress(f"trying {configuration.method}", 1)
         return self._known[key]
 
-    def mean(self, one: Configuration, questions: Sequence[int]) -> float:
-        values = self.of(one)
+    def mean(self, configuration: Configuration, questions: Sequence[int]) -> float:
+        values = self.of(configuration)
         return fmean(values[place] for place in questions)
 
 
@@ -159,17 +157,17 @@ class _Search:
     def __post_init__(self) -> None:
         lists = self.recording.lists
         # A question without a text has no lists.
-        self.branches = tuple(dict.fromkeys(name for one in lists for name in one.rankings))
+        self.branches = tuple(dict.fromkeys(name for each in lists for name in each.rankings))
         best = {
-            name: [found.hits[0].score for one in lists if (found := one.rankings.get(name)) and found.hits]
+            name: [top.hits[0].score for each in lists if (top := each.rankings.get(name)) and top.hits]
             for name in self.branches
         }
         self.halves = {
             name: round(median(scores), 4) for name, scores in best.items() if scores and median(scores) > 0
         }
-        hits = [hit for one in lists for ranking in one.rankings.values() for hit in ranking.hits[:100]]
+        hits = [hit for each in lists for ranking in each.rankings.values() for hit in ranking.hits[:100]]
         self.source_types = sorted({hit.source_type for hit in hits if hit.source_type})[:_MOST_SOURCE_TYPES]
-        declared = [one.boosts for one in self.pipeline.configurations.values() if one.boosts is not None]
+        declared = [each.boosts for each in self.pipeline.configurations.values() if each.boosts is not None]
         self.boosts = [None]
         if self.source_types or any(hit.published_at for hit in hits):
             self.boosts += declared
@@ -182,9 +180,9 @@ class _Search:
     def existing(self) -> dict[str, Configuration]:
         """The configurations whose branches were recorded."""
         return {
-            name: one
-            for name, one in self.pipeline.configurations.items()
-            if {branch.name for branch in self.pipeline.branches_of(one)} <= set(self.branches)
+            name: configuration
+            for name, configuration in self.pipeline.configurations.items()
+            if {branch.name for branch in self.pipeline.branches_of(configuration)} <= set(self.branches)
         }
 
     @property
@@ -192,29 +190,31 @@ class _Search:
         """Every method with the weights of the default configuration; those that use scores also with complete scores."""
         default = self.pipeline.configurations[self.pipeline.default_configuration]
         plain = {"reranker": None, "boosts": None, "rank_window_size": None, "complete_scores": False}
-        found = {}
+        configurations = {}
         for method in self.pipeline.kinds.methods.values():
             halves = self.halves if method.name == "bounded" else None
-            one = default.model_copy(update={**plain, "method": method.name, "halves": halves})
-            found[method.name] = one
+            configuration = default.model_copy(update={**plain, "method": method.name, "halves": halves})
+            configurations[method.name] = configuration
             if method.uses_scores:
-                found[f"{method.name}, complete"] = one.model_copy(update={"complete_scores": True})
-        return found
+                configurations[f"{method.name}, complete"] = configuration.model_copy(
+                    update={"complete_scores": True}
+                )
+        return configurations
 
     def best(self, questions: Sequence[int]) -> Configuration:
         """The best configuration that the climb finds for these questions."""
         starts = [*self.existing.values(), *self.methods.values()]
-        starts.sort(key=lambda one: -self._worth(one, questions))
+        starts.sort(key=lambda configuration: -self._worth(configuration, questions))
         # Some methods rank as others do under another name.
-        distinct = {tuple(self.values.of(one)): one for one in reversed(starts)}
+        distinct = {tuple(self.values.of(configuration)): configuration for configuration in reversed(starts)}
         chosen = sorted(distinct.values(), key=starts.index)[:_STARTS]
-        ends = [self._climbed(one, questions, self._moves) for one in chosen]
-        best = max(ends, key=lambda one: self._worth(one, questions))
+        ends = [self._climbed(configuration, questions, self._moves) for configuration in chosen]
+        best = max(ends, key=lambda configuration: self._worth(configuration, questions))
         return best.model_copy(update={"name": self.name, "reranker": None, "timeout_s": None})
 
-    def _worth(self, one: Configuration, questions: Sequence[int]) -> float:
-        is_existing = one == self.pipeline.configurations.get(one.name)
-        return self.values.mean(one, questions) + (_LEAST_RISE if is_existing else 0.0)
+    def _worth(self, configuration: Configuration, questions: Sequence[int]) -> float:
+        is_existing = configuration == self.pipeline.configurations.get(configuration.name)
+        return self.values.mean(configuration, questions) + (_LEAST_RISE if is_existing else 0.0)
 
     def best_weights(self, start: Configuration, questions: Sequence[int]) -> dict[str, float]:
         """The best weights for these questions, with everything else as in `start`."""
@@ -222,54 +222,58 @@ class _Search:
 
     def _climbed(
         self,
-        one: Configuration,
+        configuration: Configuration,
         questions: Sequence[int],
         moves: Callable[[Configuration], Iterator[Configuration]],
     ) -> Configuration:
-        reached = self.values.mean(one, questions)
+        reached = self.values.mean(configuration, questions)
         for _ in range(_ROUNDS):
-            best = max(moves(one), key=lambda moved: self.values.mean(moved, questions), default=one)
+            best = max(
+                moves(configuration),
+                key=lambda moved: self.values.mean(moved, questions),
+                default=configuration,
+            )
             if (value := self.values.mean(best, questions)) < reached + _LEAST_RISE:
                 break
-            one, reached = best, value
-        return one
+            configuration, reached = best, value
+        return configuration
 
-    def _moves(self, one: Configuration) -> Iterator[Configuration]:
-        method = self.pipeline.kinds.method(one.method)
-        yield from self._weight_moves(one)
+    def _moves(self, configuration: Configuration) -> Iterator[Configuration]:
+        method = self.pipeline.kinds.method(configuration.method)
+        yield from self._weight_moves(configuration)
         if method.best(1) != method.best(2):
-            yield from (one.model_copy(update={"k": k}) for k in _KS if k != one.k)
+            yield from (configuration.model_copy(update={"k": k}) for k in _KS if k != configuration.k)
         for window in _WINDOWS:
-            if window != one.rank_window_size:
-                yield one.model_copy(update={"rank_window_size": window})
+            if window != configuration.rank_window_size:
+                yield configuration.model_copy(update={"rank_window_size": window})
         if method.uses_scores:
-            yield one.model_copy(update={"complete_scores": not one.complete_scores})
+            yield configuration.model_copy(update={"complete_scores": not configuration.complete_scores})
         for boosts in self.boosts:
-            if boosts != one.boosts:
-                yield one.model_copy(update={"boosts": boosts})
+            if boosts != configuration.boosts:
+                yield configuration.model_copy(update={"boosts": boosts})
         for source_type in self.source_types:
-            yield self._with_authority(one, source_type)
+            yield self._with_authority(configuration, source_type)
 
-    def _with_authority(self, one: Configuration, source_type: str) -> Configuration:
-        boosts = one.boosts or BoostPlan()
+    def _with_authority(self, configuration: Configuration, source_type: str) -> Configuration:
+        boosts = configuration.boosts or BoostPlan()
         authority = {**boosts.authority, source_type: boosts.authority.get(source_type, 1.0) * _AUTHORITY}
         rounded = {name: round(factor, 3) for name, factor in authority.items()}
-        return one.model_copy(update={"boosts": boosts.model_copy(update={"authority": rounded})})
+        return configuration.model_copy(update={"boosts": boosts.model_copy(update={"authority": rounded})})
 
-    def _weight_moves(self, one: Configuration) -> Iterator[Configuration]:
+    def _weight_moves(self, configuration: Configuration) -> Iterator[Configuration]:
         """A tenth of all weight goes from one branch to another."""
-        weights = self._weights(one)
+        weights = self._weights(configuration)
         for giver, taker in permutations(weights, 2):
             step = min(_STEP, weights[giver])
             moved = {**weights, giver: weights[giver] - step, taker: weights[taker] + step}
             if step > 0 and max(moved.values()) > 0:
-                yield one.model_copy(
+                yield configuration.model_copy(
                     update={"weights": {name: round(value, 3) for name, value in moved.items()}}
                 )
 
-    def _weights(self, one: Configuration) -> dict[str, float]:
+    def _weights(self, configuration: Configuration) -> dict[str, float]:
         """Of the asked branches, with a sum of 1."""
-        weights = {branch.name: branch.weight for branch in self.pipeline.branches_of(one)}
+        weights = {branch.name: branch.weight for branch in self.pipeline.branches_of(configuration)}
         total = sum(weights.values())
         return {name: round(weight / total, 3) for name, weight in weights.items()}
 
@@ -292,7 +296,7 @@ def tune(
         raise ServiceError(f"{count} judged questions are too few to learn from; at least {FEWEST_QUESTIONS}")
     values = _Values(OfflineFusion(pipeline, recording), judgements, progress)
     search = _Search(pipeline, recording, values, name)
-    kinds = [question_type(one.text) for one in recording.lists]
+    kinds = [question_type(lists.text) for lists in recording.lists]
     held, typed = _held_out(search, kinds, seed)
     by_type = paired_gain(typed, held, seed=seed) if typed != held else None
     everything = range(count)
@@ -300,12 +304,12 @@ def tune(
     final = held
     if by_type is not None and by_type.is_better:
         chosen, final = _with_types(search, chosen, kinds, everything), typed
-    existing = {one.name: values.of(one) for one in search.existing.values()}
-    best_existing = max(existing, key=lambda one: fmean(existing[one]))
+    existing = {each.name: values.of(each) for each in search.existing.values()}
+    best_existing = max(existing, key=lambda configuration: fmean(existing[configuration]))
     tuned = {name: held, **({f"{name}, weights by type": typed} if by_type else {})}
     return Tuning(
         questions=count,
-        types={one: kinds.count(one) for one in QUESTION_TYPES if one in kinds},
+        types={kind: kinds.count(kind) for kind in QUESTION_TYPES if kind in kinds},
         default=pipeline.default_configuration,
         rows=_rows(search, tuned, seed),
         best_existing=best_existing,
@@ -314,18 +318,20 @@ def tune(
         deeper=paired_gain(values.of(chosen, depth=200), values.of(chosen), seed=seed),
         configuration=chosen,
         tried=len(values),
-        ends_at=next((one for one, found in existing.items() if found == values.of(chosen)), None),
+        ends_at=next((each for each, its in existing.items() if its == values.of(chosen)), None),
     )
 
 
 def _rows(search: _Search, tuned: Mapping[str, Sequence[float]], seed: int) -> list[Row]:
     """Existing configurations, methods, and then what was tuned, each over the default configuration."""
     default = search.values.of(search.pipeline.configurations[search.pipeline.default_configuration])
-    methods = {f"fusion={name}": one for name, one in search.methods.items()}
-    fixed = {name: search.values.of(one) for name, one in (search.existing | methods).items()}
+    methods = {f"fusion={name}": configuration for name, configuration in search.methods.items()}
+    fixed = {
+        name: search.values.of(configuration) for name, configuration in (search.existing | methods).items()
+    }
     return [
-        Row(name, fmean(found), paired_gain(found, default, seed=seed), is_held_out=name in tuned)
-        for name, found in (fixed | dict(tuned)).items()
+        Row(name, fmean(row_values), paired_gain(row_values, default, seed=seed), is_held_out=name in tuned)
+        for name, row_values in (fixed | dict(tuned)).items()
     ]
 
 
@@ -338,22 +344,26 @@ def _held_out(search: _Search, kinds: Sequence[str], seed: int) -> tuple[list[fl
         out = places[fold::FOLDS]
         seen = sorted(set(places) - set(out))
         chosen = search.best(seen)
-        for values, one in ((held, chosen), (typed, _with_types(search, chosen, kinds, seen))):
-            found = search.values.of(one)
+        for values, configuration in ((held, chosen), (typed, _with_types(search, chosen, kinds, seen))):
+            all_values = search.values.of(configuration)
             for place in out:
-                values[place] = found[place]
+                values[place] = all_values[place]
     return held, typed
 
 
 def _with_types(
-    search: _Search, one: Configuration, kinds: Sequence[str], seen: Sequence[int]
+    search: _Search, configuration: Configuration, kinds: Sequence[str], seen: Sequence[int]
 ) -> Configuration:
     """`one` with weights of its own for each type that has enough questions among `seen`."""
-    found = {}
+    weights_by_type = {}
     for kind in QUESTION_TYPES:
         places = [place for place in seen if kinds[place] == kind]
         if len(places) >= FEWEST_OF_A_TYPE:
-            weights = search.best_weights(one, places)
-            if weights != search._weights(one):
-                found[kind] = weights
-    return one.model_copy(update={"weights_by_type": found}) if found else one
+            weights = search.best_weights(configuration, places)
+            if weights != search._weights(configuration):
+                weights_by_type[kind] = weights
+    return (
+        configuration.model_copy(update={"weights_by_type": weights_by_type})
+        if weights_by_type
+        else configuration
+    )

@@ -32,8 +32,7 @@ def read_text(file: OpenFile, *, max_bytes: int) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Unreadable(
-            LeftOut.NOT_UTF8,
-            f"not UTF-8: byte 0x{raw[error.start]:02x} in line {line}; save it as UTF-8",
+            LeftOut.NOT_UTF8, f"not UTF-8: byte 0x{raw[error.start]:02x} in line {line}; save it as UTF-8"
         ) from None
 
 

@@ -34,13 +34,13 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
             continue
         row = dict(row)
         markup: Markup | None = row.pop("markup") if row.get("markup") in get_args(Markup) else None
-        for found in record_of(row, {}, line=number):
-            if isinstance(found, Fault):
-                yield Skipped(where, found.reason, found.why, spares=None if found.reason.is_part else "")
-            elif found.given_id is None:
+        for result in record_of(row, {}, line=number):
+            if isinstance(result, Fault):
+                yield Skipped(where, result.reason, result.why, spares=None if result.reason.is_part else "")
+            elif result.given_id is None:
                 yield Skipped(where, LeftOut.WRONG_ID, "it has no id", spares="")
             else:
-                record = cleaned(found if markup is None else replace(found, markup=markup))
+                record = cleaned(result if markup is None else replace(result, markup=markup))
                 if record.markup == "markdown" and has_too_many_headings(record.text):
                     yield Skipped(where, LeftOut.HEADINGS, TOO_MANY_HEADINGS)
                 yield document_of(record, where, source, source, own_ids=True, collection=True)
@@ -58,12 +58,12 @@ def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | S
     ]
 
 
-def read_ids(given: Iterable[Any]) -> tuple[list[str], list[Skipped]]:
+def read_ids(values: Iterable[Any]) -> tuple[list[str], list[Skipped]]:
     """Document ids, and what is not an id.  Raises ValueError if `given` is no list, or too long for one message."""
     ids, skipped = [], []
-    for number, one in enumerate(checked_list("ids", given, most=MAX_DELETED), start=1):
+    for number, value in enumerate(checked_list("ids", values, most=MAX_DELETED), start=1):
         try:
-            ids.append(checked_id(given_id(one) or ""))
+            ids.append(checked_id(given_id(value) or ""))
         except ValueError as error:
             skipped.append(Skipped(f"id {number}", LeftOut.WRONG_ID, str(error)))
     return ids, skipped

@@ -55,7 +55,7 @@ def _scanned_headings(text: str) -> list[Heading]:
                 open_fence = ""
         elif not open_fence and (atx := _ATX_LINE.match(line)):
             headings.append(
-                Heading(len(atx[1]), _shown(_without_closing(atx[2])), start, min(end, len(text)))
+                Heading(len(atx[1]), _plain_heading(_without_closing(atx[2])), start, min(end, len(text)))
             )
             if len(headings) > MAX_HEADINGS:
                 break
@@ -73,19 +73,19 @@ def _without_closing(heading: str) -> str:
 def _parsed_headings(text: str) -> list[Heading]:
     line_starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     tokens = _BLOCKS.parse(text)
-    found: list[Heading] = []
+    headings: list[Heading] = []
     for token, inline in pairwise(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map:
             first, after = token.map
-            found.append(
+            headings.append(
                 Heading(
                     int(token.tag[1:]),
-                    _shown(inline.content),
+                    _plain_heading(inline.content),
                     line_starts[first],
                     min(line_starts[after], len(text)),
                 )
             )
-    return found
+    return headings
 
 
 def with_headings(record: Record, stem: str) -> Record:
@@ -97,7 +97,7 @@ def with_headings(record: Record, stem: str) -> Record:
     return replace(record, title=title, headings=headings)
 
 
-def _shown(markdown: str) -> str:
+def _plain_heading(markdown: str) -> str:
     parts = [
         child.content or " "
         for token in _INLINE.parseInline(markdown[: 10 * MAX_HEADING_CHARACTERS])

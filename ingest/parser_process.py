@@ -56,15 +56,15 @@ class ParserProcess:
         is_done = False
         try:
             self._ask({"stem": Path(name).stem, "reader": reader, "options": asdict(options)}, descriptor)
-            while "end" not in (said := self._answer()):
-                if "text" in said:
-                    headings = [Heading(*heading) for heading in said.pop("headings")]
-                    yield Record(**said, headings=headings)
-                elif "why" in said:
-                    yield Fault(LeftOut(said["reason"]), said["why"], said["line"])
+            while "end" not in (message := self._answer()):
+                if "text" in message:
+                    headings = [Heading(*heading) for heading in message.pop("headings")]
+                    yield Record(**message, headings=headings)
+                elif "why" in message:
+                    yield Fault(LeftOut(message["reason"]), message["why"], message["line"])
             is_done = True
-            if said["end"]:
-                raise Unreadable(LeftOut(said["reason"]), said["end"])
+            if message["end"]:
+                raise Unreadable(LeftOut(message["reason"]), message["end"])
         finally:
             if not is_done:
                 self._end()
@@ -116,8 +116,8 @@ class ParserProcess:
             self._arrived += chunk
         line = bytes(self._arrived[:end])
         del self._arrived[: end + 1]
-        said: dict[str, Any] = json.loads(line)
-        return said
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def _why_it_ended(self) -> str:
         assert self._process is not None

@@ -39,11 +39,11 @@ def main() -> None:
     try:
         with socket.socket(fileno=0) as caller:
             caller.sendall(b"{}\n")  # ready
-            for wanted, descriptor in _handed_in(caller):
+            for request, descriptor in _handed_in(caller):
                 _limit_time(limits.time_s)
                 with io.FileIO(descriptor) as raw:
-                    for found in _parsed(raw, **wanted):
-                        caller.sendall(json.dumps(found).encode() + b"\n")
+                    for message in _parsed(raw, **request):
+                        caller.sendall(json.dumps(message).encode() + b"\n")
                         _limit_time(limits.time_s)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
@@ -84,11 +84,11 @@ def _parsed(
     try:
         read = import_module(f"ingest.formats.{reader}").read
         stream = io.BufferedReader(_UpToItsSize(raw), _BLOCK)
-        for found in read(stream, ReadOptions(**options)):
-            if isinstance(found, Fault):
-                yield asdict(found)
+        for result in read(stream, ReadOptions(**options)):
+            if isinstance(result, Fault):
+                yield asdict(result)
                 continue
-            record = with_headings(cleaned(found), stem)
+            record = with_headings(cleaned(result), stem)
             if not record.text and record.line is None and _has_content(raw):
                 raise Unreadable(LeftOut.NO_TEXT, "no text in it")
             yield asdict(record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,9 +17,33 @@ from ingest.collection_rows import check_fields
 from ingest.document_ids import checked_id, checked_source, default_source, file_id, record_id
 from ingest.parser_process import ParserProcess
 from ingest.raw_documents import Fault, RawDocument, ReadLimits, ReadOptions, Record, Skipped, Unreadable
-from ingest.unread_formats import why_unread
 from ingest.walk import Found, find
 from models.left_out import LeftOut
+
+ADVICE = {
+    "convert it to Markdown, for example with pandoc": (
+        ".docx",
+        ".odt",
+        ".rtf",
+        ".epub",
+        ".tex",
+        ".org",
+        ".ipynb",
+    ),
+    "save it as PDF or HTML": (".doc", ".ppt", ".pptx", ".odp", ".pages", ".key"),
+    "save each sheet as CSV": (".xls", ".xlsx", ".ods", ".numbers"),
+    "write one object on each line, as .jsonl": (".json",),
+    "write its text with an OCR program": (".png", ".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".webp", ".bmp"),
+    "unpack it": (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z"),
+}
+
+
+def why_unread(suffix: str, readable: Iterable[str]) -> str:
+    """Why a file with this suffix is not read, and what to do."""
+    advice = next((advice for advice, suffixes in ADVICE.items() if suffix.lower() in suffixes), None)
+    hint = f": {advice}" if advice else f"; there are: {', '.join(readable)}"
+    return f"no reader for {suffix or 'names without a suffix'}{hint}"
+
 
 Ids = Literal["path", "given"]
 
@@ -74,31 +98,31 @@ def read_documents(
     check_fields(options.fields)
     if ids not in ("path", "given"):
         raise ValueError(f"ids: {ids!r}; there are: path, given")
-    given = [Path(path) for path in paths]
-    for path in given:
+    starts = [Path(path) for path in paths]
+    for path in starts:
         if not os.path.lexists(path):
             raise FileNotFoundError(f"{path} does not exist")
-    sources = {checked_source(source)} if source is not None else {default_source(path) for path in given}
+    sources = {checked_source(source)} if source is not None else {default_source(path) for path in starts}
     if len(sources) > 1:
         raise ValueError(
             f"the paths have different sources ({', '.join(sorted(sources))}): name one source for all"
         )
     reading = _Reading(next(iter(sources), ""), ids, options, limits or ReadLimits())
-    return reading.read(given, follows_links=follows_links)
+    return reading.read(starts, follows_links=follows_links)
 
 
 def estimated_documents(paths: Sequence[Path | str], *, follows_links: bool = False) -> int:
     """Roughly how many documents `read_documents` will yield, for a progress bar."""
-    found = (one for path in paths for one in find(Path(path), follows_links=follows_links))
-    return sum(map(_estimated, found))
+    files = (file for path in paths for file in find(Path(path), follows_links=follows_links))
+    return sum(map(_estimated, files))
 
 
-def _estimated(found: Found) -> int:
-    reader = FORMATS.get(found.path.suffix.lower())
-    if reader not in COLLECTIONS or found.open is None:
-        return int(reader is not None and found.open is not None)
+def _estimated(entry: Found) -> int:
+    reader = FORMATS.get(entry.path.suffix.lower())
+    if reader not in COLLECTIONS or entry.open is None:
+        return int(reader is not None and entry.open is not None)
     try:
-        with io.FileIO(found.open()) as file:
+        with io.FileIO(entry.open()) as file:
             size = os.fstat(file.fileno()).st_size
             blocks = iter(partial(file.read, 1 << 20), b"")
             return sum(block.count(b"\n") for block in islice(blocks, -(-size // (1 << 20))))
@@ -119,49 +143,51 @@ class _Reading:
         with ParserProcess(self.limits) as process:
             for path in paths:
                 is_folder = path.is_dir()
-                for found in find(path, follows_links=follows_links):
-                    inside = "" if not is_folder and found.inside == self.source else found.inside
+                for entry in find(path, follows_links=follows_links):
+                    inside = "" if not is_folder and entry.inside == self.source else entry.inside
                     file = file_id(self.source, inside)
-                    if found.open is None:
+                    if entry.open is None:
                         # A folder may contain collections with their own ids.
-                        spares = ("" if self.ids == "given" else file) if found.reason.is_fault else None
-                        yield Skipped(_shown(found.path), found.reason, found.why_not, spares=spares)
+                        spares = ("" if self.ids == "given" else file) if entry.reason.is_fault else None
+                        yield Skipped(_printable(entry.path), entry.reason, entry.why_not, spares=spares)
                     else:
-                        yield from self._file(process, found.path, found.open, file)
+                        yield from self._file(process, entry.path, entry.open, file)
 
     def _file(
         self, process: ParserProcess, path: Path, opens: Callable[[], int], file: str
     ) -> Iterator[RawDocument | Skipped]:
-        shown = _shown(path)
+        printable = _printable(path)
         reader = FORMATS.get(path.suffix.lower())
         if reader is None:
-            yield Skipped(shown, LeftOut.UNKNOWN_FORMAT, why_unread(path.suffix, FORMATS))
+            yield Skipped(printable, LeftOut.UNKNOWN_FORMAT, why_unread(path.suffix, FORMATS))
             return
         try:
             file = checked_id(file)
         except ValueError as error:
-            yield Skipped(shown, LeftOut.WRONG_ID, str(error))
+            yield Skipped(printable, LeftOut.WRONG_ID, str(error))
             return
         collection = reader in COLLECTIONS
         own_ids = self.ids == "given" and collection
         spared = "" if own_ids else file
         count = 0
         try:
-            for found in process.parse(opens(), path.name, reader, self.options):
+            for result in process.parse(opens(), path.name, reader, self.options):
                 count += 1
-                if isinstance(found, Fault):
-                    spares = None if found.reason.is_part else spared
-                    yield Skipped(shown, found.reason, found.why, found.line, spares=spares)
+                if isinstance(result, Fault):
+                    spares = None if result.reason.is_part else spared
+                    yield Skipped(printable, result.reason, result.why, result.line, spares=spares)
                 else:
-                    yield document_of(found, shown, self.source, file, own_ids=own_ids, collection=collection)
+                    yield document_of(
+                        result, printable, self.source, file, own_ids=own_ids, collection=collection
+                    )
         except Unreadable as error:
-            yield Skipped(shown, error.reason, str(error), spares=spared)
+            yield Skipped(printable, error.reason, str(error), spares=spared)
         except OSError as error:
             why = f"cannot be read: {error.strerror or error}"
-            yield Skipped(shown, LeftOut.NOT_OPENED, why, spares=spared)
+            yield Skipped(printable, LeftOut.NOT_OPENED, why, spares=spared)
         else:
             if not count:
-                yield Skipped(shown, LeftOut.EMPTY, "empty")
+                yield Skipped(printable, LeftOut.EMPTY, "empty")
 
 
 def document_of(
@@ -173,8 +199,8 @@ def document_of(
         return Skipped(path, reason, "empty: there is no text in it", record.line)
     document_id = file
     if collection:
-        given = record.given_id if own_ids else None
-        document_id = given if given is not None else record_id(file, record.given_id, record.line)
+        own_id = record.given_id if own_ids else None
+        document_id = own_id if own_id is not None else record_id(file, record.given_id, record.line)
     try:
         document_id = checked_id(document_id)
     except ValueError as error:
@@ -192,5 +218,5 @@ def document_of(
     )
 
 
-def _shown(path: Path) -> str:
+def _printable(path: Path) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode()

@@ -189,9 +189,9 @@ def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     while end - start > BLOCK_CHARACTERS:
         earliest, latest = start + BLOCK_CHARACTERS // 2, start + BLOCK_CHARACTERS
         borders = (
-            found + len(border)
+            place + len(border)
             for border in _BLOCK_BORDERS
-            if (found := text.rfind(border, earliest, latest)) >= 0
+            if (place := text.rfind(border, earliest, latest)) >= 0
         )
         cut = next(borders, latest)
         yield start, cut

@@ -36,7 +36,7 @@ class Found:
     why_not: str = ""
 
 
-def find(given: Path, *, follows_links: bool = False) -> Iterator[Found]:
+def find(start: Path, *, follows_links: bool = False) -> Iterator[Found]:
     """The given file, or the files below the given folder: sorted by name, folder by folder, then links.
 
     Hidden files and folders are not opened.
@@ -45,26 +45,26 @@ def find(given: Path, *, follows_links: bool = False) -> Iterator[Found]:
     that is a link itself must stay in the folder that contains it: a shell's `*` gives the links that others have made.
     Folders are not opened twice through links.
     """
-    path = given if given.name not in ("", "..") else given.resolve()
+    path = start if start.name not in ("", "..") else start.resolve()
     try:
         if path.is_symlink() and not follows_links:
             raise Unreadable(LeftOut.NOT_OPENED, f"{_A_LINK}; give the path that it leads to")
         with RootFolder(path.parent, follows_links=follows_links) as above:
             if path.is_dir():
                 with above.folder(path.name) as root:
-                    yield from _walk(root, given, follows_links=follows_links)
+                    yield from _walk(root, start, follows_links=follows_links)
             else:
-                yield Found(given, path.name, partial(above.file, path.name))
+                yield Found(start, path.name, partial(above.file, path.name))
     except (OSError, Unreadable) as error:
-        yield _not_opened(given, "" if path.is_dir() else path.name, error)
+        yield _not_opened(start, "" if path.is_dir() else path.name, error)
 
 
-def _walk(root: RootFolder, given: Path, *, follows_links: bool) -> Iterator[Found]:
+def _walk(root: RootFolder, start: Path, *, follows_links: bool) -> Iterator[Found]:
     # Links come last, so that each folder is read under its own name where it has one.
     waiting, links, walked = [("", stat.S_IFDIR)], deque[tuple[str, int]](), set[str]()
     while waiting or links:
         inside, kind = waiting.pop() if waiting else links.popleft()
-        path, target = given / inside, inside
+        path, target = start / inside, inside
         try:
             if kind == stat.S_IFLNK and not follows_links:
                 yield Found(path, inside, reason=LeftOut.LINK, why_not=_A_LINK)
@@ -81,11 +81,11 @@ def _walk(root: RootFolder, given: Path, *, follows_links: bool) -> Iterator[Fou
                 for name, kind in root.names(inside):
                     way = f"{inside}/{name}" if inside else name
                     if name.startswith("."):
-                        yield Found(given / way, way, reason=LeftOut.HIDDEN, why_not=LeftOut.HIDDEN.meaning)
+                        yield Found(start / way, way, reason=LeftOut.HIDDEN, why_not=LeftOut.HIDDEN.meaning)
                     else:
                         below.append((way, kind))
-                waiting += [one for one in reversed(below) if one[1] != stat.S_IFLNK]
-                links += [one for one in below if one[1] == stat.S_IFLNK]
+                waiting += [entry for entry in reversed(below) if entry[1] != stat.S_IFLNK]
+                links += [entry for entry in below if entry[1] == stat.S_IFLNK]
             elif kind == stat.S_IFREG:
                 yield Found(path, inside, partial(root.file, inside))
             else:

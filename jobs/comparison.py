@@ -50,7 +50,7 @@ class Comparison:
                 for name, total in shares.items()
             },
             "unanswered": self.unanswered,
-            "degraded": [dict(found.most_common()) for found in self.degraded],
+            "degraded": [dict(counts.most_common()) for counts in self.degraded],
             "only_in": self.only_in,
             "most_changed": [
                 {"id": line_id, f"overlap_at_{DEPTH}": round(share, 6)} for share, line_id in self.changed
@@ -71,20 +71,20 @@ class _Answer:
 
 def compare(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]]) -> Comparison:
     """Compare result lines by their ids.  In memory are only lines whose counterpart has not come yet."""
-    found = Comparison()
+    comparison = Comparison()
     for pair in _paired(map(_answer, first), map(_answer, second)):
         for side, answer in enumerate(pair):
             if answer is not None:
-                found.degraded[side].update(answer.missing)
-        one, other = pair
-        if one is None or other is None:
-            found.only_in[one is None] += 1
-        elif one.is_answered and other.is_answered:
-            _count(found, one, other)
+                comparison.degraded[side].update(answer.missing)
+        before, after = pair
+        if before is None or after is None:
+            comparison.only_in[before is None] += 1
+        elif before.is_answered and after.is_answered:
+            _count(comparison, before, after)
         else:
-            for side, answer in enumerate((one, other)):
-                found.unanswered[side] += not answer.is_answered
-    return found
+            for side, answer in enumerate((before, after)):
+                comparison.unanswered[side] += not answer.is_answered
+    return comparison
 
 
 def compare_jobs(store: Jobs, ended: Sequence[Job]) -> dict[str, Any]:
@@ -96,16 +96,16 @@ def compare_jobs(store: Jobs, ended: Sequence[Job]) -> dict[str, Any]:
     return {"jobs": [job.job_id for job in ended], **compare(first, second).fields()}
 
 
-def _count(found: Comparison, one: _Answer, other: _Answer) -> None:
-    found.lines += 1
-    for ours, theirs in zip(one.tops, other.tops, strict=False):
-        found.questions += 1
-        found.equal_top_hits += ours[:1] == theirs[:1]
+def _count(comparison: Comparison, first: _Answer, second: _Answer) -> None:
+    comparison.lines += 1
+    for ours, theirs in zip(first.tops, second.tops, strict=False):
+        comparison.questions += 1
+        comparison.equal_top_hits += ours[:1] == theirs[:1]
         share = overlap(ours, theirs)
-        found.overlap += share
+        comparison.overlap += share
         if ours != theirs:
-            insort(found.changed, (share, one.id))
-            del found.changed[MOST_CHANGED:]
+            insort(comparison.changed, (share, first.id))
+            del comparison.changed[MOST_CHANGED:]
 
 
 def overlap(ours: tuple[str, ...], theirs: tuple[str, ...]) -> float:
@@ -142,5 +142,5 @@ def _paired(
             if more:
                 waiting[1 - side][answer.id] = more
             yield (other, answer) if side else (answer, other)
-    yield from ((one, None) for some in waiting[0].values() for one in some)
-    yield from ((None, one) for some in waiting[1].values() for one in some)
+    yield from ((left_over, None) for left_overs in waiting[0].values() for left_over in left_overs)
+    yield from ((None, left_over) for left_overs in waiting[1].values() for left_over in left_overs)

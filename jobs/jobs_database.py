@@ -59,8 +59,8 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        said = str(getattr(error, "orig", None) or error).partition("\n")[0]
-        raise JobsUnavailable(f"the database of the jobs cannot be used: {said[:500]}") from error
+        reason = str(getattr(error, "orig", None) or error).partition("\n")[0]
+        raise JobsUnavailable(f"the database of the jobs cannot be used: {reason[:500]}") from error
 
 
 def job_of(connection: Connection, job_id: str) -> Job:

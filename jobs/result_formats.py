@@ -190,7 +190,7 @@ def _row(line: ResultLine) -> dict[str, Any]:
     if "metadata" in line:
         row["metadata"] = to_json(line["metadata"]).decode()
     if (questions := line.get("questions")) is not None:
-        row["questions"] = [_answer(one) for one in questions]
+        row["questions"] = [_answer(question) for question in questions]
     return row
 
 

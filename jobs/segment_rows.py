@@ -33,8 +33,8 @@ def page(
     connection: Connection, job_id: str, after: int, *which: ColumnElement[bool]
 ) -> Sequence[RowMapping]:
     """The next segments after number `after`, in input order; none at the end."""
-    wanted = select(segments).where(segments.c.job_id == job_id, segments.c.number > after, *which)
-    return connection.execute(wanted.order_by(segments.c.number).limit(16)).mappings().all()
+    next_segments = select(segments).where(segments.c.job_id == job_id, segments.c.number > after, *which)
+    return connection.execute(next_segments.order_by(segments.c.number).limit(16)).mappings().all()
 
 
 def pages(connection: Connection, job_id: str, *which: ColumnElement[bool]) -> Iterator[RowMapping]:
@@ -54,9 +54,9 @@ def reopen(connection: Connection, job: Job, *, is_wanted: bool) -> Counter[str]
         connection.execute(update(segments).where(ours, segments.c.state == "waiting").values(state=status))
         return Counter()
     unanswered = segments.c.state.in_(("waiting", Outcome.EXPIRED, Outcome.CANCELLED))
-    wanted = select(segments.c.state, func.sum(segments.c.open)).where(ours, unanswered)
+    open_lines = select(segments.c.state, func.sum(segments.c.open)).where(ours, unanswered)
     again: Counter[str] = Counter()
-    for state, count in connection.execute(wanted.group_by(segments.c.state)):
+    for state, count in connection.execute(open_lines.group_by(segments.c.state)):
         again[unanswered_status(state, job.outcome)] += count
     used = or_(
         segments.c.state != "waiting",
@@ -78,8 +78,8 @@ def reopen_answered(connection: Connection, job_id: str, statuses: Sequence[str]
         known = {place: result for place, result in enumerate(results) if result is not None}
         chosen = [place for place, result in known.items() if result["status"] in statuses]
         unanswered = [place for place in places_of(lines) if place not in known]
-        found = Counter(str(known[place]["status"]) for place in chosen)
-        again.update(found, deduplicated=sum(bool(known[place].get("deduplicated")) for place in chosen))
+        by_status = Counter(str(known[place]["status"]) for place in chosen)
+        again.update(by_status, deduplicated=sum(bool(known[place].get("deduplicated")) for place in chosen))
         if row["state"] in (Outcome.EXPIRED, Outcome.CANCELLED):
             again[row["state"]] += len(unanswered)
         left = sorted({*chosen, *unanswered})
@@ -90,8 +90,8 @@ def reopen_answered(connection: Connection, job_id: str, statuses: Sequence[str]
                 **_UNTRIED,
                 left=left,
                 open=len(left),
-                degraded=segments.c.degraded - found["degraded"],
-                failed=segments.c.failed - found["failed"],
+                degraded=segments.c.degraded - by_status["degraded"],
+                failed=segments.c.failed - by_status["failed"],
             )
         )
     return again
@@ -105,7 +105,7 @@ def keep_earlier(connection: Connection, job_id: str) -> None:
         if not earlier:
             continue
         left = [place for place in row["left"] if place not in earlier]
-        found = Counter(str(result["status"]) for result in earlier.values())
+        statuses = Counter(str(result["status"]) for result in earlier.values())
         connection.execute(
             update(segments)
             .where(segments.c.job_id == job_id, segments.c.number == row["number"])
@@ -113,12 +113,12 @@ def keep_earlier(connection: Connection, job_id: str) -> None:
                 state="waiting" if left else "done",
                 left=left,
                 open=len(left),
-                degraded=segments.c.degraded + found["degraded"],
-                failed=segments.c.failed + found["failed"],
+                degraded=segments.c.degraded + statuses["degraded"],
+                failed=segments.c.failed + statuses["failed"],
             )
         )
         deduplicated = sum(bool(result.get("deduplicated")) for result in earlier.values())
-        add_counts(connection, job_id, deduplicated=deduplicated, **found)
+        add_counts(connection, job_id, deduplicated=deduplicated, **statuses)
 
 
 def places_of(lines: Sequence[Line]) -> list[int]:
@@ -131,7 +131,7 @@ def packed(value: Any) -> bytes:
 
 
 def lines_of(packed: bytes) -> list[Line]:
-    return [Line(*one) for one in from_json(zlib.decompress(packed))]
+    return [Line(*values) for values in from_json(zlib.decompress(packed))]
 
 
 def results_of(packed: bytes | None, count: int) -> list[dict[str, Any] | None]:

@@ -64,7 +64,7 @@ class SegmentWork(JobsDatabase):
                 .where(jobs.c.job_id == job_id, jobs.c.state.in_((State.QUEUED, State.RUNNING)))
                 .values(state=State.RUNNING, started_at_ms=func.coalesce(jobs.c.started_at_ms, now_ms))
             ).rowcount
-            found = connection.execute(
+            sent = connection.execute(
                 update(segments)
                 .where(
                     segments.c.job_id == job_id, segments.c.number == waiting, segments.c.state == "waiting"
@@ -72,11 +72,11 @@ class SegmentWork(JobsDatabase):
                 .values(state="sent", attempt=segments.c.attempt + 1, due_at_ms=now_ms + lease_ms)
                 .returning(segments.c.number, segments.c.attempt, segments.c.open, segments.c.lines)
             ).first()
-            if not is_fed or found is None:
+            if not is_fed or sent is None:
                 connection.rollback()
                 return None
-            add_counts(connection, job_id, running=found.open)
-            return Sent(found.number, found.attempt, lines_of(found.lines))
+            add_counts(connection, job_id, running=sent.open)
+            return Sent(sent.number, sent.attempt, lines_of(sent.lines))
 
     def end(self, job_id: str, outcome: Outcome, *, now_ms: int, reason: str = "") -> bool:
         """End a job.  Does nothing and returns False if a segment is sent, or if the outcome is `completed` and lines wait.
@@ -153,10 +153,10 @@ class SegmentWork(JobsDatabase):
         merged = [
             dict(results[place]) if place in results else known for place, known in enumerate(segment.results)
         ]
-        found = Counter(str(one["status"]) for one in results.values())
+        statuses = Counter(str(result["status"]) for result in results.values())
         state = "done" if not left else "sent" if again_at_ms is None else "waiting"
         with self._writing() as connection:
-            told = connection.execute(
+            written = connection.execute(
                 update(segments)
                 .where(
                     _attempt(segment.job_id, segment.number, segment.attempt),
@@ -170,19 +170,19 @@ class SegmentWork(JobsDatabase):
                     tries=segments.c.tries if state == "sent" else 0,
                     again=segments.c.again + int(state == "waiting"),
                     due_at_ms=segments.c.due_at_ms if again_at_ms is None else again_at_ms,
-                    degraded=segments.c.degraded + found["degraded"],
-                    failed=segments.c.failed + found["failed"],
+                    degraded=segments.c.degraded + statuses["degraded"],
+                    failed=segments.c.failed + statuses["failed"],
                     results=packed(merged),
                 )
             )
-            if not told.rowcount:
+            if not written.rowcount:
                 return None
             add_counts(
                 connection,
                 segment.job_id,
                 running=-len(results) - (len(left) if state == "waiting" else 0),
-                deduplicated=sum(bool(one.get("deduplicated")) for one in results.values()),
-                **{name: found[name] for name in COUNTED if found[name]},
+                deduplicated=sum(bool(result.get("deduplicated")) for result in results.values()),
+                **{name: statuses[name] for name in COUNTED if statuses[name]},
             )
         return replace(segment, results=merged, left=list(left), suspect=suspect)
 

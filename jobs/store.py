@@ -62,11 +62,11 @@ class Jobs(SegmentWork, Erasing):
         """Add segment `number` (from 0, without gaps) to a job in the state `validating`.  Adding it again does nothing."""
         self.add_all(job_id, {number: lines}, now_ms=now_ms)
 
-    def add_all(self, job_id: str, given: Mapping[int, Sequence[Line]], *, now_ms: int) -> None:
+    def add_all(self, job_id: str, numbered: Mapping[int, Sequence[Line]], *, now_ms: int) -> None:
         """Add several segments by their numbers, in one transaction."""
-        refused = {number: sum(line.fields is None for line in lines) for number, lines in given.items()}
+        refused = {number: sum(line.fields is None for line in lines) for number, lines in numbered.items()}
         rows = []
-        for number, lines in given.items():
+        for number, lines in numbered.items():
             unanswered_lines = len(lines) - refused[number]
             rows.append(
                 {
@@ -74,7 +74,7 @@ class Jobs(SegmentWork, Erasing):
                     "number": number,
                     "state": "waiting" if unanswered_lines else "done",
                     "open": unanswered_lines,
-                    "lines": packed([[one.number, one.id, one.fields, one.error] for one in lines]),
+                    "lines": packed([[line.number, line.id, line.fields, line.error] for line in lines]),
                     **dict.fromkeys(("attempt", "tries", "again", "due_at_ms", "degraded", "failed"), 0),
                 }
             )
@@ -86,7 +86,7 @@ class Jobs(SegmentWork, Erasing):
                 connection,
                 job_id,
                 segments=len(added),
-                total=sum(len(given[number]) for number in added),
+                total=sum(len(numbered[number]) for number in added),
                 refused=sum(refused[number] for number in added),
             )
 
@@ -145,10 +145,10 @@ class Jobs(SegmentWork, Erasing):
 
     def active(self) -> list[Job]:
         """The jobs that have not ended or whose end nobody was told yet, oldest first."""
-        wanted = select(jobs).where(or_(jobs.c.state != State.ENDED, jobs.c.is_told == 0))
+        unfinished = select(jobs).where(or_(jobs.c.state != State.ENDED, jobs.c.is_told == 0))
         with self._reading() as connection:
             return [
-                Job(**row) for row in connection.execute(wanted.order_by(jobs.c.created_at_ms)).mappings()
+                Job(**row) for row in connection.execute(unfinished.order_by(jobs.c.created_at_ms)).mappings()
             ]
 
     def results(self, job_id: str, *, after: int = 0) -> Iterator[dict[str, Any]]:
@@ -174,8 +174,8 @@ class Jobs(SegmentWork, Erasing):
 
     def _first_line(self, job_id: str, number: int) -> int:
         with self._reading() as connection:
-            wanted = select(segments.c.lines).where(segments.c.job_id == job_id, segments.c.number == number)
-            return lines_of(connection.execute(wanted).scalar_one())[0].number
+            segment = select(segments.c.lines).where(segments.c.job_id == job_id, segments.c.number == number)
+            return lines_of(connection.execute(segment).scalar_one())[0].number
 
     # Steering
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,6 +19,7 @@ from config.callback_policy import check_on_end
 from config.settings import Settings
 from jobs.job import JobsUnavailable, Line, NewJob
 from jobs.store import Jobs
+from models.duty import retried
 from models.errors import ServiceError
 
 INSIST_S = 30.0
@@ -60,10 +60,10 @@ def submit_lines(
     insist(lambda: store.create(new, now_ms=now_ms()))
     try:
         for message in messages(read.passed(lines)):
-            given = {
-                number: [Line(*one) for one in part] for number, part in enumerate(message, start=segments)
+            numbered = {
+                number: [Line(*line) for line in part] for number, part in enumerate(message, start=segments)
             }
-            insist(partial(store.add_all, new.job_id, given, now_ms=now_ms()))
+            insist(partial(store.add_all, new.job_id, numbered, now_ms=now_ms()))
             segments += len(message)
         read.check()
         insist(lambda: store.begin(new.job_id, segments=segments, now_ms=now_ms()))
@@ -72,20 +72,12 @@ def submit_lines(
         with suppress(ServiceError):
             # Errors of servers and files have addresses and folders, which the readers of a job must not learn.
             is_of_a_server = isinstance(error, JobsUnavailable | OSError | sqlite3.Error)
-            said = "the lines could not be stored" if is_of_a_server else str(error)
-            reason = said or "the submission was interrupted"
+            reason = "the lines could not be stored" if is_of_a_server else str(error)
+            reason = reason or "the submission was interrupted"
             insist(lambda: store.refuse(new.job_id, reason, now_ms=now_ms()))
         raise
 
 
 def insist(do: Callable[[], object]) -> None:
     """Do it again while the database is locked or away, for up to INSIST_S."""
-    give_up = time.monotonic() + INSIST_S
-    while True:
-        try:
-            do()
-            return
-        except JobsUnavailable:
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(0.2)
+    retried(do, JobsUnavailable, for_s=INSIST_S, pause_s=lambda _: 0.2)

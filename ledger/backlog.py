@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import safe_repr
 from chorale_client.keys import OUTBOX_LIMIT, OUTBOX_REFUSED, OVERLOAD, QUARANTINE, SWEEPER
 from chorale_client.protocol_constants import PROTOCOL
 from redis import Redis

@@ -17,7 +17,7 @@ Matrix: TypeAlias = "NDArray[np.float32]"
 """Shape (n, d), C-contiguous."""
 
 Signature: TypeAlias = "NDArray[np.uint32]"
-"""A MinHash signature, shape (PERMUTATIONS,) of `ingest.minhash`."""
+"""A MinHash signature, shape (PERMUTATIONS,) of `ingest.near_duplicates`."""
 
 RESERVED_METADATA = ("source_type", "published_at", "language", "url", "parent")
 """Metadata names with a fixed meaning; a mapping says which fields of a file they come from."""

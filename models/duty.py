@@ -1,15 +1,43 @@
-"""Work that a process repeats in a thread of its own: one loop for sweeping, draining, feeding, callbacks and copying."""
+"""Work that a process repeats: one loop for the threads that sweep, drain, feed, watch and copy, and one for attempts."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from models.errors import ServiceError
 
 log = logging.getLogger(__name__)
 
 PAUSE_S = 1.0
+
+Made = TypeVar("Made")
+
+
+def retried(
+    do: Callable[[], Made],
+    *errors: type[Exception],
+    for_s: float,
+    pause_s: Callable[[Exception], float],
+) -> Made:
+    """Call `do` until it raises none of `errors`, for at most `for_s`; then the last error is raised."""
+    ends_at_s = time.monotonic() + for_s
+    while True:
+        try:
+            return do()
+        except errors as error:
+            if time.monotonic() > ends_at_s:
+                raise
+            wait_s = pause_s(error)
+        time.sleep(wait_s)
+
+
+def holds(lease: Any) -> bool:
+    """Whether this process is the one that acts: it takes the `lease` (a lock of redis-py), or extends its own."""
+    return bool(lease.acquire(blocking=False) or (lease.owned() and lease.reacquire()))
 
 
 class Duty:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import safe_repr
 from chorale_client.wire_names import NO_NAMESPACE, THERE_ARE, Reason
 
 
@@ -35,6 +35,12 @@ class StoreTimeout(StageFailure):
     """The store did not answer in time."""
 
     reason = Reason.TIMEOUT
+
+
+class OutOfTime(StageFailure):
+    """The request had no time left for it."""
+
+    reason = Reason.BUDGET
 
 
 class BadIndex(StageFailure):

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from typing import Annotated, Any, Self, TypeAlias
 
-from chorale_client.errors import said_of_faults
+from chorale_client.errors import describe_faults
 from chorale_client.limits import (
     MAX_BLOCKED,
     MAX_ID_CHARS,
@@ -151,4 +151,4 @@ def read_rules(given: Any) -> Rules:
         return Rules.model_validate(given)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)
-        raise WrongDeclaration(said_of_faults(faults, place="rules")) from None
+        raise WrongDeclaration(describe_faults(faults, place="rules")) from None

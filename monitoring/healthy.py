@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from config.local_redis import find_redis_url
+from config.home import find_redis_url
 from config.settings import load_settings
 from monitoring.heartbeats import RedisHeartbeats
 

@@ -30,7 +30,7 @@ class Heartbeat:
     tasks: tuple[str, ...] = ()
     """Ids of the tasks that it works on."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """The report of `tasks.worker.self_report`; empty until the process is ready."""
+    """The report of `tasks.worker.heartbeat`; empty until the process is ready."""
 
 
 def read_heartbeats(client: redis.Redis) -> list[Heartbeat]:

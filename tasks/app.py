@@ -11,8 +11,7 @@ from celery import Celery, signals
 from config.logging import set_up_logging
 from tasks.celery_internals.flower_start import prepare_flower
 from tasks.registration import make_app
-from tasks.worker.heartbeat import Heartbeat
-from tasks.worker.self_report import self_report
+from tasks.worker.heartbeat import Heartbeat, self_report
 from tasks.worker.warming import warm
 from wiring.resources import Resources
 

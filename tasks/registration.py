@@ -8,7 +8,7 @@ from config.celery import celery_settings, needs_acknowledgement
 from tasks.celery_internals.consuming import AMQP
 from tasks.indexing import index_tasks
 from tasks.jobs import answering
-from tasks.request import batch, fuse, retrieve
+from tasks.request import batch, retrieve
 from tasks.request.fanout import Fanout
 from wiring.resources import Resources
 
@@ -22,19 +22,14 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     app = Celery("chorale", amqp=AMQP, set_as_current=False)
     app.conf.update(
         celery_settings(
+            settings,
             redis_url=resources.redis_url,
-            broker_url=settings.broker_url,
             queues=resources.pipeline.queues,
             acknowledged=needs_acknowledgement(queues) or not settings.lean,
-            task_events=settings.task_events,
-            remote_control=settings.remote_control,
-            soft_shutdown_s=settings.soft_shutdown_s,
-            redis_socket_timeout_s=settings.redis_socket_timeout_s,
-            redis_connect_timeout_s=settings.redis_connect_timeout_s,
         )
     )
     app.resources = resources
     app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
-    for module in (retrieve, batch, fuse, index_tasks, answering):
+    for module in (retrieve, batch, index_tasks, answering):
         module.register(app)
     return app

@@ -33,10 +33,10 @@ class Generations:
     def in_redis(self, namespace: str) -> int | None:
         """None if nobody has copied it, or Redis does not answer."""
         try:
-            found = cast("bytes | None", self._redis.get(GENERATION + namespace))
+            copied = cast("bytes | None", self._redis.get(GENERATION + namespace))
         except RedisError:
             return None
-        return int(found) if found else None
+        return int(copied) if copied else None
 
     def in_redis_or_copied(self, namespace: str) -> int | None:
         """Like `in_redis`, but None, so that nothing is cached, if the corpus has another generation.
@@ -44,17 +44,17 @@ class Generations:
         Redis may have been emptied or restored to an older state: then the generation is copied for the next request.  A
         restored corpus may be older than the cached answers in Redis: then `rise_beyond` is needed.
         """
-        told = self.in_redis(namespace)
-        if told is not None:
+        copied = self.in_redis(namespace)
+        if copied is not None:
             agreed = self.agreed.get(namespace)
-            if told >= agreed if agreed is not None else not self._is_in_file:
-                self.agreed[namespace] = told
-                return told
+            if copied >= agreed if agreed is not None else not self._is_in_file:
+                self.agreed[namespace] = copied
+                return copied
         if self._is_in_file:
-            return self._compared(namespace, told)
+            return self._compared(namespace, copied)
         # In a thread, for the next request: a database that does not answer must not delay this one.
         if self._comparing.acquire(blocking=False):
-            threading.Thread(target=self._compare_aside, args=(namespace, told), daemon=True).start()
+            threading.Thread(target=self._compare_aside, args=(namespace, copied), daemon=True).start()
         return None
 
     def rise_beyond(self, namespace: str) -> None:
@@ -62,30 +62,30 @@ class Generations:
 
         Raises BadIndex, WriterBusy.
         """
-        store, told = self._writing_store(), self.in_redis(namespace)
-        if told is not None and store.generation(namespace) < told:
-            store.raise_generation(namespace, told + 1)
+        store, copied = self._writing_store(), self.in_redis(namespace)
+        if copied is not None and store.generation(namespace) < copied:
+            store.raise_generation(namespace, copied + 1)
 
     def publish(self, namespace: str, generation: int) -> None:
         """Copy the generation to Redis, when every store has it.  An older one than Redis has is not copied."""
         if generation > (self.in_redis(namespace) or 0):
             self._redis.set(GENERATION + namespace, generation)
 
-    def _compare_aside(self, namespace: str, told: int | None) -> None:
+    def _compare_aside(self, namespace: str, copied: int | None) -> None:
         try:
-            self._compared(namespace, told)
+            self._compared(namespace, copied)
         finally:
             self._comparing.release()
 
-    def _compared(self, namespace: str, told: int | None) -> int | None:
+    def _compared(self, namespace: str, copied: int | None) -> int | None:
         """The generation if the corpus has the one that Redis `told`; otherwise it is copied to Redis, and None."""
         with suppress(ServiceError, RedisError):
             # Read after Redis: a writer commits to the corpus before it publishes.
             own = self._writing_store().generation(namespace)
-            if own == told:
+            if own == copied:
                 self.agreed[namespace] = own
                 return own
-            if told is None:
+            if copied is None:
                 # `nx`: a writer may have published a newer one.
                 self._redis.set(GENERATION + namespace, own, nx=True)
             else:

@@ -16,8 +16,7 @@ from branches.generators import Generators
 from cache.caches import NullCache, RedisCache
 from cache.question_vectors import CachedQuestions
 from config.declarations import Pipeline, StoreDeclaration
-from config.home_format import check_home
-from config.local_redis import find_redis_url
+from config.home import check_home, find_redis_url
 from config.settings import Settings, load_settings
 from inference.backends import TwoPrecisions, load_embedder, load_reranker
 from inference.language_models import TokenizerFile
@@ -28,10 +27,8 @@ from ledger.redis import RedisLedger
 from ledger.signing import Signer
 from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
 from rules.matching import PublishedRules
-from wiring.confidence_file import read_fitted
 from wiring.generations import Generations
-from wiring.kinds import BUILT_IN
-from wiring.pipeline import load_pipeline
+from wiring.pipeline import BUILT_IN, load_pipeline, read_fitted
 
 if TYPE_CHECKING:
     from cache.caches import Cache
@@ -227,8 +224,8 @@ class Resources:
         except ServiceError:
             raise
         except Exception as error:  # foreign code may raise anything
-            said = f"the store {declared.name!r} cannot be opened: {type(error).__name__}: {error}"
-            raise NotConfigured(said) from error
+            message = f"the store {declared.name!r} cannot be opened: {type(error).__name__}: {error}"
+            raise NotConfigured(message) from error
 
     @property
     def read_limits(self) -> ReadLimits:
@@ -305,15 +302,15 @@ class Resources:
     def fingerprints(self) -> dict[str, str]:
         """The fingerprint of each model that answers depend on, by the model's role."""
         embedder = self.embedder
-        found = {"embedder": embedder.fingerprint}
+        fingerprints = {"embedder": embedder.fingerprint}
         if embedder.questions.fingerprint != embedder.fingerprint:
-            found["questions"] = embedder.questions.fingerprint
+            fingerprints["questions"] = embedder.questions.fingerprint
         if file := self.settings.confidence_file:
-            found["confidence"] = file_sha256(file)
+            fingerprints["confidence"] = file_sha256(file)
         if tokenizer := self._context_tokenizer:
-            found["tokenizer"] = tokenizer.fingerprint
+            fingerprints["tokenizer"] = tokenizer.fingerprint
         if stores := self.generators.feedback_stores:
             settings = self.settings
-            said = (settings.feedback_alpha, settings.feedback_passages, *stores)
-            found["feedback"] = " ".join(map(str, said))
-        return found | self.generators.fingerprints
+            options = (settings.feedback_alpha, settings.feedback_passages, *stores)
+            fingerprints["feedback"] = " ".join(map(str, options))
+        return fingerprints | self.generators.fingerprints

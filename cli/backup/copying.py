@@ -20,7 +20,7 @@ from cli.backup.folder import CORPUS, DOCUMENTS, MANIFEST, TRAIL, Backup, digest
 from cli.backup.kept_files import KeptFiles, kept_files
 from cli.installation import Installation
 from cli.local.home_lock import hold_home
-from config.home_format import HOME_FORMAT, check_home, mark_home
+from config.home import HOME_FORMAT, check_home, mark_home
 from models.documents import NamespaceState
 from models.errors import BadIndex, ServiceError, StoreUnavailable
 from monitoring.heartbeats import read_heartbeats

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from config.home_format import HOME_FORMAT
+from config.home import HOME_FORMAT
 from models.errors import ServiceError
 
 MANIFEST = "manifest.json"
@@ -24,7 +24,7 @@ class Backup:
     """The content of `manifest.json`."""
 
     format: int
-    """Format of the installation's folder (`config.home_format`)."""
+    """Format of the installation's folder (`config.home`)."""
     program: str
     """Version of the program that wrote it."""
     created: str

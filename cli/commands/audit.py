@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.exit_codes import PART_DONE
+from cli.installation import NotRunning, find_installation
 from cli.options import AsJson, OlderThan, Yes, command_group, confirm_deletion, seconds_of
+from cli.terminal import counted, print_line, print_result
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
     from redis import Redis
     from sqlalchemy import Engine
+
+    from models.audit_tables import RequestRow
 
 audit = command_group("Show and delete past requests and answers: the audit trail.")
 
@@ -34,13 +39,12 @@ def last(
         chorale audit last 100 --json
     """
     from audit import queries
-    from cli.terminal import print_result
     from cli.views.audit import lines_table
 
     with trail() as engine:
         lines = queries.last(engine, n)
-    shown = lines_table(lines) if lines else "nothing was asked yet"
-    print_result({"requests": list(map(queries.listed, lines))}, shown, as_json=as_json)
+    table = lines_table(lines) if lines else "nothing was asked yet"
+    print_result({"requests": list(map(queries.listed, lines))}, table, as_json=as_json)
 
 
 @audit.command()
@@ -56,27 +60,14 @@ def show(
 
         chorale audit show 4ad2be09 --json
     """
-    from audit import queries
-    from cli.terminal import print_result
     from cli.views.audit import request_parts
 
-    with trail() as engine:
-        whole = matching(engine, request_id)
-        found = None if whole is None else queries.show(engine, whole)
-    if found is None:
-        raise ServiceError(
-            f"the trail has no request {request_id!r}; `chorale audit last` lists the newest "
-            "(a request that has just ended is there within a second)"
-        )
-    print_result({"request": found.shown()}, *request_parts(found), as_json=as_json)
+    row = recorded_request(request_id)
+    print_result({"request": row.shown()}, *request_parts(row), as_json=as_json)
 
 
 @audit.command()
-def prune(
-    older_than: OlderThan,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+def prune(older_than: OlderThan, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete requests that are older than --older-than.
 
     Examples:
@@ -88,20 +79,19 @@ def prune(
     import time
 
     from audit import deletion
-    from cli.terminal import counted, print_result
-    from cli.views.working_bar import working_bar
+    from cli.views.progress import working_bar
 
     # No request is older than 1970, and a longer time may exceed the numbers of a database.
     before_ms = max(0, time.time_ns() // 1_000_000 - seconds_of(older_than, "--older-than") * 1000)
-    which, said = deletion.older_than(before_ms), f"older than {older_than}"
+    which, age = deletion.older_than(before_ms), f"older than {older_than}"
     with trail() as engine:
         if not yes:
             there = counted(deletion.count_matching(engine, which), "request")
-            confirm_deletion(there, f"Delete {there} {said}?", as_json=as_json)
+            confirm_deletion(there, f"Delete {there} {age}?", as_json=as_json)
         with working_bar("deleting"):
             removed = deletion.remove_rows(engine, which)
-    shown = f"{counted(removed, 'request')} {said}: deleted from the trail"
-    print_result({"removed": removed}, shown, as_json=as_json)
+    sentence = f"{counted(removed, 'request')} {age}: deleted from the trail"
+    print_result({"removed": removed}, sentence, as_json=as_json)
 
 
 @audit.command()
@@ -135,12 +125,10 @@ def erase(
         chorale audit erase --correlation customer-17 --yes
     """
     from audit import deletion
-    from cli.exit_codes import PART_DONE
-    from cli.terminal import counted, print_line, print_result
-    from cli.views.working_bar import working_bar
+    from cli.views.progress import working_bar
 
-    given = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
-    ((column, value), *others) = [(name, value) for name, value in given.items() if value] or [("", "")]
+    selectors = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
+    ((column, value), *others) = [(name, value) for name, value in selectors.items() if value] or [("", "")]
     if not column or others:
         raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
     with trail() as engine:
@@ -149,13 +137,13 @@ def erase(
         if column == "request_id" and not in_outbox:
             value = matching(engine, value) or value
         which = deletion.requests_of(column, value)
-        said = f"of {column.removesuffix('_id')} {value}"
+        selection = f"of {column.removesuffix('_id')} {value}"
         count = deletion.count_matching(engine, which) + in_outbox
         if not count and not isinstance(waiting, str):
-            raise ServiceError(f"nothing in the trail or on its way there is {said}")
+            raise ServiceError(f"nothing in the trail or on its way there is {selection}")
         if not yes:
             there = counted(count, "request")
-            confirm_deletion(there, f"Delete {there} {said}?", as_json=as_json)
+            confirm_deletion(there, f"Delete {there} {selection}?", as_json=as_json)
         # In this order: see audit/deletion.py.
         with working_bar("erasing"):
             from_outbox = _ask_redis(lambda redis: deletion.erase_waiting(redis, column, value))
@@ -175,8 +163,8 @@ def erase(
     }
     too = f", {from_outbox:,} from the outbox" if is_reached else ""
     too += f", {counted(from_jobs, 'line')} of jobs" if from_jobs else ""
-    shown = f"{counted(removed, 'request')} {said}: deleted from the trail{too}"
-    print_result(fields, shown, as_json=as_json)
+    sentence = f"{counted(removed, 'request')} {selection}: deleted from the trail{too}"
+    print_result(fields, sentence, as_json=as_json)
     left = []
     if not is_reached:
         left.append(
@@ -197,24 +185,19 @@ def erase(
 
 def _erase_from_jobs(column: str, value: str) -> int:
     """How many lines of ended jobs were erased."""
-    from cli.installation import find_installation
     from jobs.store import Jobs
 
-    store = Jobs(find_installation().settings.audit_database_url)
-    try:
+    with closing(Jobs(find_installation().settings.audit_database_url)) as store:
         if column == "namespace":
             return store.erase_namespace(value)
         return store.erase_lines(value) if column == "correlation_id" else 0
-    finally:
-        store.close()
 
 
 def _ask_redis(do: Callable[[Redis], int]) -> int | str:
     """What `do` returns, or a sentence why Redis cannot be asked."""
     from redis.exceptions import RedisError
 
-    from cli.installation import NotRunning, find_installation
-    from config.redis_failures import explained
+    from config.redis_client import explained
 
     try:
         return do(find_installation().running_redis())
@@ -222,6 +205,21 @@ def _ask_redis(do: Callable[[Redis], int]) -> int | str:
         return str(error)
     except RedisError as error:
         return str(explained(error))
+
+
+def recorded_request(begins: str) -> RequestRow:
+    """The whole request with this id, or beginning of an id; raises ServiceError if there is none."""
+    from audit import queries
+
+    with trail() as engine:
+        request_id = matching(engine, begins)
+        row = None if request_id is None else queries.show(engine, request_id)
+    if row is None:
+        raise ServiceError(
+            f"the trail has no request {begins!r}; `chorale audit last` lists the newest "
+            "(a request that has just ended is there within a second)"
+        )
+    return row
 
 
 def matching(engine: Engine, begins: str) -> str | None:
@@ -249,24 +247,23 @@ def trail() -> Iterator[Engine]:
 
     from audit.database import SCHEMA, database_url, open_database, trail_file
     from audit.drainer import cause
-    from cli.installation import find_installation
 
     url = database_url(find_installation().settings.audit_database_url)
-    shown = url.render_as_string()
+    address = url.render_as_string()
     # Opening a missing file would create it.
     if (file := trail_file(url)) is not None and not file.exists():
-        raise ServiceError(f"there is no audit trail {shown} yet: `chorale up` makes and fills it")
+        raise ServiceError(f"there is no audit trail {address} yet: `chorale up` makes and fills it")
     engine = open_database(url)
     try:
         with engine.connect() as connection:
-            found = SCHEMA.revision(connection)
-        if found != SCHEMA.newest:
+            revision = SCHEMA.revision(connection)
+        if revision != SCHEMA.newest:
             raise ServiceError(
-                f"the audit database {shown} has schema {found or 'none'} instead of {SCHEMA.newest}: "
+                f"the audit database {address} has schema {revision or 'none'} instead of {SCHEMA.newest}: "
                 "`chorale sweeper` of this version brings an older one up to date"
             )
         yield engine
     except SQLAlchemyError as error:
-        raise ServiceError(f"the audit database {shown} cannot be read: {cause(error)}") from error
+        raise ServiceError(f"the audit database {address} cannot be read: {cause(error)}") from error
     finally:
         engine.dispose()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import AsJson
+from cli.terminal import counted, print_result
 
 if TYPE_CHECKING:
     from cli.backup.folder import Backup
@@ -34,7 +35,7 @@ def backup(
     """
     from cli.backup.copying import back_up
     from cli.installation import find_installation
-    from cli.views.working_bar import working_bar
+    from cli.views.progress import working_bar
 
     installation, target = find_installation(), folder.expanduser().absolute()
     with working_bar("copying"):
@@ -61,7 +62,7 @@ def restore(
     """
     from cli.backup.copying import put_back
     from cli.installation import find_installation
-    from cli.views.working_bar import working_bar
+    from cli.views.progress import working_bar
 
     installation = find_installation()
     with working_bar("checking, copying, building the lexical indexes"):
@@ -72,7 +73,6 @@ def restore(
 def _show(installation: Installation, where: Path, backup: Backup, *, as_json: bool) -> None:
     from cli.backup.folder import TRAIL
     from cli.backup.kept_files import kept_files
-    from cli.terminal import counted, print_result
 
     elsewhere = kept_files(installation).elsewhere
     documents = counted(sum(state["documents"] for state in backup.namespaces), "document")

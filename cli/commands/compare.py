@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.exit_codes import BY_STATUS
 from cli.options import AsJson, CollectionFolder
+from cli.terminal import Text, plain_table, print_result, stderr
 from models.errors import WrongDeclaration
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from config.settings import Settings
     from evaluation.collection import Collection
-    from evaluation.comparison import Answered
+    from evaluation.comparison import Answered, Comparison, Mover
+    from evaluation.movements import Movement, Place
 
 
 def compare(
@@ -52,14 +58,11 @@ def compare(
     """
     from chorale_client.wire_names import Status
 
-    from cli.exit_codes import BY_STATUS
-    from cli.terminal import print_result, stderr
-    from cli.views.comparison import compared_parts
     from config.settings import load_settings
     from evaluation.collection import read_collection
     from evaluation.comparison import compare as compared
+    from evaluation.comparison import write_answers
     from evaluation.metrics import MEASURES, measure_each
-    from evaluation.recorded_answers import write_answers
 
     if measure not in MEASURES:
         raise typer.BadParameter(f"{measure!r}; there are: {', '.join(MEASURES)}", param_hint="--measure")
@@ -72,11 +75,11 @@ def compare(
         for side in sides:
             if not Path(side.name).is_file():
                 write_answers(side, record / f"{side.name}.jsonl")
-    found = compared(collection, *sides, measure=measure, movers=movers)
-    print_result(found.to_wire(), *compared_parts(found), as_json=as_json)
-    if any(found.faults):
+    comparison = compared(collection, *sides, measure=measure, movers=movers)
+    print_result(comparison.to_wire(), *_parts(comparison), as_json=as_json)
+    if any(comparison.faults):
         stderr().print(
-            f"degraded, failed or missing answers: {found.faults[0]:,} of {a}, {found.faults[1]:,} of {b}"
+            f"degraded, failed or missing answers: {comparison.faults[0]:,} of {a}, {comparison.faults[1]:,} of {b}"
         )
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
 
@@ -85,27 +88,100 @@ def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -
     """The answers of both sides: read, or asked of the pipeline."""
     from cli.commands.evaluate import index_collection
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.terminal import stderr
-    from cli.views.asking_bar import asking_bar
-    from evaluation.comparison import answered
-    from evaluation.recorded_answers import read_answers
+    from cli.views.progress import asking_bar
+    from evaluation.comparison import answered, read_answers
     from wiring.pipeline import load_pipeline
 
-    found = {name: read_answers(Path(name), collection) for name in names if Path(name).is_file()}
-    asked = [name for name in dict.fromkeys(names) if name not in found]
+    answers = {name: read_answers(Path(name), collection) for name in names if Path(name).is_file()}
+    configurations = [name for name in dict.fromkeys(names) if name not in answers]
     pipeline = load_pipeline(settings.pipeline_file)
-    for name in asked:
+    for name in configurations:
         if name not in pipeline.configurations:
             raise WrongDeclaration(
                 f"{name}: neither a file nor a configuration; there are: {', '.join(pipeline.configurations)}"
             )
-    if asked:
+    if configurations:
         console = stderr()
         with measured_pipeline(settings, pipeline) as measured:
             index_collection(collection, measured.resources, console)
-            with asking_bar(console, len(asked) * len(collection.questions)) as progress:
-                for name in asked:
-                    found[name] = answered(
+            with asking_bar(console, len(configurations) * len(collection.questions)) as progress:
+                for name in configurations:
+                    answers[name] = answered(
                         collection, pipeline, name, ask=measured.client.ask, progress=progress
                     )
-    return found[names[0]], found[names[1]]
+    return answers[names[0]], answers[names[1]]
+
+
+def _parts(comparison: Comparison) -> Iterator[Table | Text | str]:
+    """What the console prints: the means, the paired test, and the questions that differ most."""
+    (a, b), gain = comparison.names, comparison.gain
+    table = plain_table("", *(f">{name}" for name in comparison.means))
+    for at, name in enumerate(comparison.names):
+        table.add_row(f"{'AB'[at]}  {name}", *(f"{pair[at]:.4f}" for pair in comparison.means.values()))
+    yield f"{comparison.collection}: {gain.questions:,} judged questions\n"
+    yield table
+    verdict = "not distinguishable"
+    if gain.is_distinguishable:
+        verdict = f"{b if gain.mean > 0 else a} is better"
+    yield (
+        f"\n{comparison.measure}, B - A: {gain.mean:+.4f} (95 %: {gain.low:+.4f} to {gain.high:+.4f}, p {gain.p:.4f}): {verdict}"
+    )
+    yield f"B wins {gain.wins:,}, loses {gain.losses:,}, ties {comparison.ties:,}"
+    for mover in comparison.movers:
+        yield ""
+        yield from _mover_parts(mover)
+
+
+def _mover_parts(mover: Mover) -> Iterator[Table | Text]:
+    before, after = mover.values
+    yield Text.assemble(
+        (f"{before:.3f} → {after:.3f}  ", "green" if after > before else "red"),
+        (mover.text, "bold"),
+        (f"  {mover.question_id}", "dim"),
+    )
+    marks = [
+        f"relevant ({grade})" if (grade := mover.grades.get(movement.document_id, 0)) > 0 else ""
+        for movement in mover.moved
+    ]
+    yield movements_table(mover.moved, marks)
+
+
+def movements_table(moved: Sequence[Movement], marks: Sequence[str] = ()) -> Table:
+    """A row for each document: its rank before and now, and for each branch its rank and contribution before and now.
+
+    `marks` are shown beside the documents.
+    """
+    branches = sorted(
+        {
+            name
+            for movement in moved
+            for place in (movement.before, movement.after)
+            if place
+            for name in place.branches
+        }
+    )
+    table = plain_table(">was", ">now", "document", *([""] if marks else ()), *branches)
+    for at, movement in enumerate(moved):
+        table.add_row(
+            _rank(movement.before),
+            Text(_rank(movement.after), "bold"),
+            movement.document_id,
+            *([Text(marks[at], "green")] if marks else ()),
+            *(_part(movement.before, movement.after, name) for name in branches),
+        )
+    return table
+
+
+def _rank(place: Place | None) -> str:
+    return "-" if place is None else str(place.rank)
+
+
+def _part(before: Place | None, after: Place | None, branch: str) -> str:
+    """A branch's rank and contribution, before and now; a document that it only scored has no rank."""
+    parts = [None if place is None else place.branches.get(branch) for place in (before, after)]
+    ranks = ["-" if part is None else f"#{part.rank}" if part.rank else "scored" for part in parts]
+    shares = ["" if part is None else f" {part.contribution:.4f}" for part in parts]
+    was, now = (rank + share for rank, share in zip(ranks, shares, strict=True))
+    if was == now:
+        return was
+    return f"{was} →{shares[1]}" if ranks[0] == ranks[1] else f"{was} → {now}"

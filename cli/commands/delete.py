@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.options import AsJson
+from cli.terminal import print_json, stdout
 
 
 def delete(
@@ -25,19 +26,18 @@ def delete(
     from cli.exit_codes import PART_DONE
     from cli.installation import find_installation
     from cli.namespace_states import check_namespace, order_of
-    from cli.terminal import print_json, stdout
     from tasks.indexing.namespace_writer import delete_documents
 
     check_namespace(namespace)
-    wanted = list(dict.fromkeys(map(_as_kept, ids)))
+    distinct_ids = list(dict.fromkeys(map(_as_kept, ids)))
     installation = find_installation()
     report = delete_documents(
-        installation.resources, wanted, namespace=namespace, order=order_of(installation, namespace)
+        installation.resources, distinct_ids, namespace=namespace, order=order_of(installation, namespace)
     )
-    deleted, absent, unwritten = report.deleted, len(wanted) - report.deleted, report.unwritten
+    deleted, absent, unwritten = report.deleted, len(distinct_ids) - report.deleted, report.unwritten
     if as_json:
-        told = {"namespace": namespace, "deleted": deleted, "absent": absent}
-        print_json({**told, **({"unwritten": unwritten} if unwritten else {})})
+        fields = {"namespace": namespace, "deleted": deleted, "absent": absent}
+        print_json({**fields, **({"unwritten": unwritten} if unwritten else {})})
     else:
         not_there = f", {absent:,} were not there" if absent else ""
         stdout().print(f"{namespace}: {deleted:,} deleted{not_there}")
@@ -47,11 +47,11 @@ def delete(
         raise typer.Exit(PART_DONE)
 
 
-def _as_kept(given: str) -> str:
+def _as_kept(document_id: str) -> str:
     """The id in the form that stores keep.  A malformed id, which no store has, stays as it is."""
     from ingest.document_ids import checked_id
 
     try:
-        return checked_id(given)
+        return checked_id(document_id)
     except ValueError:
-        return given
+        return document_id

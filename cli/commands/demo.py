@@ -65,7 +65,7 @@ def demo() -> None:
 def _prepare(console: Console, installation: DemoInstallation) -> None:
     """Index while the workers warm up, then ask once, so that each worker opens its index."""
     from cli.demo.python_docs import SOURCE, python_docs
-    from cli.views.indexing_bar import IndexingBar
+    from cli.views.progress import IndexingBar
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
 
@@ -98,15 +98,15 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
 
 
 def _tour(screens: Screens) -> None:
-    """Show all screens; raises ServiceError with the claims that did not hold."""
+    """Show all screens; raises ServiceError with the claims that do not hold."""
     from cli.demo.questions import QUESTIONS
 
-    broken = [screens.question(question) for question in QUESTIONS]
-    broken.append(screens.degraded())
-    whole, complaint = screens.resumed()
-    broken += [complaint, screens.cached(whole)]
-    if complaints := [f"screen {number}: {one}" for number, one in enumerate(broken, 1) if one is not None]:
-        raise ServiceError("the demo does not show what it claims: " + "; ".join(complaints))
+    for question in QUESTIONS:
+        screens.question(question)
+    screens.degraded()
+    screens.cached(screens.resumed())
+    if screens.broken:
+        raise ServiceError("the demo does not show what it claims: " + "; ".join(screens.broken))
 
 
 def _farewell(console: Console) -> None:

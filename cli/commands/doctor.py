@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.installation import Installation, find_installation
+from cli.terminal import Text, plain_table, print_json, stdout
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cli.doctor.finding import Check, Finding
-    from cli.installation import Installation
 
 FINDINGS = 1
 """Exit code."""
@@ -35,22 +36,24 @@ class Examined:
     @property
     def wrong(self) -> tuple[Finding, ...]:
         """The findings without the remarks."""
-        return tuple(one for one in self.findings if not one.is_remark)
+        return tuple(finding for finding in self.findings if not finding.is_remark)
+
+    def to_wire(self) -> dict[str, Any]:
+        status = "found" if self.wrong else "skipped" if self.skipped else "well"
+        findings = [asdict(finding) for finding in self.findings]
+        return {"check": self.name, "status": status, "why": self.skipped, "findings": findings}
 
 
 def checks() -> Mapping[str, Check]:
     from cli.doctor import (
-        addresses,
         audit_trail,
-        broker,
         celery_settings,
         corpus,
         environment,
         file_modes,
-        language_models,
         redis_server,
         reports,
-        stores,
+        servers,
         workers,
     )
 
@@ -67,14 +70,14 @@ def checks() -> Mapping[str, Check]:
         "redis keys": redis_server.strangers,
         "priorities": redis_server.priorities,
         "quarantine": redis_server.quarantine,
-        "broker": broker.reachable,
-        "broker's consumers": broker.consumers,
+        "broker": servers.broker,
+        "broker's consumers": servers.consumers,
         "workers": workers.queues_are_served,
         "wire versions": workers.wire_versions,
         "package versions": reports.versions,
         "same settings": reports.settings,
         "same pipeline": reports.declarations,
-        "same addresses": addresses.same,
+        "same addresses": environment.same_addresses,
         "same folder": reports.folders,
         "same model": reports.models,
         "celery settings": celery_settings.workers,
@@ -84,10 +87,10 @@ def checks() -> Mapping[str, Check]:
         "sweeper": workers.sweeper,
         "outbox": audit_trail.outbox,
         "audit database": audit_trail.schema,
-        "shared databases": addresses.shared,
-        "stores": stores.answer,
-        "language models": language_models.answer,
-        "language models' time": language_models.have_time,
+        "shared databases": environment.shared_databases,
+        "stores": servers.stores,
+        "language models": servers.language_models,
+        "language models' time": servers.language_models_time,
         "documents": corpus.store_is_readable,
         "model": corpus.model,
         "rerankers": corpus.rerankers,
@@ -110,29 +113,26 @@ def doctor(
 
         chorale doctor --json
     """
-    from cli.installation import find_installation
-    from cli.terminal import print_json, stdout
-
     installation = find_installation()
-    found = examine(installation, checks())
+    examined = examine(installation, checks())
     may = installation.pipeline.capabilities
     if as_json:
-        print_json({"checks": [_fields(one) for one in found], "capabilities": may})
+        print_json({"checks": [check.to_wire() for check in examined], "capabilities": may})
     else:
-        show(stdout(), found, may)
-    if any(one.wrong or one.skipped for one in found):
+        show(stdout(), examined, may)
+    if any(check.wrong or check.skipped for check in examined):
         raise typer.Exit(FINDINGS)
 
 
-def examine(installation: Installation, given: Mapping[str, Check]) -> list[Examined]:
+def examine(installation: Installation, checks: Mapping[str, Check]) -> list[Examined]:
     """Make every check, whatever the others find."""
     from redis import RedisError
 
     from cli.doctor.finding import Finding
-    from config.redis_failures import explained
+    from config.redis_client import explained
 
     examined = []
-    for name, check in given.items():
+    for name, check in checks.items():
         findings: list[Finding] = []
         skipped = None
         try:
@@ -142,49 +142,38 @@ def examine(installation: Installation, given: Mapping[str, Check]) -> list[Exam
         except RedisError as error:
             skipped = str(explained(error))
         except Exception as error:  # costs this one check alone
-            said = f"{type(error).__name__}: {error}".partition("\n")[0][:LONGEST_ERROR]
+            message = f"{type(error).__name__}: {error}".partition("\n")[0][:LONGEST_ERROR]
             findings.append(
                 Finding(
-                    f"this check failed: {said}", "mend what the error names; if it is not yours, report it"
+                    f"this check failed: {message}",
+                    "mend what the error names; if it is not yours, report it",
                 )
             )
         examined.append(Examined(name, tuple(findings), skipped))
     return examined
 
 
-def show(console: Console, found: list[Examined], capabilities: Sequence[str]) -> None:
+def show(console: Console, examined: list[Examined], capabilities: Sequence[str]) -> None:
     """Print the findings and the capabilities of the stores; a single line for a healthy installation."""
     from rich.padding import Padding
 
-    from cli.terminal import Text, plain_table
-
     table = plain_table("check", "what is wrong, and how to mend it")
-    for one in found:
-        for number, finding in enumerate(one.findings):
-            said = Text.assemble(finding.what, "\n", ("→ ", "green"), (finding.mend, "green"))
-            table.add_row(Text("" if number else one.name, "bold"), said)
+    for check in examined:
+        for number, finding in enumerate(check.findings):
+            text = Text.assemble(finding.what, "\n", ("→ ", "green"), (finding.mend, "green"))
+            table.add_row(Text("" if number else check.name, "bold"), text)
     if table.row_count:
         console.print(table)
         console.print()
-    skipped = [one for one in found if one.skipped]
-    for why in dict.fromkeys(one.skipped for one in skipped):
-        names = ", ".join(one.name for one in skipped if one.skipped == why)
+    skipped = [check for check in examined if check.skipped]
+    for why in dict.fromkeys(check.skipped for check in skipped):
+        names = ", ".join(check.name for check in skipped if check.skipped == why)
         console.print(Text(f"not looked at: {names}", "dim"))
         console.print(Padding(Text(str(why), "dim"), (0, 0, 0, 2)))
     may = f" · {' '.join(capabilities)}"
-    wrong = sum(len(one.wrong) for one in found)
-    healthy = sum(not one.wrong and not one.skipped for one in found)
+    wrong = sum(len(check.wrong) for check in examined)
+    healthy = sum(not check.wrong and not check.skipped for check in examined)
     if wrong or skipped:
-        console.print(Text(f"{wrong:,} to mend · {healthy} of {len(found)} checks are well{may}", "dim"))
+        console.print(Text(f"{wrong:,} to mend · {healthy} of {len(examined)} checks are well{may}", "dim"))
     else:
         console.print(Text.assemble(("well", "green"), (f" · {healthy} checks, nothing to mend{may}", "dim")))
-
-
-def _fields(one: Examined) -> dict[str, Any]:
-    status = "found" if one.wrong else "skipped" if one.skipped else "well"
-    return {
-        "check": one.name,
-        "status": status,
-        "why": one.skipped,
-        "findings": [asdict(f) for f in one.findings],
-    }

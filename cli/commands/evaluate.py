@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import AsJson, CollectionFolder
+from cli.terminal import plain_table, print_result, stderr
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,8 +56,7 @@ def evaluate(
 
     from cli.exit_codes import BY_STATUS
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.terminal import print_result, stderr
-    from cli.views.asking_bar import asking_bar
+    from cli.views.progress import asking_bar
     from config.settings import load_settings
     from evaluation.collection import read_collection
     from evaluation.pictures import check_picture_file
@@ -76,15 +76,15 @@ def evaluate(
         documents = index_collection(collection, measured.resources, console)
         runs = runs_of(pipeline, fusion or ())
         with asking_bar(console, len(collection.questions) * len(runs)) as progress:
-            found = ask_all(
+            evaluation = ask_all(
                 collection, runs=runs, documents=documents, ask=measured.client.ask, progress=progress
             )
     for file in plot or ():
-        _draw(found, file)
-    print_result(found.to_wire(), *_parts(found), as_json=as_json)
-    if found.faults:
-        console.print(f"{sum(found.faults.values())} answers were not whole; the figures are too low:")
-        for why, count in found.faults.items():
+        _draw(evaluation, file)
+    print_result(evaluation.to_wire(), *_parts(evaluation), as_json=as_json)
+    if evaluation.faults:
+        console.print(f"{sum(evaluation.faults.values())} answers were not whole; the figures are too low:")
+        for why, count in evaluation.faults.items():
             console.print(f"  {why}: {count}")
         measured.lines.show()
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
@@ -92,7 +92,7 @@ def evaluate(
 
 def index_collection(collection: Collection, resources: Resources, console: Console) -> int:
     """Index the collection; returns its number of documents."""
-    from cli.views.indexing_bar import IndexingBar
+    from cli.views.progress import IndexingBar
     from ingest.read import read_documents
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
@@ -118,30 +118,29 @@ def index_collection(collection: Collection, resources: Resources, console: Cons
     return report.added + report.replaced + report.unchanged
 
 
-def _parts(found: Evaluation) -> Iterator[Table | str]:
+def _parts(evaluation: Evaluation) -> Iterator[Table | str]:
     """What the console prints, from top to bottom."""
-    from cli.terminal import plain_table
     from evaluation.metrics import MEASURES
 
-    yield f"{_title(found)}\n"
+    yield f"{_title(evaluation)}\n"
     table = plain_table("run", *(f">{name}" for name in MEASURES))
-    for name, figures in found.figures.items():
+    for name, figures in evaluation.figures.items():
         table.add_row(name, *(f"{figures[measure]:.4f}" for measure in MEASURES))
     yield table
-    medians = ", ".join(f"{name} {score:.3g}" for name, score in found.best_scores.items())
+    medians = ", ".join(f"{name} {score:.3g}" for name, score in evaluation.best_scores.items())
     yield f"\nmedian of the best scores: {medians}"
 
 
-def _title(found: Evaluation) -> str:
-    return f"{found.collection}: {found.documents:,} documents, {found.questions:,} judged questions"
+def _title(evaluation: Evaluation) -> str:
+    return f"{evaluation.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions"
 
 
-def _draw(found: Evaluation, file: Path) -> None:
+def _draw(evaluation: Evaluation, file: Path) -> None:
     """nDCG and recall of each branch and configuration."""
     from evaluation.pictures import Panel, Picture, Point, draw
 
     panels = [
-        Panel(name, [Point(figures[name]) for figures in found.figures.values()])
+        Panel(name, [Point(figures[name]) for figures in evaluation.figures.values()])
         for name in ("ndcg@10", "recall@10", "recall@100")
     ]
-    draw(Picture(_title(found), list(found.figures), panels), file)
+    draw(Picture(_title(evaluation), list(evaluation.figures), panels), file)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import AsJson
+from cli.terminal import Text, counted, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from evaluation.golden import Verdict
@@ -20,9 +21,7 @@ SHOWN = 3
 def golden(
     file: Annotated[
         Path | None,
-        typer.Argument(
-            help="YAML or JSON lines with `question` and `expected`; by default our own suite.",
-        ),
+        typer.Argument(help="YAML or JSON lines with `question` and `expected`; by default our own suite."),
     ] = None,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of questions that name none.")
@@ -59,10 +58,9 @@ def golden(
     from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
-    from cli.golden_suite.suite import NAMESPACE, QUESTIONS, index_suite
+    from cli.golden_suite import NAMESPACE, QUESTIONS, index_suite
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.terminal import print_json, stderr
-    from cli.views.asking_bar import asking_bar
+    from cli.views.progress import asking_bar
     from config.settings import load_settings
     from evaluation.golden import figures, judge
     from evaluation.golden_file import read_golden
@@ -86,7 +84,7 @@ def golden(
                 configuration=configuration,
                 abstain=abstain,
             )
-    failed = sum(not one.passed for one in verdicts)
+    failed = sum(not verdict.passed for verdict in verdicts)
     if as_json:
         means = {name: round(value, 4) for name, value in figures(verdicts).items()}
         print_json(
@@ -99,7 +97,7 @@ def golden(
         )
     else:
         _show(verdicts, top)
-    if any(one.missing for one in verdicts):
+    if any(verdict.missing for verdict in verdicts):
         measured.lines.show()
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
     if failed > may_fail:
@@ -107,12 +105,11 @@ def golden(
 
 
 def _show(verdicts: Sequence[Verdict], top: int) -> None:
-    from cli.terminal import Text, counted, stdout
     from evaluation.golden import figures
 
     console = stdout()
-    answerable = [one for one in verdicts if one.question.expected]
-    others = [one for one in verdicts if not one.question.expected]
+    answerable = [verdict for verdict in verdicts if verdict.question.expected]
+    others = [verdict for verdict in verdicts if not verdict.question.expected]
     for verdict in verdicts:
         if not verdict.passed or verdict.missing:
             for line in _lines_of(verdict):
@@ -120,14 +117,14 @@ def _show(verdicts: Sequence[Verdict], top: int) -> None:
             console.print()
     if answerable:
         means = "  ".join(f"{name} {value:.3f}" for name, value in figures(verdicts).items())
-        passed = sum(one.passed for one in answerable)
-        asked = counted(len(answerable), "question")
-        console.print(f"{passed} of {asked}: an expected document is among the first {top}  {means}")
-    if wrongly := sum(one.abstained for one in answerable):
+        passed = sum(verdict.passed for verdict in answerable)
+        count = counted(len(answerable), "question")
+        console.print(f"{passed} of {count}: an expected document is among the first {top}  {means}")
+    if wrongly := sum(verdict.abstained for verdict in answerable):
         console.print(f"{wrongly} of these answers abstain all the same")
     if others:
-        passed, asked = sum(one.passed for one in others), counted(len(others), "question")
-        console.print(f"{passed} of {asked} that nothing answers: the answer abstains")
+        passed, count = sum(verdict.passed for verdict in others), counted(len(others), "question")
+        console.print(f"{passed} of {count} that nothing answers: the answer abstains")
 
 
 def _lines_of(verdict: Verdict) -> Iterator[str]:
@@ -135,10 +132,10 @@ def _lines_of(verdict: Verdict) -> Iterator[str]:
     yield f"line {question.line}: {question.text}"
     if verdict.missing:
         yield f"  missing   {verdict.missing}"
-    for one in verdict.found:
-        ranks = ", ".join(f"{name} {rank}" for name, rank in one.branches.items()) or "no branch found it"
-        where = "not among the first 100" if one.rank is None else f"rank {one.rank} ({ranks})"
-        yield f"  expected  {one.document_id}: {where}"
+    for place in verdict.found:
+        ranks = ", ".join(f"{name} {rank}" for name, rank in place.branches.items()) or "no branch found it"
+        where = "not among the first 100" if place.rank is None else f"rank {place.rank} ({ranks})"
+        yield f"  expected  {place.document_id}: {where}"
     if not question.expected and not verdict.passed:
         yield f"  expected  no answer; confidence {verdict.confidence}, not abstained"
     yield f"  first     {', '.join(verdict.ranked[:SHOWN]) or 'nothing'}"

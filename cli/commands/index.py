@@ -5,19 +5,25 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cli.exit_codes import PART_DONE
+from cli.installation import Installation, find_installation
+from cli.namespace_states import check_namespace, known, order_of
+from cli.options import AsJson
+from cli.terminal import Text, counted, print_result, stderr, stdout
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cli.installation import Installation
-    from cli.views.indexing_bar import IndexingBar
-    from tasks.indexing.indexing_run import SourceDocuments
-    from tasks.indexing.report import IndexReport
+    from cli.views.progress import IndexingBar
+    from tasks.indexing.indexing_run import IndexReport, SourceDocuments
+
+SHOWN = 10
+_COUNTS = ("added", "replaced", "unchanged", "deleted")
 
 
 def index(
@@ -61,7 +67,7 @@ def index(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Rebuild although other sources' documents are lost.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).
 
@@ -90,12 +96,8 @@ def index(
 
         chorale index ~/docs --rebuild
     """
-    from cli.exit_codes import PART_DONE
-    from cli.installation import find_installation
-    from cli.namespace_states import check_namespace
-    from cli.terminal import print_result, stderr, stdout
-    from cli.views.index_report import report_fields, report_line, show_left_out
-    from cli.views.indexing_bar import IndexingBar
+    from cli.indexing.by_workers import index_by_workers
+    from cli.views.progress import IndexingBar
 
     check_namespace(namespace)
     fields = _fields(map_ or ())
@@ -116,7 +118,10 @@ def index(
                 installation, paths, source, ids=ids, fields=fields, prune=prune, follows_links=follow_links
             )
             if by_workers:
-                report = _index_by_workers(installation, documents, namespace, bar)
+                bar.say(f"indexing into {namespace}", total=documents.total)
+                report = index_by_workers(
+                    installation, documents, namespace=namespace, progress=bar.show, say=bar.tell
+                )
             else:
                 report = _index_here(installation, documents, namespace, bar, rebuild=rebuild, yes=yes)
     except KeyboardInterrupt:
@@ -125,8 +130,8 @@ def index(
     took_s = time.monotonic() - began_s
     named = {"namespace": namespace, "source": documents.source}
     print_result(
-        {**named, **report_fields(report), "took_s": round(took_s, 3)},
-        report_line(report, namespace, documents.source, took_s),
+        {**named, **_report_fields(report), "took_s": round(took_s, 3)},
+        _report_line(report, namespace, documents.source, took_s),
         as_json=as_json,
     )
     if report.has_faults or not as_json:
@@ -178,8 +183,6 @@ def _index_here(
     yes: bool,
 ) -> IndexReport:
     """Index in this process; raises ServiceError where a rebuild would delete documents of other sources."""
-    from cli.namespace_states import known, order_of
-    from cli.terminal import counted
     from tasks.indexing.namespace_writer import index_corpus, make_room
 
     resources, source = installation.resources, documents.source
@@ -206,33 +209,22 @@ def _index_here(
     )
 
 
-def _index_by_workers(
-    installation: Installation, documents: SourceDocuments, namespace: str, bar: IndexingBar
-) -> IndexReport:
-    from cli.indexing.by_workers import index_by_workers
-
-    bar.say(f"indexing into {namespace}", total=documents.total)
-    return index_by_workers(installation, documents, namespace=namespace, progress=bar.show, say=bar.tell)
-
-
 def _say_interrupted(*, by_workers: bool, rebuild: bool, beside: bool) -> None:
     """`beside`: a rebuild is written beside the namespace that is searched."""
-    from cli.terminal import stderr
-
     again = "the same command without --rebuild" if rebuild and not beside else "the same command"
     if by_workers:
-        said = "what was sent stays with the workers"
+        state = "what was sent stays with the workers"
     elif rebuild and beside:
-        said = "what was committed stays"
+        state = "what was committed stays"
     else:
-        said = "what was committed stays and can be searched"
-    stderr().print(f"interrupted: {said}; {again} goes on from there")
+        state = "what was committed stays and can be searched"
+    stderr().print(f"interrupted: {state}; {again} goes on from there")
 
 
-def _fields(given: Sequence[str]) -> Mapping[str, str]:
+def _fields(pairs: Sequence[str]) -> Mapping[str, str]:
     """Theirs by ours, from `OURS=THEIRS`; raises BadParameter."""
     fields: dict[str, str] = {}
-    for pair in given:
+    for pair in pairs:
         ours, equals, theirs = pair.partition("=")
         if not (ours.strip() and equals and theirs.strip()):
             raise typer.BadParameter(
@@ -240,3 +232,67 @@ def _fields(given: Sequence[str]) -> Mapping[str, str]:
             )
         fields[ours.strip()] = theirs.strip()
     return fields
+
+
+def _report_fields(report: IndexReport) -> dict[str, Any]:
+    from tasks.indexing.indexing_run import skipped_to_wire
+
+    return {
+        **{name: getattr(report, name) for name in (*_COUNTS, "spared", "gone", "passages", "generation")},
+        "reasons": report.reasons,
+        "skipped": [skipped_to_wire(item) for item in report.skipped],
+        **({"unwritten": report.unwritten} if report.unwritten else {}),
+    }
+
+
+def _report_line(report: IndexReport, namespace: str, source: str, took_s: float) -> Text:
+    counts = [f"{count:,} {name}" for name in _COUNTS if (count := getattr(report, name)) or name == "added"]
+    facts = [counted(report.passages, "passage"), f"generation {report.generation}", f"{took_s:.1f} s"]
+    if report.reasons:
+        facts.append("left out: " + ", ".join(f"{count:,} {name}" for name, count in report.reasons.items()))
+    return Text.assemble(
+        (namespace, "bold"), f" ← {source}: {', '.join(counts)}", (" · " + " · ".join(facts), "dim")
+    )
+
+
+def show_left_out(report: IndexReport, where: str) -> None:
+    """What is not indexed or not written, by reason, on stderr; hidden names are only counted.  `where` names the files."""
+    from models.left_out import LeftOut
+
+    for reason in LeftOut:
+        names = [str(item) for item in report.skipped if item.reason is reason]
+        heading = f"{reason} ({len(names):,}): {reason.meaning}"
+        _list(
+            heading,
+            names,
+            limit=0 if reason is LeftOut.HIDDEN else SHOWN,
+            style="yellow" if reason.is_fault else "dim",
+        )
+    _list(
+        "not in every store yet; the next run, or `chorale verify`, writes them again:",
+        [f"{document_id}: {why}" for document_id, why in report.unwritten.items()],
+    )
+    if report.spared:
+        stderr().print(
+            f"not deleted, since unread files may contain them: {counted(report.spared, 'document')}"
+        )
+    if report.gone:
+        are, stay, them = ("is", "stays", "it") if report.gone == 1 else ("are", "stay", "them")
+        stderr().print(
+            f"{counted(report.gone, 'document')} of earlier runs {are} not in {where} any more and {stay} searchable; "
+            f"--prune deletes {them}",
+            soft_wrap=True,
+        )
+
+
+def _list(heading: str, lines: list[str], *, limit: int = SHOWN, style: str = "yellow") -> None:
+    from config.visible_text import visible_line
+
+    if not lines:
+        return
+    console = stderr()
+    console.print(Text(heading, style), soft_wrap=True)
+    for line in lines[:limit]:
+        console.print(Text(f"  {visible_line(line)}"), soft_wrap=True)
+    if limit and len(lines) > limit:
+        console.print(f"  … and {len(lines) - limit:,} more; --json lists them all")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import typer
 
 from cli.options import AsJson, Configuration, OlderThan, Yes, command_group, confirm_deletion, seconds_of
+from cli.terminal import counted, print_json, print_line, print_result, stderr, stdout
 
 if TYPE_CHECKING:
     from cli.jobs.opening import OpenJobs
@@ -92,12 +93,13 @@ def submit(
     from cli.exit_codes import of_job
     from cli.jobs.opening import open_jobs
     from cli.jobs.submission import deadline_s_of, opened, options_of, store_lines, target_of
-    from cli.terminal import counted, print_line, print_result, stderr
-    from cli.views.jobs import job_facts
+    from cli.jobs.view import job_facts
     from jobs.submitting import described, new_job
 
-    given = {"top_k": top_k, "configuration": configuration, "depth": depth, "include": include}
-    defaults = options_of(options) | {key: value for key, value in given.items() if value is not None}
+    request_options = {"top_k": top_k, "configuration": configuration, "depth": depth, "include": include}
+    defaults = options_of(options) | {
+        key: value for key, value in request_options.items() if value is not None
+    }
     form = form_of(file, format_)
     if name is None:
         name = "" if file == "-" else Path(file).name
@@ -109,20 +111,20 @@ def submit(
         deadline_s=deadline_s_of(deadline),
         on_end=target_of(on_end),
     )
-    with opened(file) as stream, open_jobs(create=True) as found:
-        new = new_job(about, found.installation.settings, found.now_ms())
+    with opened(file) as stream, open_jobs(create=True) as opened_jobs:
+        new = new_job(about, opened_jobs.installation.settings, opened_jobs.now_ms())
         lines = read_lines(stream, form=form, defaults=defaults_in(namespace, defaults))
-        read = store_lines(found, new, lines, refuses=on_error == "refuse")
+        read = store_lines(opened_jobs, new, lines, refuses=on_error == "refuse")
         if not as_json:
             print_line(new.job_id)
         if read.wrong:
-            stderr().print(read.said(), soft_wrap=True)
-        if missing := found.missing() or found.unknown_namespace(namespace):
+            stderr().print(read.describe(), soft_wrap=True)
+        if missing := opened_jobs.missing() or opened_jobs.unknown_namespace(namespace):
             stderr().print(missing, soft_wrap=True)
         if watch:
-            job = _watched(found, new.job_id)
+            job = _watched(opened_jobs, new.job_id)
         else:
-            job = found.store.get(new.job_id)
+            job = opened_jobs.store.get(new.job_id)
             stderr().print(
                 f"{counted(job.total, 'line')} submitted; `chorale jobs show {new.job_id} --watch` watches"
             )
@@ -145,24 +147,19 @@ def list_(
         chorale jobs list 100 --json
     """
     from cli.jobs.opening import NoJobs, open_jobs
-    from cli.terminal import print_result
-    from cli.views.jobs import jobs_table
+    from cli.jobs.view import jobs_table
 
     try:
-        with open_jobs() as found:
-            last = found.store.last(n)
+        with open_jobs() as opened:
+            last = opened.store.last(n)
     except NoJobs:
         last = []
-    shown = jobs_table(last) if last else "there are no jobs yet: `chorale jobs submit FILE` makes one"
-    print_result({"jobs": [job.to_wire() for job in last]}, shown, as_json=as_json)
+    table = jobs_table(last) if last else "there are no jobs yet: `chorale jobs submit FILE` makes one"
+    print_result({"jobs": [job.to_wire() for job in last]}, table, as_json=as_json)
 
 
 @jobs.command()
-def show(
-    job_id: JobId,
-    watch: Watch = False,
-    as_json: AsJson = False,
-) -> None:
+def show(job_id: JobId, watch: Watch = False, as_json: AsJson = False) -> None:
     """Show a job: its state, its lines by status, its rate and the time left.
 
     With `--watch` the exit code tells how the job has ended: 0 completed, 3 with degraded lines, 8 with lines that failed,
@@ -176,15 +173,14 @@ def show(
     """
     from cli.exit_codes import of_job
     from cli.jobs.opening import open_jobs
-    from cli.terminal import print_result, stderr
-    from cli.views.jobs import job_facts
+    from cli.jobs.view import job_facts
 
-    with open_jobs() as found:
-        job = found.store.find(job_id)
-        if job.outcome is None and (missing := found.missing()):
+    with open_jobs() as opened:
+        job = opened.store.find(job_id)
+        if job.outcome is None and (missing := opened.missing()):
             stderr().print(missing, soft_wrap=True)
         if watch:
-            job = _watched(found, job.job_id)
+            job = _watched(opened, job.job_id)
     print_result(job.to_wire(), job_facts(job), as_json=as_json)
     raise typer.Exit(of_job(job.outcome, job.counts) if watch else 0)
 
@@ -247,19 +243,18 @@ def retry(
     """
     from cli.jobs.opening import open_jobs
     from cli.jobs.submission import deadline_s_of
-    from cli.terminal import counted, print_result, stderr
     from jobs.job import RETRIED
 
     if wrong := sorted({*only} - {*RETRIED}):
         raise typer.BadParameter(f"{wrong[0]!r} is none of {', '.join(RETRIED)}", param_hint="--only")
     after_s = deadline_s_of(deadline)
-    with open_jobs() as found:
-        job, now_ms = found.store.find(job_id), found.now_ms()
+    with open_jobs() as opened:
+        job, now_ms = opened.store.find(job_id), opened.now_ms()
         at_ms = None if after_s is None else now_ms + after_s * 1_000
-        count = found.store.retry(job.job_id, only, now_ms=now_ms, deadline_at_ms=at_ms)
-        missing = found.missing()
-    shown = f"{job.job_id}: {counted(count, 'line')} to be answered again"
-    print_result({"job_id": job.job_id, "lines": count}, shown, as_json=as_json)
+        count = opened.store.retry(job.job_id, only, now_ms=now_ms, deadline_at_ms=at_ms)
+        missing = opened.missing()
+    sentence = f"{job.job_id}: {counted(count, 'line')} to be answered again"
+    print_result({"job_id": job.job_id, "lines": count}, sentence, as_json=as_json)
     if missing:
         stderr().print(missing, soft_wrap=True)
 
@@ -294,12 +289,11 @@ def results(
     from cli.exit_codes import PART_DONE
     from cli.jobs.opening import open_jobs
     from cli.jobs.writing import Reading, form_of_results, replaced, write_to_stdout
-    from cli.terminal import stderr
     from jobs.result_formats import writer_of
 
     form = form_of_results(format_, output)
-    with open_jobs() as found:
-        lines = Reading(found.store, found.store.find(job_id), after)
+    with open_jobs() as opened:
+        lines = Reading(opened.store, opened.store.find(job_id), after)
         if output is None:
             write_to_stdout(writer_of(form)(lines), form)
         else:
@@ -316,11 +310,7 @@ def results(
 
 
 @jobs.command()
-def prune(
-    older_than: OlderThan,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+def prune(older_than: OlderThan, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete jobs that ended before --older-than, with their questions and results.
 
     Examples:
@@ -328,18 +318,17 @@ def prune(
         chorale jobs prune --older-than 30d --yes
     """
     from cli.jobs.opening import open_jobs
-    from cli.terminal import counted, print_result
 
     age_s = seconds_of(older_than, "--older-than")
-    with open_jobs() as found:
+    with open_jobs() as opened:
         # No job is older than 1970, and a longer time may exceed the numbers of a database.
-        before_ms = max(0, found.now_ms() - age_s * 1_000)
+        before_ms = max(0, opened.now_ms() - age_s * 1_000)
         if not yes:
-            there = counted(found.store.old(before_ms=before_ms), "job")
+            there = counted(opened.store.old(before_ms=before_ms), "job")
             confirm_deletion(there, f"Delete {there} that ended more than {older_than} ago?", as_json=as_json)
-        removed = found.store.prune(before_ms=before_ms)
-    shown = f"{counted(removed, 'job')} that ended more than {older_than} ago: deleted"
-    print_result({"removed": removed}, shown, as_json=as_json)
+        removed = opened.store.prune(before_ms=before_ms)
+    sentence = f"{counted(removed, 'job')} that ended more than {older_than} ago: deleted"
+    print_result({"removed": removed}, sentence, as_json=as_json)
 
 
 @jobs.command()
@@ -359,40 +348,36 @@ def compare(
         chorale jobs compare 4ad2be09 f5334cde --json
     """
     from cli.jobs.opening import open_jobs
-    from cli.terminal import print_result
-    from cli.views.jobs import comparison_parts
+    from cli.jobs.view import comparison_parts
     from jobs.comparison import compare_jobs
 
-    with open_jobs() as found:
-        fields = compare_jobs(found.store, [found.store.find(begins) for begins in (first, second)])
+    with open_jobs() as opened:
+        fields = compare_jobs(opened.store, [opened.store.find(begins) for begins in (first, second)])
     print_result(fields, *comparison_parts(fields), as_json=as_json)
 
 
-def _watched(found: OpenJobs, job_id: str) -> Job:
+def _watched(opened: OpenJobs, job_id: str) -> Job:
     """The job when it has ended; Ctrl-C ends the command and not the job."""
     from cli.exit_codes import PART_DONE
-    from cli.jobs.watching import watch_job
-    from cli.terminal import stderr
+    from cli.jobs.view import watch_job
 
     try:
-        return watch_job(found.store, job_id, stderr())
+        return watch_job(opened.store, job_id, stderr())
     except KeyboardInterrupt:
         stderr().print(f"the job goes on; `chorale jobs cancel {job_id}` ends it", soft_wrap=True)
         raise typer.Exit(PART_DONE) from None
 
 
-def _steer(begins: str, action: Literal["pause", "resume", "cancel"], said: str, *, as_json: bool) -> None:
+def _steer(begins: str, action: Literal["pause", "resume", "cancel"], effect: str, *, as_json: bool) -> None:
     from cli.jobs.opening import open_jobs
-    from cli.terminal import print_json, stderr, stdout
 
-    with open_jobs() as found:
-        job_id = found.store.find(begins).job_id
-        steer = {"pause": found.store.pause, "resume": found.store.resume, "cancel": found.store.cancel}
-        steer[action](job_id)
-        job, missing = found.store.get(job_id), found.missing()
+    with open_jobs() as opened:
+        job_id = opened.store.find(begins).job_id
+        getattr(opened.store, action)(job_id)
+        job, missing = opened.store.get(job_id), opened.missing()
     if as_json:
         print_json(job.to_wire())
     else:
-        stdout().print(f"{job_id}: {said}", soft_wrap=True)
+        stdout().print(f"{job_id}: {effect}", soft_wrap=True)
     if missing and action != "pause":
         stderr().print(missing, soft_wrap=True)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.installation import find_installation, upgraded_database
 from cli.options import AsJson, command_group, seconds_of
+from cli.terminal import Text, moment, plain_table, print_json, print_line, print_result, stderr, stdout
 from models.errors import WrongDeclaration
 
 if TYPE_CHECKING:
-    from access.key_store import KeyStore
+    from rich.table import Table
+
+    from access.key_store import Key, KeyStore
 
 keys = command_group("Create, list and revoke the keys of callers of the HTTP API.")
 
 KeyArgument = Annotated[
-    str,
-    typer.Argument(metavar="KEY", help="The key's id, or what `list` shows of it, or the key itself."),
+    str, typer.Argument(metavar="KEY", help="The key's id, or what `list` shows of it, or the key itself.")
 ]
+
+_STYLES = {"active": "green", "expired": "yellow", "revoked": "red"}
 
 
 @keys.command()
@@ -92,10 +98,8 @@ def create(
     import time
 
     from access.grant import Grant
-    from cli.filters import parse_filters
-    from cli.installation import find_installation
-    from cli.terminal import print_json, print_line, stderr
-    from config.webhook_secrets import secret_of_key
+    from cli.request_options import parse_filters
+    from config.secret_keys import secret_of_key
 
     grant = Grant(
         key_id="",
@@ -137,28 +141,21 @@ def list_(as_json: AsJson = False) -> None:
     """
     import time
 
-    from cli.terminal import print_result
-    from cli.views.keys import key_fields, keys_table
-
     with _open() as store:
-        found = store.list()
+        listed = store.list()
     now_ms = time.time_ns() // 1_000_000
-    shown = keys_table(found, now_ms) if found else "there are no keys yet: `chorale keys create` makes one"
-    print_result({"keys": [key_fields(one, now_ms) for one in found]}, shown, as_json=as_json)
+    table = _table(listed, now_ms) if listed else "there are no keys yet: `chorale keys create` makes one"
+    print_result({"keys": [_fields(key, now_ms) for key in listed]}, table, as_json=as_json)
 
 
 @keys.command()
-def revoke(
-    key: KeyArgument,
-) -> None:
+def revoke(key: KeyArgument) -> None:
     """End a key. Every process of the API refuses it within a second; what it has begun goes on.
 
     Examples:
 
         chorale keys revoke k3v9x0q2m7tz
     """
-    from cli.terminal import stdout
-
     key_id = _id_in(key)
     with _open() as store:
         store.revoke(key_id)
@@ -166,9 +163,7 @@ def revoke(
 
 
 @keys.command("webhook-secret")
-def webhook_secret(
-    key: KeyArgument,
-) -> None:
+def webhook_secret(key: KeyArgument) -> None:
     """Print the secret with which the receiver of this key's webhooks verifies them.
 
     It is derived from CHORALE_WEBHOOK_SECRET and the key's id: each key has its own, and it changes with both. While
@@ -179,13 +174,11 @@ def webhook_secret(
         chorale keys webhook-secret k3v9x0q2m7tz
     """
     from access.key_store import no_key
-    from cli.installation import find_installation
-    from cli.terminal import print_line
-    from config.webhook_secrets import secret_of_key
+    from config.secret_keys import secret_of_key
 
     key_id = _id_in(key)
     with _open() as store:
-        if key_id not in {one.key_id for one in store.list()}:
+        if key_id not in {listed.key_id for listed in store.list()}:
             raise no_key(key_id)
     secret = secret_of_key(find_installation().settings, key_id)
     if secret is None:
@@ -197,13 +190,34 @@ def _id_in(key: str) -> str:
     return key.removeprefix("chorale_").partition("_")[0]
 
 
-@contextmanager
-def _open() -> Iterator[KeyStore]:
+def _open() -> closing[KeyStore]:
     from access.key_store import KeyStore, KeysUnavailable
-    from cli.installation import find_installation, upgraded_database
 
-    store = KeyStore(upgraded_database(find_installation().settings, "keys", KeysUnavailable))
-    try:
-        yield store
-    finally:
-        store.close()
+    return closing(KeyStore(upgraded_database(find_installation().settings, "keys", KeysUnavailable)))
+
+
+def _fields(key: Key, now_ms: int) -> dict[str, Any]:
+    """A key as `chorale keys list --json` prints it."""
+    from access.key_store import key_prefix
+
+    return {"prefix": key_prefix(key.key_id), "state": key.state(now_ms), **asdict(key)}
+
+
+def _table(listed: Sequence[Key], now_ms: int) -> Table:
+    """A row for each key."""
+    table = plain_table("key", "", "namespaces", "scopes", "last used (UTC)", "name (tenant)")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for key in listed:
+        state = key.state(now_ms)
+        tenant = "" if key.tenant == key.key_id else f"({key.tenant})"
+        table.add_row(
+            key.key_id,
+            Text(state, _STYLES[state]),
+            # A line for each: the words of a narrow column would break.
+            "*" if key.namespaces is None else "\n".join(key.namespaces),
+            "\n".join(key.scopes),
+            "never" if key.used_at_ms is None else moment(key.used_at_ms),
+            Text(" ".join(filter(None, (key.name, tenant))), overflow="fold"),
+        )
+    return table

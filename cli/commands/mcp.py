@@ -57,12 +57,12 @@ def mcp(
     except ImportError as error:
         raise WrongDeclaration(f"{error} (in a checkout: `make adapters`)") from None
 
-    given = installation.settings
+    settings = installation.settings
     make_server = partial(
         mcp_server,
         installation.redis_url,
-        broker_url=given.broker_url,
-        answer_ttl_s=given.answer_ttl_s,
+        broker_url=settings.broker_url,
+        answer_ttl_s=settings.answer_ttl_s,
         namespaces=namespace or ["default"],
     )
     if address is None:
@@ -74,7 +74,7 @@ def mcp(
     if without_keys:
         app = make_server().streamable_http_app(stateless_http=True, host=address.host)
     else:
-        app = app_with_keys(make_server(allow=within_the_key), address, given, installation.redis_url)
+        app = app_with_keys(make_server(allow=within_the_key), address, settings, installation.redis_url)
     access = "without keys" if without_keys else "with keys of `chorale keys create`"
     print_line(f"the MCP server listens at http://{address}/mcp, {access}", sys.stderr)
-    server_of(app, address, given).run()
+    server_of(app, address, settings).run()

@@ -26,9 +26,8 @@ def list_(as_json: AsJson = False) -> None:
         chorale namespaces list --json
     """
     from cli.installation import find_installation
-    from cli.namespace_states import namespace_fields, published
+    from cli.namespace_states import namespace_fields, namespaces_table, published
     from cli.terminal import print_result
-    from cli.views.namespaces import namespaces_table
 
     installation = find_installation()
     states = installation.resources.writing_store.namespaces()
@@ -104,7 +103,7 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     from cli.installation import find_installation
     from cli.namespace_states import existing
     from cli.terminal import counted, print_result
-    from cli.views.working_bar import working_bar
+    from cli.views.progress import working_bar
     from tasks.indexing.namespace_writer import drop_namespace
 
     installation = find_installation()

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.exit_codes import OTHER, PART_DONE
 from cli.options import AsJson
-from models.errors import ServiceError
+from cli.terminal import Text, print_result
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from evaluation.replay import Replay, ReplayedQuestion
 
 
 def replay(
@@ -31,28 +38,43 @@ def replay(
 
         chorale replay 4ad2be09 --configuration scores --json
     """
-    from audit import queries
-    from cli.commands.audit import matching, trail
-    from cli.exit_codes import OTHER, PART_DONE
-    from cli.terminal import print_result
-    from cli.views.replay import replay_parts
+    from cli.commands.audit import recorded_request
     from config.settings import load_settings
     from evaluation.replay import replay as fused_again
     from tasks.request.planning import NotOffered
     from wiring.pipeline import load_pipeline
 
     pipeline = load_pipeline(load_settings().pipeline_file)
-    with trail() as engine:
-        whole = matching(engine, request_id)
-        row = None if whole is None else queries.show(engine, whole)
-    if row is None:
-        raise ServiceError(f"the trail has no request {request_id!r}; `chorale audit last` lists the newest")
     try:
-        found = fused_again(row, pipeline, configuration=configuration)
+        replayed = fused_again(recorded_request(request_id), pipeline, configuration=configuration)
     except NotOffered as error:
         raise typer.BadParameter(str(error), param_hint="--configuration") from None
-    print_result(found.to_wire(), *replay_parts(found), as_json=as_json)
-    if not found.is_equal:
+    print_result(replayed.to_wire(), *_parts(replayed), as_json=as_json)
+    if not replayed.is_equal:
         raise typer.Exit(OTHER)
-    if found.gaps:
+    if replayed.gaps:
         raise typer.Exit(PART_DONE)
+
+
+def _parts(replay: Replay) -> Iterator[Table | Text | str]:
+    """What the console prints: what was replayed, each question with its hits, and what the audit rows lack."""
+    from cli.commands.compare import movements_table
+    from cli.views.audit import UNKEPT
+
+    change = replay.was if replay.was == replay.now else f"{replay.was} → {replay.now}"
+    yield f"{replay.request_id}  {change}"
+    for question in replay.questions:
+        yield ""
+        yield Text.assemble(
+            (UNKEPT if question.text is None else question.text, "bold"), ("  " + _verdict(question), "dim")
+        )
+        if question.moved:
+            yield movements_table(question.moved)
+    for gap in replay.gaps:
+        yield Text(f"not in the rows: {gap.what}: {gap.why}", "yellow")
+
+
+def _verdict(question: ReplayedQuestion) -> str:
+    if question.is_equal is None:
+        return "nothing to compare with the recorded answer"
+    return "as recorded" if question.is_equal else "DIFFERS from the recorded answer"

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from cli.options import AsJson, command_group
+from cli.terminal import (
+    Text,
+    counted,
+    moment,
+    plain_table,
+    print_json,
+    print_line,
+    print_result,
+    stderr,
+    stdout,
+)
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from cli.installation import Installation
     from models.rules import Rules
     from rules.editing import Kind
@@ -37,6 +50,8 @@ RuleName: TypeAlias = Annotated[
     typer.Option("--name", help="The rule's name; one of this name is replaced.", show_default=False),
 ]
 
+_SIGNS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
+
 
 @rules.command()
 def show(
@@ -55,15 +70,14 @@ def show(
 
         chorale rules show law --question "how do I end a lease?"
     """
-    from cli.terminal import print_json, print_line, stderr
     from rules.editing import toml_of
     from rules.matching import Matcher
 
     with _open() as (_, store):
         version = store.current(namespace)
     if question is not None:
-        found = Matcher(version.rules, version.version).of(question)
-        print_json({"question": question, "rules": found.model_dump(mode="json") if found else None})
+        matched = Matcher(version.rules, version.version).of(question)
+        print_json({"question": question, "rules": matched.model_dump(mode="json") if matched else None})
     elif as_json:
         print_json(_fields(version))
     else:
@@ -89,8 +103,8 @@ def set_(
     """
     from rules.editing import rules_from
 
-    given = rules_from(_read(file))
-    _change(namespace, lambda _: given, as_json=as_json)
+    new_rules = rules_from(_read(file))
+    _change(namespace, lambda _: new_rules, as_json=as_json)
 
 
 @rules.command()
@@ -187,13 +201,10 @@ def history(
 
         chorale rules history shop --json
     """
-    from cli.terminal import print_result
-    from cli.views.rules import change_fields, changes_table
-
     with _open() as (_, store):
-        found = change_fields(store.history(namespace, count + 1), count)
-    shown = changes_table(found) if found else f"{namespace}: nobody has written rules yet"
-    print_result({"namespace": namespace, "changes": found}, shown, as_json=as_json)
+        changes = _change_fields(store.history(namespace, count + 1), count)
+    table = _changes_table(changes) if changes else f"{namespace}: nobody has written rules yet"
+    print_result({"namespace": namespace, "changes": changes}, table, as_json=as_json)
 
 
 def _add(
@@ -212,7 +223,6 @@ def _change(namespace: str, change: Callable[[Rules], Rules], *, as_json: bool) 
     from redis.exceptions import RedisError
 
     from cli.namespace_states import existing
-    from cli.terminal import print_json, stderr, stdout
     from rules.store import copy_rules
 
     with _open() as (installation, store):
@@ -240,8 +250,6 @@ def _fields(version: Version) -> dict[str, object]:
 
 
 def _about(version: Version) -> str:
-    from cli.terminal import counted
-
     return f"{version.namespace}: version {version.version}, {counted(len(version.rules.names), 'rule')}"
 
 
@@ -290,3 +298,36 @@ def _open() -> Iterator[tuple[Installation, RuleStore]]:
         yield installation, RuleStore(engine)
     finally:
         engine.dispose()
+
+
+def _change_fields(versions: Sequence[Version], count: int) -> list[dict[str, Any]]:
+    """The first `count` changes as `chorale rules history --json` prints them; `versions` are newest first."""
+    from models.rules import Rules
+    from rules.editing import difference
+
+    older = [*versions[1:], None][: len(versions)]
+    return [
+        {
+            "version": version.version,
+            "changed_at_ms": version.changed_at_ms,
+            "changed_by": version.changed_by,
+            **difference(before.rules if before else Rules(), version.rules),
+            "rules": version.rules.model_dump(mode="json", exclude_defaults=True),
+        }
+        for version, before in list(zip(versions, older, strict=True))[:count]
+    ]
+
+
+def _changes_table(changes: Sequence[Mapping[str, Any]]) -> Table:
+    table = plain_table(">version", "changed (UTC)", "by", "what")
+    for change in changes:
+        what = [
+            Text(f"{sign}{name}", style) for kind, (sign, style) in _SIGNS.items() for name in change[kind]
+        ]
+        table.add_row(
+            str(change["version"]),
+            moment(change["changed_at_ms"]),
+            change["changed_by"],
+            Text(" ").join(what),
+        )
+    return table

@@ -1,4 +1,4 @@
-"""`chorale search`: ask a running installation a question."""
+"""`chorale search` and `chorale cancel`: ask a running installation a question, and end a request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import Configuration
+from cli.options import AsJson, Configuration
 
 if TYPE_CHECKING:
     from cli.installation import Installation
@@ -80,7 +80,7 @@ def search(
         bool,
         typer.Option("--explain", help="Show how each score came about, and the stages with their times."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask a running installation and show the fused answer.
 
@@ -101,9 +101,8 @@ def search(
     from chorale_client import Reason, make_request
 
     from cli.exit_codes import BY_STATUS, OTHER
-    from cli.filters import parse_filters
     from cli.installation import NotRunning, find_installation
-    from cli.ranking_options import parse_group, parse_thresholds
+    from cli.request_options import parse_filters, parse_group, parse_thresholds
     from config.visible_text import visible_json
     from monitoring.heartbeats import read_heartbeats
 
@@ -143,7 +142,10 @@ def search(
         from cli.views.answer import show_answer
 
         show_answer(stdout(), answer, explain=explain)
-    if any(one.reason == Reason.BAD_INDEX for one in answer.degraded) and installation.settings.home.is_dir():
+    if (
+        any(missing.reason == Reason.BAD_INDEX for missing in answer.degraded)
+        and installation.settings.home.is_dir()
+    ):
         _say_if_unknown(installation, namespace)
     raise typer.Exit(BY_STATUS.get(answer.status, OTHER))
 
@@ -160,3 +162,39 @@ def _say_if_unknown(installation: Installation, namespace: str) -> None:
         print_line(f"chorale: {error}", sys.stderr)
     except ServiceError as error:
         print_line(f"chorale: the namespaces cannot be listed here: {error}", sys.stderr)
+
+
+def cancel(
+    request_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A request's id, as its answer has it.", show_default=False)
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """End a request: whoever waits for it gets an answer without hits, whose status is `cancelled`.
+
+    A request that had ended before keeps its answer, and its status is shown.
+
+    Exit code, by how the request has ended: 6 cancelled, 0 complete, 3 degraded, 4 failed, 5 skipped, 7 refused;
+    1 for an unknown id, and for anything else.
+
+    Examples:
+
+        chorale cancel 6f1c7a52-8f1e-4d0b-9a54-0d1b6c3f2a77
+
+        chorale cancel nightly-17 --json
+    """
+    from chorale_client import Status
+
+    from cli.exit_codes import BY_STATUS, OTHER
+    from cli.installation import find_installation
+    from cli.terminal import stdout
+    from config.visible_text import visible_json
+
+    answer = find_installation(is_client=True).client().cancel(request_id)
+    if as_json:
+        sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")
+    elif answer.status == Status.CANCELLED:
+        stdout().print(f"{request_id}: cancelled, {answer.took_ms:,.0f} ms after it was accepted")
+    else:
+        stdout().print(f"{request_id}: had ended before as {answer.status}")
+    raise typer.Exit(BY_STATUS.get(answer.status, OTHER))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import AsJson, command_group
+from cli.terminal import plain_table, print_result, stderr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,6 @@ def confidence(
     from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS
-    from cli.terminal import print_result, stderr
     from config.settings import load_settings
     from evaluation.confidence import check as checked
     from evaluation.confidence import fit, to_wire
@@ -67,15 +67,15 @@ def confidence(
 
     if len(folders) < 2:
         raise typer.BadParameter("one collection has no questions of another: give two", param_hint="FOLDERS")
-    learned, others = [_read(one, limit) for one in folders], [_read(one, limit) for one in check]
-    names = [one.namespace.removeprefix("eval-") for one in (*learned, *others)]
-    if twice := sorted({one for one in names if names.count(one) > 1}):
+    learned, others = [_read(name, limit) for name in folders], [_read(name, limit) for name in check]
+    names = [each.namespace.removeprefix("eval-") for each in (*learned, *others)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise typer.BadParameter(
             f"{twice[0]} is there twice: one split of it answers the questions of another",
             param_hint="FOLDERS and --check",
         )
-    answers, fingerprints = _asked(learned, others, load_settings(), configuration, stderr())
-    pooled = [one for collection in learned for one in answers[collection.name]]
+    answers, fingerprints = _answers(learned, others, load_settings(), configuration, stderr())
+    pooled = [answer for collection in learned for answer in answers[collection.name]]
     models = list(fit(pooled, fingerprints))
     if not models:
         raise typer.BadParameter(
@@ -83,27 +83,28 @@ def confidence(
         )
     checks = [[checked(other.name, answers[other.name], model) for other in others] for model in models]
     figures = [
-        {"signals": list(model.signals), "checks": [to_wire(one) for one in of_model]}
+        {"signals": list(model.signals), "checks": [to_wire(result) for result in of_model]}
         for model, of_model in zip(models, checks, strict=True)
     ]
-    given = [*map(str, (f.name for f in folders)), *(f"--check {f.name}" for f in check)]
-    said = f"chorale train confidence {' '.join(given)}" + (f" --limit {limit}" if limit else "")
-    file = FittedFile(how=said, figures=figures, models=tuple(models))
+    arguments = [*(f.name for f in folders), *(f"--check {f.name}" for f in check)]
+    arguments += [f"--limit {limit}"] if limit else []
+    command = f"chorale train confidence {' '.join(arguments)}"
+    file = FittedFile(how=command, figures=figures, models=tuple(models))
     out.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8")
     print_result({"file": str(out), "figures": figures}, *_parts(checks[0]), as_json=as_json)
-    if any(one.error >= LARGEST_ERROR for one in checks[0]):
+    if any(result.error >= LARGEST_ERROR for result in checks[0]):
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
 
 
-def _read(given: Path, limit: int | None) -> Collection:
+def _read(named_folder: Path, limit: int | None) -> Collection:
     from evaluation.collection import read_collection
     from evaluation.confidence import spaced
 
-    name, _, split = given.name.partition(":")
-    return spaced(read_collection(given.with_name(name), split or "train"), limit)
+    name, _, split = named_folder.name.partition(":")
+    return spaced(read_collection(named_folder.with_name(name), split or "train"), limit)
 
 
-def _asked(
+def _answers(
     learned: Sequence[Collection],
     others: Sequence[Collection],
     settings: Settings,
@@ -113,7 +114,7 @@ def _asked(
     """The judged answers by collection, and the fingerprints of the models by role."""
     from cli.commands.evaluate import index_collection
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.views.asking_bar import asking_bar
+    from cli.views.progress import asking_bar
     from evaluation.confidence import judged
     from wiring.pipeline import load_pipeline
 
@@ -121,12 +122,12 @@ def _asked(
     with measured_pipeline(settings, pipeline) as measured:
         for collection in (*learned, *others):
             index_collection(collection, measured.resources, console)
-        with asking_bar(console, 2 * sum(len(one.questions) for one in (*learned, *others))) as progress:
+        with asking_bar(console, 2 * sum(len(each.questions) for each in (*learned, *others))) as progress:
             answers = {
-                one.name: judged(
-                    one, learned, measured.client.ask, configuration=configuration, progress=progress
+                each.name: judged(
+                    each, learned, measured.client.ask, configuration=configuration, progress=progress
                 )
-                for one in (*learned, *others)
+                for each in (*learned, *others)
             }
         fingerprints = {"embedder": measured.resources.embedder.fingerprint}
         chosen = pipeline.configurations[configuration or pipeline.default_configuration]
@@ -137,16 +138,14 @@ def _asked(
 
 def _parts(checks: Sequence[Check]) -> Iterator[Table | str]:
     """What the console prints, from top to bottom."""
-    from cli.terminal import plain_table
-
-    for one in checks:
-        own, foreign = one.abstained
+    for check in checks:
+        own, foreign = check.abstained
         yield (
-            f"{one.collection}: calibration error {one.error:.3f} over {one.questions:,} questions; below .5 at top_k 5 "
+            f"{check.collection}: calibration error {check.error:.3f} over {check.questions:,} questions; below .5 at top_k 5 "
             f"are {own:.0%} of its own questions and {foreign:.0%} of the foreign ones"
         )
         table = plain_table(">confidence", ">share", ">promised", ">kept")
-        for row in one.table:
+        for row in check.table:
             table.add_row(
                 f"{row.low:.1f}–{row.low + 0.1:.1f}",
                 f"{row.share:.3f}",

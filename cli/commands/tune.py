@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import AsJson
+from cli.terminal import Text, plain_table, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from config.settings import Settings
-    from evaluation.branch_lists import Asked
+    from evaluation.branch_lists import JudgedQuestion
     from evaluation.collection import Judgements
-    from evaluation.tuning import Tuning
+    from evaluation.metrics import Gain
+    from evaluation.tuning import Row, Tuning
     from wiring.resources import Resources
+
+_METHODS_SHOWN = 6
 
 
 def tune(
@@ -28,7 +32,7 @@ def tune(
     judgements: Annotated[
         Path | None,
         typer.Option(
-            help="Instead of a collection: YAML or JSON lines with `question` and `expected`, as for `chorale golden`.",
+            help="Instead of a collection: YAML or JSON lines with `question` and `expected`, as for `chorale golden`."
         ),
     ] = None,
     namespace: Annotated[
@@ -70,10 +74,8 @@ def tune(
 
         chorale tune ~/collections/scifact --split dev --limit 300 --json
     """
-    from cli.terminal import print_json, stderr
-    from cli.views.asking_bar import asking_bar
-    from cli.views.tuning import draw_tuning, show_tuning
-    from config.local_redis import find_redis_url
+    from cli.views.progress import asking_bar
+    from config.home import find_redis_url
     from config.settings import load_settings
     from evaluation.branch_lists import record
     from evaluation.pictures import check_picture_file
@@ -94,59 +96,147 @@ def tune(
     redis_url = settings.redis_url or find_redis_url(settings.home) or "redis://127.0.0.1:1/0"
     resources = Resources(settings, pipeline, redis_url)
     if folder is not None:
-        label, asked, graded = _of_collection(folder, split, limit, resources, console)
+        label, questions, graded = _of_collection(folder, split, limit, resources, console)
     else:
         assert judgements is not None
-        label, asked, graded = _of_file(judgements, namespace, limit)
-    with asking_bar(console, len(asked)) as progress:
-        recording = record(asked, resources, settings.home / "tuning" / f"{label}.jsonl", progress)
+        label, questions, graded = _of_file(judgements, namespace, limit)
+    with asking_bar(console, len(questions)) as progress:
+        recording = record(questions, resources, settings.home / "tuning" / f"{label}.jsonl", progress)
     with asking_bar(console, None) as progress:
-        found = tune_fusion(pipeline, recording, graded, name=name, seed=seed, progress=progress)
-    written = _write(found, settings, output, f"chorale tune {label} --seed {seed}")
+        tuning = tune_fusion(pipeline, recording, graded, name=name, seed=seed, progress=progress)
+    written = _write(tuning, settings, output, f"chorale tune {label} --seed {seed}")
     for file in plot or ():
-        draw_tuning(found, label, file)
+        _draw(tuning, label, file)
     if as_json:
-        print_json({**found.to_wire(), "file": None if written is None else str(written)})
+        print_json({**tuning.to_wire(), "file": None if written is None else str(written)})
     else:
-        show_tuning(found, label, written)
+        show_tuning(tuning, label, written)
 
 
 def _of_collection(
     folder: Path, split: str, limit: int | None, resources: Resources, console: Console
-) -> tuple[str, list[Asked], Judgements]:
+) -> tuple[str, list[JudgedQuestion], Judgements]:
     from cli.commands.evaluate import index_collection
-    from evaluation.branch_lists import Asked
+    from evaluation.branch_lists import JudgedQuestion
     from evaluation.collection import read_collection
 
     collection = read_collection(folder, split).limited(limit)
     index_collection(collection, resources, console)
-    asked = [Asked(id_, text, collection.namespace) for id_, text in collection.questions.items()]
-    return f"{collection.namespace.removeprefix('eval-')}-{split}", asked, collection.judgements
+    questions = [
+        JudgedQuestion(id_, text, collection.namespace) for id_, text in collection.questions.items()
+    ]
+    return f"{collection.namespace.removeprefix('eval-')}-{split}", questions, collection.judgements
 
 
 def _of_file(
     file: Path, namespace: str, limit: int | None
-) -> tuple[str, list[Asked], Mapping[str, Mapping[str, int]]]:
+) -> tuple[str, list[JudgedQuestion], Mapping[str, Mapping[str, int]]]:
     """Questions that nothing answers are left out: every ranking of theirs is as good as any."""
-    from evaluation.branch_lists import Asked
+    from evaluation.branch_lists import JudgedQuestion
     from evaluation.golden_file import read_golden
 
-    answered = [one for one in read_golden(file) if one.expected][:limit]
-    asked = [Asked(f"line {one.line}", one.text, one.namespace or namespace, one.filters) for one in answered]
-    return file.stem, asked, {f"line {one.line}": one.expected for one in answered}
+    answered = [question for question in read_golden(file) if question.expected][:limit]
+    questions = [
+        JudgedQuestion(
+            f"line {question.line}", question.text, question.namespace or namespace, question.filters
+        )
+        for question in answered
+    ]
+    return file.stem, questions, {f"line {question.line}": question.expected for question in answered}
 
 
-def _write(found: Tuning, settings: Settings, output: Path | None, command: str) -> Path | None:
+def _write(tuning: Tuning, settings: Settings, output: Path | None, command: str) -> Path | None:
     """Writes the pipeline file if the tuned configuration is better; returns the file."""
     from evaluation.tuned_file import write_tuned
 
-    if not found.is_better:
+    if not tuning.is_better:
         return None
-    target = output or settings.home / "tuning" / f"{found.configuration.name}.toml"
-    gain = found.over_best
+    target = output or settings.home / "tuning" / f"{tuning.configuration.name}.toml"
+    gain = tuning.over_best
     remarks = (
         f"{command}: nDCG@10 {gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]",
-        f"over {found.best_existing} on {gain.questions} held-out questions",
+        f"over {tuning.best_existing} on {gain.questions} held-out questions",
     )
-    write_tuned(found.configuration, remarks, source=settings.pipeline_file, target=target)
+    write_tuned(tuning.configuration, remarks, source=settings.pipeline_file, target=target)
     return target
+
+
+def _rows_shown(tuning: Tuning) -> Sequence[Row]:
+    """Configurations, the best methods, and the tuned rows."""
+    methods = [row for row in tuning.rows if row.name.startswith("fusion=")]
+    best = sorted(methods, key=lambda row: -row.mean)[:_METHODS_SHOWN]
+    return [row for row in tuning.rows if row in best or not row.name.startswith("fusion=")]
+
+
+def _interval(gain: Gain) -> str:
+    return f"{gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]"
+
+
+def show_tuning(tuning: Tuning, label: str, written: Path | None) -> None:
+    """Print table, verdict, and how the written file is used."""
+    console = stdout()
+    types = ", ".join(f"{count} {name}" for name, count in tuning.types.items())
+    console.print(
+        Text(
+            f"{label}: {tuning.questions:,} judged questions ({types}); {tuning.tried:,} configurations tried\n"
+        )
+    )
+    table = plain_table("", ">nDCG@10", f">gain over {tuning.default}", ">p", ">wins", ">losses")
+    for row in _rows_shown(tuning):
+        name = f"{row.name} (held out)" if row.is_held_out else row.name
+        gain = row.gain
+        table.add_row(
+            Text(name), f"{row.mean:.4f}", _interval(gain), f"{gain.p:.3f}", str(gain.wins), str(gain.losses)
+        )
+    console.print(table)
+    console.print()
+    for line in [*_verdict(tuning), *_use(tuning, written)]:
+        console.print(Text(line), soft_wrap=True)
+
+
+def _verdict(tuning: Tuning) -> list[str]:
+    name, gain = tuning.configuration.name, tuning.over_best
+    comparison = f"{name} over the best existing configuration ({tuning.best_existing}), held out: {_interval(gain)}, p {gain.p:.3f}"
+    lines = (
+        [f"Better. {comparison}"]
+        if tuning.is_better
+        else [f"Not distinguishable. {comparison}; nothing is written."]
+    )
+    if tuning.ends_at is not None:
+        lines.append(f"With all questions the search chooses {tuning.ends_at} itself.")
+    existing = tuning.row(tuning.best_existing)
+    if tuning.best_existing != tuning.default and existing.gain.is_better and not tuning.is_better:
+        lines.append(
+            f"{existing.name} is better than the default {tuning.default}: {_interval(existing.gain)}"
+        )
+    if tuning.by_type is None:
+        lines.append("Weights by type of question: no type has enough questions, or weights of its own.")
+    else:
+        verdict = "better" if tuning.by_type.is_better else "not distinguishable, and left out"
+        lines.append(f"Weights by type of question: {_interval(tuning.by_type)}: {verdict}.")
+    if tuning.deeper.is_distinguishable:
+        lines.append(f"Requests with `depth` 200 instead of 100: {_interval(tuning.deeper)}")
+    return lines
+
+
+def _use(tuning: Tuning, written: Path | None) -> list[str]:
+    if written is None:
+        return []
+    name = tuning.configuration.name
+    return [
+        f"Written: {written}",
+        f"Use it:  CHORALE_PIPELINE_FILE={written} chorale up",
+        f'         chorale search --configuration {name} "…"   (or default_configuration = "{name}" in the file)',
+    ]
+
+
+def _draw(tuning: Tuning, label: str, file: Path) -> None:
+    """The gains over the default with their intervals, and the means."""
+    from evaluation.pictures import Panel, Picture, Point, draw
+
+    rows = _rows_shown(tuning)
+    names = [f"{row.name} (held out)" if row.is_held_out else row.name for row in rows]
+    gains = [Point(row.gain.mean, row.gain.low, row.gain.high, row.is_held_out) for row in rows]
+    means = [Point(row.mean) for row in rows]
+    panels = [Panel("nDCG@10", means), Panel(f"gain over {tuning.default}, 95 % interval", gains, zero=0)]
+    draw(Picture(f"{label}: {tuning.questions:,} judged questions", names, panels), file)

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from chorale_client.redis_urls import without_password
 
-from cli.local.child_output import JsonLines, PrefixedLines
-from cli.local.flower import FLOWER, VARIABLE, flower_page, login
-from cli.local.http_api import HTTP, how_to_ask
+from cli.local.child_process import JsonLines, PrefixedLines
 from cli.local.ports import Address
 from cli.local.processes import REDIS, running, worker_children
+from cli.local.servers import FLOWER, HTTP, VARIABLE, flower_page, how_to_ask, login
 from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
 
 SAYS_EVERY_S = 5.0
 """While processes start."""
 
 if TYPE_CHECKING:
-    from config.declarations import Pipeline
-    from config.settings import Settings
+    pass
 
 
 def up(
@@ -111,28 +109,14 @@ def up(
             say(f"not ready yet: {', '.join(missing)}; see their lines above")
         else:
             if flower:
-                given = f"that of {VARIABLE}" if os.environ.get(VARIABLE) else login(settings.home)
-                say(f"Flower: {flower_page(flower_port)}, login {given}")
+                credentials = f"that of {VARIABLE}" if os.environ.get(VARIABLE) else login(settings.home)
+                say(f"Flower: {flower_page(flower_port)}, login {credentials}")
             if address is not None:
                 for line in how_to_ask(settings, address):
                     say(line)
-            for line in _unknown_languages(settings, pipeline, started.redis_url):
-                say(line)
             say(
                 'applications: `eval "$(chorale env)"` sets CHORALE_REDIS_URL, which the client and the examples read'
             )
             say('ready: ask with `chorale search "…"` in another terminal; Ctrl-C stops everything')
         started.supervisor.wait()
     say("stopped")
-
-
-def _unknown_languages(settings: Settings, pipeline: Pipeline, redis_url: str) -> list[str]:
-    from cli.unknown_languages import ADVICE, unknown_languages
-    from models.errors import ServiceError
-    from wiring.resources import Resources
-
-    try:
-        states = Resources(settings, pipeline, redis_url).writing_store.namespaces()
-    except ServiceError:  # the workers say so
-        return []
-    return [f"{line}; {ADVICE}" for line in unknown_languages(pipeline, states)]

@@ -39,7 +39,7 @@ def verify(
     from cli.installation import find_installation
     from cli.namespace_states import check_namespace, publish
     from cli.terminal import print_json, stdout
-    from cli.views.working_bar import working_bar
+    from cli.views.progress import working_bar
     from search.several_stores.store import ClusteredStore
 
     check_namespace(namespace)

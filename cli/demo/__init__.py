@@ -1,1 +1,1 @@
-"""The demo: its installation, its questions, its screens, and what each screen claims."""
+"""The demo: its installation, its corpus, its questions, and its screens with what each claims."""

@@ -48,12 +48,12 @@ def python_docs(modules: Iterable[str] = MODULES) -> Iterator[RawDocument]:
     module) and `url` (below docs.python.org/3/), where there is one.
     """
     seen: set[str] = set()
-    for found in _all(modules):
-        words = found.text.split()
+    for document in _all(modules):
+        words = document.text.split()
         text = " ".join(words).casefold()
-        if len(words) >= MIN_WORDS and text not in seen and found.document_id not in seen:
-            seen |= {text, found.document_id}
-            yield found
+        if len(words) >= MIN_WORDS and text not in seen and document.document_id not in seen:
+            seen |= {text, document.document_id}
+            yield document
 
 
 def _all(modules: Iterable[str]) -> Iterator[RawDocument]:
@@ -183,7 +183,7 @@ def _topics() -> Iterator[RawDocument]:
 
 
 def _sections(text: str) -> list[str]:
-    starts = [found.start() for found in _HEADING.finditer(text)]
+    starts = [heading.start() for heading in _HEADING.finditer(text)]
     return [text[start:end] for start, end in pairwise(sorted({0, *starts, len(text)}))]
 
 
@@ -200,7 +200,8 @@ def _is_copy(section: str, known: Collection[str]) -> bool:
 def as_markdown(text: str) -> str:
     """Turn the underlined headings of reStructuredText into those of Markdown."""
     return _HEADING.sub(
-        lambda found: f"{'#' * (_UNDERLINES.index(found['line'][0]) + 1)} {found['title']}", text.strip()
+        lambda heading: f"{'#' * (_UNDERLINES.index(heading['line'][0]) + 1)} {heading['title']}",
+        text.strip(),
     )
 
 

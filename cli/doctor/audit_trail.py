@@ -28,35 +28,35 @@ OLD_S = 30.0
 def schema(installation: Installation) -> Iterator[Finding]:
     """Waits for a locked database as long as the drainer does."""
     url = database_url(installation.settings.audit_database_url)
-    shown = url.render_as_string()
+    address = url.render_as_string()
     mend = "start `chorale sweeper` (or `chorale up`) of this version: it brings the database up to date"
     # Opening a missing file would create it.
     if (file := trail_file(url)) is not None and not file.exists():
-        yield Finding(f"there is no audit database {shown} yet", mend)
+        yield Finding(f"there is no audit database {address} yet", mend)
         return
     engine = open_database(url)
     failing, remedy = "read", "check CHORALE_AUDIT_URL and the server or file"
     try:
         with engine.connect() as connection:
-            found = SCHEMA.revision(connection)
-            if found == SCHEMA.newest:
+            revision = SCHEMA.revision(connection)
+            if revision == SCHEMA.newest:
                 failing = "written"
                 remedy = "end the process that locks it, or allow writing; ended requests wait in the outbox until then"
                 connection.rollback()
                 connection.exec_driver_sql(TAKE_A_LOCK[engine.dialect.name])
                 connection.rollback()
     except SQLAlchemyError as error:
-        yield Finding(f"the audit database {shown} cannot be {failing}: {cause(error)}", remedy)
+        yield Finding(f"the audit database {address} cannot be {failing}: {cause(error)}", remedy)
         return
     finally:
         engine.dispose()
-    if found is None or found < SCHEMA.newest:
+    if revision is None or revision < SCHEMA.newest:
         yield Finding(
-            f"the audit database {shown} has schema {found or 'none'} instead of {SCHEMA.newest}", mend
+            f"the audit database {address} has schema {revision or 'none'} instead of {SCHEMA.newest}", mend
         )
-    elif found > SCHEMA.newest:
+    elif revision > SCHEMA.newest:
         yield Finding(
-            f"the audit database {shown} has schema {found}, but the newest that this version knows is {SCHEMA.newest}",
+            f"the audit database {address} has schema {revision}, but the newest that this version knows is {SCHEMA.newest}",
             "use the newer version that wrote it, or another database",
         )
 

@@ -11,7 +11,7 @@ from cli.doctor.reports import read_reports
 from cli.installation import Installation
 from config.celery import BACKEND, is_redis, needs_acknowledgement
 from monitoring.heartbeats import Heartbeat
-from tasks.celery_internals.kombu_keys import BINDINGS
+from tasks.celery_internals.visibility import BINDINGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from cli.doctor.finding import Finding, finding_of
 from cli.installation import Installation
-from cli.namespace_states import published
-from cli.unknown_languages import ADVICE, unknown_languages
+from cli.namespace_states import ADVICE, published, unknown_languages
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
 from search.several_stores.database import DatabaseUnavailable

@@ -23,8 +23,8 @@ class Finding:
 
 def finding_of(failure: StageFailure, *, where: str = "", mend: str = "see the store's log") -> Finding:
     """The failure of a store, whose message usually ends with `; ` and what to do about it; if not, `mend` is."""
-    what, semicolon, said = failure.detail.rpartition("; ")
-    return Finding(where + what, said) if semicolon else Finding(where + failure.detail, mend)
+    what, semicolon, remedy = failure.detail.rpartition("; ")
+    return Finding(where + what, remedy) if semicolon else Finding(where + failure.detail, mend)
 
 
 Check: TypeAlias = Callable[[Installation], Iterator[Finding]]

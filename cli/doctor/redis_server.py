@@ -12,7 +12,7 @@ from chorale_client.keys import PREFIX, QUARANTINE, RESULT
 from cli.doctor.finding import Finding
 from cli.installation import Installation, NotRunning
 from ledger.backlog import read_quarantine
-from tasks.celery_internals.kombu_keys import BINDINGS, KOMBU, UNACKED
+from tasks.celery_internals.visibility import BINDINGS, KOMBU, UNACKED
 
 OLDEST_VERSION = (6, 2)
 """The oldest version with the commands that the ledger's scripts use."""
@@ -38,9 +38,9 @@ def reachable(installation: Installation) -> Iterator[Finding]:
 
 
 def version(installation: Installation) -> Iterator[Finding]:
-    said = str(_info(installation)["redis_version"])
-    if tuple(int(part) for part in said.split(".")[:2]) < OLDEST_VERSION:
-        yield Finding(f"Redis has version {said}", f"use {'.'.join(map(str, OLDEST_VERSION))} or newer")
+    running = str(_info(installation)["redis_version"])
+    if tuple(int(part) for part in running.split(".")[:2]) < OLDEST_VERSION:
+        yield Finding(f"Redis has version {running}", f"use {'.'.join(map(str, OLDEST_VERSION))} or newer")
 
 
 def release(installation: Installation) -> Iterator[Finding]:
@@ -125,11 +125,11 @@ def priorities(installation: Installation) -> Iterator[Finding]:
 
 
 def quarantine(installation: Installation) -> Iterator[Finding]:
-    found = read_quarantine(installation.running_redis())
-    if found.entries:
-        reasons = "; ".join(f"{request_id} ({why})" for request_id, why in found.first.items())
+    entries = read_quarantine(installation.running_redis())
+    if entries.entries:
+        reasons = "; ".join(f"{request_id} ({why})" for request_id, why in entries.first.items())
         yield Finding(
-            f"{found.entries:,} malformed entries of requests were found in Redis and deleted, such as {reasons}",
+            f"{entries.entries:,} malformed entries of requests were found in Redis and deleted, such as {reasons}",
             "a login writes what `chorale_client` does not: find its owner, and change the password of `caller`; then "
             f"`redis-cli DEL {QUARANTINE}` ends this finding, as does a day without another one",
         )

@@ -1,4 +1,4 @@
-"""Compares the self-reports of the running processes (`tasks.worker.self_report`) with this program."""
+"""Compares the self-reports of the running processes (`tasks.worker.heartbeat`) with this program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_reports(redis: Redis) -> list[Heartbeat]:
 
 
 def versions(installation: Installation) -> Iterator[Finding]:
-    from tasks.worker.self_report import versions as own_versions
+    from tasks.worker.heartbeat import versions as own_versions
 
     own = own_versions()
     for report in read_reports(installation.running_redis()):
@@ -34,7 +34,7 @@ def versions(installation: Installation) -> Iterator[Finding]:
 
 
 def settings(installation: Installation) -> Iterator[Finding]:
-    from tasks.worker.self_report import shared_settings
+    from tasks.worker.heartbeat import shared_settings
 
     own = shared_settings(installation.settings)
     for report in read_reports(installation.running_redis()):
@@ -52,7 +52,7 @@ def settings(installation: Installation) -> Iterator[Finding]:
 
 
 def declarations(installation: Installation) -> Iterator[Finding]:
-    from tasks.worker.self_report import pipeline_fingerprint
+    from tasks.worker.heartbeat import pipeline_fingerprint
 
     own = pipeline_fingerprint(installation.pipeline)
     reports = read_reports(installation.running_redis())

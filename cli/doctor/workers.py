@@ -56,8 +56,7 @@ def sweeper(installation: Installation) -> Iterator[Finding]:
             return
         time.sleep(_LOOK_EVERY_S)
     yield Finding(
-        "nobody sweeps: a request whose worker dies would not end",
-        "start `chorale sweeper`, or `chorale up`",
+        "nobody sweeps: a request whose worker dies would not end", "start `chorale sweeper`, or `chorale up`"
     )
 
 

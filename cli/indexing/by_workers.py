@@ -17,8 +17,7 @@ from cli.namespace_states import known
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import ServiceError
 from models.left_out import LeftOut
-from tasks.indexing.indexing_run import IndexingRun, Progress, SourceDocuments
-from tasks.indexing.report import IndexReport
+from tasks.indexing.indexing_run import IndexingRun, IndexReport, Progress, SourceDocuments
 
 if TYPE_CHECKING:
     from cli.indexing.sent_messages import Told
@@ -115,20 +114,22 @@ class _Sending:
     def wait_for(self, messages: int, size_bytes: int = BYTES_AT_ONCE) -> None:
         """Wait until the workers have at most this many messages and bytes; a single message may be larger."""
         while len(self._sent) > messages or (len(self._sent) and self._sent.bytes > size_bytes):
-            for told in self._sent.wait():
-                self._add(told)
+            for outcome in self._sent.wait():
+                self._add(outcome)
 
-    def _add(self, told: Told | None) -> None:
-        if told is None:
+    def _add(self, outcome: Told | None) -> None:
+        if outcome is None:
             raise ServiceError(
                 f"a message was lost: it is not in {QUEUE_INDEX} any more, no worker has it in hand, and none told "
                 "its outcome; the same command sends it again"
             )
-        if (error := told.get("error")) is not None:
+        if (error := outcome.get("error")) is not None:
             raise ServiceError(error)
         # The headings of a file are known, and reported by its name.
-        known = [one for one in told["left_out"] if one.get("reason") == LeftOut.HEADINGS]
-        self._run.report.add({**told, "left_out": [one for one in told["left_out"] if one not in known]})
+        known = [item for item in outcome["left_out"] if item.get("reason") == LeftOut.HEADINGS]
+        self._run.report.add(
+            {**outcome, "left_out": [item for item in outcome["left_out"] if item not in known]}
+        )
         self._run.tell()
 
 

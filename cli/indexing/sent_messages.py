@@ -147,12 +147,12 @@ class SentMessages:
             for ticket in self._bytes:
                 trip.zscore(self._not_done, ticket)
                 trip.get(INDEXED + ticket)
-            found = trip.execute()
+            replies = trip.execute()
         return self._forget(
             {
-                ticket: None if told is None else from_json(told)
-                for ticket, not_done, told in zip(self._bytes, found[::2], found[1::2], strict=True)
-                if told is not None or not_done is None
+                ticket: None if outcome is None else from_json(outcome)
+                for ticket, not_done, outcome in zip(self._bytes, replies[::2], replies[1::2], strict=True)
+                if outcome is not None or not_done is None
             }
         )
 
@@ -164,9 +164,11 @@ class SentMessages:
         return list(ended.values())
 
     def _say_why_they_wait(self) -> None:
-        for told in cast("list[bytes | None]", self._redis.mget([waiting_key(one) for one in self._bytes])):
-            if told is not None:
-                self._say_once(f"not indexed yet: {from_json(told)['waiting']}")
+        for raw in cast(
+            "list[bytes | None]", self._redis.mget([waiting_key(ticket) for ticket in self._bytes])
+        ):
+            if raw is not None:
+                self._say_once(f"not indexed yet: {from_json(raw)['waiting']}")
 
     def _say_once(self, what: str) -> None:
         if what not in self._said:

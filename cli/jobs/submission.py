@@ -14,9 +14,9 @@ from chorale_client.errors import InvalidJob
 from chorale_client.input_stats import InputStats
 
 from cli.jobs.opening import OpenJobs
+from cli.jobs.view import JobBar
 from cli.options import seconds_of
 from cli.terminal import stderr
-from cli.views.jobs import JobBar
 from jobs.job import NewJob
 from jobs.submitting import submit_lines
 
@@ -31,12 +31,12 @@ def opened(file: str) -> IO[bytes]:
         raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
 
 
-def options_of(given: str | None) -> dict[str, Any]:
+def options_of(text: str | None) -> dict[str, Any]:
     """The options of a request that `--options` holds."""
-    if given is None:
+    if text is None:
         return {}
     try:
-        options = json.loads(given)
+        options = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"not JSON: {error}", param_hint="--options") from None
     if not isinstance(options, dict):
@@ -44,26 +44,26 @@ def options_of(given: str | None) -> dict[str, Any]:
     return options
 
 
-def deadline_s_of(given: str | None) -> int | None:
-    return None if given is None else seconds_of(given, "--deadline", most_days=365)
+def deadline_s_of(text: str | None) -> int | None:
+    return None if text is None else seconds_of(text, "--deadline", most_days=365)
 
 
-def target_of(given: str | None) -> dict[str, str] | None:
+def target_of(text: str | None) -> dict[str, str] | None:
     """`{"url": address}`, or `{"task": name, "queue": name}` of TASK@QUEUE."""
-    if given is None:
+    if text is None:
         return None
-    task, at, queue = given.rpartition("@")
-    return {"url": given} if "://" in given or not at else {"task": task, "queue": queue}
+    task, at, queue = text.rpartition("@")
+    return {"url": text} if "://" in text or not at else {"task": task, "queue": queue}
 
 
-def store_lines(found: OpenJobs, new: NewJob, lines: Iterator[Any], *, refuses: bool) -> InputStats:
+def store_lines(opened_jobs: OpenJobs, new: NewJob, lines: Iterator[Any], *, refuses: bool) -> InputStats:
     """Stores the job and its lines with a bar of progress; raises InvalidJob, and then there is no job."""
     # SIGTERM, an orderly `kill`, refuses the job as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with JobBar(stderr()) as bar:
         read = InputStats(refuses, progress=lambda read: bar.read(read.lines, read.wrong))
         try:
-            submit_lines(found.store, new, lines, read, now_ms=found.now_ms)
+            submit_lines(opened_jobs.store, new, lines, read, now_ms=opened_jobs.now_ms)
         except InvalidJob as error:
             if not error.wrong:
                 raise

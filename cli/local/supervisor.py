@@ -35,20 +35,11 @@ class Patience:
     """A child that has had a heartbeat counts as hung after this time without a fresh one."""
     start_s: float = 120.0
     """Limit for the first heartbeat of a child, which reads its model from disk or downloads it."""
-    first_delay_s: float = 0.5
-    """Delay before the first restart; it doubles with each further one."""
-    longest_delay_s: float = 30.0
-    healthy_s: float = 60.0
-    """After a run of this length the delay starts again from `first_delay_s`."""
+    restart_delay_s: float = 0.5
     stop_s: float = 10.0
     """Between SIGTERM and SIGKILL."""
     look_every_s: float = 0.1
     listen_every_s: float = 1.0
-
-    def delay_s(self, failures: int) -> float:
-        """Delay before the restart after `failures` failures in a row, at least 1."""
-        # A child that fails for days would exceed the range of a float.
-        return min(self.longest_delay_s, self.first_delay_s * 2.0 ** min(failures - 1, 30))
 
 
 class _Watched:
@@ -63,7 +54,6 @@ class _Watched:
         self.has_beaten = False
         self.is_ready = False
         self.is_paused = False
-        self.failures = 0
 
     def hear(self, beats: Mapping[str, Heartbeat | None], now: float, patience: Patience) -> None:
         beat = beats.get(self.child.name)
@@ -151,7 +141,9 @@ class Supervisor:
     def pids(self) -> dict[str, int]:
         """Process id of each running child, by name."""
         with self._lock:
-            return {name: found.run.pid for name, found in self._watched.items() if found.run is not None}
+            return {
+                name: watched.run.pid for name, watched in self._watched.items() if watched.run is not None
+            }
 
     def pause(self, name: str) -> None:
         """Stop a child with SIGSTOP; it does not count as hung."""
@@ -220,17 +212,14 @@ class Supervisor:
     def _plan_restart(self, watched: _Watched, why: str, now: float) -> None:
         if watched.run is not None:
             watched.run.kill()
-            if now - watched.started_at >= self._patience.healthy_s:
-                watched.failures = 0
-        watched.failures += 1
-        delay_s = self._patience.delay_s(watched.failures)
+        delay_s = self._patience.restart_delay_s
         watched.run, watched.is_ready, watched.start_at = None, False, now + delay_s
         self._say(f"{watched.child.name} {why}; it starts again in {delay_s:g} s")
 
     def _end_all(self) -> None:
         for level in reversed(self._levels):
-            here = [found for found in self._watched.values() if found.child.level == level]
-            running = {found.child.name: found.run for found in here if found.run is not None}
+            here = [watched for watched in self._watched.values() if watched.child.level == level]
+            running = {watched.child.name: watched.run for watched in here if watched.run is not None}
             for run in running.values():
                 run.ask_to_end()
             give_up = time.monotonic() + self._patience.stop_s
@@ -242,8 +231,8 @@ class Supervisor:
                 if run.exit_code is None:
                     self._say(f"{name} did not end when asked to; it is killed")
                 run.kill()
-            for found in here:
-                found.run, found.is_ready = None, False
+            for watched in here:
+                watched.run, watched.is_ready = None, False
 
     def _say(self, line: str) -> None:
         self._output(NAME, line.encode(errors="replace"))

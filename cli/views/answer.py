@@ -42,8 +42,8 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> N
             console.print()
         if question.context is not None:
             console.print(Text(question.context.text))
-            told = f"{counted(question.context.tokens, 'token')}, {question.context.left_out:,} passages left out"
-            console.print(Text(told, "dim"))
+            size = f"{counted(question.context.tokens, 'token')}, {question.context.left_out:,} passages left out"
+            console.print(Text(size, "dim"))
             console.print()
         for line in confidence_lines(question, explain=explain):
             console.print(line)
@@ -59,10 +59,10 @@ def confidence_lines(question: QuestionAnswer, *, explain: bool = False) -> list
     """That the question is abstained; with `explain` also the confidence and the signals that it was computed from."""
     lines = []
     if question.abstained and question.confidence is not None:
-        said = (
+        sentence = (
             f": the confidence {question.confidence:.2f} is below that asked for; take no hit for an answer"
         )
-        lines.append(Text.assemble(("abstained", "yellow"), said))
+        lines.append(Text.assemble(("abstained", "yellow"), sentence))
     if explain and question.confidence is not None:
         signals = ", ".join(f"{name} {value:.3f}" for name, value in question.signals.items())
         lines.append(
@@ -73,9 +73,9 @@ def confidence_lines(question: QuestionAnswer, *, explain: bool = False) -> list
 
 def summary(answer: Answer) -> Text:
     """One line: status, number of hits and of matches, milliseconds, and the id for `chorale audit show`."""
-    shown = sum(len(question.hits) for question in answer.questions)
+    hits = sum(len(question.hits) for question in answer.questions)
     parts = [Text(answer.status, STATUS_STYLES.get(answer.status, ""))]
-    parts.append(Text(_count_line(answer.questions, shown), "dim"))
+    parts.append(Text(_count_line(answer.questions, hits), "dim"))
     if removed := sum((Counter(question.removed) for question in answer.questions), Counter()):
         parts.append(Text("removed by " + ", ".join(f"{name} {n:,}" for name, n in removed.items()), "dim"))
     if relaxed := dict.fromkeys(name for question in answer.questions for name in question.relaxed):
@@ -87,19 +87,19 @@ def summary(answer: Answer) -> Text:
     return Text(" · ", "dim").join(parts)
 
 
-def _count_line(questions: Sequence[QuestionAnswer], shown: int) -> str:
-    if not shown:
+def _count_line(questions: Sequence[QuestionAnswer], hits_shown: int) -> str:
+    if not hits_shown:
         return "no hits"
-    hits = counted(shown, "hit")
+    hits = counted(hits_shown, "hit")
     totals = [question.total_matches for question in questions if question.total_matches is not None]
-    return f"{hits}, at least {sum(totals):,} matches" if totals and sum(totals) > shown else hits
+    return f"{hits}, at least {sum(totals):,} matches" if totals and sum(totals) > hits_shown else hits
 
 
 def missing_lines(degraded: Iterable[Degradation], warnings: Iterable[str] = ()) -> list[Text]:
     """What was missing: a line for each reason, with all the places where it applies; then the warnings."""
     places: dict[tuple[str, str], list[str]] = {}
-    for one in degraded:
-        places.setdefault((one.reason, one.detail), []).append(one.where)
+    for degradation in degraded:
+        places.setdefault((degradation.reason, degradation.detail), []).append(degradation.where)
     missing = [
         Text.assemble(
             ("missing ", "yellow"),
@@ -130,9 +130,9 @@ def _document(hit: Hit) -> Text:
     if hit.snippet is not None:
         lines.append(highlighted(hit.snippet))
     facts = [hit.document_id if hit.title else None, hit.source_type, hit.published_at, hit.url]
-    facts += [f"{one.why.replace('_', ' ')} {one.document_id} folded" for one in hit.folded]
-    if told := " · ".join(filter(None, facts)):
-        lines.append(Text(told, "dim"))
+    facts += [f"{copy.why.replace('_', ' ')} {copy.document_id} folded" for copy in hit.folded]
+    if line := " · ".join(filter(None, facts)):
+        lines.append(Text(line, "dim"))
     return Text("\n").join(lines)
 
 
@@ -174,13 +174,13 @@ def waterfall(stages: Sequence[StageLine]) -> Table:
         is_ok = stage.status == StageStatus.OK
         style = STAGE_STYLES.get(stage.status, "")
         counts = "" if stage.n_out is None else f"{_number(stage.n_in)} → {_number(stage.n_out)}"
-        said = " ".join(filter(None, (None if is_ok else stage.status, None if is_step else stage.detail)))
+        remark = " ".join(filter(None, (None if is_ok else stage.status, None if is_step else stage.detail)))
         table.add_row(
             Text(f"  {stage.stage}", "dim") if is_step else stage.stage,
             Text(bar(start_ms, stage.ms, end_ms), f"{style} dim" if is_step else style),
             "" if stage.status == StageStatus.SKIPPED else f"{stage.ms:.1f}",
             Text(counts, "dim"),
-            Text(said, "dim" if is_ok else style),
+            Text(remark, "dim" if is_ok else style),
         )
     return table
 

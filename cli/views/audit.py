@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from chorale_client.answer import Degradation
 from chorale_client.wire_names import EnvelopeStatus
 
-from cli.terminal import Text, facts_table, plain_table
+from cli.terminal import Text, facts_table, moment, plain_table, short_id
 from cli.views.answer import STATUS_STYLES, missing_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
-
-SHORT_ID = 8
-
-
-def short_id(name: str) -> str:
-    """The beginning of an id, by which commands find it.  An id of a caller with a key begins with the tenant."""
-    owner, dot, own = name.rpartition(".")
-    return f"{owner}{dot}{own[:SHORT_ID]}" if name.startswith("t.") else name[:SHORT_ID]
-
 
 _BRANCH_STYLES = {"ok": "green", "empty": "green", "failed": "red"}
 UNKEPT = "(text not kept)"
@@ -54,34 +44,33 @@ def lines_table(lines: Sequence[RequestRow]) -> Table:
     return table
 
 
-def request_parts(found: RequestRow) -> Iterator[Table | Text | str]:
+def request_parts(row: RequestRow) -> Iterator[Table | Text | str]:
     """What the console prints: the request, its branches, and each question with its hits."""
-    yield _facts(found)
-    yield from missing_lines(map(Degradation.model_validate, found.degraded), found.warnings)
-    if found.branches:
+    yield _facts(row)
+    yield from missing_lines(map(Degradation.model_validate, row.degraded), row.warnings)
+    if row.branches:
         yield ""
-        yield branches_table(found.branches)
-    for question in found.questions:
+        yield branches_table(row.branches)
+    for question in row.questions:
         yield ""
         yield _question_line(question)
         if question.hits:
             yield hits_table(question.hits)
 
 
-def _facts(found: RequestRow) -> Table:
+def _facts(row: RequestRow) -> Table:
     status = Text.assemble(
-        (found.status, STATUS_STYLES.get(found.status, "")), (f" · ended by {found.ended_by} after ", "dim")
+        (row.status, STATUS_STYLES.get(row.status, "")), (f" · ended by {row.ended_by} after ", "dim")
     )
     rows: Mapping[str, str | Text] = {
-        "request": found.request_id,
-        "status": status.append(f"{found.took_ms:,.0f} ms"),
-        "accepted": f"{moment(found.accepted_at_ms)} UTC",
-        "namespace": found.namespace
-        + ("" if found.generation is None else f" · generation {found.generation:,}"),
-        "configuration": " · ".join(filter(None, (found.configuration, found.method))),
-        "correlation": found.correlation_id or "",
-        "tags": ", ".join(f"{name}={value}" for name, value in found.tags.items()),
-        "models": ", ".join(f"{name} {value[:12]}" for name, value in found.models.items()),
+        "request": row.request_id,
+        "status": status.append(f"{row.took_ms:,.0f} ms"),
+        "accepted": f"{moment(row.accepted_at_ms)} UTC",
+        "namespace": row.namespace + ("" if row.generation is None else f" · generation {row.generation:,}"),
+        "configuration": " · ".join(filter(None, (row.configuration, row.method))),
+        "correlation": row.correlation_id or "",
+        "tags": ", ".join(f"{name}={value}" for name, value in row.tags.items()),
+        "models": ", ".join(f"{name} {value[:12]}" for name, value in row.models.items()),
     }
     return facts_table(rows)
 
@@ -133,8 +122,3 @@ def _question_line(question: QuestionRow) -> Text:
         (UNKEPT if question.text is None else question.text, "bold"),
         ("  " + " · ".join(filter(None, facts)), "dim"),
     )
-
-
-def moment(at_ms: int) -> str:
-    """Date and time in UTC, to the second."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

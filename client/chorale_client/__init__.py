@@ -17,7 +17,7 @@ from chorale_client.errors import (
 )
 from chorale_client.events import Event
 from chorale_client.handles import AsyncHandle, Handle
-from chorale_client.indexed import Indexed
+from chorale_client.index_tickets import Indexed
 from chorale_client.job import Job
 from chorale_client.jobs import JobHandle, Jobs
 from chorale_client.request import Question, Request, Variant

@@ -21,24 +21,23 @@ from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, Un
 from chorale_client.events import Event, Progress
 from chorale_client.handles import Handle
 from chorale_client.index_tickets import (
+    Indexed,
     doubt_message,
     forget_message,
     new_ticket,
     outcome_of,
     stamp_of_message,
 )
-from chorale_client.indexed import Indexed
 from chorale_client.jobs import Jobs
 from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
 from chorale_client.limits import MAX_DELETED
-from chorale_client.namespace import Namespace
 from chorale_client.publisher import Publisher
 from chorale_client.redis_urls import address_of
-from chorale_client.replies import PASSING, read_answer, redis_errors_translated, unavailable
 from chorale_client.request import Request, check_namespace
-from chorale_client.request_factory import Questions, make_request
-from chorale_client.request_options import RequestOptions
+from chorale_client.request_factory import Questions, RequestOptions, make_request
+from chorale_client.sans_io import PASSING, read_answer, redis_errors_translated, unavailable
+from chorale_client.tenants import Namespace
 from chorale_client.time_limit import TimeLimit, keep_to
 from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, WIRE_VERSION, Status
 
@@ -46,10 +45,10 @@ ATTEMPTS_TO_ACCEPT = 2
 """The first attempt may use a connection that a restarted server has closed."""
 RECONNECT_S = 0.05
 """Pause between attempts to reconnect for an accepted request."""
-LAST_WORD_S = 0.3
+FINISH_S = 0.3
 """Time to end a request after the wait for it is over; then the caller gets ServiceUnavailable."""
 
-LOOK_AGAIN_S = 0.05
+POLL_S = 0.05
 """Pause between two checks whether documents are indexed."""
 
 MOST_CONNECTIONS = 2**31
@@ -102,9 +101,9 @@ class Chorale:
     def ask(self, request: Request) -> Answer:
         """Like `retrieve`, for a request of `make_request`."""
         begun_s = time.monotonic()
-        request = self._in_its_time(request)
+        request = self._with_default_timeout(request)
         ends_at_s = begun_s + request.timeout_s + GRACE_S
-        with self._limit.until(ends_at_s + LAST_WORD_S):
+        with self._limit.until(ends_at_s + FINISH_S):
             return read_answer(self._result_of(request, ends_at_s))
 
     def _result_of(self, request: Request, ends_at_s: float) -> bytes:
@@ -119,7 +118,7 @@ class Chorale:
                         result = accepted.result
                         if accepted.state == Status.REFUSED:
                             # If nobody read this announcement, it would end the next request with this id.
-                            self._ledger.wait(channel, request_id, LAST_WORD_S)
+                            self._ledger.wait(channel, request_id, FINISH_S)
                     else:
                         result = self._ledger.result(request_id)
                     return (
@@ -143,7 +142,7 @@ class Chorale:
 
     def submit_request(self, request: Request) -> Handle:
         """Like `submit`, for a request of `make_request`.  The handle says whether the request is new."""
-        request = self._in_its_time(request)
+        request = self._with_default_timeout(request)
         with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
             return Handle(self, request.request_id, self._enqueue(request))
 
@@ -163,10 +162,10 @@ class Chorale:
         ends_at_s = time.monotonic() + wait_s
         with self._limit.until(ends_at_s + self._patience_s), redis_errors_translated():
             return read_answer(
-                self._heard(request_id, ends_at_s) or self._ledger.run_exchange(end_of(request_id))
+                self._wait_for_result(request_id, ends_at_s) or self._ledger.run_exchange(end_of(request_id))
             )
 
-    def _heard(self, request_id: str, until_s: float) -> bytes | None:
+    def _wait_for_result(self, request_id: str, until_s: float) -> bytes | None:
         """The result, kept or announced; None after `until_s`.  A lost connection is bridged."""
         while True:
             try:
@@ -187,13 +186,13 @@ class Chorale:
         progress = Progress(request_id, after)
         while True:
             with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
-                events = self._ledger.run_exchange(progress.look())
+                events = self._ledger.run_exchange(progress.poll())
             yield from events
             if progress.is_over:
                 return
             until_s = time.monotonic() + progress.pause_s()
             with self._limit.until(until_s + self._patience_s), redis_errors_translated():
-                self._heard(request_id, until_s)
+                self._wait_for_result(request_id, until_s)
 
     def cancel(self, request_id: str) -> Answer:
         """End a request: its waiting callers get an answer without hits, with status `cancelled`.
@@ -257,7 +256,7 @@ class Chorale:
                 is_last = time.monotonic() >= ends_at_s
                 if (outcome := self._ledger.run_exchange(outcome_of(ticket, is_last=is_last))) is not None:
                     return outcome
-                time.sleep(LOOK_AGAIN_S)
+                time.sleep(POLL_S)
 
     def _hand_in(self, task: str, namespace: str, tenant: str | None, **work: Any) -> str:
         try:
@@ -281,7 +280,7 @@ class Chorale:
             raise ServiceUnavailable(f"the broker has not taken the documents: {error}") from error
         return ticket
 
-    def _in_its_time(self, request: Request) -> Request:
+    def _with_default_timeout(self, request: Request) -> Request:
         with self._limit.until(time.monotonic() + LOOKUP_S):
             return self._ledger.run_exchange(self._default_times.apply(request))
 

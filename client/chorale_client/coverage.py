@@ -44,8 +44,8 @@ class Coverage(TypedDict):
 
 def coverage_of(answer: Answer) -> Coverage:
     """The coverage of an answer, over all its questions."""
-    missing = [Missing(where=one.where, reason=one.reason, detail=one.detail) for one in answer.degraded]
-    reasons = {one["where"]: one["reason"] for one in missing}
+    missing = [Missing(where=part.where, reason=part.reason, detail=part.detail) for part in answer.degraded]
+    reasons = {part["where"]: part["reason"] for part in missing}
     branches = {
         line.stage.removeprefix(_BRANCH): reasons.get(line.stage)
         or _of_stage(line.status, line.detail, line.n_out)
@@ -69,8 +69,8 @@ def coverage_of(answer: Answer) -> Coverage:
     )
 
 
-def _of_stage(status: str, detail: str | None, found: int | None) -> str:
+def _of_stage(status: str, detail: str | None, hits: int | None) -> str:
     if status in (StageStatus.OK, StageStatus.PARTIAL):
-        return EnvelopeStatus.EMPTY if found == 0 else EnvelopeStatus.OK
+        return EnvelopeStatus.EMPTY if hits == 0 else EnvelopeStatus.OK
     # A branch that was left out on purpose has its reason as the detail of its line.
     return detail if detail in set(Reason) else status

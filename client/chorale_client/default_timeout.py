@@ -21,10 +21,10 @@ KNOWN_FOR_S = 5.0
 
 def with_default_timeout(request: Request, timeouts_s: Mapping[str, float]) -> Request:
     """The request with its `timeout_s`.  `timeouts_s` is by configuration; `""` is the default configuration."""
-    own_s = timeouts_s.get(request.configuration or "")
-    if own_s is None or "timeout_s" in request.model_fields_set:
+    default_s = timeouts_s.get(request.configuration or "")
+    if default_s is None or "timeout_s" in request.model_fields_set:
         return request
-    filled = request.model_copy(update={"timeout_s": own_s})
+    filled = request.model_copy(update={"timeout_s": default_s})
     # The caller did not set it: the same request sent again stays equal, even if the pipeline changed its default.
     filled.model_fields_set.discard("timeout_s")
     return filled
@@ -50,8 +50,8 @@ class DefaultTimes:
         """The request with its `timeout_s`."""
         if "timeout_s" not in request.model_fields_set and time.monotonic() >= self._until_s:
             try:
-                (found,) = yield [("HGETALL", TIMEOUTS)]
-                known = {name.decode(): float(value) for name, value in _pairs(found)}
+                (reply,) = yield [("HGETALL", TIMEOUTS)]
+                known = {name.decode(): float(value) for name, value in _pairs(reply)}
             except (RedisError, ValueError):
                 known = self._known
             self._known, self._until_s = known, time.monotonic() + KNOWN_FOR_S
@@ -62,6 +62,6 @@ class DefaultTimes:
         return with_default_timeout(request, self._known)
 
 
-def _pairs(found: Any) -> Iterable[tuple[bytes, bytes]]:
+def _pairs(reply: Any) -> Iterable[tuple[bytes, bytes]]:
     """A hash, which redis-py makes a dict, and Redis a flat list."""
-    return found.items() if isinstance(found, Mapping) else zip(found[::2], found[1::2], strict=True)
+    return reply.items() if isinstance(reply, Mapping) else zip(reply[::2], reply[1::2], strict=True)

@@ -1,14 +1,30 @@
-"""The errors that the client raises."""
+"""The errors that the client raises, and values of a caller's in them: on one line, printable, and cut."""
 
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from chorale_client.formatting import display_name, safe_repr
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = MAX_SHOWN = 80
+
+
+def safe_repr(value: object) -> str:
+    """The value as Python writes it, at most 80 characters."""
+    try:
+        return _REPR.repr(value)[:MAX_SHOWN]
+    except ValueError:
+        return "a number of thousands of digits"
+
+
+def display_name(name: object) -> str:
+    """A name as it is if it is short and printable; otherwise as `safe_repr`."""
+    is_plain = isinstance(name, str) and len(name) <= MAX_SHOWN and name.isprintable()
+    return str(name) if is_plain else safe_repr(name)
 
 
 class ChoraleError(Exception):
@@ -27,24 +43,24 @@ class InvalidRequest(ChoraleError, ValueError):
     def from_validation(cls, error: ValidationError) -> InvalidRequest:
         """The message has for each field its path, what is wrong, and what is allowed."""
         return cls(
-            said_of_faults(error.errors(include_url=False, include_context=False, include_input=False))
+            describe_faults(error.errors(include_url=False, include_context=False, include_input=False))
         )
 
 
-def said_of_faults(faults: Sequence[Mapping[str, Any]], *, place: str = "request") -> str:
+def describe_faults(faults: Sequence[Mapping[str, Any]], *, place: str = "request") -> str:
     """One sentence for each of the first faults that pydantic found; `place` is what a fault without a path is in."""
     lines: list[str] = []
-    for found in faults:
-        loc = found["loc"]
+    for fault in faults:
+        loc = fault["loc"]
         # pydantic drops wrong items and then calls the list too short.
-        if found["type"] == "too_short" and any(
-            one["loc"][: len(loc)] == loc != one["loc"] for one in faults
+        if fault["type"] == "too_short" and any(
+            other["loc"][: len(loc)] == loc != other["loc"] for other in faults
         ):
             continue
         if len(lines) == MOST_FAULTS:
             lines.append(f"and {len(faults) - MOST_FAULTS:,} more")
             break
-        message = _MESSAGES.get(found["type"]) or found["msg"].removeprefix("Value error, ")
+        message = _MESSAGES.get(fault["type"]) or fault["msg"].removeprefix("Value error, ")
         message = message.replace("valid tuple", "valid list").replace("Tuple", "List", 1)
         # A message about the whole request names its field itself.
         path = "" if not loc and _FIELD.match(message) else ".".join(map(display_name, loc)) or place
@@ -55,6 +71,7 @@ def said_of_faults(faults: Sequence[Mapping[str, Any]], *, place: str = "request
 _FIELD = re.compile(r"[a-z_]+: ")
 _MESSAGES = {
     "extra_forbidden": "unknown field",
+    "dict_type": "takes an object",
     "string_unicode": "invalid Unicode: lone surrogate",
 }
 

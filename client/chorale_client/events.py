@@ -15,8 +15,7 @@ from chorale_client.coverage import coverage_of
 from chorale_client.errors import UnknownRequest
 from chorale_client.keys import entry_key, result_key
 from chorale_client.ledger import status_in_flight
-from chorale_client.replies import read_answer
-from chorale_client.sans_io import Exchange, Script
+from chorale_client.sans_io import Exchange, Script, read_answer
 from chorale_client.wire_names import Stage, Status
 
 EventStage = Literal["accepted", "following", "planned", "branch", "fusing", "ended"]
@@ -59,10 +58,10 @@ class Standing:
 
 def standing(request_id: str) -> Exchange[Standing | None]:
     """None if the request has ended, or is unknown."""
-    (found,) = yield [Script("progress", [entry_key(request_id), result_key(request_id)], [])]
-    if found is None or found[0] == b"ended":
+    (reply,) = yield [Script("progress", [entry_key(request_id), result_key(request_id)], [])]
+    if reply is None or reply[0] == b"ended":
         return None
-    state, *words = (word.decode() for word in found)
+    state, *words = (word.decode() for word in reply)
     branches = zip(words[::2], words[1::2], strict=True)
     return Standing(
         status_in_flight(state), {branch: status or Status.RUNNING for branch, status in sorted(branches)}
@@ -74,10 +73,10 @@ class Progress:
 
     def __init__(self, request_id: str, after: str = "") -> None:
         """`after` is the id of the last event that the reader has; a text that is no id starts from the first event."""
-        state, *told = after.split(",")
+        state, *branches = after.split(",")
         self._request_id = request_id
         self._state = state if state in _ORDER else ""
-        self._told = [branch for branch in told if self._state]
+        self._reported = [branch for branch in branches if self._state]
         self._pause_s = _FIRST_PAUSE_S
 
     @property
@@ -91,18 +90,18 @@ class Progress:
         self._pause_s = min(_LONGEST_PAUSE_S, 1.5 * pause_s)
         return pause_s
 
-    def look(self) -> Exchange[list[Event]]:
+    def poll(self) -> Exchange[list[Event]]:
         """The events since the last look.  Raises UnknownRequest."""
         if self.is_over:
             return []
         request_id = self._request_id
-        (found,) = yield [Script("progress", [entry_key(request_id), result_key(request_id)], [])]
-        if found is None:
+        (reply,) = yield [Script("progress", [entry_key(request_id), result_key(request_id)], [])]
+        if reply is None:
             raise UnknownRequest(request_id)
-        state = found[0].decode()
+        state = reply[0].decode()
         if state == "ended":
-            return list(self._ended(read_answer(cast("bytes", found[1]))))
-        words = [word.decode() for word in found[1:]]
+            return list(self._ended(read_answer(cast("bytes", reply[1]))))
+        words = [word.decode() for word in reply[1:]]
         return list(self._until(state, dict(zip(words[::2], words[1::2], strict=True))))
 
     def _ended(self, answer: Answer) -> Iterator[Event]:
@@ -122,8 +121,8 @@ class Progress:
         if branches and self._is_before("planned"):
             yield self._event("planned")
         for branch, status in sorted(branches.items()):
-            if status and branch not in self._told:
-                self._told.append(branch)
+            if status and branch not in self._reported:
+                self._reported.append(branch)
                 yield self._event("branch", branch=branch, status=status)
         if state == "fusing" and self._is_before("fusing"):
             yield self._event("fusing")
@@ -134,4 +133,4 @@ class Progress:
     def _event(self, stage: EventStage, **fields: Any) -> Event:
         if stage != "branch":
             self._state = stage
-        return Event(",".join([self._state, *self._told]), stage, **fields)
+        return Event(",".join([self._state, *self._reported]), stage, **fields)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import safe_repr
 from chorale_client.limits import MAX_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_VALUES, MAX_NAME_CHARS
 
 FILTER_OPERATORS = ("gt", "gte", "lt", "lte", "exists", "not", "contains", "all")
@@ -19,10 +19,10 @@ def is_deeper(value: object, levels: int) -> bool:
     inside = [value]
     for _ in range(levels + 1):
         inside = [
-            one
+            value_
             for outer in inside
             if isinstance(outer, Mapping | list | tuple)
-            for one in (outer.values() if isinstance(outer, Mapping) else outer)
+            for value_ in (outer.values() if isinstance(outer, Mapping) else outer)
         ]
     return bool(inside)
 
@@ -33,12 +33,12 @@ def check_filters(value: dict[str, Any]) -> dict[str, Any]:
         if is_deeper(condition, MAX_FILTER_DEPTH):
             raise ValueError(f"filter {safe_repr(field)}: nested deeper than {MAX_FILTER_DEPTH} levels")
     listed = [values for condition in value.values() for values in _conditions(condition)]
-    for found, limit, what in (
+    for number, limit, what in (
         (len(listed), MAX_CONDITIONS, "conditions"),
         (sum(listed), MAX_FILTER_VALUES, "values in lists"),
     ):
-        if found > limit:
-            raise ValueError(f"{found:,} {what}; at most {limit:,} are allowed")
+        if number > limit:
+            raise ValueError(f"{number:,} {what}; at most {limit:,} are allowed")
     for field, condition in value.items():
         if (complaint := _complaint_of_field(field) or _complaint(condition)) is not None:
             raise ValueError(f"filter {safe_repr(field)}: {complaint}")
@@ -59,8 +59,8 @@ def _conditions(condition: Any) -> Iterator[int]:
         if operator == "not":
             yield from _conditions(operand)
         elif operator == "all" and isinstance(operand, list):
-            for one in operand:
-                yield from _conditions(one)
+            for part in operand:
+                yield from _conditions(part)
         elif operator == "contains" and isinstance(operand, list):
             yield from [1] * len(operand)
         else:
@@ -77,12 +77,12 @@ def _complaint(condition: Any) -> str | None:
     """The fault of a filter's condition; None if it is valid."""
     operators = ", ".join(FILTER_OPERATORS)
     if not isinstance(condition, dict):
-        wanted = f"takes {_VALUES}, a list of these, or {{{operators}}}"
-        return _complaint_of_values(wanted, condition)
+        expected = f"takes {_VALUES}, a list of these, or {{{operators}}}"
+        return _complaint_of_values(expected, condition)
     unknown = sorted(map(safe_repr, condition.keys() - set(FILTER_OPERATORS)))
     if unknown or not condition:
         return f"no operator {', '.join(unknown[:3]) or '(none given)'}; there are: {operators}"
-    return next(filter(None, (_complaint_of(*one) for one in condition.items())), None)
+    return next(filter(None, (_complaint_of(*item) for item in condition.items())), None)
 
 
 def _complaint_of(operator: str, operand: Any) -> str | None:
@@ -101,13 +101,13 @@ def _complaint_of(operator: str, operand: Any) -> str | None:
     return _complaint_of_values(f"{operator} takes a finite number or an ISO 8601 date", operand)
 
 
-def _complaint_of_values(wanted: str, given: Any) -> str | None:
-    for value in given if isinstance(given, list) else [given]:
+def _complaint_of_values(expected: str, operand: Any) -> str | None:
+    for value in operand if isinstance(operand, list) else [operand]:
         if isinstance(value, str):
             if (complaint := _unsendable(value)) is not None:
                 return complaint
         elif not (isinstance(value, int | float) and _is_finite(value)):
-            return f"{wanted}, not {safe_repr(value)}"
+            return f"{expected}, not {safe_repr(value)}"
     return None
 
 

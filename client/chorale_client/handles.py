@@ -27,7 +27,7 @@ class _AsyncClient(Protocol):
     async def cancel(self, request_id: str) -> Answer: ...
 
 
-class _Sent(Generic[Client]):
+class _RequestHandle(Generic[Client]):
     def __init__(self, client: Client, request_id: str, accepted: Accepted | None = None) -> None:
         self._client = client
         self.id = request_id
@@ -46,7 +46,7 @@ class _Sent(Generic[Client]):
         return f"{type(self).__name__}({self.id!r}, state={self.state!r})"
 
 
-class Handle(_Sent[_Client]):
+class Handle(_RequestHandle[_Client]):
     """A request of `Chorale`."""
 
     def answer(self, timeout_s: float | None = None) -> Answer:
@@ -71,7 +71,7 @@ class Handle(_Sent[_Client]):
         return self._client.cancel(self.id)
 
 
-class AsyncHandle(_Sent[_AsyncClient]):
+class AsyncHandle(_RequestHandle[_AsyncClient]):
     """A request of `AsyncChorale`.  The methods are those of `Handle`."""
 
     async def answer(self, timeout_s: float | None = None) -> Answer:

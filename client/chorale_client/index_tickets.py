@@ -1,22 +1,63 @@
-"""Tickets and stamps of handed-in documents: the last version of a document wins, in whatever order messages are done."""
+"""Handed-in documents: tickets, stamps and the outcome.
+
+The last version of a document wins, in whatever order messages are done.
+"""
 
 from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import cast
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 from pydantic_core import from_json
 from redis import Redis
 from redis.exceptions import RedisError
 
 from chorale_client.errors import NotEnded, UnknownRequest
-from chorale_client.indexed import Indexed
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, waiting_key
 from chorale_client.sans_io import Exchange
 from chorale_client.scripts import Scripts
 from chorale_client.tenants import owned
+
+NOT_WRITTEN = "not written"
+"""Begins the reason of a skipped document that a store refused; the store's own words follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """The outcome of one `upsert` or `delete`.  Documents that are not in `skipped` or `unwritten` can be found."""
+
+    namespace: str
+    generation: int = 0
+    """Generation of the corpus: a search of this generation or a later one sees the documents."""
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    passages: int = 0
+    """Number of passages that were embedded."""
+    skipped: list[str] = field(default_factory=list)
+    """What was left out, each with its reason: documents, and parts of documents that are indexed without them."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    """How many of `skipped` by reason; the reasons are listed in docs/reference/wire.md."""
+    unwritten: dict[str, str] = field(default_factory=dict)
+    """Key: document id; value: why the document is not in every store yet.  It is kept and written again."""
+    error: str | None = None
+    """Why nothing was done; None if something was."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every store shows every document."""
+        return self.error is None and not self.skipped and not self.unwritten
+
+    @classmethod
+    def from_wire(cls, report: Mapping[str, Any]) -> Indexed:
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in report.items() if name in known})
+
 
 KEPT_S = 86_400
 """After this time a message that fails temporarily is given up."""
@@ -37,7 +78,7 @@ def new_ticket(namespace: str, tenant: str | None = None) -> str:
 
 def namespace_of(ticket: str) -> str:
     """The namespace in a ticket; empty for an id that another program made up."""
-    return found["namespace"] if (found := _TICKET.fullmatch(ticket)) else ""
+    return match["namespace"] if (match := _TICKET.fullmatch(ticket)) else ""
 
 
 def next_stamp(client: Redis) -> int:
@@ -65,19 +106,19 @@ def doubt_message(client: Redis, namespace: str, ticket: str) -> None:
 
 def outcome_of(ticket: str, *, is_last: bool) -> Exchange[Indexed | None]:
     """The outcome of handed-in documents; None if there is none yet.  The last look raises NotEnded or UnknownRequest instead."""
-    (told,) = yield [("GET", INDEXED + ticket)]
-    if told is None and is_last:
+    (outcome,) = yield [("GET", INDEXED + ticket)]
+    if outcome is None and is_last:
         namespace = namespace_of(ticket)
         # The outcome is read last: a message that ended meanwhile has it by now.
-        handed_in, waiting, told = yield [
+        handed_in, waiting, outcome = yield [
             ("ZSCORE", NOT_DONE + namespace, ticket),
             ("GET", waiting_key(ticket)),
             ("GET", INDEXED + ticket),
         ]
-        if told is None:
+        if outcome is None:
             # A ticket of another program names no namespace, so it cannot be looked up.
             if namespace and handed_in is None and waiting is None:
                 raise UnknownRequest(ticket, _UNKNOWN_TICKET)
             why = f": {from_json(waiting)['waiting']}" if waiting is not None else ""
             raise NotEnded(f"{ticket} is not indexed yet{why}; ask again")
-    return None if told is None else Indexed.from_wire(from_json(told))
+    return None if outcome is None else Indexed.from_wire(from_json(outcome))

@@ -54,9 +54,9 @@ class InputStats:
         if not self.lines:
             raise InvalidJob("there is no line")
         if self.refuses and self.wrong:
-            raise InvalidJob(self.said(), wrong=self.wrong, lines=self.named)
+            raise InvalidJob(self.describe(), wrong=self.wrong, lines=self.named)
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """How many lines are wrong, and the first of them, each on a line of its own."""
         named = [f"line {number}: {error}" for number, error in self.named]
         if self.wrong > NAMED:
@@ -71,17 +71,19 @@ def messages(lines: Iterable[JobLine]) -> Iterator[list[list[tuple[Any, ...]]]]:
     size, due_s = 0, time.monotonic() + MESSAGE_S
     for line in lines:
         packed = line.number, line.id, line.fields, line.error
-        own = len(to_json(packed))
-        if message and (size + own > MESSAGE_BYTES or time.monotonic() > due_s):
+        line_size = len(to_json(packed))
+        if message and (size + line_size > MESSAGE_BYTES or time.monotonic() > due_s):
             yield message
             message, size, due_s = [], 0, time.monotonic() + MESSAGE_S
         if not message or len(message[-1]) == SEGMENT_LINES:
             message.append([])
         message[-1].append(packed)
-        size += own
+        size += line_size
     if message:
         yield message
 
 
 def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )

@@ -20,7 +20,7 @@ def _without_nul(value: str) -> str:
     return value
 
 
-def _check_told(value: dict[str, str]) -> dict[str, str]:
+def _check_callback(value: dict[str, str]) -> dict[str, str]:
     if set(value) not in ({"task", "queue"}, {"url"}) or not all(map(is_plain, value.values())):
         raise ValueError('either {"task": name, "queue": name} or {"url": address}')
     if "url" in value:
@@ -44,7 +44,7 @@ class Submission(BaseModel):
     """The tenant's share: with 2, twice as many lines as a tenant with 1."""
     deadline_s: float | None = Field(None, gt=0, le=365 * 86_400)
     """Seconds after the submission at which the job ends as `expired`."""
-    on_end: Annotated[dict[str, str], AfterValidator(_check_told)] | None = None
+    on_end: Annotated[dict[str, str], AfterValidator(_check_callback)] | None = None
     """`{"task": name, "queue": name}` or `{"url": address}`: who is told when the job has ended."""
 
 

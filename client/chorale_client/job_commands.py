@@ -13,6 +13,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 from redis import Redis
 
+from chorale_client.documents import check_memory
 from chorale_client.errors import (
     ChoraleError,
     InvalidJob,
@@ -22,8 +23,7 @@ from chorale_client.errors import (
     WrongJobState,
 )
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
-from chorale_client.memory_guard import check_bytes
-from chorale_client.replies import PASSING, redis_errors_translated
+from chorale_client.sans_io import PASSING, redis_errors_translated
 from chorale_client.wire_names import WIRE_VERSION
 
 WINDOW = 4
@@ -54,39 +54,39 @@ class Commands:
         self._why = ""
 
     @redis_errors_translated()
-    def ask(self, do: str, *, for_s: float, **given: Any) -> Any:
+    def ask(self, do: str, *, for_s: float, **arguments: Any) -> Any:
         """Send a command after the replies to those before it, and return its result.
 
         Raises NoSuchJob, WrongJobState, InvalidJob; ServiceUnavailable after `for_s` seconds.
         """
         ends_at_s = time.monotonic() + for_s
         while self._open:
-            self._hear(ends_at_s)
-        self._send(do, given)
-        return self._hear(ends_at_s)
+            self._receive(ends_at_s)
+        self._send(do, arguments)
+        return self._receive(ends_at_s)
 
     @redis_errors_translated()
-    def send(self, do: str, *, for_s: float, **given: Any) -> None:
+    def send(self, do: str, *, for_s: float, **arguments: Any) -> None:
         """Send a command as soon as there are few enough without a reply, and Redis has room for it.
 
         Raises errors of earlier commands, and NoRoom.
         """
         ends_at_s = time.monotonic() + for_s
         while len(self._open) >= WINDOW:
-            self._hear(ends_at_s)
-        self._send(do, given, room_until_s=ends_at_s)
+            self._receive(ends_at_s)
+        self._send(do, arguments, room_until_s=ends_at_s)
 
-    def _send(self, do: str, given: dict[str, Any], *, room_until_s: float | None = None) -> None:
+    def _send(self, do: str, arguments: dict[str, Any], *, room_until_s: float | None = None) -> None:
         self._number += 1
         head = {"v": WIRE_VERSION, "do": do, "caller": self._caller, "number": self._number}
-        command = to_json({**head, "given": given})
+        command = to_json({**head, "given": arguments})
         if room_until_s is not None:
             self._wait_for_room(len(command), room_until_s)
         self._open[self._number] = command
         self._push([command])
 
     def _push(self, commands: list[bytes]) -> None:
-        """Does not raise if Redis is away: `_hear` pushes again."""
+        """Does not raise if Redis is away: `_receive` pushes again."""
         try:
             with self._redis.pipeline() as trip:
                 trip.lpush(JOB_COMMANDS, *commands)
@@ -99,16 +99,15 @@ class Commands:
     def _wait_for_room(self, size: int, until_s: float) -> None:
         while True:
             try:
-                check_bytes(
-                    self._redis, JOB_COMMANDS, BYTES_A_BYTE * size, of="lines of a job", whom="sweeper"
-                )
+                size_in_redis = BYTES_A_BYTE * size
+                check_memory(self._redis, JOB_COMMANDS, size_in_redis, of="lines of a job", whom="sweeper")
                 return
             except (NoRoom, *PASSING):
                 if time.monotonic() > until_s:
                     raise
             time.sleep(self._look_s)
 
-    def _hear(self, until_s: float) -> Any:
+    def _receive(self, until_s: float) -> Any:
         """The result of one open command."""
         self._why = "no sweeper process has replied; is `chorale sweeper` running?"
         again_at_s = time.monotonic() + AGAIN_S
@@ -130,12 +129,12 @@ class Commands:
     def _reply(self) -> dict[str, Any] | None:
         """The next reply; None if there is none for a moment, or Redis does not answer."""
         try:
-            found: Any = self._redis.blpop([JOB_REPLY + self._caller], timeout=self._look_s)
+            reply: Any = self._redis.blpop([JOB_REPLY + self._caller], timeout=self._look_s)
         except PASSING as error:
             self._why = f"Redis does not answer: {error}"
             time.sleep(self._look_s)
             return None
-        return None if found is None else from_json(found[1])
+        return None if reply is None else from_json(reply[1])
 
 
 def _result(reply: dict[str, Any]) -> Any:

@@ -16,8 +16,7 @@ from typing import IO, Any
 
 from pydantic_core import from_json, to_json
 
-from chorale_client.errors import InvalidRequest
-from chorale_client.formatting import display_name, safe_repr
+from chorale_client.errors import InvalidRequest, display_name, safe_repr
 from chorale_client.limits import (
     MAX_JOB_BYTES,
     MAX_LINE_BYTES,
@@ -85,19 +84,19 @@ class UniqueIds:
         self._database.close()
 
 
-def form_of(name: str, given: str | None = None) -> str:
-    """The format: `given`, else by the file's name; `-` is JSON lines.  Raises InvalidRequest, which lists the formats."""
-    form = given or ("jsonl" if name == "-" else SUFFIXES.get(PurePath(name).suffix.lower(), ""))
-    if form not in FORMS:
-        why = safe_repr(given) if given else f"the name {safe_repr(name[-80:])} does not tell it"
+def form_of(name: str, form: str | None = None) -> str:
+    """The format: `form`, else by the file's name; `-` is JSON lines.  Raises InvalidRequest, which lists the formats."""
+    chosen = form or ("jsonl" if name == "-" else SUFFIXES.get(PurePath(name).suffix.lower(), ""))
+    if chosen not in FORMS:
+        why = safe_repr(form) if form else f"the name {safe_repr(name[-80:])} does not tell it"
         raise InvalidRequest(f"format: {why}; there are: {', '.join(FORMS)}")
-    return form
+    return chosen
 
 
 def defaults_in(namespace: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of all lines of a job in this namespace.  Raises InvalidRequest if they name another one."""
-    if (given := options.get("namespace", namespace)) != namespace:
-        raise InvalidRequest(f"namespace: {safe_repr(given)}; the job's is {safe_repr(namespace)}")
+    if (named := options.get("namespace", namespace)) != namespace:
+        raise InvalidRequest(f"namespace: {safe_repr(named)}; the job's is {safe_repr(namespace)}")
     return {**options, "namespace": namespace}
 
 
@@ -163,12 +162,12 @@ class _Checks:
         """The options with the questions; raises InvalidRequest."""
         metadata = row.pop(METADATA, None)
         if metadata is None:
-            return self._asked(row)
+            return self._request_fields(row)
         if not isinstance(metadata, dict):
             raise InvalidRequest(f"{METADATA}: an object, not {safe_repr(metadata)}")
-        return {**self._asked(row), METADATA: metadata}
+        return {**self._request_fields(row), METADATA: metadata}
 
-    def _asked(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _request_fields(self, row: dict[str, Any]) -> dict[str, Any]:
         text, questions = row.pop("text", None), row.pop("questions", None)
         if (text is None) == (questions is None):
             raise InvalidRequest("text: a line has either a `text` or `questions`")
@@ -180,33 +179,31 @@ class _Checks:
                 raise InvalidRequest("text: empty")
             options = self._options(to_json(row)) if row else self._plain
             return {**options, "questions": [{"text": text}]}
-        several = [{"text": text}] if questions is None else questions
-        return self._wire(make_request(several, **{**self._defaults, **row}))
+        questions = [{"text": text}] if questions is None else questions
+        return self._wire(make_request(questions, **{**self._defaults, **row}))
 
     def _wire(self, request: Request) -> dict[str, Any]:
         not_of_a_line = {"namespace", "request_id", "timeout_s"}
         return self._applied(request).model_dump(mode="json", exclude_defaults=True, exclude=not_of_a_line)
 
-    def _options_of(self, own: bytes) -> dict[str, Any]:
-        fields = self._wire(make_request("-", **{**self._defaults, **from_json(own)}))
+    def _options_of(self, options: bytes) -> dict[str, Any]:
+        fields = self._wire(make_request("-", **{**self._defaults, **from_json(options)}))
         del fields["questions"]
         return fields
 
     def _refuse_namespace(self, row: dict[str, Any]) -> None:
-        own = self._defaults.get("namespace")
-        if (given := row.pop("namespace", own)) != own:
-            whose = f", {safe_repr(own)}" if own else ""
+        job_namespace = self._defaults.get("namespace")
+        if (namespace := row.pop("namespace", job_namespace)) != job_namespace:
+            whose = f", {safe_repr(job_namespace)}" if job_namespace else ""
             raise InvalidRequest(
-                f"namespace: {safe_repr(given)}; every line is asked in the job's namespace{whose}"
+                f"namespace: {safe_repr(namespace)}; every line is asked in the job's namespace{whose}"
             )
 
 
 def _refuse_unknown(names: Iterable[str], of: str, allowed: tuple[str, ...]) -> None:
     if unknown := [name for name in names if name not in allowed]:
-        there = ", ".join(allowed)
-        raise InvalidRequest(
-            f"{', '.join(map(display_name, unknown[:3]))}: no field of {of}; there are: {there}"
-        )
+        names = ", ".join(map(display_name, unknown[:3]))
+        raise InvalidRequest(f"{names}: no field of {of}; there are: {', '.join(allowed)}")
 
 
 def _json_rows(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | str]]:
@@ -269,11 +266,11 @@ def _row(header: list[str], cells: list[str]) -> dict[str, Any] | str:
     if len(cells) != len(header):
         return f"{len(cells)} columns, and the header has {len(header)}"
     row = {name: cell for name, cell in zip(header, cells, strict=True) if cell and not cell.isspace()}
-    own = {name: row.pop(name) for name in [name for name in row if name not in LINE_FIELDS]}
+    columns = {name: row.pop(name) for name in [name for name in row if name not in LINE_FIELDS]}
     fields = {name: cell if name in _TEXTS else _value(cell) for name, cell in row.items()}
-    if own:
-        given = fields.get(METADATA, {})
-        fields[METADATA] = {**own, **given} if isinstance(given, dict) else given
+    if columns:
+        metadata = fields.get(METADATA, {})
+        fields[METADATA] = {**columns, **metadata} if isinstance(metadata, dict) else metadata
     return fields
 
 

@@ -19,7 +19,7 @@ from chorale_client.input_stats import InputStats, messages
 from chorale_client.job import Job, Submission
 from chorale_client.job_commands import Commands
 from chorale_client.job_lines import JobLine, defaults_in, form_of, read_lines
-from chorale_client.namespace import Namespace
+from chorale_client.tenants import Namespace
 
 PATIENCE_S = 60.0
 """How long a submission, or a reader of results, bridges a sweeper or a database that is away."""
@@ -61,7 +61,7 @@ class Jobs:
         (`__notes__`), if the job was created.
         """
         try:
-            about = Submission(
+            description = Submission(
                 namespace=namespace,
                 name=name or (Path(lines).name if isinstance(lines, str | PathLike) else ""),
                 tenant=tenant,
@@ -71,7 +71,7 @@ class Jobs:
             )
             with _opened(lines, form) as (stream, its_form):
                 checked = read_lines(stream, form=its_form, defaults=defaults_in(namespace, options or {}))
-                return self._submit(checked, about, refuses=on_error != "skip")
+                return self._submit(checked, description, refuses=on_error != "skip")
         except ValidationError as error:
             raise InvalidJob(str(InvalidRequest.from_validation(error))) from None
         except InvalidJob:
@@ -79,13 +79,13 @@ class Jobs:
         except InvalidRequest as error:
             raise InvalidJob(str(error)) from None
 
-    def _submit(self, checked: Iterator[JobLine], about: Submission, *, refuses: bool) -> JobHandle:
+    def _submit(self, checked: Iterator[JobLine], submission: Submission, *, refuses: bool) -> JobHandle:
         job_id = uuid.uuid4().hex
         commands = self._commands()
         commands.ask(
             "create",
             job_id=job_id,
-            about=about.model_dump(mode="json", exclude_defaults=True),
+            about=submission.model_dump(mode="json", exclude_defaults=True),
             for_s=PATIENCE_S,
         )
         try:
@@ -100,9 +100,9 @@ class Jobs:
             raised = InvalidJob(str(error)) if type(error) is InvalidRequest else error
             raised.add_note(f"job {job_id}")
             is_ours = isinstance(error, ChoraleError)
-            said = str(error) if is_ours else f"the submission stopped: {error!r:.500}"
+            reason = str(error) if is_ours else f"the submission stopped: {error!r:.500}"
             with suppress(ChoraleError):
-                self._commands().ask("refuse", job_id=job_id, reason=said, for_s=self._socket_timeout_s)
+                self._commands().ask("refuse", job_id=job_id, reason=reason, for_s=self._socket_timeout_s)
             raise raised from error.__cause__
         return JobHandle(self, job_id)
 
@@ -112,7 +112,7 @@ class Jobs:
 
     def last(self, count: int = 20) -> Sequence[Job]:
         """The newest jobs, newest first."""
-        return [Job.model_validate(one) for one in self._ask("last", count=count)]
+        return [Job.model_validate(job) for job in self._ask("last", count=count)]
 
     def pause(self, job_id: str) -> Job:
         """Segments that workers have are still answered.  Raises NoSuchJob, WrongJobState."""
@@ -159,10 +159,10 @@ class Jobs:
 
     def namespaces(self) -> Sequence[Namespace]:
         """The namespaces of the stores, which the sweeper process reads, too."""
-        return [Namespace.model_validate(one) for one in self._ask("namespaces")]
+        return [Namespace.model_validate(namespace) for namespace in self._ask("namespaces")]
 
-    def _ask(self, do: str, *, for_s: float | None = None, **given: Any) -> Any:
-        return self._commands().ask(do, for_s=for_s or REPLY_S, **given)
+    def _ask(self, do: str, *, for_s: float | None = None, **arguments: Any) -> Any:
+        return self._commands().ask(do, for_s=for_s or REPLY_S, **arguments)
 
     def _commands(self) -> Commands:
         return Commands(self._redis, socket_timeout_s=self._socket_timeout_s)
@@ -233,11 +233,11 @@ class _JsonLines:
         self._rest = b""
 
     def readline(self, size: int) -> bytes:
-        if not self._rest and (found := next(self._questions, None)) is not None:
+        if not self._rest and (question := next(self._questions, None)) is not None:
             try:
-                line = to_json({"text": found} if isinstance(found, str) else dict(found))
+                line = to_json({"text": question} if isinstance(question, str) else dict(question))
             except (TypeError, ValueError):
-                line = ascii(found).encode()  # the reader says what is wrong with it
+                line = ascii(question).encode()  # the reader says what is wrong with it
             self._rest = line + b"\n"
         head, self._rest = self._rest[:size], self._rest[size:]
         return head

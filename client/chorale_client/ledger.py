@@ -15,11 +15,10 @@ from pydantic_core import from_json, to_json
 from redis import Redis
 from redis.client import PubSub
 
-from chorale_client.errors import NotEnded, RequestIdConflict, UnknownRequest
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import NotEnded, RequestIdConflict, UnknownRequest, safe_repr
 from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.request import Request
-from chorale_client.request_json import request_json
+from chorale_client.request_factory import request_json
 from chorale_client.sans_io import Exchange, RoundTrip, Script, run_exchange
 from chorale_client.scripts import PRELUDE, Scripts
 from chorale_client.terminal_answers import (
@@ -127,8 +126,8 @@ def _has_ended_as(mark: str, answer: Sequence[bytes]) -> bool:
 
 def result(request_id: str) -> Exchange[bytes | None]:
     """The steps of `CallersLedger.result`."""
-    (found,) = yield [("GET", result_key(request_id))]
-    return cast("bytes | None", found)
+    (reply,) = yield [("GET", result_key(request_id))]
+    return cast("bytes | None", reply)
 
 
 def end_of(request_id: str) -> Exchange[bytes]:
@@ -190,7 +189,8 @@ class CallersLedger:
         if run is None:
             return self.run_exchange(steps)
         return run_exchange(
-            steps, lambda trip: [run(one.keys, one.args) for one in trip if isinstance(one, Script)]
+            steps,
+            lambda trip: [run(script.keys, script.args) for script in trip if isinstance(script, Script)],
         )
 
     def result(self, request_id: str) -> bytes | None:
@@ -199,8 +199,8 @@ class CallersLedger:
 
     def state(self, request_id: str) -> str | None:
         """The ledger's state of a request in flight; None if the request is not in flight."""
-        found = cast("bytes | None", self._client.hget(entry_key(request_id), "state"))
-        return found.decode() if found else None
+        state = cast("bytes | None", self._client.hget(entry_key(request_id), "state"))
+        return state.decode() if state else None
 
     def wait(self, channel: PubSub, request_id: str, wait_s: float) -> bytes | None:
         """The announced result, or None after `wait_s` by this machine's monotonic clock.
@@ -228,10 +228,10 @@ class CallersLedger:
 
     def _send(self, trip: RoundTrip) -> Sequence[Any]:
         if len(trip) == 1:
-            (one,) = trip
-            if isinstance(one, Script):
-                return [self._run(one.name, one.keys, one.args)]
-            return [self._client.execute_command(*one)]
+            (command,) = trip
+            if isinstance(command, Script):
+                return [self._run(command.name, command.keys, command.args)]
+            return [self._client.execute_command(*command)]
         with self._client.pipeline(transaction=False) as pipeline:
             for words in trip:
                 pipeline.execute_command(*cast("tuple[Any, ...]", words))

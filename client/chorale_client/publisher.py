@@ -17,18 +17,20 @@ from typing import Any
 from uuid import uuid4
 
 from celery import Celery
-from kombu.exceptions import ChannelError, KombuError
+from kombu.exceptions import ChannelError, KombuError, OperationalError
 from kombu.exceptions import ConnectionError as AMQPConnectionError
+from kombu.serialization import dumps
 from redis.exceptions import RedisError
 
-from chorale_client.confirmed import send_confirmed
-from chorale_client.memory_guard import check_memory
+from chorale_client.documents import check_memory
 from chorale_client.message_template import WITHOUT_ARGUMENTS, Template
 from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
 
 log = logging.getLogger(__name__)
 
+BYTES_A_BYTE = 3
+"""Bytes of memory for one byte of JSON: a message is base64, and Redis holds it twice while it is written."""
 BROKER_ERRORS = (KombuError, RedisError, OSError, AMQPConnectionError, ChannelError)
 """Errors of sending when the broker is away or refuses us."""
 
@@ -62,11 +64,14 @@ class Publisher:
     def hand_in(self, task: str, ticket: str, work: dict[str, Any]) -> None:
         """Send work to the index workers and return when the broker has it.  The ticket is the task's id.
 
-        Raises NoRoom if the documents would fill a Redis broker (RabbitMQ limits itself); KombuError, RedisError, OSError.
+        Raises NoRoom if the documents would fill a Redis broker (RabbitMQ limits itself); KombuError (also for
+        work that is no JSON), RedisError, OSError.
         """
         if self._is_redis:
             with self._app.producer_or_acquire() as producer:
-                check_memory(producer.channel.client, QUEUE_INDEX, work)
+                size = BYTES_A_BYTE * len(dumps(work, serializer="json")[2])
+                client = producer.channel.client
+                check_memory(client, QUEUE_INDEX, size, of="documents", whom="index workers")
         send_confirmed(self._app, task, kwargs=work, task_id=ticket, queue=QUEUE_INDEX, **WITHOUT_ARGUMENTS)
 
     def close(self) -> None:
@@ -110,3 +115,32 @@ def _sending_app(broker_url: str) -> Celery:
         broker_transport_options={"priority_steps": [0], "socket_timeout": 2, "socket_connect_timeout": 2},
     )
     return app
+
+
+ANSWERS_WITHIN_S = 5.0
+"""Timeout of each answer of RabbitMQ."""
+
+
+def send_confirmed(app: Celery, task: str, **message: Any) -> None:
+    """Like `app.send_task`, but returns when the broker has the message.  Raises KombuError, RedisError, OSError; the
+    broker may have the message even then.
+
+    For RabbitMQ each message opens a connection, which costs 3 ms: a pooled connection may be dead, and a late
+    confirmation on it would confirm the next message.
+    """
+    with app.connection_for_write(transport_options={"confirm_publish": True}) as connection:
+        if connection.transport.driver_type != "amqp":
+            # Redis has the message when it answers the command.
+            app.send_task(task, **message)
+            return
+        try:
+            connection.ensure_connection(max_retries=len(connection.alt), interval_start=0)
+            # Set on the socket, since py-amqp's own `read_timeout` does not limit this wait.
+            connection.connection.transport.sock.settimeout(ANSWERS_WITHIN_S)
+            app.send_task(task, producer=connection.Producer(), **message)
+        except Exception as error:
+            # `collect` closes without AMQP's closing handshake, which might never be answered.
+            connection.collect()
+            if isinstance(error, (*connection.connection_errors, *connection.channel_errors)):
+                raise OperationalError(str(error)) from error
+            raise

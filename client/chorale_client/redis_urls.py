@@ -11,14 +11,13 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 _OF_BROKERS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
 """TLS options of RabbitMQ addresses: redis-py's name to py-amqp's name."""
 
-
 VARIABLE = "CHORALE_REDIS_URL"
 LOCAL = "redis://localhost:6379/0"
 
 
-def address_of(given: str | None = None) -> str:
+def address_of(url: str | None = None) -> str:
     """The address for redis-py: the given one, in either spelling, else that of `CHORALE_REDIS_URL`, else `LOCAL`."""
-    url = given or os.environ.get(VARIABLE) or LOCAL
+    url = url or os.environ.get(VARIABLE) or LOCAL
     parts = urlsplit(url)
     if parts.scheme != "redis+socket":
         return url

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from chorale_client.callbacks import Linked, check_callback_task
+from chorale_client.errors import safe_repr
 from chorale_client.filters import check_filters
-from chorale_client.formatting import safe_repr
 from chorale_client.limits import (
     MAX_BRANCHES,
     MAX_CANDIDATES,
@@ -66,14 +66,8 @@ Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 Names = Annotated[tuple[Name, ...], Field(fail_fast=True)]
 
 Include = Literal["ids", "metadata", "snippets", "texts", "explanation", "context"]
-
-
 Around = Annotated[int, Field(ge=0, le=20)] | Literal["document"]
-
-
 Weight = Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False, strict=False)]
-
-
 Score = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -112,7 +106,7 @@ class Question(_Wire):
         if isinstance(value, Mapping) and ({*_EXPANSION_KINDS, "hypothetical_document"} & value.keys()):
             plain = dict(value)
             lists = [plain.pop(name, ()) for name in ("variants", "hypothetical_documents")]
-            if not all(isinstance(one, list | tuple) for one in lists):
+            if not all(isinstance(values, list | tuple) for values in lists):
                 return value  # the validation of its fields reports the error
             variants, documents = map(list, lists)
             for name, kind in _EXPANSION_KINDS.items():
@@ -153,16 +147,16 @@ Relaxable = Annotated[str, Field(max_length=MAX_NAME_CHARS + len(_RELAXABLE_THRE
 
 def _check_relaxable(names: Sequence[str], filters: Mapping[str, Any], thresholds: Thresholds | None) -> None:
     """Raises ValueError for a name that is no condition of the request."""
-    given = [f"{RELAXABLE_FILTER}{field}" for field in filters]
-    given += [
+    conditions = [f"{RELAXABLE_FILTER}{field}" for field in filters]
+    conditions += [
         f"{_RELAXABLE_THRESHOLD}{name}"
         for name, value in (thresholds or Thresholds()).model_dump().items()
         if value not in (None, {})
     ]
     for name in names:
-        if name not in given:
-            there = f"there are: {', '.join(map(safe_repr, given))}" if given else "it has none"
-            raise ValueError(f"relax: no condition {safe_repr(name)} in this request; {there}"[:500])
+        if name not in conditions:
+            allowed = f"there are: {', '.join(map(safe_repr, conditions))}" if conditions else "it has none"
+            raise ValueError(f"relax: no condition {safe_repr(name)} in this request; {allowed}"[:500])
 
 
 def _check_now(value: str) -> str:

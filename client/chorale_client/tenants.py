@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-from chorale_client.formatting import safe_repr
+from pydantic import BaseModel, ConfigDict
+
+from chorale_client.errors import safe_repr
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _OWNED = re.compile(rf"t\.({_TENANT.pattern})\..+", re.DOTALL)
@@ -31,5 +33,17 @@ def owned(tenant: str, id_: str) -> str:
 
 def tenant_of(id_: str) -> str | None:
     """The tenant that owns an id; None if it was not made for a tenant."""
-    found = _OWNED.fullmatch(id_)
-    return None if found is None else found[1]
+    match = _OWNED.fullmatch(id_)
+    return None if match is None else match[1]
+
+
+class Namespace(BaseModel):
+    """Unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    documents: int
+    passages: int
+    generation: int
+    """Rises with each change."""

@@ -47,12 +47,15 @@ def keep_to(limit: TimeLimit, client: Redis) -> None:
     class Limited(kind):  # type: ignore[misc]  # TCP, TLS or unix socket, as the address says
         def _connect(self) -> Any:
             # The socket timeout also limits the TLS handshake.
-            own_s: tuple[float | None, float | None] = super().socket_connect_timeout, super().socket_timeout
-            self.socket_connect_timeout, self.socket_timeout = map(limit.shorten, own_s)
+            timeouts_s: tuple[float | None, float | None] = (
+                super().socket_connect_timeout,
+                super().socket_timeout,
+            )
+            self.socket_connect_timeout, self.socket_timeout = map(limit.shorten, timeouts_s)
             try:
                 return super()._connect()
             finally:
-                self.socket_connect_timeout, self.socket_timeout = own_s
+                self.socket_connect_timeout, self.socket_timeout = timeouts_s
 
         def _tighten(self) -> None:
             if self._sock is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import safe_repr
 
 TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the W3C Trace Context."""

@@ -12,11 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from chorale_client.errors import InvalidRequest
-from chorale_client.formatting import display_name, safe_repr
+from chorale_client.errors import InvalidRequest, display_name, safe_repr
 from chorale_client.limits import MAX_QUESTIONS, MAX_REQUEST_BYTES
 from chorale_client.request import Question, Request
-from chorale_client.request_json import check_size
+from chorale_client.request_factory import check_size
 from chorale_client.wire_names import WIRE_VERSION, Warned
 
 NEXT_VERSION = WIRE_VERSION + 1
@@ -35,15 +34,15 @@ class ReadRequest:
         return tuple(f"{Warned.REQUEST}: {path}: unknown to this version, ignored" for path in self.ignored)
 
 
-def read_request(given: bytes | str | Mapping[str, Any]) -> ReadRequest:
+def read_request(wire: bytes | str | Mapping[str, Any]) -> ReadRequest:
     """Raises InvalidRequest."""
     try:
-        if isinstance(given, Mapping):
-            return ReadRequest(Request.model_validate(given))
-        check_size(len(given))
-        return ReadRequest(Request.model_validate_json(given))
+        if isinstance(wire, Mapping):
+            return ReadRequest(Request.model_validate(wire))
+        check_size(len(wire))
+        return ReadRequest(Request.model_validate_json(wire))
     except ValidationError as error:
-        fields = given if isinstance(given, Mapping) else _object(given)
+        fields = wire if isinstance(wire, Mapping) else _object(wire)
         version = fields.get("v", WIRE_VERSION)
         if (complaint := refusal(version)) is not None:
             raise InvalidRequest(f"v: {complaint}") from None
@@ -59,9 +58,9 @@ def refusal(version: object) -> str | None:
     return f"wire version {safe_repr(version)}, where versions {WIRE_VERSION} and {NEXT_VERSION} are read: update the older side"
 
 
-def placeholder_request(request_id: str, given: bytes | str | Mapping[str, Any]) -> Request:
+def placeholder_request(request_id: str, wire: bytes | str | Mapping[str, Any]) -> Request:
     """A stand-in for an unreadable request, so that it can be ended: the same id and number of questions, all empty."""
-    questions = (given if isinstance(given, Mapping) else _object(given)).get("questions")
+    questions = (wire if isinstance(wire, Mapping) else _object(wire)).get("questions")
     count = len(questions) if isinstance(questions, list | tuple) else 1
     return Request(request_id=request_id, questions=(Question(text=""),) * min(max(1, count), MAX_QUESTIONS))
 
@@ -72,8 +71,8 @@ def _tolerantly(fields: dict[str, Any]) -> ReadRequest:
         try:
             return ReadRequest(Request.model_validate(fields), tuple(ignored))
         except ValidationError as error:
-            found = error.errors(include_url=False)
-            unknown = [one["loc"] for one in found if one["type"] == "extra_forbidden"]
+            faults = error.errors(include_url=False)
+            unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
             # Other errors may only follow from unknown fields; the next round shows it.
             if not unknown or len(unknown) > MAX_IGNORED:
                 raise InvalidRequest.from_validation(error) from None
@@ -88,12 +87,12 @@ def _without(value: Any, path: tuple[int | str, ...]) -> Any:
         if not rest:
             return {name: kept for name, kept in value.items() if name != first}
         return {**value, first: _without(value[first], tuple(rest))}
-    return [_without(one, tuple(rest)) if place == first else one for place, one in enumerate(value)]
+    return [_without(item, tuple(rest)) if place == first else item for place, item in enumerate(value)]
 
 
-def _object(given: bytes | str) -> dict[str, Any]:
+def _object(wire: bytes | str) -> dict[str, Any]:
     try:
-        found = from_json(given) if len(given) <= MAX_REQUEST_BYTES else None
+        value = from_json(wire) if len(wire) <= MAX_REQUEST_BYTES else None
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

@@ -14,7 +14,7 @@ from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan
 from tests.unit.fusion.builders import branch, fuse_question, plan, request
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 BRANCHES, HITS, DOCUMENTS = 10, 1_000, 5_000
 

@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from bench.chord_path import ChordPath
-from bench.corpus_questions import questions_about
-from bench.redis_cost import wait_for_audit
+from bench.installation import questions_about
+from bench.latency import wait_for_audit
 from bench.timing import Timing, cpu_measured, drive
+from bench.variants import ChordPath
 from cli.demo.python_docs import python_docs
 from config.blas_threads import limit_threads
 from tests.support.pipelines.pipeline import RunningPipeline, logging_to
@@ -28,7 +28,7 @@ from tests.support.servers.redis_server import RedisServer
 
 DOCUMENTS, IN_FLIGHT, QUESTIONS = 300, 16, 200
 REPLICAS = {"one": "bm25,vector,hyde,fusion", "other": "bm25,vector,hyde,fusion"}
-NOTHING = "from tasks.sweeping import listeners\nlisteners.listeners = lambda resources: []\n"
+NOTHING = "from tasks.sweeping import request_events\nrequest_events.listeners = lambda resources: []\n"
 INFO = {"CHORALE_LOG_LEVEL": "INFO", "CHORALE_LOG_FORMAT": "json"}
 
 

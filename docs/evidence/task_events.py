@@ -17,10 +17,10 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from bench.chord_path import ChordPath
-from bench.corpus_questions import questions_about
-from bench.redis_cost import wait_for_audit
+from bench.installation import questions_about
+from bench.latency import wait_for_audit
 from bench.timing import Timing, cpu_measured, drive
+from bench.variants import ChordPath
 from cli.demo.python_docs import SOURCE, python_docs
 from cli.local.measured_pipeline import LastLines
 from cli.local.processes import running

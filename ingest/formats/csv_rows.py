@@ -84,10 +84,10 @@ class _Lines(Iterator[str]):
 
 
 def _check_header(header: list[str], options: ReadOptions) -> None:
-    wanted = options.fields.get("text", "text")
-    if wanted not in header and options.fields.get("title", "title") not in header:
-        shown = ", ".join(repr(name[:40]) for name in header[:10])
-        why = f"its first line has no column {wanted!r}; it has: {shown}; map the field `text` to one"
+    text_column = options.fields.get("text", "text")
+    if text_column not in header and options.fields.get("title", "title") not in header:
+        columns = ", ".join(repr(name[:40]) for name in header[:10])
+        why = f"its first line has no column {text_column!r}; it has: {columns}; map the field `text` to one"
         raise Unreadable(LeftOut.MALFORMED, why)
     if len(set(header)) < len(header):
         raise Unreadable(LeftOut.MALFORMED, "two columns have the same name")

@@ -1,9 +1,12 @@
-"""Markdown; the title comes from the front matter, if it has one."""
+"""Markdown; the title comes from the front matter, a block of YAML at the very beginning, if it has one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import yaml
 
 from ingest.clean import clean_text
 from ingest.collection_rows import with_reserved
@@ -14,55 +17,92 @@ from models.left_out import LeftOut
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _ENTRY = re.compile(r"^[\w\"'.-][^:\n]*:(?:[ \t]|$)", re.MULTILINE)
 _ENTRY_LINE = re.compile(r"([\w.-]+):(?:[ \t]+(.*))?$")
-_ITEM_LINE = re.compile(r"[ \t]*-[ \t]+(.*)")
-_BLOCK_MARK = re.compile(r"^[>|][+-]?[ \t]+")
+
+_LONGEST_YAML = 50_000
+"""Characters; PyYAML needs a second for half a million."""
+
+_TYPES = (
+    ("bool", re.compile(r"true|True|TRUE|false|False|FALSE"), "tTfF"),
+    ("null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
+    ("int", re.compile(r"-?(0|[1-9]\d{0,17})"), "-0123456789"),
+    ("float", re.compile(r"-?(0|[1-9]\d{0,17})\.\d{1,18}"), "-0123456789"),
+)
+"""The values that are no texts.  `no`, `007`, `12:30` and dates stay texts, unlike in YAML 1.1."""
+
+
+class _Yaml(yaml.SafeLoader):
+    """Without aliases: a few lines with them could become gigabytes."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not read")
+        return super().compose_node(parent, index)
+
+
+for _type, _form, _first in _TYPES:
+    _Yaml.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_type}", re.compile(rf"(?:{_form.pattern})\Z"), [*_first]
+    )
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
-    """Texts and lists of texts in the front matter (a YAML block at the very beginning) become metadata."""
+    """The front matter becomes metadata: texts, numbers, true and false, lists and objects."""
     text = clean_text(read_text(file, max_bytes=options.max_file_bytes))
-    front: dict[str, str | list[str]] = {}
+    front: dict[str, Any] = {}
     unread: list[str] = []
-    found = _FRONT_MATTER.match(text)
-    block = ((found[1] or "") if found else "").strip()
+    match = _FRONT_MATTER.match(text)
+    block = ((match[1] or "") if match else "").strip()
     # A block without any entry is text between two horizontal rules.
-    if found and (not block or _ENTRY.search(block)):
+    if match and (not block or _ENTRY.search(block)):
         front, unread = _entries(block)
-        text = text[found.end() :]
-    given = front.pop(options.fields.get("title", "title"), "")
-    title = given if isinstance(given, str) else ", ".join(given)
-    metadata, notes = with_reserved(front, options.fields)
-    notes += [
-        f"front matter: {line[:60]!r} is not a text or a list of texts; indexed without it" for line in unread
-    ]
+        text = text[match.end() :]
+    title_value = front.pop(options.fields.get("title", "title"), "")
+    title = ", ".join(map(str, title_value)) if isinstance(title_value, list) else str(title_value)
+    try:
+        metadata, notes = with_reserved(front, options.fields)
+    except ValueError as error:
+        metadata, notes = {}, [f"front matter: {error}; indexed without it"]
+    notes += [f"front matter: {line[:60]!r} is not YAML; indexed without it" for line in unread]
     yield from (Fault(LeftOut.METADATA, note) for note in notes)
     yield Record(text, title, metadata, "markdown")
 
 
-def _entries(block: str) -> tuple[dict[str, str | list[str]], list[str]]:
-    """The entries by name, and the lines that are not read.  A text may go on in indented lines."""
-    entries: dict[str, str | list[str]] = {}
-    unread: list[str] = []
-    name = ""
+def _entries(block: str) -> tuple[dict[str, Any], list[str]]:
+    """The entries by name, and the lines that are not read.
+
+    What is not YAML as a whole, such as `title: a: b`, is read line by line.
+    """
+    if (entries := _yaml(block)) is not None:
+        return entries, []
+    entries, unread = {}, []
     for line in block.split("\n"):
-        value = entries.get(name)
         if entry := _ENTRY_LINE.match(line):
-            name = entry[1]
-            entries[name] = _unquoted(entry[2] or "")
-        elif not line.strip() or line.lstrip().startswith("#"):
-            continue
-        elif (item := _ITEM_LINE.match(line)) and (isinstance(value, list) or value == ""):
-            entries[name] = [*(value or ()), _unquoted(item[1])]
-        elif value and isinstance(value, str) and line[0] in " \t":
-            entries[name] = _unquoted(f"{value} {line.strip()}")
-        else:
+            parsed = _yaml(line)
+            entries |= {entry[1]: entry[2] or ""} if parsed is None else parsed
+        elif line.strip() and not line.lstrip().startswith("#"):
             unread.append(line.strip())
-    texts = {
-        name: _BLOCK_MARK.sub("", one, count=1) if isinstance(one, str) else one
-        for name, one in entries.items()
-    }
-    return {name: one for name, one in texts.items() if one}, unread
+    return _without_empty(entries), unread
 
 
-def _unquoted(value: str) -> str:
-    return value.strip(" \t").strip("\"'")
+def _yaml(block: str) -> dict[str, Any] | None:
+    """None if it is not YAML with entries, or too long to be read as such in a short time."""
+    if len(block) > _LONGEST_YAML:
+        return None
+    try:
+        parsed = yaml.load(block, Loader=_Yaml)  # noqa: S506  a SafeLoader with less
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    if parsed is None:
+        return {}
+    return (
+        _without_empty({str(name): value for name, value in parsed.items()})
+        if isinstance(parsed, dict)
+        else None
+    )
+
+
+def _without_empty(entries: dict[str, Any]) -> dict[str, Any]:
+    stripped = {name: value.strip() if isinstance(value, str) else value for name, value in entries.items()}
+    return {name: value for name, value in stripped.items() if value not in (None, "", [])}

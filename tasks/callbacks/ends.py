@@ -15,9 +15,11 @@ from typing import Any
 from celery import Celery
 from chorale_client.errors import InvalidRequest
 from chorale_client.keys import TELLER, TO_TELL
+from chorale_client.publisher import send_confirmed
 from chorale_client.request import Request
 from chorale_client.wire_names import Status
 from chorale_client.wire_reader import read_request
+from kombu import Queue
 from kombu.exceptions import OperationalError
 from pydantic_core import from_json
 from redis.exceptions import RedisError
@@ -25,12 +27,12 @@ from structlog import get_logger
 
 from config.callback_policy import check_on_end, check_queue
 from config.settings import Settings
-from models.duty import Duty
+from models.duty import Duty, holds
 from models.errors import WrongDeclaration
-from tasks.callbacks.user_tasks import pause_s, send
 from wiring.resources import Resources
 
 log = get_logger("chorale.callbacks")
+
 
 ACTING_MS = 10_000
 """How long a process that tells may be silent before another one takes over."""
@@ -46,7 +48,7 @@ Entry = tuple[str, Mapping[bytes, bytes]]
 
 
 @dataclass(slots=True)
-class _Later:
+class _Retry:
     due_s: float
     failures: int
 
@@ -62,11 +64,11 @@ class RequestEnds(Duty):
         self._resources: Resources = app.resources
         self._lease = self._resources.redis.lock(TELLER, timeout=ACTING_MS / 1_000, thread_local=False)
         self._last = "0-0"
-        self._later: dict[str, _Later] = {}
+        self._later: dict[str, _Retry] = {}
 
     def look(self) -> float:
-        if self._is_acting():
-            self.tell_once()
+        if holds(self._lease):
+            self.send_due()
             return 0.0
         self._later = {}
         self.reset()
@@ -76,15 +78,11 @@ class RequestEnds(Duty):
         """Read the stream from its beginning again."""
         self._last = "0-0"
 
-    def _is_acting(self) -> bool:
-        lease = self._lease
-        return bool(lease.acquire(blocking=False) or (lease.owned() and lease.reacquire()))
-
-    def tell_once(self, block_ms: int = BLOCK_MS) -> bool:
+    def send_due(self, block_ms: int = BLOCK_MS) -> bool:
         """Tell of what is new or due, for a part of the time that this process may act; returns whether all went well."""
         until_s, went_well = time.monotonic() + ACTING_MS / 3_000, True
         for entry, fields in chain(self._due(), self._new(block_ms)):
-            went_well &= self._tell(entry, fields)
+            went_well &= self._send(entry, fields)
             if time.monotonic() > until_s:
                 break
         return went_well
@@ -92,24 +90,24 @@ class RequestEnds(Duty):
     def _due(self) -> Iterator[Entry]:
         now_s = time.monotonic()
         for entry in [entry for entry, later in self._later.items() if later.due_s <= now_s]:
-            found: Any = self._resources.redis.xrange(TO_TELL, entry, entry)
-            if found:
-                yield entry, found[0][1]
+            entries: Any = self._resources.redis.xrange(TO_TELL, entry, entry)
+            if entries:
+                yield entry, entries[0][1]
             else:
                 del self._later[entry]
 
     def _new(self, block_ms: int) -> Iterator[Entry]:
         # Less than the client's socket timeout, and not 0, which means for ever.
         block_ms = max(1, min(block_ms, int(self._resources.settings.redis_socket_timeout_s * 500)))
-        found: Any = self._resources.redis.xread({TO_TELL: self._last}, count=TOGETHER, block=block_ms)
+        reply: Any = self._resources.redis.xread({TO_TELL: self._last}, count=TOGETHER, block=block_ms)
         # RESP3 returns a dict, with one more level of lists.
-        streams = found.values() if isinstance(found, dict) else [[entries] for _, entries in found or ()]
+        streams = reply.values() if isinstance(reply, dict) else [[entries] for _, entries in reply or ()]
         for raw, fields in (entry for stream in streams for entry in stream[0]):
             self._last = entry = raw.decode()
             if entry not in self._later:
                 yield entry, fields
 
-    def _tell(self, entry: str, fields: Mapping[bytes, bytes]) -> bool:
+    def _send(self, entry: str, fields: Mapping[bytes, bytes]) -> bool:
         """Returns False if this end has to be told later."""
         request_id = fields[b"id"].decode()
         try:
@@ -124,7 +122,7 @@ class RequestEnds(Duty):
             again_in_s = None if is_over else pause_s(failures, longest_s=LONGEST_PAUSE_S)
             log.warning("end not told", request_id=request_id, again_in_s=again_in_s, error=str(error)[:300])
             if again_in_s is not None:
-                self._later[entry] = _Later(time.monotonic() + again_in_s, failures + 1)
+                self._later[entry] = _Retry(time.monotonic() + again_in_s, failures + 1)
                 return False
         self._resources.redis.xdel(TO_TELL, entry)
         self._later.pop(entry, None)
@@ -135,7 +133,7 @@ def messages_of(fields: Mapping[bytes, bytes], settings: Settings) -> Iterator[d
     """The messages to send because of this end.  Raises InvalidRequest and WrongDeclaration."""
     request = read_request(fields[b"request"]).request
     request_id, answer = fields[b"id"].decode(), from_json(fields[b"answer"])
-    check_told(request, settings)
+    check_callbacks(request, settings)
     own_id = f"{request_id}.{fields[b'ended_at'].decode()}"
     if request.on_end:
         yield {
@@ -144,25 +142,47 @@ def messages_of(fields: Mapping[bytes, bytes], settings: Settings) -> Iterator[d
             "task_id": own_id,
             "ignore_result": True,
         }
-    for place, one in enumerate(request.linked):
-        if one.is_for_errors and answer["status"] not in UNANSWERED:
+    for place, linked in enumerate(request.linked):
+        if linked.is_for_errors and answer["status"] not in UNANSWERED:
             continue
-        first = {"answer": [answer], "request_id": [request_id], None: []}[one.first]
+        first = {"answer": [answer], "request_id": [request_id], None: []}[linked.first]
         yield {
-            **one.model_dump(exclude={"first", "is_for_errors", "options"}),
-            **one.options,
-            "args": [*first, *one.args],
-            "task_id": one.task_id or f"{own_id}.{place}",
-            "root_id": one.root_id or request_id,
+            **linked.model_dump(exclude={"first", "is_for_errors", "options"}),
+            **linked.options,
+            "args": [*first, *linked.args],
+            "task_id": linked.task_id or f"{own_id}.{place}",
+            "root_id": linked.root_id or request_id,
             "parent_id": request_id,
-            "chain": list(one.chain) or None,
-            "link": list(one.link),
-            "link_error": list(one.link_error),
+            "chain": list(linked.chain) or None,
+            "link": list(linked.link),
+            "link_error": list(linked.link_error),
         }
 
 
-def check_told(request: Request, settings: Settings) -> None:
+def check_callbacks(request: Request, settings: Settings) -> None:
     """Raises WrongDeclaration if the request names a queue to which this installation sends no tasks."""
     check_on_end(request.on_end, settings)
-    for one in request.linked:
-        check_queue(one.queue, settings, named_by=f"link: {one.task}")
+    for linked in request.linked:
+        check_queue(linked.queue, settings, named_by=f"link: {linked.task}")
+
+
+FIRST_PAUSE_S = 1.0
+
+
+def send(app: Celery, task: str, queue: str, **message: Any) -> None:
+    """Send the task; raises if the broker does not have it in a queue of this name."""
+    send_confirmed(
+        app,
+        task,
+        # Sent through the nameless exchange, which reaches every queue.  The queue is not declared: only its owner knows
+        # its arguments.
+        queue=Queue(queue),
+        declare=[],
+        mandatory=True,
+        **message,
+    )
+
+
+def pause_s(failures: int, *, longest_s: float) -> float:
+    """The pause before the next attempt; `failures` are those before the last one."""
+    return float(min(longest_s, FIRST_PAUSE_S * 2 ** min(failures, 20)))

@@ -36,12 +36,12 @@ def linked_tasks(message: Any, queues: Sequence[str]) -> tuple[Linked, ...]:
         )
     try:
         chain = list(message.chain or ())
-        found = [
+        tasks = [
             *_read(message.callbacks or (), (), queues, "answer"),
             *_read(chain[-1:], chain[:-1], queues, "answer"),
             *_read(message.errbacks or (), (), queues, "request_id"),
         ]
-        return tuple(Linked(**{**dict(one), "root_id": message.root_id}) for one in found)
+        return tuple(Linked(**{**dict(task), "root_id": message.root_id}) for task in tasks)
     except ValidationError as error:
         raise InvalidRequest(f"link: {InvalidRequest.from_validation(error)}") from None
     except (KeyError, AttributeError, TypeError) as error:
@@ -54,32 +54,35 @@ def _read(
     queues: Sequence[str],
     first: Literal["answer", "request_id"],
 ) -> Iterator[Linked]:
-    for one in signatures:
-        kind = one.get("subtask_type")
+    for signature in signatures:
+        kind = signature.get("subtask_type")
         if kind == "chain":
-            begin, *others = one["kwargs"]["tasks"] or [{}]
+            begin, *others = signature["kwargs"]["tasks"] or [{}]
             yield from _read([begin], [*rest, *reversed(others)], queues, first)
         elif kind == "group" and not rest:
-            yield from _read(one["kwargs"]["tasks"], (), queues, first)
+            yield from _read(signature["kwargs"]["tasks"], (), queues, first)
         elif kind:
             raise InvalidRequest(
                 f"link: a {kind} cannot follow a request; begin it in a task of yours that follows the request"
             )
         else:
-            yield _linked(one, rest, queues, first)
+            yield _linked(signature, rest, queues, first)
 
 
 def _linked(
-    one: Signature, rest: Sequence[Signature], queues: Sequence[str], first: Literal["answer", "request_id"]
+    signature: Signature,
+    rest: Sequence[Signature],
+    queues: Sequence[str],
+    first: Literal["answer", "request_id"],
 ) -> Linked:
-    options = one.get("options") or {}
+    options = signature.get("options") or {}
     return Linked(
-        task=one["task"],
+        task=signature["task"],
         queue=options.get("queue") or (queues[0] if queues else "celery"),
-        first=None if one.get("immutable") else first,
+        first=None if signature.get("immutable") else first,
         is_for_errors=first == "request_id",
-        args=one.get("args") or (),
-        kwargs=one.get("kwargs") or {},
+        args=signature.get("args") or (),
+        kwargs=signature.get("kwargs") or {},
         options={name: value for name, value in options.items() if name not in READ | OF_THE_SENDER},
         task_id=options.get("task_id"),
         ignore_result=bool(options.get("ignore_result")),

@@ -29,7 +29,7 @@ from structlog import get_logger
 from ledger.protocol import Snapshot, Started, Taken
 from ledger.redis import RedisLedger
 from models.plan import is_costly
-from tasks.celery_internals import in_progress
+from tasks.celery_internals import event_sender
 from tasks.celery_internals.result_backend import part_id
 
 log = get_logger("chorale.intake")
@@ -52,8 +52,17 @@ class TakenMessage:
 
 
 @dataclass(frozen=True)
-class Intake:
-    """Takes messages for one worker."""
+class BatchConsumer:
+    """Takes messages for one worker.
+
+    Two things here are easy to break.  `celery.worker.state` is Celery's own: its totals and `event_sender.taken` are what
+    heartbeats, `inspect stats` and the supervisor see of messages that never become a request of Celery.  Therefore each
+    message that is worked on passes `_signalled`, whose end runs whatever is raised.
+
+    `take_more` is called from within `run`, by a costly part that pauses (`tasks.request.search`): it works on other
+    messages while those of the outer call are in hand.  It keeps no state between its steps, takes no costly part, and does
+    nothing when the worker stops, because the outer call then puts its own messages back.
+    """
 
     app: Celery
     ledger: RedisLedger
@@ -80,14 +89,14 @@ class Intake:
         more = {name: count - (name == queue) for name, count in self._together.items()}
         begun_s = time.monotonic()
         try:
-            found = self.ledger.take(
+            taken = self.ledger.take(
                 first=(queue, task, task_id), most=more if queue in self._together else {}
             )
         except RedisError as error:
             log.warning("not taken", task_id=task_id, error=str(error)[:200])
             deliver(payload, queue)
             return
-        ours, others = self._read_all(found, payload)
+        ours, others = self._read_all(taken, payload)
         try:
             self._work_on(ours, begun_s)
             while others:
@@ -103,29 +112,31 @@ class Intake:
             return
         begun_s = time.monotonic()
         try:
-            found = self.ledger.take(first=("", "", ""), most=self._together or self.most)
-            ours, others = self._read_all([one for one in found if one.message], {})
-            costly = [one for one in ours if one.started is not None and is_costly(one.started.plan)]
-            for payload, queue in [*others, *((one.payload, one.queue) for one in costly)]:
+            taken = self.ledger.take(first=("", "", ""), most=self._together or self.most)
+            ours, others = self._read_all([message for message in taken if message.message], {})
+            costly = [
+                message for message in ours if message.started is not None and is_costly(message.started.plan)
+            ]
+            for payload, queue in [*others, *((message.payload, message.queue) for message in costly)]:
                 self.redis.lpush(queue, dumps(payload))
         except RedisError as error:
             log.warning("not taken", error=str(error)[:200])
             return
-        if ours := [one for one in ours if one not in costly]:
+        if ours := [message for message in ours if message not in costly]:
             self._work_on(ours, begun_s)
 
     def _read_all(
-        self, found: Sequence[Taken], payload: Payload
+        self, taken: Sequence[Taken], payload: Payload
     ) -> tuple[list[TakenMessage], list[tuple[Payload, str]]]:
         """What we work on, and what goes Celery's way; `payload` is of the message without its text."""
         ours, others = list[TakenMessage](), list[tuple[Payload, str]]()
-        for one in found:
-            its_payload = payload if not one.message else _json(one.message)
-            message = self._read(one, its_payload) if isinstance(its_payload, dict) else None
+        for entry in taken:
+            its_payload = payload if not entry.message else _json(entry.message)
+            message = self._read(entry, its_payload) if isinstance(its_payload, dict) else None
             if message is not None:
                 ours.append(message)
             elif its_payload is not None:
-                others.append((its_payload, one.queue))
+                others.append((its_payload, entry.queue))
         return ours, others
 
     def _is_ours(self, headers: Any) -> bool:
@@ -137,10 +148,10 @@ class Intake:
             and not (headers.get("eta") or headers.get("expires") or headers["id"] in state.revoked)
         )
 
-    def _read(self, one: Taken, payload: Payload) -> TakenMessage | None:
+    def _read(self, taken: Taken, payload: Payload) -> TakenMessage | None:
         """None: Celery reads it."""
         headers = payload.get("headers")
-        if not one.is_known or not self._is_ours(headers):
+        if not taken.is_known or not self._is_ours(headers):
             return None
         assert isinstance(headers, dict)
         try:
@@ -149,46 +160,56 @@ class Intake:
                 return None
             task = self.app.tasks[headers["task"]]
             return TakenMessage(
-                one.queue, payload, headers["id"], task, dict(kwargs), one.started, one.joined
+                taken.queue, payload, headers["id"], task, dict(kwargs), taken.started, taken.joined
             )
         except (ValueError, KeyError, TypeError):
             return None
 
     def _work_on(self, messages: Sequence[TakenMessage], begun_s: float) -> None:
-        parts = [one for one in messages if one.started is not None]
-        joined = [one.joined for one in messages if one.joined is not None]
-        with self._told(messages):
+        parts = [message for message in messages if message.started is not None]
+        joined = [message.joined for message in messages if message.joined is not None]
+        with self._signalled(messages):
             try:
                 self.run(parts, joined, begun_s)
             except (WorkerShutdown, WorkerTerminate):
                 # Those that had been reported already are duplicates, which nobody waits for.
-                self._put_back([(one.payload, one.queue) for one in messages])
+                self._put_back([(message.payload, message.queue) for message in messages])
                 raise
             except BaseException as error:  # foreign code may raise SystemExit
                 log.exception("batch failed", messages=len(messages))
-                for one in messages:
-                    self.app.backend.mark_as_failure(one.task_id, error)
+                for message in messages:
+                    self.app.backend.mark_as_failure(message.task_id, error)
 
     def _put_back(self, messages: Sequence[tuple[Payload, str]]) -> None:
         for payload, queue in messages:
             self.redis.rpush(queue, dumps(payload))
 
     @contextmanager
-    def _told(self, messages: Sequence[TakenMessage]) -> Iterator[None]:
+    def _signalled(self, messages: Sequence[TakenMessage]) -> Iterator[None]:
         """Tell Celery's listeners when the tasks begin and have ended."""
-        in_progress.taken |= {one.task_id for one in messages}
-        for one in messages:
-            state.total_count.update({one.task.name: 1})
+        event_sender.taken |= {message.task_id for message in messages}
+        for message in messages:
+            state.total_count.update({message.task.name: 1})
             state.all_total_count[0] += 1
-            told = {"task_id": one.task_id, "task": one.task, "args": [], "kwargs": one.arguments}
-            signals.task_prerun.send(sender=one.task, **told)
+            fields = {
+                "task_id": message.task_id,
+                "task": message.task,
+                "args": [],
+                "kwargs": message.arguments,
+            }
+            signals.task_prerun.send(sender=message.task, **fields)
         try:
             yield
         finally:
-            in_progress.taken -= {one.task_id for one in messages}
-            for one in messages:
-                told = {"task_id": one.task_id, "task": one.task, "args": [], "kwargs": one.arguments}
-                signals.task_postrun.send(sender=one.task, **told, retval=None, state="SUCCESS")
+            event_sender.taken -= {message.task_id for message in messages}
+            for message in messages:
+                fields = {
+                    "task_id": message.task_id,
+                    "task": message.task,
+                    "args": [],
+                    "kwargs": message.arguments,
+                }
+                signals.task_postrun.send(sender=message.task, **fields, retval=None, state="SUCCESS")
 
 
 def _task_id(arguments: Mapping[str, Any]) -> str:
@@ -200,8 +221,8 @@ def _task_id(arguments: Mapping[str, Any]) -> str:
 
 def _json(message: bytes) -> Payload | None:
     try:
-        found = from_json(message)
+        payload = from_json(message)
     except ValueError as error:
         log.error("message dropped", where="queue", error=str(error)[:200])
         return None
-    return found if isinstance(found, dict) else None
+    return payload if isinstance(payload, dict) else None

@@ -8,22 +8,29 @@ part of a request, that part has failed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from celery.app import amqp
 from celery.exceptions import WorkerLostError
+from celery.worker.consumer import Consumer as CeleryConsumer
+from celery.worker.state import maybe_shutdown
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
 from kombu import Connection as KombuConnection
 from kombu.transport import redis
 from structlog import get_logger
 
-from tasks.celery_internals.batch_consumer import Intake
-from tasks.celery_internals.reconnecting import ReconnectingConsumer
+from tasks.celery_internals.batch_consumer import BatchConsumer
 from tasks.celery_internals.result_backend import PART_SEPARATOR, id_of_task
 from tasks.celery_internals.visibility import QoS
 
 log = get_logger("chorale.intake")
+
+
+FIRST_S, STEP_S, LONGEST_S = 0.1, 0.1, 1.0
+"""Waits between attempts.  A worker that is told to stop meanwhile stops."""
+
 
 CALLERS = {QUEUE_RETRIEVE: (TASK_RETRIEVE,), QUEUE_INDEX: (TASK_INDEX, TASK_DELETE)}
 """The only tasks that a worker takes from the queues to which callers' logins can write."""
@@ -57,8 +64,40 @@ def _cause(error: Exception) -> BaseException:
     return error.__context__ if isinstance(error.__context__, WorkerLostError) else error
 
 
-class Consumer(ReconnectingConsumer):
+class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hints
     """The setting `worker_consumer` names this class."""
+
+    def ensure_connected(self, conn: Any) -> Any:
+        """Reconnect within a moment after the broker has returned.
+
+        Celery waits two seconds after its first failed attempt, then four, then six: longer than a request lives.  If
+        RabbitMQ refuses the login, it ends with a traceback.
+        """
+        errors: list[str] = []
+
+        def send_due(error: Exception, _interval_s: float) -> None:
+            if not errors:
+                errors.append(str(error))
+                log.warning("broker unreachable", broker=conn.as_uri(), error=errors[0][:200])
+
+        while True:
+            try:
+                conn.ensure_connection(
+                    send_due,
+                    interval_start=FIRST_S,
+                    interval_step=STEP_S,
+                    interval_max=LONGEST_S,
+                    callback=maybe_shutdown,
+                )
+                break
+            except (*conn.connection_errors, *conn.channel_errors) as error:
+                # kombu does not try again after a refused login or virtual host.
+                send_due(error, LONGEST_S)
+                maybe_shutdown()
+                time.sleep(LONGEST_S)
+        if errors:
+            log.info("broker answers again")
+        return super().ensure_connected(conn)
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
         handle = super().create_task_handler(*args, **kwargs)
@@ -118,7 +157,7 @@ class Channel(redis.Channel):
 
 class Transport(redis.Transport):
     Channel = Channel
-    intake: Intake | None = None
+    intake: BatchConsumer | None = None
     lost: Exception | None = None
     """Why a message could not be acknowledged, if the connection is to blame."""
 
@@ -142,8 +181,8 @@ class Transport(redis.Transport):
 
 class Connection(KombuConnection):
     def get_transport_cls(self) -> Any:
-        found = super().get_transport_cls()  # type: ignore[no-untyped-call]
-        return Transport if found is redis.Transport else found
+        transport = super().get_transport_cls()  # type: ignore[no-untyped-call]
+        return Transport if transport is redis.Transport else transport
 
 
 class AMQP(amqp.AMQP):  # type: ignore[misc]

@@ -15,9 +15,16 @@ from chorale_client.publisher import BROKER_ERRORS
 from kombu.common import ignore_errors
 from structlog import get_logger
 
-from tasks.celery_internals.in_progress import ids_in_progress
-
 log = get_logger("chorale.events")
+
+
+taken: set[str] = set()
+"""Task ids of the messages that `tasks.celery_internals.batch_consumer` has in hand."""
+
+
+def ids_in_progress() -> list[str]:
+    return [*state.requests, *taken]
+
 
 Event = tuple[str, Mapping[str, Any]]
 """The type of an event, such as `task-succeeded`, and its fields: `uuid`, `name`, `timestamp` (seconds) and others.

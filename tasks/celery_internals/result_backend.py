@@ -16,10 +16,9 @@ The setting `result_backend` names this class.  What Celery calls, and what happ
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from celery import states
 from celery.backends.redis import RedisBackend
@@ -34,10 +33,9 @@ from structlog import get_logger
 from ledger.protocol import Snapshot, Started
 from ledger.redis import RedisLedger
 from models.branch_result import BranchResult
+from models.duty import Made, retried
 
 log = get_logger("chorale.backend")
-
-Made = TypeVar("Made")
 
 PART_SEPARATOR = ":"
 
@@ -197,12 +195,4 @@ def failed_part(task_id: str, error: Any) -> BranchResult:
 
 
 def _while_redis_returns(do: Callable[[], Made]) -> Made:
-    """Call `do` until Redis accepts its connection, for at most REPORT_FOR_S."""
-    until_s = time.monotonic() + REPORT_FOR_S
-    while True:
-        try:
-            return do()
-        except ConnectionError:
-            if time.monotonic() > until_s:
-                raise
-            time.sleep(REPORT_EVERY_S)
+    return retried(do, ConnectionError, for_s=REPORT_FOR_S, pause_s=lambda _: REPORT_EVERY_S)

@@ -26,6 +26,13 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError, Timeout
 
 from ledger import ledger_scripts
 
+KOMBU = "_kombu."
+BINDINGS = f"{KOMBU}binding"
+"""An exchange's queues."""
+UNACKED = "unacked"
+"""Messages that are not acknowledged."""
+
+
 RENEWALS = 3
 """Renewals in one `visibility_timeout`: one or two may fail."""
 

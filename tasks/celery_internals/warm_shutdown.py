@@ -37,8 +37,8 @@ def stopping_softly(worker: Any, soft_shutdown_s: float) -> Iterator[None]:
         # A timer of 0 would never fire.
         signal.setitimer(signal.ITIMER_REAL, max(soft_shutdown_s, 0.001))
 
-    def take_over(given: Any) -> None:
-        take_its_own(given)
+    def take_over(worker: Any) -> None:
+        take_its_own(worker)
         for number in _ASKS:
             signal.signal(number, finish)
         for number in (signal.SIGQUIT, signal.SIGALRM):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from chorale_client.indexed import NOT_WRITTEN
+from chorale_client.index_tickets import NOT_WRITTEN
 
 from inference.protocol import Embedder
 from ingest.hashes import content_hash
@@ -16,8 +16,7 @@ from models.documents import Document, Manifest, Passage
 from models.errors import NotEverywhere, PartlyWritten
 from models.left_out import LeftOut
 from search.protocol import Holds
-from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexingRun, Progress, SourceDocuments
-from tasks.indexing.report import IndexReport
+from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexingRun, IndexReport, Progress, SourceDocuments
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ingest.raw_documents import RawDocument, Skipped
 from models.batching import in_batches
 from models.documents import Matrix, Passage, Vector
 from tasks.indexing.batches import splitter_of
-from tasks.indexing.turns import TurnOver
+from tasks.indexing.message_order import TurnOver
 
 PASSAGES_AT_ONCE = 16
 WINDOW_PASSAGES = 64
@@ -22,7 +22,7 @@ WINDOW_PASSAGES = 64
 is embedded by itself, and a turn may end within it."""
 
 
-class EmbeddedAhead:
+class EmbeddingPrefetch:
     """An embedder for some documents, which remembers its passages and vectors when their message is tried again.
 
     `is_over` is called after every few passages, and says whether this attempt ends.  The next attempt goes on from there,

@@ -9,12 +9,10 @@ from typing import Any
 
 from ingest.document_rows import last_of_each, read_rows
 from ingest.raw_documents import RawDocument, Skipped
-from tasks.indexing.embedding_prefetch import EmbeddedAhead
-from tasks.indexing.indexing_run import BATCH_CHARACTERS, SourceDocuments
+from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
+from tasks.indexing.indexing_run import BATCH_CHARACTERS, IndexReport, SourceDocuments
+from tasks.indexing.message_order import TurnOver, WriteOrder
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.report import IndexReport
-from tasks.indexing.turns import TurnOver
-from tasks.indexing.write_order import WriteOrder
 from wiring.resources import Resources
 
 PORTION_CHARACTERS = 4 * BATCH_CHARACTERS
@@ -33,7 +31,7 @@ class Unfinished:
     written: int = 0
     """Number of documents that are written or left out."""
     report: IndexReport = field(default_factory=IndexReport)
-    ahead: EmbeddedAhead | None = None
+    ahead: EmbeddingPrefetch | None = None
     """The vectors of the next documents, as far as they are there."""
     end: int = 0
     """Where the portion of `ahead` ends."""
@@ -106,7 +104,7 @@ def index_handed_in(
     items = list(last_of_each(read_rows(documents, source=source)))
     while True:
         if so_far.ahead is None:
-            so_far.ahead = EmbeddedAhead(resources.indexing_embedder, is_over=is_over, has_room=has_room)
+            so_far.ahead = EmbeddingPrefetch(resources.indexing_embedder, is_over=is_over, has_room=has_room)
             so_far.end = so_far.written + _portion(items[so_far.written :])
         rows = SourceDocuments(items[so_far.written : so_far.end], source)
         report = index_corpus(resources, rows, namespace=namespace, order=order, ahead=so_far.ahead)

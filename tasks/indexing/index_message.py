@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from celery.exceptions import Reject
-from chorale_client.confirmed import send_confirmed
-from chorale_client.formatting import display_name
+from chorale_client.errors import display_name
 from chorale_client.index_tickets import KEPT_S, stamp_of_message
 from chorale_client.keys import INDEXED, NOT_DONE, waiting_key
+from chorale_client.publisher import send_confirmed
 from chorale_client.wire_names import QUEUE_INDEX, WIRE_VERSION
 from kombu.exceptions import KombuError
 from pydantic_core import from_json, to_json
@@ -19,10 +19,10 @@ from structlog import get_logger
 
 from ledger import ledger_scripts
 from models.errors import ModelMissing, StageFailure, StoreTimeout, StoreUnavailable, WriterBusy
-from tasks.indexing.write_order import TOLD_FOR_S, WriteOrder
+from tasks.indexing.message_order import OUTCOME_KEPT_S, WriteOrder
 
 if TYPE_CHECKING:
-    from tasks.indexing.report import IndexReport
+    from tasks.indexing.indexing_run import IndexReport
     from wiring.resources import Resources
 
 log = get_logger("chorale.index")
@@ -71,32 +71,32 @@ class IndexMessage:
 
     def _has_outcome(self) -> bool:
         # The stamp is compared too: a program without our client may use an id again.
-        told = self.resources.redis.get(INDEXED + self.id)
-        return told is not None and from_json(cast("bytes", told)).get("handed_in") == self.handed_in
+        outcome = self.resources.redis.get(INDEXED + self.id)
+        return outcome is not None and from_json(cast("bytes", outcome)).get("handed_in") == self.handed_in
 
     def failed(self, error: Exception) -> None:
         """Put the message back if waiting helps; otherwise tell the caller the error."""
         # The caller learns no place and no other namespace; the log does.
         detail = error.detail if isinstance(error, StageFailure) else str(error)
         # A message may have half characters, which JSON cannot hold.
-        said = detail[:500].encode(errors="backslashreplace").decode() or type(error).__name__
+        message = detail[:500].encode(errors="backslashreplace").decode() or type(error).__name__
         if isinstance(error, PASSING) and not self._is_old():
             log.warning("not indexed yet", **self.context, error=str(error)[:500])
             # First, since another worker may have the message at once.
             with suppress(RedisError):
-                why = to_json({"v": WIRE_VERSION, "waiting": said})
+                why = to_json({"v": WIRE_VERSION, "waiting": message})
                 self.resources.redis.set(waiting_key(self.id), why, ex=KEPT_S)
             self.put_back()
             return
         log.error("not indexed", **self.context, error=str(error)[:500], kind=type(error).__name__)
-        self._tell(self.context["namespace"], {"error": said})
+        self._publish(self.context["namespace"], {"error": message})
 
     def done(self, report: IndexReport) -> None:
         for skipped in report.skipped:
             log.warning("document skipped", **self.context, reason=skipped.reason, why=str(skipped))
         for document_id, why in report.unwritten.items():
             log.warning("document not in every store", **self.context, document_id=document_id, why=why[:500])
-        self._tell(self.namespace, report.to_wire())
+        self._publish(self.namespace, report.to_wire())
 
     def _is_old(self) -> bool:
         try:
@@ -125,10 +125,10 @@ class IndexMessage:
         except (KombuError, RedisError, OSError) as error:
             raise Reject(str(error), requeue=True) from error
 
-    def _tell(self, namespace: str, outcome: dict[str, Any]) -> None:
-        told = {"v": WIRE_VERSION, "namespace": namespace, "handed_in": self.handed_in, **outcome}
+    def _publish(self, namespace: str, outcome: dict[str, Any]) -> None:
+        reply = {"v": WIRE_VERSION, "namespace": namespace, "handed_in": self.handed_in, **outcome}
         keys = [waiting_key(self.id), NOT_DONE + namespace, INDEXED + self.id]
-        args = [self.id, str(self.handed_in), to_json(told), TOLD_FOR_S]
+        args = [self.id, str(self.handed_in), to_json(reply), OUTCOME_KEPT_S]
         try:
             ledger_scripts(self.resources.redis).run("tell_indexed", keys, args)
         except RedisError as error:

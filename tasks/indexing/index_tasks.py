@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import safe_repr
 from chorale_client.request import check_namespace
 from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, WIRE_VERSION
 from chorale_client.wire_reader import refusal
 from redis.exceptions import RedisError
 
+from models.duty import retried
 from models.errors import WriterBusy
 from tasks.indexing.index_message import PASSING, IndexMessage
-from tasks.indexing.turns import TurnOver, Turns, turn_s
-from tasks.indexing.write_order import DoneByAnother, WriteOrder
+from tasks.indexing.message_order import DoneByAnother, TurnOver, Turns, WriteOrder, turn_s
 
 if TYPE_CHECKING:
-    from tasks.indexing.report import IndexReport
+    from tasks.indexing.indexing_run import IndexReport
 
 PATIENCE_S = 5.0
 """How long a message waits for another writer of its namespace, or a server that is away.  Then it goes to the end of
@@ -104,9 +103,9 @@ def delete_task(
 
         if whole_namespace is True:
             return drop_namespace(message.resources, check_namespace(namespace))
-        wanted, skipped = read_ids(ids)
+        document_ids, skipped = read_ids(ids)
         report = delete_documents(
-            message.resources, wanted, namespace=check_namespace(namespace), order=order
+            message.resources, document_ids, namespace=check_namespace(namespace), order=order
         )
         report.skipped += skipped
         return report
@@ -137,7 +136,7 @@ def _do(
             return
         if turns.is_on(namespace, message.id):
             with turns.working(namespace, message.id):
-                report = _patiently(partial(work, message, order))
+                report = retried(partial(work, message, order), *PASSING, for_s=PATIENCE_S, pause_s=_pause_s)
     except TurnOver:
         pass
     except DoneByAnother:
@@ -155,13 +154,5 @@ def _do(
         message.put_back()
 
 
-def _patiently(work: Callable[[], IndexReport]) -> IndexReport:
-    give_up = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return work()
-        except PASSING as error:
-            if time.monotonic() > give_up:
-                raise
-            pause_s = PAUSE_FOR_A_WRITER_S if isinstance(error, WriterBusy) else PAUSE_S
-        time.sleep(pause_s)
+def _pause_s(error: Exception) -> float:
+    return PAUSE_FOR_A_WRITER_S if isinstance(error, WriterBusy) else PAUSE_S

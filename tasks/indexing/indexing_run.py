@@ -1,16 +1,87 @@
-"""One run of indexing a source, whoever writes: which documents are new, which are gone, and how far the run is."""
+"""One run of indexing a source, whoever writes: which documents are new, which are gone, how far it is, and its report."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import Any
 
 from ingest.hashes import revision_hash
 from ingest.raw_documents import RawDocument, Skipped
 from models.left_out import LeftOut
-from tasks.indexing.report import IndexReport
+
+_COUNTS = ("added", "replaced", "unchanged", "deleted", "passages")
+
+
+@dataclass(slots=True)
+class IndexReport:
+    """The results for the documents of one run, or of one message."""
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    spared: int = 0
+    """Known documents that were neither read nor deleted, since their file could not be read."""
+    gone: int = 0
+    """Documents of earlier runs that are not in the source any more, and were not deleted."""
+    skipped: list[Skipped] = field(default_factory=list)
+    unwritten: dict[str, str] = field(default_factory=dict)
+    """Why documents are not in every store, by document id."""
+    passages: int = 0
+    """Embedded in this run."""
+    generation: int = 0
+    """The corpus generation at the end."""
+    looked_at: set[str] = field(default_factory=set)
+    """Ids of the documents that were read, changed or not, and of those that were pruned."""
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether documents could not be read or written that should have been (exit code 8)."""
+        return bool(self.unwritten) or any(skipped.is_fault for skipped in self.skipped)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How much was left out, by reason."""
+        counts = Counter(skipped.reason for skipped in self.skipped)
+        return {reason.value: counts[reason] for reason in LeftOut if counts[reason]}
+
+    def to_wire(self) -> dict[str, Any]:
+        """JSON: the outcome of a message."""
+        return {
+            "generation": self.generation,
+            **{name: getattr(self, name) for name in _COUNTS},
+            "skipped": [str(skipped) for skipped in self.skipped],
+            "reasons": self.reasons,
+            "left_out": [skipped_to_wire(skipped) for skipped in self.skipped],
+            "unwritten": self.unwritten,
+        }
+
+    def add(self, outcome: Mapping[str, Any]) -> None:
+        """Add the outcome of one message, as `to_wire` gave it.  Its passages are counted as well."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + outcome[name])
+        # A worker of an earlier version gives no reason.
+        self.skipped += [
+            Skipped(
+                left_out["path"],
+                LeftOut(left_out.get("reason", LeftOut.MALFORMED)),
+                left_out["why"],
+                left_out["line"],
+            )
+            for left_out in outcome["left_out"]
+        ]
+        self.unwritten |= outcome["unwritten"]
+        self.generation = max(self.generation, outcome["generation"])
+
+
+def skipped_to_wire(skipped: Skipped) -> dict[str, Any]:
+    """JSON."""
+    return {name: getattr(skipped, name) for name in ("path", "line", "reason", "why", "is_fault")}
+
 
 BATCH_DOCUMENTS = 64
 BATCH_CHARACTERS = 1_000_000

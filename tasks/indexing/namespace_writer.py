@@ -23,10 +23,9 @@ from models.left_out import LeftOut
 from search.analysis import ANALYSER
 from search.protocol import WritingStore
 from tasks.indexing.batches import IndexingTarget, index_documents
-from tasks.indexing.embedding_prefetch import EmbeddedAhead
-from tasks.indexing.indexing_run import Progress, SourceDocuments
-from tasks.indexing.report import IndexReport
-from tasks.indexing.write_order import WriteOrder
+from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
+from tasks.indexing.indexing_run import IndexReport, Progress, SourceDocuments
+from tasks.indexing.message_order import WriteOrder
 from wiring.resources import Resources
 
 log = get_logger("chorale.index")
@@ -52,7 +51,7 @@ def index_corpus(
     rebuild: bool = False,
     progress: Callable[[Progress], None] | None = None,
     order: WriteOrder | None = None,
-    ahead: EmbeddedAhead | None = None,
+    ahead: EmbeddingPrefetch | None = None,
 ) -> IndexReport:
     """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
 
@@ -80,7 +79,7 @@ def index_corpus(
     if ahead is not None:
         known = store.held(namespace, documents.ids or (), source=documents.source)
         documents = replace(documents, items=ahead.take(documents.items, known))
-    tell = partial(_tell_readers, resources, namespace)
+    tell = partial(_publish_generation, resources, namespace)
     target = IndexingTarget(
         anew or store,
         namespace,
@@ -104,7 +103,7 @@ def index_corpus(
         return report
 
 
-def _tell_readers(resources: Resources, namespace: str, generation: int) -> None:
+def _publish_generation(resources: Resources, namespace: str, generation: int) -> None:
     # Without Redis, the next worker that starts tells them.
     with suppress(RedisError):
         resources.generations.publish(namespace, generation)
@@ -116,42 +115,44 @@ def delete_documents(
     """Delete documents from a namespace, in every store; readers are told.  Documents that a later message has written
     stay.  Raises BadIndex, WriterBusy.
     """
-    wanted = list(dict.fromkeys(ids))
+    document_ids = list(dict.fromkeys(ids))
     try:
-        return _delete(resources, wanted, namespace=namespace, order=order)
+        return _delete(resources, document_ids, namespace=namespace, order=order)
     except BadIndex:
         if order is None:
             raise
         # There is no namespace yet, but an older message may be about to make it.  It will leave these documents out,
         # or it has written them meanwhile.
-        overtaken = order.overtaken(wanted)
-        order.keep([document_id for document_id in wanted if document_id not in overtaken])
-        return _delete(resources, wanted, namespace=namespace, order=order)
+        overtaken = order.overtaken(document_ids)
+        order.keep([document_id for document_id in document_ids if document_id not in overtaken])
+        return _delete(resources, document_ids, namespace=namespace, order=order)
 
 
 def _delete(
-    resources: Resources, wanted: list[str], *, namespace: str, order: WriteOrder | None
+    resources: Resources, document_ids: list[str], *, namespace: str, order: WriteOrder | None
 ) -> IndexReport:
     store, report = resources.writing_store, IndexReport()
     with store.exclusive(namespace):
         if order is not None:
-            overtaken = order.overtaken(wanted)
-            report.skipped += [_overtaken(document_id) for document_id in wanted if document_id in overtaken]
-            wanted = [document_id for document_id in wanted if document_id not in overtaken]
-        there = store.held(namespace, wanted)
+            overtaken = order.overtaken(document_ids)
+            report.skipped += [
+                _overtaken(document_id) for document_id in document_ids if document_id in overtaken
+            ]
+            document_ids = [document_id for document_id in document_ids if document_id not in overtaken]
+        there = store.held(namespace, document_ids)
         with suppress(NotEverywhere):
-            store.delete(namespace, wanted)
+            store.delete(namespace, document_ids)
         if order is not None:
-            order.keep(wanted)
+            order.keep(document_ids)
         report.deleted = len(there)
         report.unwritten = store.settle(namespace)
         groups = NearDuplicates(
             lambda: store.near_duplicate_rows(namespace),
             threshold=resources.settings.near_duplicate_threshold,
         )
-        groups.forget(wanted)
+        groups.forget(document_ids)
         report.generation = store.generation(namespace)
-        _tell_readers(resources, namespace, report.generation)
+        _publish_generation(resources, namespace, report.generation)
     return report
 
 

@@ -11,9 +11,8 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 from chorale_client.job_lines import METADATA
@@ -23,24 +22,22 @@ from chorale_client.wire_names import QUEUE_BULK, TASK_ANSWER_LINES, Status, con
 from chorale_client.wire_reader import read_request
 from pydantic_core import from_json, to_json
 from redis import Redis
-from redis.exceptions import RedisError
 from structlog import get_logger
 
-from branches.branch_task import BranchTask, asked_questions
 from fusion.answer import warnings_of, worst
 from fusion.branch_results import BranchAnswers
 from fusion.conditions import least_relaxed
 from jobs.job import JobsUnavailable, Line, Segment, unanswered
 from ledger.protocol import Snapshot
 from models.branch_result import BranchResult
+from models.duty import Made, retried
 from models.errors import StageFailure
 from models.plan import BranchPlan, Plan
 from tasks.request.answer_cache import keep_answers, with_cached
-from tasks.request.batch_search import merges
+from tasks.request.batch import merges
 from tasks.request.finishing import FUSION_WORKER, AnswerBuilder
-from tasks.request.planning import resolve, with_rules
-from tasks.request.reranking import with_reranker_fingerprint
-from tasks.request.search import CONCERNS_ALL, answer_together
+from tasks.request.retrieve import resolve_plan
+from tasks.request.search import CONCERNS_ALL, answer_together, branch_task
 from wiring.resources import Resources
 
 if TYPE_CHECKING:
@@ -66,7 +63,6 @@ CACHED_LINES = 10_000
 """A job's first lines fill the answer cache; a million answers would push everything else out of Redis."""
 
 Result = dict[str, Any]
-Changed = TypeVar("Changed")
 
 
 def register(app: Celery) -> None:
@@ -99,16 +95,10 @@ def answer_between(app: Celery) -> None:
         for message in reversed(redis.lrange(QUEUE_BULK, -MOST_WAITING, -1)):
             segment = _segment_in(message)
             if segment is not None and redis.lrem(QUEUE_BULK, -1, message):
-                break
-        else:
-            return
-    except RedisError as error:
-        log.warning("no segment taken", error=str(error)[:200])
-        return
-    try:
-        answer_lines_task(app.tasks[TASK_ANSWER_LINES], **segment)
+                answer_lines_task(app.tasks[TASK_ANSWER_LINES], **segment)
+                return
     except Exception as error:
-        log.warning("a segment waits to be sent again", error=str(error)[:200])
+        log.warning("no segment answered; it is sent again", error=str(error)[:200])
 
 
 def _segment_in(message: bytes) -> dict[str, Any] | None:
@@ -141,32 +131,31 @@ def _answer_whole(resources: Resources, jobs: Jobs, segment: Segment) -> None:
 
 
 def _answer_one_by_one(resources: Resources, jobs: Jobs, segment: Segment) -> None:
-    left, found = list(segment.left), dict[int, Result]()
+    left, results = list(segment.left), dict[int, Result]()
     if segment.suspect in left:
         left.remove(segment.suspect)
-        found[segment.suspect] = unanswered(Status.FAILED, "the worker died while it answered this line")
+        results[segment.suspect] = unanswered(Status.FAILED, "the worker died while it answered this line")
     while left:
-        kept = _write(jobs, segment, found, left=left, suspect=left[0])
+        kept = _write(jobs, segment, results, left=left, suspect=left[0])
         if kept is None:
             return
         segment = kept
-        found, _ = answer_lines(resources, segment, [left.pop(0)])
-    _write(jobs, segment, found)
+        results, _ = answer_lines(resources, segment, [left.pop(0)])
+    _write(jobs, segment, results)
 
 
 def _write(jobs: Jobs, segment: Segment, results: Mapping[int, Result], **options: Any) -> Segment | None:
     return _patiently(lambda: jobs.write(segment, results, **options))
 
 
-def _patiently(change: Callable[[], Changed]) -> Changed:
+def _patiently(change: Callable[[], Made]) -> Made:
     """Make a change, also after the database was locked for a while."""
-    for wait_s in (0.1, 0.5, 2.0, 4.0):
-        try:
-            return change()
-        except JobsUnavailable as error:
-            log.warning("jobs not written yet", error=str(error))
-            time.sleep(wait_s)
-    return change()
+
+    def pause_s(error: Exception) -> float:
+        log.warning("jobs not written yet", error=str(error))
+        return 0.5
+
+    return retried(change, JobsUnavailable, for_s=6.5, pause_s=pause_s)
 
 
 @contextmanager
@@ -202,27 +191,23 @@ def answer_lines(
         except (ValueError, KeyError) as error:  # written by a newer version, or by hand
             results |= {place: unanswered(Status.FAILED, f"not a request: {error}"[:500]) for place in alike}
             continue
-        for together in portions:
+        while portions:
+            together = portions.pop(0)
             lines = {place: segment.lines[place] for place in together}
             try:
-                found, passes = _answered(resources, segment, options, lines)
+                portion_results, passes = _answered(resources, segment, options, lines)
             except Exception as error:
-                if len(together) == 1:
-                    log.exception("line failed", job_id=segment.job_id, line=lines[together[0]].number)
-                    found = {together[0]: unanswered(Status.FAILED, f"{type(error).__name__}: {error}"[:500])}
-                    passes = False
-                else:
+                if len(together) > 1:
                     log.warning("answered one by one", job_id=segment.job_id, error=str(error)[:200])
-                    for place in together:
-                        found, passes_alone = answer_lines(resources, segment, [place])
-                        results |= found
-                        passing |= passes_alone
+                    portions[:0] = [[place] for place in together]
                     continue
-            results |= found
+                log.exception("line failed", job_id=segment.job_id, line=lines[together[0]].number)
+                failure = unanswered(Status.FAILED, f"{type(error).__name__}: {error}"[:500])
+                portion_results, passes = {together[0]: failure}, False
+            results |= portion_results
+            worse = (Status.DEGRADED, Status.FAILED)
             if passes:
-                passing.update(
-                    place for place in found if found[place]["status"] in (Status.DEGRADED, Status.FAILED)
-                )
+                passing |= {place for place, result in portion_results.items() if result["status"] in worse}
     return results, passing
 
 
@@ -262,40 +247,40 @@ def _answered(
     resources: Resources, segment: Segment, options: Mapping[str, Any], lines: Mapping[int, Line]
 ) -> tuple[dict[int, Result], bool]:
     """The results of lines that share all options, by place, and whether a failure among them may pass."""
-    asked: dict[bytes, Any] = {}
+    questions_of: dict[bytes, Any] = {}
     of_line: dict[int, list[bytes]] = {}
     repeated: set[int] = set()
     for place, line in lines.items():
         questions = (line.fields or {})["questions"]
         of_line[place] = keys = [to_json(question) for question in questions]
-        if asked.keys() >= set(keys):
+        if questions_of.keys() >= set(keys):
             repeated.add(place)
-        asked.update(zip(keys, questions, strict=True))
+        questions_of.update(zip(keys, questions, strict=True))
     request = read_request(
         {
             **options,
             "request_id": f"{segment.job_id}.{segment.number}",
             "namespace": segment.namespace,
-            "questions": list(asked.values()),
+            "questions": list(questions_of.values()),
             "timeout_s": REQUEST_S,
         }
     ).request
-    found = _searched(resources, request)
-    for envelope in found.envelopes.values():
+    answers = _searched(resources, request)
+    for envelope in answers.envelopes.values():
         if len(lines) > 1 and not envelope.answered and envelope.reason not in CONCERNS_ALL:
             raise _ConcernsOne(f"{envelope.branch}: {envelope.reason} {envelope.detail}")
-    ending = _ending(resources, found)
+    ending = _ending(resources, answers)
     fields, pages = ending.compose(), ending.pages
     if segment.done_before < CACHED_LINES:
-        keep_answers(resources, [(found, fields)])
-    results, index_of = {}, {key: index for index, key in enumerate(asked)}
+        keep_answers(resources, [(answers, fields)])
+    results, index_of = {}, {key: index for index, key in enumerate(questions_of)}
     for place, keys in of_line.items():
         indexes = [index_of[key] for key in keys]
-        is_known = place in repeated or all(index in found.plan.cached for index in indexes)
+        is_known = place in repeated or all(index in answers.plan.cached for index in indexes)
         own = replace(pages, fused={index: pages.fused[index] for index in indexes if index in pages.fused})
-        shown = {**fields, "warnings": warnings_of(found, own)}
-        results[place] = _result([fields["questions"][index] for index in indexes], shown, is_known)
-    passes = any(consequence(one["reason"]).retry_worth_it for one in fields["degraded"])
+        line_fields = {**fields, "warnings": warnings_of(answers, own)}
+        results[place] = _result([fields["questions"][index] for index in indexes], line_fields, is_known)
+    passes = any(consequence(degradation["reason"]).retry_worth_it for degradation in fields["degraded"])
     return results, passes
 
 
@@ -304,44 +289,31 @@ class _ConcernsOne(Exception):
 
 
 def _searched(resources: Resources, request: Request) -> BranchAnswers:
-    plan = resolve(
-        request,
-        resources.pipeline,
-        accepted_at=datetime.now(UTC),
-        generation=resources.generations.in_redis_or_copied(request.namespace),
-        models=resources.fingerprints,
+    generation = resources.generations.in_redis_or_copied(request.namespace)
+    plan = resolve_plan(
+        resources, request, round(time.time() * 1000), generation=generation, models=resources.fingerprints
     )
-    rules = resources.rules
-    plan = with_rules(request, plan, rules.of(request.namespace), rules.warnings(request.namespace))
-    plan, _, _ = with_cached(resources, request, with_reranker_fingerprint(resources, plan))
+    plan, _, _ = with_cached(resources, request, plan)
     branches = plan.branches if plan.asked else ()
-    envelopes = {one.name: _envelope(resources, request, plan, one) for one in branches}
+    envelopes = {branch.name: _envelope(resources, request, plan, branch) for branch in branches}
     return BranchAnswers(request, plan, least_relaxed(envelopes))
 
 
 def _envelope(resources: Resources, request: Request, plan: Plan, branch: BranchPlan) -> BranchResult:
     begun_s = time.monotonic()
+    ends_at_s = begun_s + branch.limit_ms / 1000
     try:
-        store = resources.store(branch.store)
+        part = branch_task(resources, branch, request, plan, ends_at_s=ends_at_s, begun_ms=0.0)
     except StageFailure as failure:
         return BranchResult.failed(branch.name, failure.reason, failure.detail)
-    part = BranchTask(
-        resources,
-        store,
-        branch,
-        request,
-        asked_questions(request, plan),
-        ends_at_s=begun_s + branch.limit_ms / 1000,
-        begun_ms=0.0,
-    )
     return answer_together(resources, [part], begun_s)[0]
 
 
-def _ending(resources: Resources, found: BranchAnswers) -> AnswerBuilder:
+def _ending(resources: Resources, answers: BranchAnswers) -> AnswerBuilder:
     """What makes the answer's fields, as in a fusion worker."""
-    found = replace(found, plan=_with_time_to_rerank(found.plan, len(found.request.questions)))
+    answers = replace(answers, plan=_with_time_to_rerank(answers.plan, len(answers.request.questions)))
     entry = Snapshot(
-        request_id=found.request.request_id,
+        request_id=answers.request.request_id,
         state="fusing",
         request=b"",
         plan=None,
@@ -352,7 +324,7 @@ def _ending(resources: Resources, found: BranchAnswers) -> AnswerBuilder:
         deadline_ms=round(REQUEST_S * 1000),
         now_ms=0,
     )
-    return AnswerBuilder(resources, entry, found, FUSION_WORKER, time.monotonic())
+    return AnswerBuilder(resources, entry, answers, FUSION_WORKER, time.monotonic())
 
 
 def _with_time_to_rerank(plan: Plan, questions: int) -> Plan:
@@ -374,14 +346,17 @@ def _result(pages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any], is_kn
     status = str(worst(page["status"] for page in pages))
     is_worse = status in (Status.DEGRADED, Status.FAILED)
     degraded = fields["degraded"] if is_worse else []
-    shown = _shown(pages[0], OF_A_PAGE)
+    answer = _shown(pages[0], OF_A_PAGE)
     if len(pages) > 1:
-        shown = {"questions": [_shown(page, ("status", "coverage", *OF_A_PAGE)) for page in pages]}
-    error = "; ".join(f"{one['where']}: {one['reason']} {one['detail']}".strip() for one in degraded)
+        answer = {"questions": [_shown(page, ("status", "coverage", *OF_A_PAGE)) for page in pages]}
+    error = "; ".join(
+        f"{degradation['where']}: {degradation['reason']} {degradation['detail']}".strip()
+        for degradation in degraded
+    )
     return {
         "status": status,
         "coverage": min(page["coverage"] for page in pages),
-        **shown,
+        **answer,
         "degraded": degraded,
         "warnings": fields["warnings"],
         "error": error if status == Status.FAILED else None,

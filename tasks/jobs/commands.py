@@ -16,17 +16,8 @@ from pydantic_core import to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from config.callback_policy import check_on_end
-from jobs.job import (
-    RETRIED,
-    SEGMENT_LINES,
-    JobsUnavailable,
-    Line,
-    NewJob,
-    NoSuchJob,
-    State,
-    WrongState,
-)
+from jobs.job import RETRIED, SEGMENT_LINES, JobsUnavailable, Line, NoSuchJob, State, WrongState
+from jobs.submitting import new_job
 from models.duty import Duty
 from models.errors import WrongDeclaration
 from tasks.jobs.answering import redis_ms
@@ -75,11 +66,11 @@ class JobCommands(Duty):
     def do_next(self) -> bool:
         """Do one command; returns False if there is none."""
         redis = self._resources.redis
-        found: Any = redis.brpop([JOB_COMMANDS], timeout=TAKE_S)
-        if found is None:
+        popped: Any = redis.brpop([JOB_COMMANDS], timeout=TAKE_S)
+        if popped is None:
             return False
         try:
-            command = _Command.model_validate_json(found[1])
+            command = _Command.model_validate_json(popped[1])
         except ValidationError as error:
             log.warning("job command dropped", error=str(error)[:300])
             return True
@@ -93,46 +84,36 @@ class JobCommands(Duty):
     def _reply(self, command: _Command) -> dict[str, Any]:
         if command.do not in COMMANDS:
             return {"error": "unknown_command", "message": f"this version cannot do {command.do[:80]!r}"}
-        done = _Done(self._resources)
+        calls = _JobCalls(self._resources)
         try:
-            return {"result": COMMANDS[command.do](done, **command.given)}
+            return {"result": COMMANDS[command.do](calls, **command.given)}
         except tuple(ON_WIRE) as error:
-            said = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
-            return {"error": ON_WIRE[type(error)], "message": str(said)}
+            reason = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
+            return {"error": ON_WIRE[type(error)], "message": str(reason)}
         except Exception as error:
             log.exception("job command failed", do=command.do)
             return {"error": "failed", "message": f"{type(error).__name__}: {error}"[:500]}
 
 
-class _Done:
+class _JobCalls:
     """The commands; each returns what its caller's method returns."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
-        self._settings = resources.settings
         self._jobs = resources.jobs
         self._now_ms = redis_ms(resources.redis)
 
     def create(self, job_id: str, about: Submission) -> None:
-        check_on_end(about.on_end, self._settings)
-        self._jobs.create(
-            NewJob(
-                job_id,
-                about.namespace,
-                name=about.name,
-                tenant=about.tenant,
-                weight=about.weight,
-                deadline_at_ms=self._deadline_ms(about.deadline_s),
-                on_end=about.on_end,
-            ),
-            now_ms=self._now_ms,
-        )
+        new = new_job(about, self._resources.settings, self._now_ms, job_id=job_id)
+        self._jobs.create(new, now_ms=self._now_ms)
 
     def add(self, job_id: str, first: int, segments: list[list[WireLine]]) -> None:
-        given = {number: [Line(*one) for one in lines] for number, lines in enumerate(segments, start=first)}
-        if wrong := [number for number, lines in given.items() if not 0 < len(lines) <= SEGMENT_LINES]:
+        numbered = {
+            number: [Line(*line) for line in lines] for number, lines in enumerate(segments, start=first)
+        }
+        if wrong := [number for number, lines in numbered.items() if not 0 < len(lines) <= SEGMENT_LINES]:
             raise WrongDeclaration(f"segment {wrong[0]} does not have 1 to {SEGMENT_LINES} lines")
-        self._jobs.add_all(job_id, given, now_ms=self._now_ms)
+        self._jobs.add_all(job_id, numbered, now_ms=self._now_ms)
 
     def begin(self, job_id: str, segments: int) -> None:
         try:
@@ -167,9 +148,8 @@ class _Done:
     def retry(self, job_id: str, only: list[str], deadline_s: float | None = None) -> int:
         if not only or not set(only) <= set(RETRIED):
             raise WrongDeclaration(f"only: one or more of {', '.join(RETRIED)}; not {only!r:.80}")
-        return self._jobs.retry(
-            job_id, only, now_ms=self._now_ms, deadline_at_ms=self._deadline_ms(deadline_s)
-        )
+        deadline_at_ms = None if deadline_s is None else self._now_ms + round(deadline_s * 1000)
+        return self._jobs.retry(job_id, only, now_ms=self._now_ms, deadline_at_ms=deadline_at_ms)
 
     def results(self, job_id: str, after: int) -> dict[str, Any]:
         job = self._jobs.get(job_id)
@@ -190,10 +170,7 @@ class _Done:
             for state in states
         ]
 
-    def _deadline_ms(self, deadline_s: float | None) -> int | None:
-        return None if deadline_s is None else self._now_ms + round(deadline_s * 1000)
-
 
 COMMANDS: Mapping[str, Callable[..., object]] = {
-    name: validate_call(method) for name, method in vars(_Done).items() if not name.startswith("_")
+    name: validate_call(method) for name, method in vars(_JobCalls).items() if not name.startswith("_")
 }

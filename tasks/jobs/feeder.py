@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf, nextafter
 
 from celery import Celery
 from chorale_client.keys import FEEDER, OVERLOAD, REVOKED
@@ -20,12 +21,11 @@ from pydantic import TypeAdapter, ValidationError
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from jobs.fairness import Turns
 from jobs.job import SEGMENT_LINES, Job, Line, NoSuchJob, Outcome, State
 from jobs.segment_work import Sent
 from ledger.backlog import Load, read_loads
 from models import plan
-from models.duty import Duty
+from models.duty import Duty, holds
 from monitoring.queues import Queues, open_queues
 from tasks.jobs.answering import LEASE_MS, redis_ms
 from tasks.jobs.job_events import JobEvents
@@ -33,6 +33,7 @@ from tasks.jobs.on_end import OnEnd
 from wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
+
 
 TICK_S = 0.1
 """A look costs 4 ms; a worker needs about .2 s for a segment."""
@@ -82,7 +83,8 @@ class Feeder(Duty):
         self._lease = self._resources.redis.lock(FEEDER, timeout=ACTING_MS / 1_000, thread_local=False)
         self._turns = Turns()
         self._paces: dict[str, Pace] = {}
-        self._told_s = self._pruned_s = self._lapsed_s = 0.0
+        self._due_s: dict[str, float] = {}
+        """When a duty that is not done at every look is due again, by the monotonic clock."""
         self._queues: Queues | None = None
         self._events = events
         self._on_end = OnEnd(app)
@@ -93,7 +95,7 @@ class Feeder(Duty):
 
     def feed_once(self) -> bool:
         """One look at all jobs; returns whether there is one that has not ended."""
-        if not self._is_acting():
+        if not holds(self._lease):
             return False
         jobs = self._resources.jobs
         active = jobs.active()
@@ -101,27 +103,28 @@ class Feeder(Duty):
         self._forget_old(now_ms)
         if not active:
             if self._events.unfinished:  # the last job has just ended
-                self.tell(active)
+                self.publish(active)
             return False
         self._lapse(active, now_ms)
         self._send([job for job in active if is_fed(job, now_ms)], now_ms)
         for job in active:
             self._end_if_due(job, now_ms)
-        self._on_end.tell([job for job in active if job.state == State.ENDED])
-        self.tell(active)
+        self._on_end.start_due([job for job in active if job.state == State.ENDED])
+        self.publish(active)
         return any(job.state not in (State.ENDED, State.PAUSED, State.VALIDATING) for job in active)
 
-    def _lapse(self, active: Sequence[Job], now_ms: int) -> None:
-        if time.monotonic() - self._lapsed_s < LAPSE_EVERY_S:
-            return
-        self._lapsed_s = time.monotonic()
-        for job in active:
-            if job.running:
-                self._resources.jobs.lapse(job.job_id, now_ms=now_ms)
+    def _is_due(self, duty: str, every_s: float) -> bool:
+        now_s = time.monotonic()
+        is_due = now_s >= self._due_s.get(duty, 0)
+        if is_due:
+            self._due_s[duty] = now_s + every_s
+        return is_due
 
-    def _is_acting(self) -> bool:
-        lease = self._lease
-        return bool(lease.acquire(blocking=False) or (lease.owned() and lease.reacquire()))
+    def _lapse(self, active: Sequence[Job], now_ms: int) -> None:
+        is_due = self._is_due("lapse", LAPSE_EVERY_S)
+        for job in active:
+            if is_due and job.running:
+                self._resources.jobs.lapse(job.job_id, now_ms=now_ms)
 
     def _send(self, fed: Sequence[Job], now_ms: int) -> None:
         """Send segments, the tenant with the least service first, until enough of them wait."""
@@ -153,8 +156,8 @@ class Feeder(Duty):
 
     def _room(self) -> int:
         """How many segments may be sent now."""
-        found: dict[bytes, bytes] = self._resources.redis.hgetall(OVERLOAD)  # type: ignore[assignment]
-        loads = read_loads([part for pair in found.items() for part in pair])
+        overload: dict[bytes, bytes] = self._resources.redis.hgetall(OVERLOAD)  # type: ignore[assignment]
+        loads = read_loads([part for pair in overload.items() for part in pair])
         if is_interactive_late(loads):
             return 0
         if self._queues is None:
@@ -185,13 +188,11 @@ class Feeder(Duty):
         ):
             log.info("job ended", job_id=job.job_id, outcome=str(outcome))
 
-    def tell(self, active: Sequence[Job]) -> None:
+    def publish(self, active: Sequence[Job]) -> None:
         """Once a second: the rate in SQL, the events, and what Flower revoked meanwhile."""
-        now_s = time.monotonic()
-        if now_s - self._told_s < 1:
+        if not self._is_due("tell", 1):
             return
-        self._told_s = now_s
-        jobs = self._resources.jobs
+        now_s, jobs = time.monotonic(), self._resources.jobs
         revoked: set[bytes] = self._resources.redis.smembers(REVOKED)  # type: ignore[assignment]
         for job in active:
             if job.job_id.encode() in revoked and job.state not in (State.CANCELLING, State.ENDED):
@@ -201,16 +202,15 @@ class Feeder(Duty):
         for job in active:
             if job.state == State.RUNNING:
                 jobs.note_rate(job.job_id, self._paces[job.job_id].rate(now_s, job.done))
-        shown = []
+        unfinished = []
         for job_id in ids:
             with suppress(NoSuchJob):  # it was pruned
-                shown.append(jobs.get(job_id))
-        self._events.send(shown)
+                unfinished.append(jobs.get(job_id))
+        self._events.send(unfinished)
 
     def _forget_old(self, now_ms: int) -> None:
-        days, now_s = self._resources.settings.job_retention_days, time.monotonic()
-        if days and (not self._pruned_s or now_s - self._pruned_s > PRUNE_EVERY_S):
-            self._pruned_s = now_s
+        days = self._resources.settings.job_retention_days
+        if days and self._is_due("prune", PRUNE_EVERY_S):
             self._resources.jobs.prune(before_ms=now_ms - round(days * 86_400_000))
 
 
@@ -251,3 +251,22 @@ def outcome_of(job: Job, now_ms: int) -> Outcome | None:
     if _is_late(job, now_ms) and job.state != State.ENDED:
         return Outcome.EXPIRED
     return None
+
+
+class Turns:
+    """How much each tenant that has work was served."""
+
+    def __init__(self) -> None:
+        self._served: dict[str, float] = {}
+
+    def order(self, weights: Mapping[str, float]) -> list[str]:
+        """The tenants that have work now, the next one first.  `weights` has their weights; a tenant that is absent has no
+        work, and is forgotten."""
+        known = [served for tenant, served in self._served.items() if tenant in weights]
+        start = nextafter(min(known) - SEGMENT_LINES, -inf) if known else 0.0
+        self._served = {tenant: self._served.get(tenant, start) for tenant in weights}
+        return sorted(weights, key=lambda tenant: (self._served[tenant], tenant))
+
+    def serve(self, tenant: str, lines: float, weight: float) -> None:
+        """Count ordinary lines that were sent for a tenant of the last `order` (`models.plan.ordinary_lines`)."""
+        self._served[tenant] += lines / weight

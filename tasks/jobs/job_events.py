@@ -62,9 +62,9 @@ def progress(job: Job) -> str:
     counts = job.counts
     worse = [f"{count:,} {name}" for name, count in counts.items() if name not in _WELL and count]
     done = job.done - counts["expired"] - counts["cancelled"]
-    said = f"{job.outcome or job.state}: {done:,}/{job.total:,} done"
+    text = f"{job.outcome or job.state}: {done:,}/{job.total:,} done"
     if worse:
-        said += f" ({', '.join(worse)})"
+        text += f" ({', '.join(worse)})"
     if job.eta_s is not None:
-        said += f", {job.rate_1m:,.0f} lines/s, {job.eta_s:,.0f} s left"
-    return said
+        text += f", {job.rate_1m:,.0f} lines/s, {job.eta_s:,.0f} s left"
+    return text

@@ -1,26 +1,42 @@
 """Tells the end of a job to the receiver that its submitter named, at least once: by a Celery task or a webhook.
 
-Whatever fails is tried again with growing pauses until the job is deleted.
+Whatever fails is tried again with growing pauses until the job is deleted.  A webhook is signed as Standard Webhooks
+(https://www.standardwebhooks.com) says.
+
+A submitter who may name any address would make this machine call its own services and those of its network.  Therefore every
+address of the receiver's name must be public.  The call goes to an address that was checked, because the name may resolve to
+another address a moment later.
 """
 
 from __future__ import annotations
 
+import hmac
+import socket
+import ssl
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from hashlib import sha256
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 from celery import Celery
 from pydantic_core import to_json
 from structlog import get_logger
 
-from config.callback_policy import check_on_end
+from config.callback_policy import check_on_end, is_public
+from config.secret_keys import signing_keys
+from config.settings import Settings
 from jobs.job import Job
-from tasks.callbacks.user_tasks import pause_s, send
-from tasks.jobs.webhook import post
+from models.errors import ServiceError
+from tasks.callbacks.ends import pause_s, send
 from wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
+
 
 LONGEST_PAUSE_S = 3_600.0
 AT_ONCE = 8
@@ -28,13 +44,13 @@ AT_ONCE = 8
 
 
 @dataclass(slots=True)
-class _Telling:
+class _Callback:
     due_s: float = 0.0
     failures: int = 0
     thread: threading.Thread | None = None
 
     @property
-    def is_going_on(self) -> bool:
+    def is_running(self) -> bool:
         return self.thread is not None and self.thread.is_alive()
 
 
@@ -42,21 +58,23 @@ class OnEnd:
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._resources: Resources = app.resources
-        self._known: dict[str, _Telling] = {}
+        self._known: dict[str, _Callback] = {}
         """What has been done to tell of each end, by the id of its message."""
 
-    def tell(self, ended: Sequence[Job]) -> None:
+    def start_due(self, ended: Sequence[Job]) -> None:
         """Begin to tell of the ends that are due; returns at once.  `ended` are all jobs whose ends are still to be told."""
-        self._known = {_message_id(job): self._known.get(_message_id(job), _Telling()) for job in ended}
-        free = AT_ONCE - sum(one.is_going_on for one in self._known.values())
+        self._known = {_message_id(job): self._known.get(_message_id(job), _Callback()) for job in ended}
+        free = AT_ONCE - sum(callback.is_running for callback in self._known.values())
         for job in ended:
-            one = self._known[_message_id(job)]
-            if free > 0 and not one.is_going_on and one.due_s <= time.monotonic():
-                one.thread = threading.Thread(target=self._tell, args=(job, one), name="on_end", daemon=True)
-                one.thread.start()
+            callback = self._known[_message_id(job)]
+            if free > 0 and not callback.is_running and callback.due_s <= time.monotonic():
+                callback.thread = threading.Thread(
+                    target=self._call, args=(job, callback), name="on_end", daemon=True
+                )
+                callback.thread.start()
                 free -= 1
 
-    def _tell(self, job: Job, telling: _Telling) -> None:
+    def _call(self, job: Job, callback: _Callback) -> None:
         try:
             on_end, settings = job.on_end or {}, self._resources.settings
             check_on_end(on_end, settings)
@@ -68,9 +86,9 @@ class OnEnd:
             self._resources.jobs.note_told(job.job_id, ended_at_ms=job.ended_at_ms)
             log.info("on_end told", job_id=job.job_id)
         except Exception as error:  # whatever a network or a broker's transport raises
-            again_in_s = pause_s(telling.failures, longest_s=LONGEST_PAUSE_S)
-            telling.failures += 1
-            telling.due_s = time.monotonic() + again_in_s
+            again_in_s = pause_s(callback.failures, longest_s=LONGEST_PAUSE_S)
+            callback.failures += 1
+            callback.due_s = time.monotonic() + again_in_s
             log.warning("on_end not told", job_id=job.job_id, again_in_s=again_in_s, error=str(error)[:300])
 
 
@@ -83,3 +101,77 @@ def send_task(app: Celery, job: Job, task: str, queue: str) -> None:
 def _message_id(job: Job) -> str:
     """The same for every attempt to tell of one end; a job that was answered again ends anew."""
     return f"{job.job_id}.{job.ended_at_ms}"
+
+
+ANSWERS_WITHIN_S = 10.0
+"""Time of a webhook, from the connection to the answer's status."""
+
+
+class WebhookFailed(ServiceError):
+    """The receiver may not be called, or did not answer with 2xx."""
+
+
+def post(message_id: str, body: bytes, url: str, settings: Settings, *, key_id: str | None = None) -> None:
+    """POST this JSON, signed for the key whose job it tells of.  Raises WebhookFailed, OSError, HTTPException; redirections are not followed."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    address = checked_address(host, port, settings)
+    headers = {
+        "Host": parts.netloc,
+        "Content-Type": "application/json",
+        "User-Agent": "chorale",
+        **signed(message_id, body, signing_keys(settings, key_id)),
+    }
+    with closing(HTTPConnection(host, port)) as connection:
+        connection.sock = sock = socket.create_connection((address, port), ANSWERS_WITHIN_S)
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            connection.sock = sock = context.wrap_socket(
+                sock, server_hostname=host, do_handshake_on_connect=False
+            )
+        # The timeout of the socket starts anew with each byte.
+        limit = threading.Timer(ANSWERS_WITHIN_S, _shut, (sock,))
+        limit.daemon = True
+        limit.start()
+        try:
+            if isinstance(sock, ssl.SSLSocket):
+                sock.do_handshake()
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("POST", path, body, headers)
+            status = connection.getresponse().status
+        finally:
+            limit.cancel()
+    if not 200 <= status < 300:
+        raise WebhookFailed(f"{host} answers {status}")
+
+
+def checked_address(host: str, port: int, settings: Settings) -> str:
+    """An address of this host.  Raises WebhookFailed if any of its addresses is not public, unless CHORALE_WEBHOOK_HOSTS names the host."""
+    addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    if host not in settings.webhook_hosts:
+        for address in addresses:
+            if not is_public(address):
+                raise WebhookFailed(
+                    f"{host} is {address}, no public address, and not in CHORALE_WEBHOOK_HOSTS"
+                )
+    return addresses[0]
+
+
+def signed(
+    message_id: str, body: bytes, keys: Sequence[bytes], *, now_s: float | None = None
+) -> dict[str, str]:
+    """The headers; for each key `v1,` and the base64 of HMAC-SHA256 over `<id>.<seconds since 1970>.<body>`."""
+    at = str(int(time.time() if now_s is None else now_s))
+    content = b".".join([message_id.encode(), at.encode(), body])
+    digests = [hmac.new(key, content, sha256).digest() for key in keys]
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": at,
+        "webhook-signature": " ".join(f"v1,{b64encode(digest).decode()}" for digest in digests),
+    }
+
+
+def _shut(sock: socket.socket) -> None:
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)

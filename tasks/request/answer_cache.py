@@ -24,7 +24,7 @@ log = get_logger("chorale.cache")
 
 
 def with_cached(
-    resources: Resources, request: Request, plan: Plan, found: Mapping[str, bytes | None] | None = None
+    resources: Resources, request: Request, plan: Plan, stored: Mapping[str, bytes | None] | None = None
 ) -> tuple[Plan, str | None, Sequence[str]]:
     """The plan with the answers that the cache has; the key that equal requests in flight share, if one may; and the keys
     of the cache that may answer.  `found` is what the cache has under them, if it was read."""
@@ -33,18 +33,18 @@ def with_cached(
         return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())}), None, ()
     begun_s = monotonic()
     keys = question_keys(request, plan)
-    wanted = list(keys.values()) if request.cache == "use" and plan.generation is not None else []
+    lookups = list(keys.values()) if request.cache == "use" and plan.generation is not None else []
     cached: dict[int, dict[str, Any]] = {}
     warnings: tuple[str, ...] = ()
     status, detail = StageStatus.OK, None
-    if found is None:
+    if stored is None:
         try:
-            found = resources.answers.get_many(wanted)
+            stored = resources.answers.get_many(lookups)
         except CacheUnavailable as error:
             warnings = (f"cache: {Reason.UNAVAILABLE}: {error}",)
-            status, detail, found = StageStatus.FAILED, str(Reason.UNAVAILABLE), {}
+            status, detail, stored = StageStatus.FAILED, str(Reason.UNAVAILABLE), {}
     for index, key in keys.items():
-        answer = found.get(key)
+        answer = stored.get(key)
         if answer is not None and (known := from_json(answer))["generation"] == plan.generation:
             cached[index] = known["answer"]
     ms = (monotonic() - begun_s) * 1000
@@ -60,7 +60,7 @@ def with_cached(
             "warnings": (*plan.warnings, *warnings),
         }
     )
-    return planned, coalescing_key, wanted
+    return planned, coalescing_key, lookups
 
 
 def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapping[str, Any]]]) -> None:
@@ -69,8 +69,8 @@ def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapp
     Each is kept with the corpus generation of its plan.  If the corpus has another generation by now, no reader takes it.
     """
     values: dict[str, bytes] = {}
-    for found, fields in ended:
-        values |= _answers(found, fields)
+    for answers, fields in ended:
+        values |= _answers(answers, fields)
     try:
         if values:
             resources.answers.put_many(values, ttl_s=resources.settings.cache_ttl_s)
@@ -78,13 +78,13 @@ def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapp
         log.warning("answers not cached", count=len(values), error=str(error))
 
 
-def _answers(found: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, bytes]:
+def _answers(answers: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, bytes]:
     """The complete answers, by cache key; none if a branch searched another state of the corpus than was planned.
 
     A search with warnings is not cached, because the next caller would get neither the warnings nor a text that was missing.
     """
-    request, plan, questions = found.request, found.plan, fields["questions"]
-    searched = [envelope.generation for envelope in found.envelopes.values()]
+    request, plan, questions = answers.request, answers.plan, fields["questions"]
+    searched = [envelope.generation for envelope in answers.envelopes.values()]
     if plan.generation is None or any(generation != plan.generation for generation in searched):
         return {}
     is_warned = bool(set(fields["warnings"]) - set(plan.warnings))

@@ -1,38 +1,48 @@
-"""The task of a branch, and what a worker has taken at once: requests to end, and parts of branches to answer."""
+"""The tasks of the chord, and what a worker has taken at once: requests to end, and parts of branches to answer.
+
+Parts of several requests that are alike become one search.  They have the same branch, store, depth, namespace, filters
+(with those that may be dropped) and exclusions.  Each keeps its own deadline: a part with little time left is searched
+first and alone.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from celery import Celery
 from celery.exceptions import WorkerShutdown, WorkerTerminate
-from chorale_client.wire_names import QUEUE_FUSION, TASK_SEARCH, WIRE_VERSION, Reason
+from chorale_client.wire_names import QUEUE_FUSION, TASK_FUSE, TASK_SEARCH, WIRE_VERSION, Reason
 from structlog import get_logger
 
+from branches.branch_task import BranchTask, TaskResources
+from fusion.conditions import relaxable_filters
+from fusion.rankings import DENSE
 from ledger.protocol import Snapshot, Started
 from models.branch_result import BranchResult
+from models.errors import StageFailure
+from models.extensions import BranchKind
 from models.plan import is_costly
-from tasks.celery_internals.batch_consumer import Intake, TakenMessage
+from tasks.celery_internals.batch_consumer import BatchConsumer, TakenMessage
 from tasks.celery_internals.result_backend import Report
-from tasks.request.batch_search import answer_parts, merges
 from tasks.request.cost import uses_bulk_queue
 from tasks.request.finishing import FUSION_WORKER, end_joined
-from tasks.request.fuse import fuse_task
+from tasks.request.search import answer_together, open_part
 from wiring.resources import Resources
 
 log = get_logger("chorale.batch")
 
 
-def make_intake(app: Celery, queues: Sequence[str]) -> Intake:
+def make_intake(app: Celery, queues: Sequence[str]) -> BatchConsumer:
     resources: Resources = app.resources
     own = (search_task, fuse_task)
     # A task that was registered in place of ours is Celery's.
     tasks = [name for name, task in app.tasks.items() if getattr(task.run, "__func__", None) in own]
     most = _most(resources, queues)
-    intake = Intake(app, resources.ledger, resources.redis, tasks, most, _run(app, most))
+    intake = BatchConsumer(app, resources.ledger, resources.redis, tasks, most, _run(app, most))
     resources.serve_others = intake.take_more
     return intake
 
@@ -44,14 +54,14 @@ def _most(resources: Resources, queues: Sequence[str]) -> dict[str, int]:
     any worker.
     """
     pipeline, batch = resources.pipeline, resources.settings.batch
-    found = {}
+    most = {}
     if QUEUE_FUSION in queues:
-        found[QUEUE_FUSION] = 1 if pipeline.rerankers else batch
+        most[QUEUE_FUSION] = 1 if pipeline.rerankers else batch
     for branch in pipeline.branches:
         if branch.queue in queues:
             together = merges(resources, pipeline.kinds.branches[branch.kind], branch.name)
-            found[branch.queue] = min(found.get(branch.queue, batch), batch if together else 1)
-    return found
+            most[branch.queue] = min(most.get(branch.queue, batch), batch if together else 1)
+    return most
 
 
 def _run(
@@ -72,16 +82,18 @@ def _run(
 
 def _answer(app: Celery, parts: Sequence[TakenMessage], *, fuses: bool) -> None:
     """Answer and report the parts together, and then each costly one by itself."""
-    costly = [one for one in parts if one.started is not None and is_costly(one.started.plan)]
-    others = [one for one in parts if one not in costly]
-    for some in ([others] if others else []) + [[one] for one in costly]:
+    costly = [part for part in parts if part.started is not None and is_costly(part.started.plan)]
+    others = [part for part in parts if part not in costly]
+    for some in ([others] if others else []) + [[part] for part in costly]:
         _answer_together(app, some, fuses=fuses)
 
 
 def _answer_together(app: Celery, parts: Sequence[TakenMessage], *, fuses: bool) -> None:
-    todo = [(one.arguments, one.started) for one in parts if one.started is not None]
+    todo = [(part.arguments, part.started) for part in parts if part.started is not None]
     answered = zip(_answers(app.resources, todo), todo, strict=True)
-    reports = [(str(given["request_id"]), envelope, started) for envelope, (given, started) in answered]
+    reports = [
+        (str(arguments["request_id"]), envelope, started) for envelope, (arguments, started) in answered
+    ]
     if fuses:
         _report_and_fuse(app, reports)
     else:
@@ -89,14 +101,16 @@ def _answer_together(app: Celery, parts: Sequence[TakenMessage], *, fuses: bool)
 
 
 def _report_and_fuse(app: Celery, reports: Sequence[tuple[str, BranchResult, Started]]) -> None:
-    asked_s = time.monotonic()
+    joined_s = time.monotonic()
     joined = app.backend.report_and_join(reports)
-    end_joined(app.resources, joined, by=FUSION_WORKER, joined_s=asked_s)
+    end_joined(app.resources, joined, by=FUSION_WORKER, joined_s=joined_s)
 
 
 def _answers(resources: Resources, todo: Sequence[tuple[Mapping[str, Any], Started]]) -> list[BranchResult]:
     """An envelope for the arguments of each message and its started part, even if a package's branch raises SystemExit."""
-    parts = [(str(given["branch"]), started, given.get("v", WIRE_VERSION)) for given, started in todo]
+    parts = [
+        (str(arguments["branch"]), started, arguments.get("v", WIRE_VERSION)) for arguments, started in todo
+    ]
     try:
         envelopes = answer_parts(resources, parts)
     except (WorkerShutdown, WorkerTerminate):
@@ -104,24 +118,25 @@ def _answers(resources: Resources, todo: Sequence[tuple[Mapping[str, Any], Start
     except BaseException as error:
         log.exception("batch failed", parts=len(todo))
         if len(todo) > 1:
-            return [_answers(resources, [one])[0] for one in todo]
+            return [_answers(resources, [part])[0] for part in todo]
         envelopes = [BranchResult.failed(parts[0][0], Reason.ERROR, f"{type(error).__name__}: {error}")]
-    attempts = (given.get("attempt", 1) for given, _ in todo)
+    attempts = (arguments.get("attempt", 1) for arguments, _ in todo)
     return [
-        replace(one, attempt=attempt, worker=resources.worker_name)
-        for one, attempt in zip(envelopes, attempts, strict=True)
+        replace(envelope, attempt=attempt, worker=resources.worker_name)
+        for envelope, attempt in zip(envelopes, attempts, strict=True)
     ]
 
 
 def register(app: Celery) -> None:
-    """One task for each kind; `chorale_client.wire_names` has the names."""
+    """One task for each kind, and the fusion; `chorale_client.wire_names` has the names."""
+    app.task(fuse_task, name=TASK_FUSE, bind=True, ignore_result=True, send_events=False)
     for kind in app.resources.pipeline.kinds.branches:
         app.task(
             search_task, name=TASK_SEARCH.format(kind=kind), bind=True, ignore_result=True, send_events=False
         )
 
 
-def search_task(task: Any, request_id: str, branch: str, **given: Any) -> Report | None:
+def search_task(task: Any, request_id: str, branch: str, **arguments: Any) -> Report | None:
     """Start, search; the result backend reports the envelope to the ledger.  Attempt 2 is a hedge.
 
     Fields of newer versions are ignored.
@@ -130,9 +145,87 @@ def search_task(task: Any, request_id: str, branch: str, **given: Any) -> Report
     started = resources.ledger.start(request_id, branch)
     if started is None:
         return None
-    [envelope] = _answers(resources, [({"branch": branch, **given}, started)])
+    [envelope] = _answers(resources, [({"branch": branch, **arguments}, started)])
     if not uses_bulk_queue(started.plan):
         return Report(envelope, started)
     # A worker of bulk jobs fuses what it has completed: the message of a fusion would go where others wait.
     _report_and_fuse(task.app, [(request_id, envelope, started)])
     return None
+
+
+def fuse_task(task: Any, request_id: str, **_: object) -> None:
+    """The chord's callback; its task id is the request's id.  Does nothing if the join is not due yet, another worker has taken it, or the request has ended.
+
+    Arguments that a newer version adds are ignored: the ledger has the whole request.
+    """
+    resources: Resources = task.app.resources
+    joined_s = time.monotonic()
+    entry = resources.ledger.join(request_id)
+    if entry is not None:
+        end_joined(resources, [entry], by=FUSION_WORKER, joined_s=joined_s)
+
+
+HURRIED_S = 0.1
+"""A part with less time left does not wait for others."""
+
+
+def answer_parts(resources: Resources, started: Sequence[tuple[str, Started, int]]) -> list[BranchResult]:
+    """One envelope for each branch name, its started part, and the wire version of its message; in order."""
+    begun_s = time.monotonic()
+    opened = [open_part(resources, name, branch_task, begun_s, v) for name, branch_task, v in started]
+    envelopes = {
+        at: branch_task for at, branch_task in enumerate(opened) if isinstance(branch_task, BranchResult)
+    }
+    groups: dict[Hashable, list[tuple[int, BranchTask]]] = {}
+    for at, part in enumerate(opened):
+        if isinstance(part, BranchTask):
+            groups.setdefault(_likeness(resources, part) or at, []).append((at, part))
+    if len(groups) > 1:
+        _embed(
+            resources,
+            [part for members in groups.values() for _, part in members if _likeness(resources, part)],
+        )
+    for members in sorted(groups.values(), key=lambda members: min(part.ends_at_s for _, part in members)):
+        places, parts = zip(*members, strict=True)
+        envelopes |= zip(places, answer_together(resources, parts, begun_s), strict=True)
+    return [envelopes[at] for at in range(len(opened))]
+
+
+def merges(resources: TaskResources, kind: BranchKind, branch: str) -> bool:
+    """Whether parts of this branch can be searched together: a language model answers each request by itself."""
+    options = resources.generators.options(branch)
+    return kind.merges and not (options is not None and options.asks_a_model)
+
+
+def _likeness(resources: Resources, part: BranchTask) -> Hashable | None:
+    """Equal for parts that one search can answer; None for a part that is searched alone."""
+    branch, request = part.branch, part.request
+    kind = resources.pipeline.kinds.branches[branch.kind]
+    if branch.is_costly or part.left_s < HURRIED_S or not merges(resources, kind, branch.name):
+        return None
+    if any(question.hypothetical_documents for question in part.questions):
+        return None  # whether there was time to embed them is said of each request
+    return (
+        branch.name,
+        branch.store,
+        branch.depth,
+        branch.tells_asked,
+        repr(branch.options),
+        request.namespace,
+        request.fuse_by,
+        repr(part.filters),
+        relaxable_filters(request),
+        request.exclude_ids,
+    )
+
+
+def _embed(resources: Resources, parts: Sequence[BranchTask]) -> None:
+    """Embed the questions of all groups in one batch; each search then finds its vectors in this process's cache."""
+    kinds = resources.pipeline.kinds.branches
+    dense = [part for part in parts if "questions" in kinds[part.branch.kind].needs]
+    texts = dict.fromkeys(
+        text for part in dense for question_texts in part.texts_of(DENSE) for text in question_texts
+    )
+    if texts:
+        with suppress(StageFailure):  # each search meets it again, and says so
+            resources.questions.embed_questions(list(texts))

@@ -38,12 +38,12 @@ def select_branches(resources: Resources, request: Request, plan: Plan) -> Selec
     """
     breakers = resources.breakers
     try:
-        look = breakers.read(name for branch in plan.branches for name in breakers_of(branch))
-        if look.is_well:
+        snapshot = breakers.read(name for branch in plan.branches for name in breakers_of(branch))
+        if snapshot.is_well:
             return Selection()
-        shut = _shut(breakers, request, plan, look)
+        shut = _shut(breakers, request, plan, snapshot)
         if len(shut) == len(plan.branches):
-            shut = _shut(breakers, request, plan, look, early=True)
+            shut = _shut(breakers, request, plan, snapshot, early=True)
     except RedisError as error:
         log.warning("breakers not read", request_id=request.request_id, error=str(error)[:200])
         return Selection()
@@ -52,9 +52,9 @@ def select_branches(resources: Resources, request: Request, plan: Plan) -> Selec
         for branch in plan.branches
         if branch.name not in shut
         for name in breakers_of(branch)
-        if name in look.breakers
+        if name in snapshot.breakers
     )
-    missing = shut | _overloaded(plan, look)
+    missing = shut | _overloaded(plan, snapshot)
     # The request was accepted: it waits for overloaded branches that it would fail without.
     if len(missing) == len(plan.branches) or fails_policy(request, plan, missing):
         missing = shut
@@ -79,12 +79,13 @@ def fails_policy(request: Request, plan: Plan, missing: Iterable[str]) -> bool:
 def without_branches(plan: Plan, missing: Mapping[str, Degradation]) -> Plan:
     """The plan without the missing branches, which names the reasons."""
     notes = (
-        StageNote(one.where, StageStatus.SKIPPED, detail=one.reason).to_wire() for one in missing.values()
+        StageNote(degradation.where, StageStatus.SKIPPED, detail=degradation.reason).to_wire()
+        for degradation in missing.values()
     )
     return plan.model_copy(
         update={
             "branches": tuple(branch for branch in plan.branches if branch.name not in missing),
-            "degraded": (*plan.degraded, *(one.to_wire() for one in missing.values())),
+            "degraded": (*plan.degraded, *(degradation.to_wire() for degradation in missing.values())),
             "stages": (*plan.stages, *notes),
         }
     )
@@ -108,32 +109,57 @@ def release_probes(resources: Resources, request: Request, probes: Iterable[str]
         log.warning("probe not given back", request_id=request.request_id, error=str(error)[:200])
 
 
-def _overloaded(plan: Plan, look: LoadSnapshot) -> dict[str, Degradation]:
-    found = {}
+def _overloaded(plan: Plan, snapshot: LoadSnapshot) -> dict[str, Degradation]:
+    overloaded = {}
     for branch in plan.branches:
-        load = look.loads.get(branch.queue)
+        load = snapshot.loads.get(branch.queue)
         # A branch whose limit is more than twice the wait is asked all the same.  An open breaker is a reason of its own.
-        if load is None or not load.over or any(name in look.breakers for name in breakers_of(branch)):
+        if load is None or not load.over or any(name in snapshot.breakers for name in breakers_of(branch)):
             continue
         if load.over == "length" or (load.age_ms or 0) >= branch.limit_ms / 2:
-            found[branch.name] = Degradation(branch_stage(branch.name), Reason.OVERLOAD, str(load))
-    return found
+            overloaded[branch.name] = Degradation(branch_stage(branch.name), Reason.OVERLOAD, str(load))
+    return overloaded
 
 
 def _shut(
-    breakers: Breakers, request: Request, plan: Plan, look: LoadSnapshot, *, early: bool = False
+    breakers: Breakers, request: Request, plan: Plan, snapshot: LoadSnapshot, *, early: bool = False
 ) -> dict[str, Degradation]:
     """The branches with an open breaker that this request may not try."""
-    found = {}
+    shut = {}
     for branch in plan.branches:
-        open_ones = [look.breakers[name] for name in breakers_of(branch) if name in look.breakers]
-        if not open_ones:
+        open_breakers = [snapshot.breakers[name] for name in breakers_of(branch) if name in snapshot.breakers]
+        if not open_breakers:
             continue
-        may_try = early or not any(look.now_ms < one.open_until_ms for one in open_ones)
+        may_try = early or not any(snapshot.now_ms < breaker.open_until_ms for breaker in open_breakers)
         names = breakers_of(branch)
         if may_try and breakers.claim(request.request_id, names, timeout_s=request.timeout_s, early=early):
             log.info("breaker probed", request_id=request.request_id, branch=branch.name)
             continue
-        said = "; ".join(str(one) for one in open_ones)
-        found[branch.name] = Degradation(branch_stage(branch.name), Reason.BREAKER_OPEN, said)
-    return found
+        detail = "; ".join(str(breaker) for breaker in open_breakers)
+        shut[branch.name] = Degradation(branch_stage(branch.name), Reason.BREAKER_OPEN, detail)
+    return shut
+
+
+SHORTEST_LEASE_MS = 400
+"""A shorter lease would send parts again that wait for a core."""
+LEASE_FACTOR = 2
+
+
+def with_second_messages(resources: Resources, plan: Plan, *, hedge: bool) -> Plan:
+    """The plan with `lease_ms` for each branch, or with `hedge_after_ms` if `hedge` is set.  Both are half the branch's limit
+    if too few answers are known."""
+    try:
+        p95_ms = resources.breakers.p95_ms([branch.name for branch in plan.branches])
+    except RedisError:
+        p95_ms = {}
+
+    def timed(branch: BranchPlan) -> BranchPlan:
+        if branch.is_costly:
+            return branch  # another copy would cost as much, or end another worker
+        known_ms, half_ms = p95_ms.get(branch.name), branch.limit_ms // 2
+        # With a hedge a second attempt is out before a lease would end.
+        lease_ms = 0 if hedge else max(SHORTEST_LEASE_MS, LEASE_FACTOR * known_ms if known_ms else half_ms)
+        after_ms = min(known_ms or half_ms, half_ms) if hedge else None
+        return branch.model_copy(update={"lease_ms": lease_ms, "hedge_after_ms": after_ms})
+
+    return plan.model_copy(update={"branches": tuple(map(timed, plan.branches))})

@@ -62,7 +62,7 @@ def is_bulk_served(resources: Resources) -> bool:
 
 def questions_a_slice(resources: Resources, kind: BranchKind, questions: Sequence[Question]) -> int:
     """How many of a costly request's questions a branch answers before it serves others: as many as are not costly."""
-    longest_s = max(_branch_s(kind, [one]) for one in questions)
+    longest_s = max(_branch_s(kind, [question]) for question in questions)
     return max(1, min(MOST_A_SLICE, int(resources.settings.costly_s / longest_s)))
 
 
@@ -74,12 +74,21 @@ def longest_step_s(resources: Resources, request: Request, plan: Plan) -> float:
     fusion_s += packing_s(request)
     kinds = resources.pipeline.kinds.branches
     filters_s = CONDITION_S * count_conditions(request.filters or {})
-    return max([fusion_s, *(filters_s + _branch_s(kinds[one.kind], questions) for one in plan.branches)])
+    return max(
+        [
+            fusion_s,
+            *(filters_s + _branch_s(kinds[branch_plan.kind], questions) for branch_plan in plan.branches),
+        ]
+    )
 
 
 def _branch_s(kind: BranchKind, questions: Sequence[Question]) -> float:
-    texts = [text for one in questions for text in (one.text, *(variant.text for variant in one.variants))]
+    texts = [
+        text
+        for question in questions
+        for text in (question.text, *(variant.text for variant in question.variants))
+    ]
     embedded = texts if "questions" in kind.needs else []
     if "passages" in kind.needs:
-        embedded = [*embedded, *(text for one in questions for text in one.hypothetical_documents)]
+        embedded = [*embedded, *(text for question in questions for text in question.hypothetical_documents)]
     return SEARCH_S * len(texts) + embedding_s(embedded)

@@ -10,6 +10,8 @@ reporter brings along.  If the broker is not the ledger's Redis, or this version
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import replace
 from uuid import uuid4
@@ -17,7 +19,7 @@ from uuid import uuid4
 from celery import Celery, chord
 from celery.canvas import Signature
 from chorale_client.ledger import Accepted, CallersLedger
-from chorale_client.message_template import Template
+from chorale_client.message_template import Template, rendered_by_celery
 from chorale_client.request import Request
 from chorale_client.wire_names import (
     QUEUE_BULK,
@@ -34,7 +36,6 @@ from config.declarations import BranchDeclaration
 from ledger.protocol import BranchDispatch, Chord, PlanOutcome
 from ledger.redis import RedisLedger
 from models.plan import BranchPlan, Plan
-from tasks.celery_internals.rendered_messages import check
 from tasks.celery_internals.result_backend import part_id
 from tasks.request.cost import uses_bulk_queue
 
@@ -89,9 +90,9 @@ class Fanout:
         """Accept the request, and publish its chord if the plan still holds (see `RedisLedger.submit`)."""
         assert plan.generation is not None
         written = self._chord(request.request_id, plan, coalescing_key)
-        found = self._ledger.submit(callers, request, written, plan.generation, cached)
-        self._publish_plain(request.request_id, plan, found[1])
-        return found
+        submitted = self._ledger.submit(callers, request, written, plan.generation, cached)
+        self._publish_plain(request.request_id, plan, submitted[1])
+        return submitted
 
     def _chord(self, request_id: str, plan: Plan, coalescing_key: str | None) -> Chord:
         parts = [
@@ -151,11 +152,7 @@ class Fanout:
             self._app.backend.client.lpush(QUEUE_RETRIEVE, message)
         else:
             self._app.send_task(
-                TASK_RETRIEVE,
-                kwargs=arguments,
-                queue=QUEUE_RETRIEVE,
-                root_id=request_id,
-                ignore_result=True,
+                TASK_RETRIEVE, kwargs=arguments, queue=QUEUE_RETRIEVE, root_id=request_id, ignore_result=True
             )
 
     def _part_message(
@@ -205,3 +202,24 @@ def _part_arguments(
     request_id: str, branch: BranchPlan | BranchDeclaration, attempt: int
 ) -> dict[str, str | int]:
     return {"request_id": request_id, "branch": branch.name, "attempt": attempt}
+
+
+def check(app: Celery, task: str, queue: str) -> str | None:
+    """How a rendered message differs from Celery's own for the same task; None if it does not."""
+    kwargs = {"request_id": "probe", "branch": "probe"}
+    ids = {"root_id": "root", "parent_id": "parent", "group_id": "group"}
+    try:
+        rendered = Template(app, task, queue).render(
+            "probe:probe", kwargs, root_id="root", parent_id="parent", group_id="group"
+        )
+        ours = json.loads(rendered)
+        theirs = rendered_by_celery(app, task, queue, task_id="probe:probe", kwargs=kwargs, **ids)
+        for message in (ours, theirs):
+            message["properties"].pop("delivery_tag", None)
+            message["body"] = json.loads(b64decode(message["body"]))
+    except Exception as error:  # whatever a new version raises: plain chords work all the same
+        return f"{type(error).__name__}: {error}"
+    for part in ("body", "headers", "properties", "content-type", "content-encoding"):
+        if ours.get(part) != theirs.get(part):
+            return f"{part}: {ours.get(part)!r} is not {theirs.get(part)!r}"
+    return None if ours.keys() == theirs.keys() else f"fields: {sorted(ours)} are not {sorted(theirs)}"

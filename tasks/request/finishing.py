@@ -36,12 +36,12 @@ from models.fusion_method import Method
 from models.plan import Plan, is_costly, read_planned
 from tasks.request.answer_cache import keep_answers
 from tasks.request.contexts import Contexts, make_contexts
-from tasks.request.filter_warnings import filter_warnings
-from tasks.request.page_selection import Chosen, choose_pages
-from tasks.request.passage_texts import Fetched, fetch_texts
-from tasks.request.pinned_documents import LookedUp, look_up
+from tasks.request.filters import filter_warnings
+from tasks.request.page_selection import PageSelection, choose_pages
+from tasks.request.pinned_documents import PinLookups, look_up
 from tasks.request.reranking import Candidates, Reranking, time_for_it_s
-from tasks.request.score_backfill import Completed, complete
+from tasks.request.score_backfill import ScoreBackfill, complete
+from tasks.request.stored_passages import FetchedTexts, fetch_texts
 from wiring.resources import Resources
 
 log = get_logger("chorale.end")
@@ -95,25 +95,20 @@ def _end_together(
     resources: Resources, entries: Sequence[Snapshot], by: FinishPolicy, joined_s: float
 ) -> int:
     """One terminal write for all."""
-    count, endings = 0, []
-    for entry in entries:
-        ending = _opened(resources, entry, by, joined_s)
-        if isinstance(ending, AnswerBuilder):
-            endings.append(ending)
-        else:
-            count += ending
-    written = [_write(one) for one in endings]
-    answers = resources.ledger.finish_all([end for end, _ in written], by=by.name)
+    opened = [_opened(resources, entry, by, joined_s) for entry in entries]
+    builders = [builder for builder in opened if isinstance(builder, AnswerBuilder)]
+    count = opened.count(True)
+    written = [_write(builder) for builder in builders]
+    finished = resources.ledger.finish_all([end for end, _ in written], by=by.name)
     kept: list[tuple[BranchAnswers, Mapping[str, Any]]] = []
-    for ending, (_, fields), (took_ms, said) in zip(endings, written, answers, strict=True):
+    for builder, (_, fields), (took_ms, transitions) in zip(builders, written, finished, strict=True):
         if took_ms is None:
             continue
         count += 1
-        _log_turned(resources, ending.outcomes, said)
-        if fields is None:
-            continue
-        _log(ending.found.request, fields)
-        kept.append((ending.found, fields))
+        _log_transitions(resources, builder.outcomes, transitions)
+        if fields is not None:
+            _log(builder.answers.request, fields)
+            kept.append((builder.answers, fields))
     keep_answers(resources, kept)
     return count
 
@@ -137,26 +132,22 @@ def _opened(resources: Resources, entry: Snapshot, by: FinishPolicy, joined_s: f
     return AnswerBuilder(resources, entry, _branch_answers(entry, request, plan), by, joined_s)
 
 
-def _write(ending: AnswerBuilder) -> tuple[End, Mapping[str, Any] | None]:
+def _write(builder: AnswerBuilder) -> tuple[End, Mapping[str, Any] | None]:
     """The terminal write of a request, and the fields of its answer; None instead of them if the fusion failed."""
-    resources, request = ending.resources, ending.found.request
-    outcomes = resources.breakers.arguments(request.request_id, ending.outcomes.values())
+    resources, request = builder.resources, builder.answers.request
+    outcomes = resources.breakers.arguments(request.request_id, builder.outcomes.values())
+    coalescing_key = None if builder.entry.forged else builder.entry.coalescing_key
+    fields: Mapping[str, Any] | None = None
+    complete, completed = False, ""
     try:
-        fields = ending.compose()
-        fields, tail = size_limited_tail(fields, resources.settings.answer_limit_bytes)
+        fields, tail = size_limited_tail(builder.compose(), resources.settings.answer_limit_bytes)
+        statuses = {question["status"] for question in fields["questions"]}
+        complete, completed = statuses <= {Status.COMPLETE, Status.SKIPPED}, builder.completed
     except Exception as error:  # any answer is better than none
         log.exception("fusion failed", request_id=request.request_id)
-        said = f"{type(error).__name__}: {error}"[:500]
-        tail = failed_tail(request, where=Stage.FUSE, reason=Reason.ERROR, detail=said)
-        coalescing_key = None if ending.entry.forged else ending.entry.coalescing_key
-        return End(
-            request.request_id, tail, is_complete=False, outcomes=outcomes, coalescing_key=coalescing_key
-        ), None
-    complete = all(
-        question["status"] in (Status.COMPLETE, Status.SKIPPED) for question in fields["questions"]
-    )
-    coalescing_key = None if ending.entry.forged else ending.entry.coalescing_key
-    return End(request.request_id, tail, complete, outcomes, coalescing_key, ending.completed), fields
+        detail = f"{type(error).__name__}: {error}"[:500]
+        tail = failed_tail(request, where=Stage.FUSE, reason=Reason.ERROR, detail=detail)
+    return End(request.request_id, tail, complete, outcomes, coalescing_key, completed), fields
 
 
 def end_failed(resources: Resources, request: Request, why: Degradation, *, by: str) -> bool:
@@ -182,27 +173,36 @@ class _PassagesGone(Exception):
 
 @dataclass(frozen=True)
 class AnswerBuilder:
-    """One joined request whose answer is being made."""
+    """One joined request whose answer is being made.
+
+    The cached properties are steps, each of which runs when the first one that needs it is read: `_completed` and `_pinned`
+    (calls of stores), `_fused`, `_chosen`, `pages`, `compose`.  Reading one spends the request's time: `texts_limit_s` and
+    `_rerank_limit_s()` are what is left at that moment.  So an order of reading is an order of spending, and a property
+    must not be read only to look at it.  `outcomes` reads no other step, and counts also if the fusion fails.
+
+    A step that finds passages gone raises _PassagesGone, and `pages` starts again with a new builder (`replace`), which has
+    none of the values; only `answers`, `gone` and `refills` are carried over.
+    """
 
     resources: Resources
     entry: Snapshot
-    found: BranchAnswers
+    answers: BranchAnswers
     by: FinishPolicy
     joined_s: float
     gone: frozenset[str] = frozenset()
-    """Passages that branches found and a store has lost; `found` is without them."""
+    """Passages that branches found and a store has lost; `answers` is without them."""
     refills: int = 0
 
     @cached_property
     def _fused(self) -> Mapping[int, FusedQuestion]:
-        plan = self.found.plan
+        plan = self.answers.plan
         scores = self._completed.scores if self._completed else [{} for _ in plan.asked]
         fused = {
             index: fuse_question(
                 plan,
-                self.found.envelopes,
+                self.answers.envelopes,
                 position,
-                self.found.request,
+                self.answers.request,
                 self._method,
                 scores=scores[position],
                 pin_lookup=self._pinned.of.get(position, NO_PIN_LOOKUP),
@@ -219,27 +219,27 @@ class AnswerBuilder:
     @property
     def fused(self) -> Mapping[int, FusedQuestion]:
         """The pages, or what is reranked first; key: the question's place in the request."""
-        return self._fused if self.found.plan.rerank else self._chosen.pages
+        return self._fused if self.answers.plan.rerank else self._chosen.pages
 
     @cached_property
-    def _chosen(self) -> Chosen:
+    def _chosen(self) -> PageSelection:
         """For a request that is not reranked."""
         return self._choose(self._fused, {})
 
-    def _choose(self, fused: Mapping[int, FusedQuestion], texts: Mapping[str, PassageText]) -> Chosen:
-        if not is_chosen_late(self.found.request):
-            return Chosen(fused)
-        return choose_pages(self.resources, self.found, fused, texts, limit_s=self.texts_limit_s / 2)
+    def _choose(self, fused: Mapping[int, FusedQuestion], texts: Mapping[str, PassageText]) -> PageSelection:
+        if not is_chosen_late(self.answers.request):
+            return PageSelection(fused)
+        return choose_pages(self.resources, self.answers, fused, texts, limit_s=self.texts_limit_s / 2)
 
     @property
     def _method(self) -> Method:
-        return self.resources.pipeline.kinds.method(self.found.plan.method)
+        return self.resources.pipeline.kinds.method(self.answers.plan.method)
 
     @cached_property
-    def _completed(self) -> Completed | None:
-        if not (self.found.plan.complete_scores and self.found.plan.asked):
+    def _completed(self) -> ScoreBackfill | None:
+        if not (self.answers.plan.complete_scores and self.answers.plan.asked):
             return None
-        return complete(self.resources, self.found, self._method, limit_s=self.texts_limit_s / 2)
+        return complete(self.resources, self.answers, self._method, limit_s=self.texts_limit_s / 2)
 
     @property
     def completed(self) -> str:
@@ -247,26 +247,26 @@ class AnswerBuilder:
         return to_json(self._completed.scores).decode() if self._completed else ""
 
     @cached_property
-    def _pinned(self) -> LookedUp:
-        return look_up(self.resources, self.found, limit_s=self.texts_limit_s / 2)
+    def _pinned(self) -> PinLookups:
+        return look_up(self.resources, self.answers, limit_s=self.texts_limit_s / 2)
 
     @cached_property
     def outcomes(self) -> Mapping[str, Outcome]:
         """What the end says about each branch and store, by name."""
-        found = self.found
-        told = outcomes(found.plan, found.envelopes, found.absent, timeout_s=found.request.timeout_s)
-        return {one.name: one for one in told}
+        answers = self.answers
+        ended = outcomes(answers.plan, answers.envelopes, answers.absent, timeout_s=answers.request.timeout_s)
+        return {outcome.name: outcome for outcome in ended}
 
     @property
     def texts_limit_s(self) -> float:
-        left_s = (self.entry.left_ms - self.found.plan.finish_reserve_ms / 2) / 1000 - self._spent_s()
+        left_s = (self.entry.left_ms - self.answers.plan.finish_reserve_ms / 2) / 1000 - self._spent_s()
         return min(left_s, self.by.texts_limit_s)
 
     def compose(self) -> Mapping[str, Any]:
         """The fields of `fusion.answer.build_answer_tail`."""
         pages = self.pages
         took_ms = self.entry.since_accepted_ms + self._spent_s() * 1000
-        fields = build_answer_tail(self.found, pages, took_ms=took_ms, clock=time.monotonic)
+        fields = build_answer_tail(self.answers, pages, took_ms=took_ms, clock=time.monotonic)
         _place_on_the_waterfall(fields["stages"], self.entry.since_accepted_ms)
         return fields
 
@@ -279,29 +279,29 @@ class AnswerBuilder:
         try:
             pages = self._whole_pages()
         except _PassagesGone as error:
-            lost, request_id = error.passage_ids, self.found.request.request_id
+            lost, request_id = error.passage_ids, self.answers.request.request_id
             log.warning("passages gone", request_id=request_id, count=len(lost), passages=sorted(lost)[:10])
-            found = without_passages(self.found, lost)
-            pages = replace(self, found=found, gone=self.gone | lost, refills=self.refills + 1).pages
+            answers = without_passages(self.answers, lost)
+            pages = replace(self, answers=answers, gone=self.gone | lost, refills=self.refills + 1).pages
         if self.refills:
             return pages
         kinds = self.resources.pipeline.kinds.branches
-        about_filters = filter_warnings(self.found, kinds, pages.fused.values(), pages.texts or {})
+        about_filters = filter_warnings(self.answers, kinds, pages.fused.values(), pages.texts or {})
         return replace(pages, warnings=(*pages.warnings, *about_filters))
 
     def _whole_pages(self) -> Pages:
         """Raises _PassagesGone."""
-        request, plan, fused = self.found.request, self.found.plan, self.fused
+        request, plan, fused = self.answers.request, self.answers.plan, self.fused
         if plan.rerank is None:
             chosen, (fused, fetched) = self._chosen, self._fetch(fused)
             notes, missing = [*chosen.notes, fetched.note], [*chosen.missing, fetched.why]
         else:
             reranking = Reranking(self.resources, request, plan, plan.rerank, fused)
             if self.by.has_models:
-                wanted = reranking.wanted(self._rerank_limit_s())
-                fused, fetched = self._fetch(fused, wanted)
-                reranked = replace(reranking, fused=fused).ended(
-                    wanted,
+                rerank_candidates = reranking.candidates(self._rerank_limit_s())
+                fused, fetched = self._fetch(fused, rerank_candidates)
+                reranked = replace(reranking, fused=fused).run(
+                    rerank_candidates,
                     fetched.texts or {},
                     limit_s=self._rerank_limit_s(),
                     without_texts=fetched.why.reason if fetched.why else Reason.DOCUMENT_MISSING,
@@ -324,8 +324,8 @@ class AnswerBuilder:
             fetched.texts,
             contexts=contexts.of,
             confidences={
-                index: confidence(one, request, self.resources.fitted, plan.models)
-                for index, one in fused.items()
+                index: confidence(page, request, self.resources.fitted, plan.models)
+                for index, page in fused.items()
             },
             gone=self.gone | fetched.gone,
             warnings=contexts.warnings,
@@ -339,34 +339,35 @@ class AnswerBuilder:
         )
 
     def _fetch(
-        self, fused: Mapping[int, FusedQuestion], wanted: Candidates = ()
-    ) -> tuple[Mapping[int, FusedQuestion], Fetched]:
+        self, fused: Mapping[int, FusedQuestion], rerank_candidates: Candidates = ()
+    ) -> tuple[Mapping[int, FusedQuestion], FetchedTexts]:
         """The hits that have not gone, and their texts.  Raises _PassagesGone while there is a refill left."""
-        fetched = fetch_texts(self.resources, self.found, fused, wanted, limit_s=self.texts_limit_s)
+        fetched = fetch_texts(
+            self.resources, self.answers, fused, rerank_candidates, limit_s=self.texts_limit_s
+        )
         if not fetched.gone:
             return fused, fetched
         if self.refills < MOST_REFILLS:
             raise _PassagesGone(fetched.gone)
         kept = {
-            index: replace(one, hits=tuple(hit for hit in one.hits if hit.passage_id not in fetched.gone))
-            for index, one in fused.items()
+            index: replace(page, hits=tuple(hit for hit in page.hits if hit.passage_id not in fetched.gone))
+            for index, page in fused.items()
         }
         return kept, fetched
 
-    def _contexts(self, pages: Mapping[int, FusedQuestion], fetched: Fetched) -> Contexts:
-        if (limit := self.found.request.context_tokens) is None:
+    def _contexts(self, pages: Mapping[int, FusedQuestion], fetched: FetchedTexts) -> Contexts:
+        if self.answers.request.context_tokens is None:
             return Contexts()
         if not self.by.has_models:
             why = Degradation(
                 Stage.CONTEXT, Reason.NOT_STARTED, "answered by the sweeper, which has no tokenizer"
             )
             return Contexts(missing=(why,))
-        return make_contexts(
-            self.resources, self.found, pages, fetched.texts or {}, limit, limit_s=self.texts_limit_s
-        )
+        texts = fetched.texts or {}
+        return make_contexts(self.resources, self.answers, pages, texts, limit_s=self.texts_limit_s)
 
     def _rerank_limit_s(self) -> float:
-        return time_for_it_s(self.entry, self.found.request, self.found.plan, spent_s=self._spent_s())
+        return time_for_it_s(self.entry, self.answers.request, self.answers.plan, spent_s=self._spent_s())
 
     def _spent_s(self) -> float:
         return time.monotonic() - self.joined_s
@@ -396,42 +397,32 @@ def _absence(entry: Snapshot, branch: str) -> Degradation:
     return Degradation(where, Reason.NOT_STARTED, "no worker took it before the waiting ended")
 
 
+_FUSION_STAGES = {
+    Stage.SCORE, Stage.RULES, Stage.COLLAPSE, Stage.THRESHOLD, Stage.FUSE, Stage.BOOST, Stage.FOLD, Stage.FETCH,
+    Stage.RERANK, Stage.GROUP, Stage.DIVERSIFY, Stage.AUTOCUT, Stage.CONTEXT, Stage.SNIPPET,
+}  # fmt: skip
+
+
 def _place_on_the_waterfall(stages: list[dict[str, Any]], begun_ms: int) -> None:
     """Give the stages of the fusion, which follow one another, their `start_ms`."""
     at_ms = float(begun_ms)
-    sequence = {
-        Stage.SCORE,
-        Stage.RULES,
-        Stage.COLLAPSE,
-        Stage.THRESHOLD,
-        Stage.FUSE,
-        Stage.BOOST,
-        Stage.FOLD,
-        Stage.FETCH,
-        Stage.RERANK,
-        Stage.GROUP,
-        Stage.DIVERSIFY,
-        Stage.AUTOCUT,
-        Stage.CONTEXT,
-        Stage.SNIPPET,
-    }
     for stage in stages:
-        if stage["stage"] in sequence and "start_ms" not in stage:
+        if stage["stage"] in _FUSION_STAGES and "start_ms" not in stage:
             stage["start_ms"] = round(at_ms, 3)
             at_ms += stage["ms"]
 
 
-def _log_turned(resources: Resources, outcome_of: Mapping[str, Outcome], found: Any) -> None:
-    for one in read_transitions(found):
-        if one.is_open:
+def _log_transitions(resources: Resources, outcome_of: Mapping[str, Outcome], reply: Any) -> None:
+    for transition in read_transitions(reply):
+        if transition.is_open:
             log.warning(
                 "breaker opened",
-                breaker=one.name,
-                reason=outcome_of[one.name].reason,
+                breaker=transition.name,
+                reason=outcome_of[transition.name].reason,
                 open_s=resources.settings.breaker_open_s,
             )
         else:
-            log.warning("breaker closed", breaker=one.name)
+            log.warning("breaker closed", breaker=transition.name)
 
 
 def _log(request: Request, fields: Mapping[str, Any]) -> None:

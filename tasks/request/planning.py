@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import safe_repr
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.request import Request, Thresholds
 from chorale_client.tenants import tenant_of
@@ -16,32 +16,21 @@ from cache.caches import answer_key
 from config.declarations import BranchDeclaration, Configuration, Pipeline, RerankerDeclaration
 from fusion.rankings import DENSE, LEXICAL
 from models.branch_result import StageNote
-from models.extensions import BranchKind
 from models.fusion_method import Method
 from models.plan import BranchPlan, Plan, RerankPlan
 from rules.matching import Matcher
 
-_NOT_IN_KEY = frozenset(
-    # Who asks, when, for how long and how often does not change a complete answer.
-    {
-        "v",
-        "request_id",
-        "correlation_id",
-        "tags",
-        "namespace",
-        "questions",
-        "timeout_s",
-        "cache",
-        "now",
-        "hedge",
-        "on_end",
-        "linked",
-        "traceparent",
-        # The plan has it resolved.
-        "rerank",
-    }
-)
-
+_NOT_IN_KEY = {
+    "v", "request_id", "correlation_id", "tags", "namespace", "questions", "timeout_s", "cache", "now", "hedge",
+    "on_end", "linked", "traceparent", "rerank",
+}  # fmt: skip
+"""Who asks, when, for how long and how often does not change a complete answer; the plan has `rerank` resolved."""
+_PLAN_IN_KEY = {
+    "configuration", "branches", "method", "k", "boosts", "fold", "rerank", "models", "complete_scores",
+    "trust_vectors", "weights_by_type",
+}  # fmt: skip
+_BRANCH_NOT_IN_KEY = {"limit_ms", "queue", "is_decisive", "hedge_after_ms", "lease_ms", "is_costly"}
+"""A branch's time, queue and policy do not change a complete answer."""
 
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
 """The note for a declared reranker that the request does not want."""
@@ -74,9 +63,11 @@ def configuration_of(request: Request, pipeline: Pipeline) -> Configuration:
     return pipeline.configurations[name]
 
 
-def branches_of(request: Request, pipeline: Pipeline) -> tuple[BranchDeclaration, ...]:
+def branches_of(
+    request: Request, pipeline: Pipeline, configuration: Configuration
+) -> tuple[BranchDeclaration, ...]:
     """The branches that this request fans out to, with its weights; raises NotOffered."""
-    configured = pipeline.branches_of(configuration_of(request, pipeline))
+    configured = pipeline.branches_of(configuration)
     names = [branch.name for branch in configured]
     for name in request.branches or ():
         _one_of("branches", name, names)
@@ -85,36 +76,30 @@ def branches_of(request: Request, pipeline: Pipeline) -> tuple[BranchDeclaration
     for name in request.require:
         _one_of("require", name, request.branches or names)
     weights = request.weights or {}
-    asked = tuple(
+    branches = tuple(
         branch.model_copy(update={"weight": weights[branch.name]}) if branch.name in weights else branch
         for branch in configured
         if request.branches is None or branch.name in request.branches
     )
-    listed = ", ".join(branch.name for branch in asked)
-    if request.min_branches > len(asked):
-        raise NotOffered(f"min_branches: at most {len(asked)}, which are asked: {listed}")
-    if not any(branch.weight for branch in asked):
+    listed = ", ".join(branch.name for branch in branches)
+    if request.min_branches > len(branches):
+        raise NotOffered(f"min_branches: at most {len(branches)}, which are asked: {listed}")
+    if not any(branch.weight for branch in branches):
         raise NotOffered(f"weights: every weight is 0 among the asked branches ({listed}); one must be above")
-    return asked
+    return branches
 
 
-def reranker_of(request: Request, pipeline: Pipeline) -> RerankerDeclaration | None:
+def reranker_of(
+    request: Request, pipeline: Pipeline, configuration: Configuration
+) -> RerankerDeclaration | None:
     """The reranker of this request; None if none is declared or the request does not want it.  Raises NotOffered."""
-    configuration = configuration_of(request, pipeline)
     if request.rerank == "on" and configuration.reranker is None:
-        known = [name for name, one in pipeline.configurations.items() if one.reranker is not None]
+        known = [name for name, other in pipeline.configurations.items() if other.reranker is not None]
         raise NotOffered(
             f"rerank: the configuration {configuration.name!r} declares no reranker; "
             + (f"there are: {', '.join(known)}" if known else "none does")
         )
     return None if request.rerank == "off" else configuration.reranker
-
-
-def method_of(request: Request, pipeline: Pipeline) -> Method:
-    """The fusion method that the request or its configuration names; raises NotOffered."""
-    name = request.fusion or configuration_of(request, pipeline).method
-    _one_of("fusion", name, pipeline.kinds.methods)
-    return pipeline.kinds.methods[name]
 
 
 def _check_thresholds(
@@ -154,29 +139,23 @@ def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0, further_ms: float =
 
 
 def _branch_plans(
-    request: Request, pipeline: Pipeline, method: Method, *, tells_asked: bool
+    request: Request, pipeline: Pipeline, configuration: Configuration, method: Method, *, tells_asked: bool
 ) -> tuple[BranchPlan, ...]:
-    configuration = configuration_of(request, pipeline)
-
-    def planned(branch: BranchDeclaration, kind: BranchKind) -> BranchPlan:
-        return BranchPlan(
-            name=branch.name,
-            kind=branch.kind,
-            group=branch.group,
-            store=branch.store,
-            queue=branch.queue,
+    kinds = pipeline.kinds.branches
+    return tuple(
+        BranchPlan(
+            **branch.model_dump(include={"name", "kind", "group", "store", "queue"}),
             weight=branch.weight if "weight" in branch.model_fields_set else method.undeclared_weight,
             depth=min(branch.depth, request.effective_depth, configuration.rank_window_size or branch.depth),
-            floor=kind.floor,
+            floor=kinds[branch.kind].floor,
             half=(configuration.halves or {}).get(branch.name),
             tells_asked=tells_asked,
             limit_ms=round(1000 * min(branch.limit_s or request.timeout_s, request.timeout_s)),
-            options=branch.options if kind.options_in_plan else {},
+            options=branch.options if kinds[branch.kind].options_in_plan else {},
             is_decisive=request.on_missing == "fail" and branch.name in (request.require or (branch.name,)),
         )
-
-    kinds = pipeline.kinds.branches
-    return tuple(planned(branch, kinds[branch.kind]) for branch in branches_of(request, pipeline))
+        for branch in branches_of(request, pipeline, configuration)
+    )
 
 
 _SEARCHED: Mapping[str, frozenset[str]] = {
@@ -193,10 +172,10 @@ _SEARCHED: Mapping[str, frozenset[str]] = {
 def _unsearched(request: Request, branches: Iterable[BranchPlan]) -> tuple[str, ...]:
     """A warning about rewrites that no branch of the request searches; a kind of another package may search all."""
     kinds = {branch.kind for branch in branches}
-    given: set[str] = {variant.kind for one in request.questions for variant in one.variants}
-    if any(one.hypothetical_documents for one in request.questions):
-        given.add(_HYPOTHETICAL)
-    unsearched = given.difference(*(_SEARCHED.get(kind, given) for kind in kinds))
+    rewrites: set[str] = {variant.kind for question in request.questions for variant in question.variants}
+    if any(question.hypothetical_documents for question in request.questions):
+        rewrites.add(_HYPOTHETICAL)
+    unsearched = rewrites.difference(*(_SEARCHED.get(kind, rewrites) for kind in kinds))
     named = ", ".join(sorted(unsearched))
     return (f"{Warned.QUESTIONS}: no branch of this request searches {named}",) if unsearched else ()
 
@@ -228,10 +207,14 @@ def resolve(
     Raises NotOffered.
     """
     configuration = configuration_of(request, pipeline)
-    method = method_of(request, pipeline)
+    method_name = request.fusion or configuration.method
+    if method_name in pipeline.configurations and method_name not in pipeline.kinds.methods:
+        raise NotOffered(f"fusion: {safe_repr(method_name)} is a configuration; name it as `configuration`")
+    _one_of("fusion", method_name, pipeline.kinds.methods)
+    method = pipeline.kinds.methods[method_name]
     complete_scores = configuration.complete_scores and method.uses_scores
-    reranker = reranker_of(request, pipeline)
-    branches = _branch_plans(request, pipeline, method, tells_asked=complete_scores)
+    reranker = reranker_of(request, pipeline, configuration)
+    branches = _branch_plans(request, pipeline, configuration, method, tells_asked=complete_scores)
     _check_thresholds(request.thresholds, [branch.name for branch in branches], reranker)
     finish_reserve_ms, fusion_reserve_ms = reserves_ms(
         request.timeout_s,
@@ -276,12 +259,12 @@ def with_rules(request: Request, plan: Plan, rules: Matcher | None, warnings: tu
         plan = plan.model_copy(update={"warnings": (*plan.warnings, *warnings)})
     if rules is None:
         return plan
-    found = {index: rules.of(request.questions[index].text) for index in plan.asked}
-    concerned = {index: one for index, one in found.items() if one is not None}
-    spare = max((len(one.blocked) for one in concerned.values()), default=0)
-    deeper = [branch.model_copy(update={"depth": branch.depth + spare}) for branch in plan.branches]
-    told = {"rules": concerned, "rules_version": rules.version, "spare": spare}
-    return plan.model_copy(update={**told, "branches": tuple(deeper) if spare else plan.branches})
+    matched = {index: rules.of(request.questions[index].text) for index in plan.asked}
+    by_question = {index: changes for index, changes in matched.items() if changes is not None}
+    spare = max((len(changes.blocked) for changes in by_question.values()), default=0)
+    deeper = tuple(branch.model_copy(update={"depth": branch.depth + spare}) for branch in plan.branches)
+    update = {"rules": by_question, "rules_version": rules.version, "spare": spare, "branches": deeper}
+    return plan.model_copy(update=update)
 
 
 def question_keys(request: Request, plan: Plan) -> dict[int, str]:
@@ -289,35 +272,12 @@ def question_keys(request: Request, plan: Plan) -> dict[int, str]:
 
     Each tenant has its own: `cached`, or only the time that an answer takes, would tell what others have asked.
     """
-    options: dict[str, Any] = request.model_dump(mode="json", exclude=set(_NOT_IN_KEY))
+    options: dict[str, Any] = request.model_dump(mode="json", exclude=_NOT_IN_KEY)
     if (tenant := tenant_of(request.request_id)) is not None:
         options["tenant"] = tenant
     resolved = plan.model_dump(
-        mode="json",
-        include={
-            "configuration",
-            "branches",
-            "method",
-            "k",
-            "boosts",
-            "fold",
-            "rerank",
-            "models",
-            "complete_scores",
-            "trust_vectors",
-            "weights_by_type",
-        },
+        mode="json", include=_PLAN_IN_KEY, exclude={"branches": {"__all__": _BRANCH_NOT_IN_KEY}}
     )
-    for branch in resolved["branches"]:
-        # A branch's time, queue and policy do not change a complete answer.
-        del (
-            branch["limit_ms"],
-            branch["queue"],
-            branch["is_decisive"],
-            branch["hedge_after_ms"],
-            branch["lease_ms"],
-            branch["is_costly"],
-        )
     if plan.boosts is not None:
         resolved["day"] = plan.now[:10]
     return {

@@ -12,19 +12,18 @@ from typing import NamedTuple
 
 from chorale_client.request import Request
 from chorale_client.wire_names import Reason, Stage, StageStatus
-from structlog import get_logger
 
 from fusion.fused_hits import FusedHit, FusedQuestion
-from fusion.rerank import Reached, candidates, rerank_question
+from fusion.rerank import Reached, rerank_question
+from fusion.rerank import candidates as best_candidates
 from ledger.protocol import Snapshot
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 from models.errors import StageFailure
 from models.plan import Plan, RerankPlan
 from tasks.request.planning import further_questions_ms
+from tasks.request.stored_passages import failure_of
 from wiring.resources import Resources
-
-log = get_logger("chorale.rerank")
 
 Candidates = Sequence[tuple[int, FusedHit]]
 """(The question's place in the request, hit), best candidates first."""
@@ -71,20 +70,18 @@ class Reranking:
     rerank: RerankPlan
     fused: Mapping[int, FusedQuestion]
 
-    def wanted(self, limit_s: float) -> Candidates:
+    def candidates(self, limit_s: float) -> Candidates:
         """The candidates whose texts are worth fetching; the reranker may choose fewer when it knows their length."""
-        found = candidates(self.fused, self.rerank.depth)
+        best = best_candidates(self.fused, self.rerank.depth)
         try:
-            return found[: self.resources.reranker(self.rerank.name).most(limit_s)]
-        except StageFailure:
-            return ()
-        except Exception:  # a model may raise anything; `ended` says what
-            log.exception("rerank failed", request_id=self.request.request_id)
+            return best[: self.resources.reranker(self.rerank.name).most(limit_s)]
+        except Exception as error:  # `run` says what
+            failure_of(error, "rerank failed", request_id=self.request.request_id)
             return ()
 
-    def ended(
+    def run(
         self,
-        wanted: Candidates,
+        readable: Candidates,
         texts: Mapping[str, PassageText],
         *,
         limit_s: float,
@@ -92,34 +89,32 @@ class Reranking:
     ) -> RerankedPages:
         """The pages after reranking.  `without_texts` is the reason if no candidate has a text."""
         begun_s = time.monotonic()
-        asked: Candidates = candidates(self.fused, self.rerank.depth)
-        pairs = [(index, hit) for index, hit in wanted if hit.passage_id in texts]
+        reached: Candidates = best_candidates(self.fused, self.rerank.depth)
+        pairs = [(index, hit) for index, hit in readable if hit.passage_id in texts]
         logits: dict[int, dict[str, float]] = {}
         why: Degradation | None = None
         try:
-            if asked and limit_s <= 0:
+            if reached and limit_s <= 0:
                 why = _why(Reason.BUDGET, "no time left for it")
-            elif wanted and not pairs:
+            elif readable and not pairs:
                 why = _why(without_texts, "no text of any candidate")
-            elif asked:
-                asked, logits, why = self._scored(asked, wanted, pairs, texts, limit_s)
-        except StageFailure as failure:
+            elif reached:
+                reached, logits, why = self._scored(reached, readable, pairs, texts, limit_s)
+        except Exception as error:
+            failure = failure_of(error, "rerank failed", request_id=self.request.request_id)
             why = _why(failure.reason, failure.detail[:500])
-        except Exception as error:  # a model may raise anything
-            log.exception("rerank failed", request_id=self.request.request_id)
-            why = _why(Reason.ERROR, f"{type(error).__name__}: {error}"[:500])
-        return self._ended(asked, logits, why, (time.monotonic() - begun_s) * 1000)
+        return self._ended(reached, logits, why, (time.monotonic() - begun_s) * 1000)
 
     def left_as_fused(self) -> RerankedPages:
         """The pages without reranking, for the sweeper, which has no model."""
-        asked = candidates(self.fused, self.rerank.depth)
-        why = _why(Reason.NOT_STARTED, "answered by the sweeper, which has no model") if asked else None
-        return self._ended(asked, {}, why, 0.0)
+        unranked = best_candidates(self.fused, self.rerank.depth)
+        why = _why(Reason.NOT_STARTED, "answered by the sweeper, which has no model") if unranked else None
+        return self._ended(unranked, {}, why, 0.0)
 
     def _scored(
         self,
-        asked: Candidates,
-        wanted: Candidates,
+        all_candidates: Candidates,
+        readable: Candidates,
         pairs: Candidates,
         texts: Mapping[str, PassageText],
         limit_s: float,
@@ -146,8 +141,8 @@ class Reranking:
             why = _why(Reason.TIMEOUT, of_them)
         elif reached < scores.chosen:
             why = _why(Reason.BUDGET, of_them)
-        elif scores.chosen < len(pairs) or len(wanted) < len(asked):
-            why = _why(Reason.ADAPTIVE, f"{scores.chosen} of {len(asked)} fit the time")
+        elif scores.chosen < len(pairs) or len(readable) < len(all_candidates):
+            why = _why(Reason.ADAPTIVE, f"{scores.chosen} of {len(all_candidates)} fit the time")
         planned = self.plan.models.get("reranker", reranker.fingerprint)
         if planned != reranker.fingerprint and (why is None or why.reason == Reason.ADAPTIVE):
             # This order is the best there is, but its cache key would name another model.
@@ -157,28 +152,28 @@ class Reranking:
                 "chorale.retrieve and chorale.fusion started with different ones",
             )
         # Candidates without text count as reranked if a lower-ranked candidate was.
-        last = wanted.index(pairs[scores.chosen - 1]) + 1 if scores.chosen < len(pairs) else len(wanted)
-        return wanted[:last], logits, why
+        last = readable.index(pairs[scores.chosen - 1]) + 1 if scores.chosen < len(pairs) else len(readable)
+        return readable[:last], logits, why
 
     def _ended(
         self,
-        asked: Candidates,
+        chosen_hits: Candidates,
         logits: Mapping[int, Mapping[str, float]],
         why: Degradation | None,
         ms: float,
     ) -> RerankedPages:
         chosen: dict[int, set[str]] = {}
-        for index, hit in asked:
+        for index, hit in chosen_hits:
             chosen.setdefault(index, set()).add(hit.passage_id)
         pages = {
             index: rerank_question(
-                one,
+                question,
                 self.rerank,
                 Reached(chosen.get(index, ()), logits.get(index)),
                 self.request,
                 self.plan,
             )
-            for index, one in self.fused.items()
+            for index, question in self.fused.items()
         }
         # An adaptive choice of fewer candidates is no failure.
         status, detail = StageStatus.OK, None
@@ -186,7 +181,7 @@ class Reranking:
             detail = str(why.reason)
             if why.reason != Reason.ADAPTIVE:
                 status = StageStatus.PARTIAL if logits else StageStatus.FAILED
-        n_in = sum(min(self.rerank.depth, len(one.hits)) for one in self.fused.values())
+        n_in = sum(min(self.rerank.depth, len(question.hits)) for question in self.fused.values())
         n_out = sum(map(len, logits.values()))
         return RerankedPages(pages, StageNote(Stage.RERANK, status, ms, n_in, n_out, detail=detail), why)
 

@@ -10,12 +10,11 @@ from typing import Any
 from celery import Celery
 from celery.exceptions import Ignore
 from chorale_client.default_timeout import with_default_timeout
-from chorale_client.errors import InvalidRequest, RequestIdConflict
-from chorale_client.formatting import display_name
+from chorale_client.errors import InvalidRequest, RequestIdConflict, display_name
 from chorale_client.keys import CACHE
 from chorale_client.ledger import Accepted
 from chorale_client.request import Request
-from chorale_client.request_json import check_fields
+from chorale_client.request_factory import check_fields
 from chorale_client.tracing import valid_traceparent
 from chorale_client.wire_names import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage
 from chorale_client.wire_reader import placeholder_request, read_request, refusal
@@ -30,7 +29,7 @@ from ledger.protocol import End
 from models.branch_result import Degradation, StageNote
 from models.errors import ModelMissing, WrongDeclaration
 from models.plan import Plan
-from tasks.callbacks.ends import check_told
+from tasks.callbacks.ends import check_callbacks
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
 from tasks.celery_internals.result_backend import id_of_task
 from tasks.request.answer_cache import with_cached
@@ -40,12 +39,12 @@ from tasks.request.branch_selection import (
     reasons_not_asked,
     release_probes,
     select_branches,
+    with_second_messages,
     without_branches,
 )
 from tasks.request.cost import with_cost
 from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_failed
-from tasks.request.hedging import with_second_messages
 from tasks.request.planning import NotOffered, resolve, with_rules
 from tasks.request.reranking import with_reranker_fingerprint
 from wiring.resources import Resources
@@ -75,19 +74,17 @@ def plan_request(
         models, generation = {}, None
         warnings = (*warnings, f"cache: {Reason.MODEL_MISSING}: {error}")
     try:
-        plan = _resolved(
+        plan = resolve_plan(
             resources, request, accepted_at_ms, generation=generation, models=models, warnings=warnings
         )
     except NotOffered as error:
-        end_failed(
-            resources, request, Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)), by="planner"
-        )
+        _end_refused(resources, request, error)
         return
     plan, coalescing_key, _ = with_cached(resources, request, plan)
     _fan_out(resources, fanout, request, _timed(plan, begun_s), coalescing_key, text)
 
 
-def _resolved(resources: Resources, request: Request, accepted_at_ms: int, **known: Any) -> Plan:
+def resolve_plan(resources: Resources, request: Request, accepted_at_ms: int, **known: Any) -> Plan:
     """The plan before the cache is asked; raises NotOffered."""
     accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
     plan = resolve(request, resources.pipeline, accepted_at=accepted_at, **known)
@@ -101,12 +98,12 @@ def _timed(plan: Plan, begun_s: float) -> Plan:
     return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())})
 
 
-def _end_unasked(resources: Resources, found: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
+def _end_unasked(resources: Resources, answers: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
     """End a request of which no branch is asked."""
-    fused = {index: FusedQuestion() for index in found.plan.asked}
-    fields = build_answer_tail(found, Pages(fused))
+    fused = {index: FusedQuestion() for index in answers.plan.asked}
+    fields = build_answer_tail(answers, Pages(fused))
     _, tail = size_limited_tail(fields, resources.settings.answer_limit_bytes)
-    resources.ledger.finish_all([End(found.request.request_id, tail, is_complete)], by=by)
+    resources.ledger.finish_all([End(answers.request.request_id, tail, is_complete)], by=by)
 
 
 def _fan_out(
@@ -125,8 +122,8 @@ def _fan_out(
     left = select_branches(resources, request, plan)
     missing = left.missing
     if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
-        found = BranchAnswers(request, plan, absent=reasons_not_asked(plan, missing))
-        _end_unasked(resources, found, by="planner", is_complete=False)
+        answers = BranchAnswers(request, plan, absent=reasons_not_asked(plan, missing))
+        _end_unasked(resources, answers, by="planner", is_complete=False)
         log.warning("not asked", request_id=request.request_id, missing=list(missing))
         outcome = "closed"
     else:
@@ -144,8 +141,8 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
     Raises InvalidRequest and RequestIdConflict, before anything is enqueued.
     """
     try:
-        _refuse(resources, request)
-    except ValueError as error:
+        check_callbacks(request, resources.settings)
+    except WrongDeclaration as error:
         raise InvalidRequest(str(error)) from None
     request = with_default_timeout(request, resources.pipeline.timeouts_s)
     accepted, is_planned = _submit_planned(resources, fanout, request, warnings)
@@ -155,14 +152,6 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
             resources, fanout, request, accepted_at_ms=accepted.accepted_at_ms, text=text, warnings=warnings
         )
     return accepted.request_id
-
-
-def _refuse(resources: Resources, request: Request) -> None:
-    """Raises ValueError if the request asks for something that this installation does not do."""
-    try:
-        check_told(request, resources.settings)
-    except WrongDeclaration as error:
-        raise ValueError(str(error)) from None
 
 
 def _submit_planned(
@@ -176,14 +165,14 @@ def _submit_planned(
     uncached, coalescing_key, keys = with_cached(resources, request, plan, {})
     asking = with_cost(resources, request, _timed(uncached, begun_s))
     asking = with_second_messages(resources, asking, hedge=request.hedge)
-    accepted, outcome, found = fanout.submit(
+    accepted, outcome, cached = fanout.submit(
         ledger, request, asking, coalescing_key, [CACHE + key for key in keys]
     )
-    if found:
-        plan, coalescing_key, _ = with_cached(resources, request, plan, dict(zip(keys, found, strict=True)))
+    if cached:
+        plan, coalescing_key, _ = with_cached(resources, request, plan, dict(zip(keys, cached, strict=True)))
         text = request.model_dump_json().encode()
         _fan_out(resources, fanout, request, _timed(plan, begun_s), coalescing_key, text)
-    return accepted, bool(outcome or found)
+    return accepted, bool(outcome or cached)
 
 
 def _plan_ahead(resources: Resources, request: Request, warnings: tuple[str, ...]) -> Plan | None:
@@ -194,13 +183,13 @@ def _plan_ahead(resources: Resources, request: Request, warnings: tuple[str, ...
     """
     generation = resources.generations.agreed.get(request.namespace)
     try:
-        look = resources.breakers.read(
+        loads = resources.breakers.read(
             name for branch in resources.pipeline.branches for name in breakers_of(branch)
         )
-        if generation is None or not look.is_well:
+        if generation is None or not loads.is_well:
             return None
         known = {"generation": generation, "models": resources.fingerprints, "warnings": warnings}
-        plan = _resolved(resources, request, look.now_ms, **known)
+        plan = resolve_plan(resources, request, loads.now_ms, **known)
     except (ResponseError, ModelMissing, NotOffered):
         return None
     return plan if plan.asked and plan.generation == generation else None
@@ -217,9 +206,9 @@ def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: i
         if (why := refusal(v)) is not None:
             raise InvalidRequest(f"message: {why}")
         read = read_request(entry.request)
-        _refuse(resources, read.request)
-    except ValueError as error:
-        _fail_unread(resources, placeholder_request(request_id, entry.request), error)
+        check_callbacks(read.request, resources.settings)
+    except (ValueError, WrongDeclaration) as error:
+        _end_refused(resources, placeholder_request(request_id, entry.request), error)
     else:
         plan_request(
             resources,
@@ -232,35 +221,35 @@ def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: i
     return True
 
 
-def _answer_unread(resources: Resources, given: Mapping[str, Any], own_id: str, error: ValueError) -> None:
+def _answer_unread(resources: Resources, fields: Mapping[str, Any], own_id: str, error: ValueError) -> None:
     """End an unreadable request as `failed`, under its own id or, if it has no valid one, under `own_id`."""
     try:
-        stands_in = placeholder_request(given["request_id"], given)
+        placeholder = placeholder_request(fields["request_id"], fields)
     except ValidationError:
-        stands_in = placeholder_request(own_id, given)
-    stands_in = stands_in.model_copy(update=_told(resources, given))
+        placeholder = placeholder_request(own_id, fields)
+    placeholder = placeholder.model_copy(update=_callbacks(resources, fields))
     try:
-        accepted = resources.callers_ledger.accept(stands_in)
+        accepted = resources.callers_ledger.accept(placeholder)
     except RequestIdConflict:
         return  # it is another request's
     if accepted.is_new:
-        _fail_unread(resources, stands_in, error)
+        _end_refused(resources, placeholder, error)
 
 
-def _told(resources: Resources, given: Mapping[str, Any]) -> dict[str, Any]:
+def _callbacks(resources: Resources, unread: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an unreadable request that name whom to tell of its end, if these can be read."""
-    fields = {name: given[name] for name in ("on_end", "linked") if name in given}
+    fields = {name: unread[name] for name in ("on_end", "linked") if name in unread}
     try:
         read = Request(questions=("",), **fields)
-        check_told(read, resources.settings)
+        check_callbacks(read, resources.settings)
     except (ValidationError, WrongDeclaration):
         return {}
     return {name: getattr(read, name) for name in fields}
 
 
-def _fail_unread(resources: Resources, stands_in: Request, error: ValueError) -> None:
+def _end_refused(resources: Resources, request: Request, error: Exception) -> None:
     why = Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)[:500])
-    end_failed(resources, stands_in, why, by="planner")
+    end_failed(resources, request, why, by="planner")
 
 
 def register(app: Celery) -> None:
@@ -284,26 +273,26 @@ def retrieve_task(
     if request is None and isinstance(request_id, str) and request_id == id_of_task(request_id):
         return request_id if plan_accepted(resources, fanout, request_id, v=v) else None
     own_id = id_of_task(task.request.id)
-    given = _as_fields(request)
-    given.setdefault("request_id", request_id or own_id)
-    asked = None
+    fields = _as_fields(request)
+    fields.setdefault("request_id", request_id or own_id)
+    accepted_id = None
     try:
         _refuse_arguments(surplus, unknown if v == WIRE_VERSION else ())
-        given.setdefault("traceparent", valid_traceparent(task.request.get("traceparent")))
+        fields.setdefault("traceparent", valid_traceparent(task.request.get("traceparent")))
         if linked := linked_tasks(task.request, resources.settings.on_end_queues):
-            given["linked"] = linked
-        check_fields(given)
-        read = read_request(given)
-        asked = submit(resources, fanout, read.request, warnings=read.warnings)
+            fields["linked"] = linked
+        check_fields(fields)
+        read = read_request(fields)
+        accepted_id = submit(resources, fanout, read.request, warnings=read.warnings)
     except (InvalidRequest, RequestIdConflict) as error:
         log.error("invalid request", task_id=display_name(task.request.id), error=str(error))
         if task.request.chord:
             task.app.backend.fail_chord(task.request.chord, str(error))
         if isinstance(error, InvalidRequest):
-            _answer_unread(resources, given, own_id, error)
+            _answer_unread(resources, fields, own_id, error)
     if is_followed(task.request):
         raise Ignore  # otherwise Celery would send the linked tasks now
-    return asked
+    return accepted_id
 
 
 def _as_fields(request: Any) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from chorale_client.wire_names import Reason, Stage, StageStatus
-from structlog import get_logger
+from chorale_client.wire_names import Stage, StageStatus
 
 from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.fuse import unscored_passages
@@ -20,15 +19,14 @@ from models.fusion_method import Method
 from models.hits import QueryInputs
 from models.plan import BranchPlan
 from search.protocol import ScoresText
+from tasks.request.stored_passages import failure_of
 from wiring.resources import Resources
-
-log = get_logger("chorale.scores")
 
 COSINE_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class ScoreBackfill:
     """Scores for each question asked, in order; what is missing gets the branch's lowest score."""
 
     scores: Sequence[Scores] = ()
@@ -38,87 +36,85 @@ class Completed:
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _Gap:
     """What one branch has to score for one question."""
 
     position: int
     branch: BranchPlan
-    asked: QueryInputs
+    inputs: QueryInputs
     passage_ids: list[str]
     scores: dict[str, float] = field(default_factory=dict)
 
 
-def complete(resources: Resources, found: BranchAnswers, method: Method, *, limit_s: float) -> Completed:
+def complete(
+    resources: Resources, answers: BranchAnswers, method: Method, *, limit_s: float
+) -> ScoreBackfill:
     """One call to each store for the vectors of all questions, and one for the texts of each branch."""
     started_s = time.monotonic()
-    wanted = list(_wanted(found, method))
-    failure: StageFailure | TimeoutError | None = None
-    for alike in _by_call(wanted):
+    gaps = list(_gaps(answers, method))
+    failure: StageFailure | None = None
+    for alike in _by_call(gaps):
         left_s = started_s + limit_s - time.monotonic()
         try:
             if left_s <= 0:
                 raise TimeoutError("no time left to score what only other branches found")
-            _score(resources, found.plan.namespace, alike, left_s)
-        except (StageFailure, TimeoutError) as error:
-            failure = failure or error
-        except Exception as error:  # a store from outside may raise anything
-            log.exception("no scores", store=alike[0].branch.store)
-            failure = failure or StageFailure(f"{type(error).__name__}: {error}")
-    by_question: list[dict[str, Mapping[str, float]]] = [{} for _ in found.plan.asked]
-    for one in wanted:
-        by_question[one.position][one.branch.name] = one.scores
-    count, scored = sum(len(one.passage_ids) for one in wanted), sum(len(one.scores) for one in wanted)
+            _score(resources, answers.plan.namespace, alike, left_s)
+        except Exception as error:
+            failure = failure or failure_of(error, "no scores", store=alike[0].branch.store)
+    by_question: list[dict[str, Mapping[str, float]]] = [{} for _ in answers.plan.asked]
+    for gap in gaps:
+        by_question[gap.position][gap.branch.name] = gap.scores
+    count, scored = sum(len(gap.passage_ids) for gap in gaps), sum(len(gap.scores) for gap in gaps)
     ms = (time.monotonic() - started_s) * 1000
     if failure is None:
-        return Completed(by_question, StageNote(Stage.SCORE, StageStatus.OK, ms, count, scored))
-    reason = failure.reason if isinstance(failure, StageFailure) else Reason.BUDGET
-    note = StageNote(Stage.SCORE, StageStatus.PARTIAL, ms, count, scored, detail=str(reason))
-    return Completed(by_question, note, Degradation(Stage.SCORE, reason, str(failure)[:500]))
+        return ScoreBackfill(by_question, StageNote(Stage.SCORE, StageStatus.OK, ms, count, scored))
+    note = StageNote(Stage.SCORE, StageStatus.PARTIAL, ms, count, scored, detail=str(failure.reason))
+    return ScoreBackfill(by_question, note, Degradation(Stage.SCORE, failure.reason, str(failure)[:500]))
 
 
-def _wanted(found: BranchAnswers, method: Method) -> Iterator[_Wanted]:
-    for position in range(len(found.plan.asked)):
-        missing = unscored_passages(found.plan, found.envelopes, position, found.request, method)
-        for branch in found.plan.branches:
-            ranking = ranking_of(found.envelopes.get(branch.name), position)
+def _gaps(answers: BranchAnswers, method: Method) -> Iterator[_Gap]:
+    for position in range(len(answers.plan.asked)):
+        missing = unscored_passages(answers.plan, answers.envelopes, position, answers.request, method)
+        for branch in answers.plan.branches:
+            ranking = ranking_of(answers.envelopes.get(branch.name), position)
             ids = missing.get(branch.name)
             if ids and ranking is not None and ranking.asked is not None:
-                yield _Wanted(position, branch, ranking.asked, ids)
+                yield _Gap(position, branch, ranking.asked, ids)
 
 
-def _by_call(wanted: Sequence[_Wanted]) -> list[list[_Wanted]]:
+def _by_call(gaps: Sequence[_Gap]) -> list[list[_Gap]]:
     """Vectors in one store share a call; so do texts of one branch."""
-    groups: dict[tuple[str, str], list[_Wanted]] = {}
-    for one in wanted:
-        own = one.branch.name if one.asked.texts else ""
-        groups.setdefault((one.branch.store, own), []).append(one)
+    groups: dict[tuple[str, str], list[_Gap]] = {}
+    for gap in gaps:
+        own = gap.branch.name if gap.inputs.texts else ""
+        groups.setdefault((gap.branch.store, own), []).append(gap)
     return list(groups.values())
 
 
-def _score(resources: Resources, namespace: str, alike: Sequence[_Wanted], left_s: float) -> None:
+def _score(resources: Resources, namespace: str, alike: Sequence[_Gap], left_s: float) -> None:
     store = resources.store(alike[0].branch.store)
-    if not alike[0].asked.texts:
-        ids = list(dict.fromkeys(id_ for one in alike for id_ in one.passage_ids))
+    if not alike[0].inputs.texts:
+        ids = list(dict.fromkeys(id_ for gap in alike for id_ in gap.passage_ids))
         vectors = store.vectors(namespace, ids, timeout_s=left_s)
-        for one in alike:
-            one.scores.update(_cosines(one, vectors))
+        for gap in alike:
+            gap.scores.update(_cosines(gap, vectors))
     elif isinstance(store, ScoresText):
-        texts = [(one, text, factor) for one in alike for text, factor in one.asked.texts.items()]
-        found = store.score_text(
+        texts = [(gap, text, factor) for gap in alike for text, factor in gap.inputs.texts.items()]
+        scored = store.score_text(
             namespace,
             [text for _, text, _ in texts],
-            [one.passage_ids for one, _, _ in texts],
+            [gap.passage_ids for gap, _, _ in texts],
             timeout_s=left_s,
         )
-        for (one, _, factor), scores in zip(texts, found, strict=True):
-            for id_ in scores.keys() & one.passage_ids:
-                one.scores[id_] = one.scores.get(id_, 0.0) + factor * float(scores[id_])
+        for (gap, _, factor), scores in zip(texts, scored, strict=True):
+            for id_ in scores.keys() & gap.passage_ids:
+                gap.scores[id_] = gap.scores.get(id_, 0.0) + factor * float(scores[id_])
 
 
-def _cosines(one: _Wanted, vectors: Mapping[str, Vector]) -> dict[str, float]:
-    if not (known := [id_ for id_ in one.passage_ids if id_ in vectors]):
+def _cosines(gap: _Gap, vectors: Mapping[str, Vector]) -> dict[str, float]:
+    if not (known := [id_ for id_ in gap.passage_ids if id_ in vectors]):
         return {}
-    questions = np.stack([np.frombuffer(row, "<f4") for row in one.asked.vectors])
+    questions = np.stack([np.frombuffer(row, "<f4") for row in gap.inputs.vectors])
     products = np.stack([vectors[id_] for id_ in known]) @ questions.T
     best = products.max(axis=1).astype(np.float64).round(COSINE_DECIMALS)
     return dict(zip(known, best.tolist(), strict=True))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
+from chorale_client.request import Request
 from chorale_client.wire_names import WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
 from chorale_client.wire_reader import refusal
 from structlog import get_logger
@@ -24,9 +25,9 @@ from models.branch_result import BranchResult, Degradation, StageNote
 from models.errors import InvalidAnswer, StageFailure, UnknownNamespace
 from models.extensions import BranchKind
 from models.hits import Ranking
-from models.plan import read_planned
+from models.plan import BranchPlan, Plan, read_planned
 from tasks.request.cost import questions_a_slice
-from tasks.request.filter_relaxation import search_relaxed
+from tasks.request.filters import search_relaxed
 from wiring.resources import Resources
 
 log = get_logger("chorale.search")
@@ -36,6 +37,20 @@ CONCERNS_ALL = frozenset(
     {Reason.UNAVAILABLE, Reason.UNAUTHORISED, Reason.BAD_INDEX, Reason.NOT_CONFIGURED, Reason.MODEL_MISSING}
 )
 """Reasons for which parts that are alike fail alike."""
+
+
+def branch_task(
+    resources: Resources,
+    branch: BranchPlan,
+    request: Request,
+    plan: Plan,
+    *,
+    ends_at_s: float,
+    begun_ms: float,
+) -> BranchTask:
+    """What the branch searches; raises StageFailure if its store does not open."""
+    store, questions = resources.store(branch.store), asked_questions(request, plan)
+    return BranchTask(resources, store, branch, request, questions, ends_at_s=ends_at_s, begun_ms=begun_ms)
 
 
 def open_part(
@@ -52,15 +67,8 @@ def open_part(
         request, plan = read_planned(started.request, started.plan)
         assert plan is not None
         branch = next(branch for branch in plan.branches if branch.name == name)
-        return BranchTask(
-            resources,
-            resources.store(branch.store),
-            branch,
-            request,
-            asked_questions(request, plan),
-            ends_at_s=begun_s + started.left_ms / 1000,
-            begun_ms=started.since_accepted_ms,
-        )
+        ends_at_s, begun_ms = begun_s + started.left_ms / 1000, started.since_accepted_ms
+        return branch_task(resources, branch, request, plan, ends_at_s=ends_at_s, begun_ms=begun_ms)
     except StageFailure as failure:
         return BranchResult.failed(name, failure.reason, failure.detail)
     except Exception as error:
@@ -69,7 +77,7 @@ def open_part(
 
 
 def answer_together(resources: Resources, parts: Sequence[BranchTask], begun_s: float) -> list[BranchResult]:
-    """One search for parts that are alike (see `search_together.likeness`); an envelope for each.
+    """One search for parts that are alike (see `tasks.request.batch`); an envelope for each.
 
     If the search fails for a reason that may concern one of them alone, each part is searched by itself.
     """
@@ -119,7 +127,7 @@ def _searched(
     branch, request = whole.branch, whole.request
     # Read before searching: if documents are indexed meanwhile, the generations differ and the answer is not cached.
     generation = whole.generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
-    rankings = _found(resources, resources.pipeline.kinds.branches[branch.kind], whole)
+    rankings = _rankings(resources, resources.pipeline.kinds.branches[branch.kind], whole)
     # A package's kind or store may return anything; fusion would fail on it.
     if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):
         raise InvalidAnswer(complaint[:500])
@@ -140,13 +148,15 @@ def _searched(
                 stages=(*_own_notes(part, whole), _whole_note(part, ms, own)),
                 generation=generation,
                 # Only a second search can degrade parts that are searched together, and only empty rankings had one.
-                degraded=tuple(whole.degraded) if part is whole or not all(one.hits for one in own) else (),
+                degraded=tuple(whole.degraded)
+                if part is whole or not all(ranking.hits for ranking in own)
+                else (),
             )
         )
     return envelopes
 
 
-def _found(resources: Resources, kind: BranchKind, part: BranchTask) -> list[Ranking]:
+def _rankings(resources: Resources, kind: BranchKind, part: BranchTask) -> list[Ranking]:
     """One ranking a question.  A costly request is searched in slices, while there is time; the worker serves others in between."""
     if not (part.branch.is_costly and kind.merges):
         return search_relaxed(kind, part)
@@ -156,15 +166,15 @@ def _found(resources: Resources, kind: BranchKind, part: BranchTask) -> list[Ran
         if rankings:
             resources.serve_others()
         if rankings and part.clock() >= part.ends_at_s:
-            said = f"no time for {len(part.questions) - len(rankings)} of {len(part.questions)} questions"
-            part.degraded.append(Degradation(branch_stage(part.branch.name), Reason.BUDGET, said))
+            detail = f"no time for {len(part.questions) - len(rankings)} of {len(part.questions)} questions"
+            part.degraded.append(Degradation(branch_stage(part.branch.name), Reason.BUDGET, detail))
             rankings += [Ranking()] * (len(part.questions) - len(rankings))
             break
         slice_ = replace(part, questions=some, notes=[])
-        found = search_relaxed(kind, slice_)
-        if len(found) != len(some):
-            raise InvalidAnswer(f"{len(found)} rankings for {len(some)} questions")
-        rankings += found
+        slice_rankings = search_relaxed(kind, slice_)
+        if len(slice_rankings) != len(some):
+            raise InvalidAnswer(f"{len(slice_rankings)} rankings for {len(some)} questions")
+        rankings += slice_rankings
         for note in slice_.notes:
             so_far = notes.get(note.stage)
             notes[note.stage] = note if so_far is None else _added(so_far, note)
@@ -172,9 +182,9 @@ def _found(resources: Resources, kind: BranchKind, part: BranchTask) -> list[Ran
     return rankings
 
 
-def _added(one: StageNote, other: StageNote) -> StageNote:
-    worse = one if one.status != StageStatus.OK else other
-    return replace(worse, ms=one.ms + other.ms, n_in=(one.n_in or 0) + (other.n_in or 0))
+def _added(note: StageNote, other: StageNote) -> StageNote:
+    worse = note if note.status != StageStatus.OK else other
+    return replace(worse, ms=note.ms + other.ms, n_in=(note.n_in or 0) + (other.n_in or 0))
 
 
 def _failed(part: BranchTask, whole: BranchTask, reason: Reason, detail: str, begun_s: float) -> BranchResult:

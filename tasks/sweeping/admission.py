@@ -8,10 +8,9 @@ nobody serves is no overload: its branch's breaker opens, and its messages soon 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +18,7 @@ from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE
 from structlog import get_logger
 
 from ledger.backlog import Load, Overload
+from models.duty import Duty
 from monitoring.queues import Queues, QueueState, open_queues
 from wiring.resources import Resources
 
@@ -48,7 +48,7 @@ class Judgement:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _QueueHistory:
     """What is known of a queue from earlier looks."""
 
     state: QueueState
@@ -64,9 +64,9 @@ class Judge:
     def __init__(self, bounds: Bounds, *, branch_queues: Iterable[str]) -> None:
         self._bounds = bounds
         self._branch_queues = frozenset(branch_queues)
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _QueueHistory] = {}
 
-    def look(self, states: Mapping[str, QueueState], now_s: float) -> Judgement:
+    def judge(self, states: Mapping[str, QueueState], now_s: float) -> Judgement:
         loads = {queue: self._load(queue, state, now_s) for queue, state in states.items()}
         over = {queue for queue, load in loads.items() if load.over}
         refusing = over & {QUEUE_RETRIEVE, QUEUE_FUSION}
@@ -95,13 +95,13 @@ class Judge:
         return round(min(LONGEST_RETRY_MS, max(SHORTEST_RETRY_MS, wanted_ms)))
 
 
-def _look_again(before: _Seen | None, state: QueueState, now_s: float) -> _Seen:
+def _look_again(before: _QueueHistory | None, state: QueueState, now_s: float) -> _QueueHistory:
     if before is None:
-        return _Seen(state, now_s)
+        return _QueueHistory(state, now_s)
     fewer = (before.state.length or 0) - (state.length or 0)
     has_moved = before.state.oldest is not None and state.oldest != before.state.oldest
     is_consumed = state.oldest is None and (fewer > 0 or bool(state.workers))
-    return _Seen(
+    return _QueueHistory(
         state,
         now_s,
         served_at_s=now_s if has_moved or is_consumed else before.served_at_s,
@@ -117,8 +117,11 @@ def _bound_passed(state: QueueState, bounds: Bounds) -> str:
     return "age" if is_old and length >= FEWEST_WAITING else ""
 
 
-class QueueWatch:
-    """Watches the queues in a thread of its own: a broker that hangs must not keep the sweeper from ending requests."""
+class QueueWatch(Duty):
+    """Has a thread of its own: a broker that hangs must not keep the sweeper from ending requests."""
+
+    failing = "queues not seen"
+    expected = (Exception,)  # whatever a broker's transport raises
 
     def __init__(self, resources: Resources, sweeper: str, is_acting: Callable[[], bool]) -> None:
         settings, pipeline = resources.settings, resources.pipeline
@@ -131,36 +134,34 @@ class QueueWatch:
         )
         self._overload = Overload(resources.redis)
         self._was_over: frozenset[str] = frozenset()
+        self._opened: tuple[Queues, Judge] | None = None
 
     @property
     def is_wanted(self) -> bool:
         return bool(self._bounds.length or self._bounds.age_s)
 
-    def run(self, stop: threading.Event) -> None:
-        """Look while this sweeper acts, until `stop`, also after the broker was away."""
-        is_away = False
-        while not stop.wait(2 * LOOK_EVERY_S):
-            if not self._is_acting():
-                continue
-            try:
-                with closing(self._open()) as queues:
-                    judge = Judge(self._bounds, branch_queues=self._branch_queues)
-                    while self._is_acting() and not stop.is_set():
-                        self.look(queues, judge)
-                        is_away = False
-                        stop.wait(LOOK_EVERY_S)
-            except Exception as error:  # whatever a broker's transport raises
-                if not is_away:
-                    log.warning("queues not seen", error=f"{type(error).__name__}: {error}"[:200])
-                is_away = True
+    def look(self) -> float:
+        if not self._is_acting():
+            self.reset()
+            return 2 * LOOK_EVERY_S
+        self._opened = self._opened or (self._open(), Judge(self._bounds, branch_queues=self._branch_queues))
+        self.report(*self._opened)
+        return LOOK_EVERY_S
 
-    def look(self, queues: Queues, judge: Judge) -> None:
+    def reset(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            with suppress(Exception):  # it is gone either way
+                opened[0].close()
+
+    def report(self, queues: Queues, judge: Judge) -> None:
         """Write what waits, and which bounds are passed, into Redis, where it expires soon."""
-        found = judge.look(queues.states(), time.monotonic())
-        self._overload.write(self._sweeper, found.loads, retry_after_ms=found.retry_after_ms)
-        over = frozenset(queue for queue, load in found.loads.items() if load.over)
+        judgement = judge.judge(queues.states(), time.monotonic())
+        loads, retry_after_ms = judgement.loads, judgement.retry_after_ms
+        self._overload.write(self._sweeper, loads, retry_after_ms=retry_after_ms)
+        over = frozenset(queue for queue, load in loads.items() if load.over)
         for queue in over - self._was_over:
-            log.warning("overload", queue=queue, load=str(found.loads[queue]), refusing=found.retry_after_ms)
+            log.warning("overload", queue=queue, load=str(loads[queue]), refusing=retry_after_ms)
         for queue in self._was_over - over:
             log.warning("overload is over", queue=queue)
         self._was_over = over

@@ -17,9 +17,9 @@ the worker that answered it, so that Flower counts it there.
 
 from __future__ import annotations
 
-import threading
+import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any, cast
@@ -33,11 +33,17 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from audit.outbox import Ended
-from monitoring.ended_requests import ended_branches
+from ledger.outcomes import store_name
+from models.duty import Duty
+from monitoring.counting import RequestFigures
+from monitoring.ended_requests import ended_branches, log_ended
+from monitoring.tracing import open_spans
 from tasks.celery_internals.event_sender import HEARTBEAT_S, MOST, Event, EventSender, heartbeat
 from tasks.celery_internals.result_backend import part_id
+from wiring.resources import Resources
 
 log = get_logger("chorale.events")
+
 
 LOOK_EVERY_S = 0.5
 MOST_SHOWN = 1_000
@@ -51,8 +57,10 @@ EVENT_OF = {
 }
 
 
-class RequestEvents:
+class RequestEvents(Duty):
     """Sends the events of requests.  `branches` are the names of all branches."""
+
+    failing = "requests are not shown"
 
     def __init__(
         self, redis: Redis, sender: EventSender, *, branches: Iterable[str], with_texts: bool
@@ -66,37 +74,40 @@ class RequestEvents:
         self._shown: dict[bytes, bool] = {}
         """Requests in flight that Flower shows, and whether with their plan."""
         self._processed = 0
+        self._turns = count()
         self._waiting: deque[Event] = deque(maxlen=MOST)
 
     def ended(self, requests: Sequence[Ended]) -> None:
-        """Hand these requests to `run`, which tells of them; returns without waiting for the broker."""
+        """Keep the events of these requests for the next look; returns without waiting for the broker."""
         self._processed += len(requests)
-        for one in requests:
+        for request in requests:
             try:
-                self._waiting.extend(events_of_ended(one, with_texts=self._with_texts))
+                self._waiting.extend(events_of_ended(request, with_texts=self._with_texts))
             except Exception:  # the audit trail must not wait for what Flower cannot show
-                log.exception("not shown", request_id=one.request_id)
+                log.exception("not shown", request_id=request.request_id)
 
-    def run(self, stop: threading.Event) -> None:
-        """Tell of requests, and that this process lives, until `stop`."""
-        for turn in count():
-            if stop.is_set():
-                break
-            events = [self._waiting.popleft() for _ in range(len(self._waiting))]
-            with suppress(RedisError):  # the sweeper says so
-                events += self._in_flight()
-            if turn % round(HEARTBEAT_S / LOOK_EVERY_S) == 0:
-                events.append(heartbeat(active=len(self._shown), processed=self._processed))
-            if events:
-                self._sender.send(events)
-            stop.wait(LOOK_EVERY_S)
+    def look(self) -> float:
+        """Send what is new of requests, and that this process lives."""
+        events = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        with suppress(RedisError):  # the sweeper says so
+            events += self._in_flight()
+        if next(self._turns) % round(HEARTBEAT_S / LOOK_EVERY_S) == 0:
+            events.append(heartbeat(active=len(self._shown), processed=self._processed))
+        if events:
+            self._sender.send(events)
+        return LOOK_EVERY_S
+
+    def reset(self) -> None:
         self._sender.close()
 
     def _in_flight(self) -> Iterator[Event]:
         """The events of requests that were already in flight at the last look, once for each request and once for its plan."""
         now = set(cast("list[bytes]", self._redis.zrange(WAKEUPS, 0, MOST_SHOWN - 1)))
-        waiting = [one for one in now & self._seen if not self._shown.get(one)]
-        self._seen, self._shown = now, {one: shown for one, shown in self._shown.items() if one in now}
+        waiting = [request_id for request_id in now & self._seen if not self._shown.get(request_id)]
+        self._seen, self._shown = (
+            now,
+            {request_id: has_plan for request_id, has_plan in self._shown.items() if request_id in now},
+        )
         pipe = self._redis.pipeline(transaction=False)
         for request_id in waiting:
             pipe.hmget(entry_key(request_id.decode(errors="replace")), self._fields)
@@ -128,7 +139,7 @@ def events_of_running(
     if "plan" not in entry:
         return
     branches = from_json(entry["plan"])["branches"]
-    progress = {one["name"]: _progress(one["name"], entry) for one in branches}
+    progress = {planned["name"]: _progress(planned["name"], entry) for planned in branches}
     yield "task-started", {"uuid": request_id, **times, "result": repr({**result, "branches": progress})}
     for branch in branches:
         result = {"status": progress[branch["name"]]}
@@ -144,17 +155,17 @@ def _progress(branch: str, entry: Mapping[str, str]) -> str:
 def events_of_ended(ended: Ended, *, with_texts: bool) -> Iterator[Event]:
     """The event of the request, and one for each of its branches."""
     request_id, accepted_s, answer = ended.request_id, ended.accepted_at_ms / 1000, ended.answer
-    degraded = [f"{one['where']} {one['reason']}" for one in answer.get("degraded") or ()]
+    degraded = [f"{lack['where']} {lack['reason']}" for lack in answer.get("degraded") or ()]
     questions = answer.get("questions") or ()
     status = answer["status"]
     ended_s = ended.ended_at_ms / 1000
-    branches = {one.name: one.outcome for one in ended_branches(ended)}
+    branches = {branch.name: branch.outcome for branch in ended_branches(ended)}
     result = {
         # A list of tasks shows only the beginning.
         "status": status,
         "namespace": ended.request.get("namespace"),
         **({"degraded": degraded} if degraded else {}),
-        "hits": sum(len(one.get("hits") or ()) for one in questions),
+        "hits": sum(len(question.get("hits") or ()) for question in questions),
         "ms": ended.ended_at_ms - ended.accepted_at_ms,
         **({"branches": branches} if branches else {}),
         "by": ended.by,
@@ -179,7 +190,7 @@ def _about(request_id: str, request: Mapping[str, Any], *, with_texts: bool) -> 
         "configuration": request.get("configuration"),
         "timeout_s": request.get("timeout_s"),
         "correlation_id": request.get("correlation_id"),
-        "questions": [one.get("text") for one in questions] if with_texts else len(questions),
+        "questions": [question.get("text") for question in questions] if with_texts else len(questions),
     }
     kwargs = repr({name: value for name, value in about.items() if value is not None})
     return {"uuid": request_id, "name": TASK_RETRIEVE, "args": "()", "kwargs": kwargs}
@@ -197,11 +208,13 @@ def _about_branch(request_id: str, branch: Mapping[str, Any]) -> dict[str, Any]:
 
 def _events_of_branches(ended: Ended) -> Iterator[Event]:
     planned = (ended.plan or {}).get("branches", ())
-    for branch, one in zip(planned, ended_branches(ended), strict=False):  # all were asked, or none
-        started_ms = ended.accepted_at_ms + (one.start_ms or 0)
-        ms = ended.ended_at_ms - started_ms if one.ms is None else one.ms
-        about, started = _about_branch(ended.request_id, branch), {"timestamp": started_ms / 1000}
-        worker = ended.envelopes.get(one.name, {}).get("worker")
+    for planned_branch, branch in zip(
+        planned, ended_branches(ended), strict=False
+    ):  # all were asked, or none
+        started_ms = ended.accepted_at_ms + (branch.start_ms or 0)
+        ms = ended.ended_at_ms - started_ms if branch.ms is None else branch.ms
+        about, started = _about_branch(ended.request_id, planned_branch), {"timestamp": started_ms / 1000}
+        worker = ended.envelopes.get(branch.name, {}).get("worker")
         by = {"worker": str(worker)} if worker else {}
         if by:
             # Flower counts it as processed.  With a time, Flower would also count it as prefetched until an event `started`.
@@ -209,7 +222,7 @@ def _events_of_branches(ended: Ended) -> Iterator[Event]:
                 "task-received",
                 {"uuid": about["uuid"], "name": about["name"], "received": None, **started, **by},
             )
-        again = {"attempt": one.attempt} if one.attempt > 1 else {}
+        again = {"attempt": branch.attempt} if branch.attempt > 1 else {}
         fields = {
             **about,
             **by,
@@ -217,7 +230,32 @@ def _events_of_branches(ended: Ended) -> Iterator[Event]:
             "started": started_ms / 1000,
             "timestamp": (started_ms + ms) / 1000,
             "runtime": ms / 1000,
-            "result": repr({"status": one.outcome, "hits": one.hits, **again}),
-            **({} if one.has_answered else {"exception": one.outcome}),
+            "result": repr({"status": branch.outcome, "hits": branch.hits, **again}),
+            **({} if branch.has_answered else {"exception": branch.outcome}),
         }
-        yield "task-succeeded" if one.has_answered else "task-failed", fields
+        yield "task-succeeded" if branch.has_answered else "task-failed", fields
+
+
+Listener = Callable[[Sequence[Ended]], None]
+
+
+def listeners(resources: Resources) -> list[Listener]:
+    branches = [branch.name for branch in resources.pipeline.branches]
+    # A language model has one name for its breaker and its fingerprint.
+    models = resources.generators.fingerprints
+    breakers = [*branches, *map(store_name, resources.pipeline.stores), *models]
+    spans = open_spans(os.environ, with_texts=resources.settings.log_texts)
+    return [
+        log_ended,
+        RequestFigures(resources.redis, branches=branches, breakers=breakers).ended,
+        *([spans.ended] if spans else []),
+    ]
+
+
+def notify(listeners: Sequence[Listener], ended: Sequence[Ended]) -> None:
+    """A listener that fails keeps nothing from the others, nor from the audit trail."""
+    for listener in listeners:
+        try:
+            listener(ended)
+        except Exception as error:
+            log.warning("ended requests not told", error=f"{type(error).__name__}: {error}"[:200])

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError, ResponseError
 from structlog import get_logger
 
 from config.declarations import Pipeline
-from config.redis_failures import explained
+from config.redis_client import explained
 from ledger.protocol import Action
 from models.duty import Duty
 from tasks.request.fanout import Fanout
@@ -65,11 +65,11 @@ class Sweeper(Duty):
 
     def look(self) -> float:
         """Do what is due; returns the seconds until something may be due again."""
-        found = self._resources.ledger.sweep(self.name)
-        self._is_acting = found.is_acting
-        if not found.is_acting:
+        sweep = self._resources.ledger.sweep(self.name)
+        self._is_acting = sweep.is_acting
+        if not sweep.is_acting:
             return STAND_BY_S
-        for action in found.actions:
+        for action in sweep.actions:
             if action.do in ("quarantine", "error"):
                 log.error("malformed entry", do=action.do, request_id=action.request_id, why=action.branch)
                 continue
@@ -85,7 +85,7 @@ class Sweeper(Duty):
                 raise
             except Exception:
                 log.exception("action failed", do=action.do, request_id=action.request_id)
-        next_s = self._interval_s if found.next_in_ms is None else found.next_in_ms / 1000
+        next_s = self._interval_s if sweep.next_in_ms is None else sweep.next_in_ms / 1000
         return min(next_s, self._interval_s)
 
     def _do(self, action: Action) -> None:
@@ -107,10 +107,10 @@ class Sweeper(Duty):
                 log.exception("not planned", request_id=request_id)
 
     def _end(self, request_id: str) -> None:
-        asked_s = time.monotonic()
+        joined_s = time.monotonic()
         entry = self._resources.ledger.join(request_id, force=True)
         if entry is not None:
-            end_joined(self._resources, [entry], by=SWEEPER, joined_s=asked_s)
+            end_joined(self._resources, [entry], by=SWEEPER, joined_s=joined_s)
 
 
 def send_again(pipeline: Pipeline, fanout: Fanout, action: Action) -> None:

@@ -1,4 +1,5 @@
-"""A worker's heartbeat in Redis, which the supervisor and `chorale status` read.
+"""A worker's heartbeat in Redis, which the supervisor and `chorale status` read, and what a process reports of itself with it:
+versions, settings and Celery's settings, for `chorale doctor` to compare.
 
 It stops when a task runs too long, so that a hung worker looks like a dead one and is restarted.
 """
@@ -6,12 +7,17 @@ It stops when a task runs too long, so that a hung worker looks like a dead one 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import platform
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, TypeVar
 
 from celery import signals
 from chorale_client.keys import HEARTBEAT, SERVED
@@ -19,7 +25,12 @@ from chorale_client.wire_names import QUEUE_BULK, WIRE_VERSION
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tasks.celery_internals.in_progress import ids_in_progress
+from config.addresses import server_of
+from config.declarations import BranchDeclaration, Pipeline, StoreDeclaration
+from config.settings import Settings
+from models.duty import Duty
+from tasks.celery_internals.event_sender import ids_in_progress
+from wiring.resources import Resources
 
 EVERY_S = 1.0
 KEPT_S = 10
@@ -27,8 +38,11 @@ HUNG_AFTER_S = 60.0
 """No part of a request takes this long: its own limits end it earlier."""
 
 
-class Heartbeat:
+class Heartbeat(Duty):
     """Writes the heartbeat from a thread until `stop`; `ready` becomes true when models and indexes are warm."""
+
+    failing = "no heartbeat is written"
+    expected = (*Duty.expected, RedisError)
 
     def __init__(
         self,
@@ -51,8 +65,8 @@ class Heartbeat:
         """Called with each heartbeat while the present task has taken longer than EVERY_S."""
         self.ready = False
         self.about: Mapping[str, Any] = {}
-        """See `tasks.worker.self_report`."""
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        """`self_report`."""
+        self._thread = threading.Thread(target=self.run, args=(self._stop,), name="heartbeat", daemon=True)
 
     def start(self) -> None:
         signals.task_prerun.connect(self._begin, weak=False)
@@ -88,14 +102,107 @@ class Heartbeat:
         if busy_s > EVERY_S:
             self.while_busy()
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            with contextlib.suppress(RedisError):
-                self.beat()
-            self._stop.wait(EVERY_S)
+    def look(self) -> float:
+        self.beat()
+        return EVERY_S
 
     def _begin(self, **_: object) -> None:
         self._busy_since_s = time.monotonic()
 
     def _end(self, **_: object) -> None:
         self._busy_since_s = None
+
+
+Declaration = TypeVar("Declaration", StoreDeclaration, BranchDeclaration)
+
+PACKAGES = ("chorale-client", "celery", "kombu", "redis")
+
+SHARED_SETTINGS = frozenset(
+    {
+        "embedder", "embedder_revision", "embedder_backend", "embedder_document_precision", "embedder_question_precision",
+        "passage_pieces", "near_duplicate_threshold", "feedback_alpha", "feedback_passages",
+        "answer_ttl_s", "cache_ttl_s", "lean", "audit_texts", "on_end_queues",
+    }
+)  # fmt: skip
+"""Settings that must be equal in all processes of an installation; none of them holds a password."""
+
+CONNECTION_OPTIONS = frozenset(
+    {
+        "url", "grpc_host", "grpc_port", "username", "ca_file", "client_cert_file", "client_key_file",
+        "api_key_env", "password_env",
+    }
+)  # fmt: skip
+"""Options of stores and branches that say how a server is reached, not what is searched."""
+
+CELERY_SETTINGS = (
+    "result_backend", "task_acks_late", "accept_content", "task_serializer", "result_serializer",
+    "task_ignore_result", "result_backend_thread_safe", "redis_socket_timeout", "worker_disable_prefetch",
+    "worker_proc_alive_timeout", "task_create_missing_queues", "worker_send_task_events",
+    "worker_deduplicate_successful_tasks",
+)  # fmt: skip
+TRANSPORT_OPTIONS = (
+    "ack_emulation", "visibility_timeout", "unacked_restore_interval", "unacked_restore_throttle",
+    "priority_steps", "socket_timeout",
+)  # fmt: skip
+
+
+def self_report(resources: Resources, *, worker: Any = None) -> dict[str, Any]:
+    """JSON; `worker` is Celery's WorkController, where the process is one."""
+    report: dict[str, Any] = {
+        "host": socket.gethostname(),
+        "home": str(resources.settings.home),
+        "versions": versions(),
+        "settings": shared_settings(resources.settings),
+        "pipeline": pipeline_fingerprint(resources.pipeline),
+        "addresses": addresses(resources),
+        # Only if they are known already: a sweeper should not read weights for its report.
+        "models": resources.__dict__.get("fingerprints"),
+    }
+    if worker is not None:
+        conf = worker.app.conf
+        options = conf.broker_transport_options
+        report["celery"] = {
+            **{name: conf[name] for name in CELERY_SETTINGS},
+            # The class alone; the address after it may hold a password.
+            "result_backend": str(conf.result_backend).partition("+")[0],
+            **{name: options[name] for name in TRANSPORT_OPTIONS if name in options},
+            "pool": getattr(worker.pool_cls, "__module__", str(worker.pool_cls)).rpartition(".")[2],
+            "prefetch": worker.prefetch_multiplier,
+        }
+    return report
+
+
+def versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def shared_settings(settings: Settings) -> dict[str, Any]:
+    return settings.model_dump(mode="json", include=set(SHARED_SETTINGS))
+
+
+def addresses(resources: Resources) -> dict[str, str]:
+    """Addresses of databases, broker and stores, without logins, by what is there."""
+    settings = resources.settings
+    places = {"the audit trail": server_of(settings.audit_database_url)}
+    if resources.has_document_table:
+        places["the table of documents"] = server_of(settings.documents_database_url)
+    places["the broker"] = server_of(settings.broker_url) if settings.broker_url else "the ledger's Redis"
+    for name, declared in resources.pipeline.stores.items():
+        if isinstance(url := declared.options.get("url"), str | list):
+            places[f"the store {name}"] = ", ".join(map(server_of, [url] if isinstance(url, str) else url))
+    return places
+
+
+def pipeline_fingerprint(pipeline: Pipeline) -> str:
+    """A hash of the declarations, independent of how the file is written and how servers are reached."""
+    declared = replace(
+        pipeline,
+        stores={name: _unconnected(store) for name, store in pipeline.stores.items()},
+        branches=tuple(map(_unconnected, pipeline.branches)),
+    )
+    return hashlib.sha256(repr(declared).encode()).hexdigest()[:16]
+
+
+def _unconnected(declared: Declaration) -> Declaration:
+    kept = {name: value for name, value in declared.options.items() if name not in CONNECTION_OPTIONS}
+    return declared.model_copy(update={"options": kept})

@@ -71,7 +71,7 @@ def _wait_until_seen(redis: Redis, queue: str) -> None:
 
 
 def _still_waited_for(redis: Redis, messages: Sequence[bytes]) -> list[bytes]:
-    requests = [(found.request_id if (found := read_message(raw)) else "") for raw in messages]
+    requests = [(read.request_id if (read := read_message(raw)) else "") for raw in messages]
     trip = redis.pipeline(transaction=False)
     for request_id in requests:
         trip.exists(entry_key(request_id))

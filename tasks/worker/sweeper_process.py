@@ -10,16 +10,15 @@ from functools import cache, partial
 from celery import Celery
 from structlog import get_logger
 
-from config.audit_key import audit_key
 from config.logging import set_up_logging
+from config.secret_keys import audit_key
 from models.extensions import Kinds
 from tasks.celery_internals.event_sender import EventSender
 from tasks.registration import make_app
 from tasks.sweeping.sweeper import Sweeper
-from tasks.worker.garbage import collect_seldom
-from tasks.worker.heartbeat import Heartbeat
-from tasks.worker.self_report import self_report
-from wiring.kinds import BUILT_IN
+from tasks.worker.heartbeat import Heartbeat, self_report
+from tasks.worker.warming import collect_seldom
+from wiring.pipeline import BUILT_IN
 from wiring.resources import Resources
 
 log = get_logger("chorale.sweeper")
@@ -72,8 +71,7 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     from tasks.jobs.commands import JobCommands
     from tasks.jobs.feeder import Feeder
     from tasks.jobs.job_events import JobEvents
-    from tasks.sweeping.listeners import listeners, tell
-    from tasks.sweeping.request_events import RequestEvents
+    from tasks.sweeping.request_events import RequestEvents, listeners, notify
 
     resources: Resources = app.resources
     settings = resources.settings
@@ -93,7 +91,7 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
         keep_texts=settings.audit_texts,
         hash_key=None if settings.audit_texts else audit_key(settings),
         prepare=prepare,
-        on_written=partial(tell, [*listeners(resources), *([events.ended] if events else [])]),
+        on_written=partial(notify, [*listeners(resources), *([events.ended] if events else [])]),
     ).run
     if keep_s := settings.audit_keep_s:
         yield Retention(open_database(url, must_exist=True), keep_s=keep_s, prepare=prepare).run

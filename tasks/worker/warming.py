@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from tasks.worker.stale_messages import drop_ended
 from wiring.resources import Resources
 
 log = get_logger("chorale.worker")
+
 
 AGAIN_S = 2.0
 """Wait between attempts to load a missing model, which may be on its way."""
@@ -171,3 +173,14 @@ def _namespaces(store: Writes) -> Sequence[NamespaceState]:
     except StageFailure as error:
         log.error("no namespace can be read", reason=error.reason, error=error.detail)
         return ()
+
+
+THRESHOLDS = 50_000, 20, 20
+"""Python's own are 700, 10, 10: the lists of one branch's answer alone set off several collections."""
+
+
+def collect_seldom() -> None:
+    """Call this when the process is warm: modules, models and indexes are not looked at again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)

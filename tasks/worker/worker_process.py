@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.logging import set_up_logging
-from config.redis_failures import explained
+from config.redis_client import explained
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from models.extensions import Kinds
@@ -31,11 +31,9 @@ from tasks.jobs.answering import answer_between
 from tasks.registration import make_app
 from tasks.request.batch import make_intake
 from tasks.sweeping.sweeper import Sweeper
-from tasks.worker.garbage import collect_seldom
-from tasks.worker.heartbeat import HUNG_AFTER_S, Heartbeat
-from tasks.worker.self_report import self_report
-from tasks.worker.warming import warm, warm_models_again
-from wiring.kinds import BUILT_IN
+from tasks.worker.heartbeat import HUNG_AFTER_S, Heartbeat, self_report
+from tasks.worker.warming import collect_seldom, warm, warm_models_again
+from wiring.pipeline import BUILT_IN
 from wiring.resources import Resources
 
 log = get_logger("chorale.worker")
@@ -71,9 +69,9 @@ def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
         try:
             made = do()
         except RedisError as error:
-            if (found := str(explained(error, url))) != wrong:
-                log.warning("waits for Redis", error=found)
-            wrong = found
+            if (reason := str(explained(error, url))) != wrong:
+                log.warning("waits for Redis", error=reason)
+            wrong = reason
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, LONGEST_AGAIN_S)
         else:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from cli.local.flower import VARIABLE, flower_child
+from cli.local.servers import VARIABLE, flower_child
 from tests.support.pipelines import bulk
 from tests.support.pipelines.pipeline import PYTHONPATH, RunningPipeline
 from tests.support.servers.redis_server import free_port

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cli import golden_suite as suite
 from cli.demo.python_docs import python_docs
-from cli.golden_suite import suite
-from cli.golden_suite.suite import ARTICLES, QUESTIONS
+from cli.golden_suite import ARTICLES, QUESTIONS
 from evaluation.golden_file import read_golden
 from tests.support.command_line import in_process
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from chorale_client import Chorale
 
-from config.local_redis import find_redis_url
+from config.home import find_redis_url
 from tests.acceptance.test_up import said_until
 from tests.support.command_line import command
 

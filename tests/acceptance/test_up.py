@@ -18,9 +18,9 @@ import psutil
 import pytest
 import redis
 
-from cli.local.http_api import curl
 from cli.local.ports import Address
-from config.local_redis import find_redis_url
+from cli.local.servers import curl
+from config.home import find_redis_url
 from tests.support.command_line import command, in_process
 from tests.support.servers.redis_server import free_port
 from tests.support.waiting import until

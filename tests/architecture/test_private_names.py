@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tasks.celery_internals.kombu_keys import BINDINGS, KOMBU, UNACKED
+from tasks.celery_internals.visibility import BINDINGS, KOMBU, UNACKED
 from tests.architecture.product import PRODUCT, ROOT
 
 INTERNALS = ROOT / "tasks" / "celery_internals"

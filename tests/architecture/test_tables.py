@@ -13,7 +13,7 @@ from fusion import methods, presets
 from inference import language_models
 from models.extensions import BranchKind, StoreKind
 from models.fusion_method import Method
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 

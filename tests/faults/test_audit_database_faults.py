@@ -12,9 +12,9 @@ import pytest
 from chorale_client import Answer
 from chorale_client.keys import OUTBOX
 
+from cli.commands.status import read_status
 from cli.doctor.audit_trail import schema
 from cli.installation import Installation
-from cli.installation_status import read_status
 from tests.support.faults.moments import end_without_fusion
 from tests.support.faults.observers import audited, in_outbox
 from tests.support.faults.serving import serving

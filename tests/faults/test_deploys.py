@@ -18,7 +18,7 @@ from chorale_client import make_request
 from chorale_client.wire_names import QUEUE_INDEX
 from redis import Redis
 
-from config.local_redis import find_redis_url
+from config.home import find_redis_url
 from config.settings import Settings
 from search.embedded.store import EmbeddedStore
 from tasks.registration import make_app

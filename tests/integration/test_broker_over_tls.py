@@ -14,7 +14,7 @@ from chorale_client.redis_urls import celery_url
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
-from cli.doctor.broker import reachable
+from cli.doctor.servers import broker as broker_findings
 from cli.installation import Installation
 from config.settings import Settings
 from monitoring.queues import read_queues
@@ -94,7 +94,7 @@ def test_everybody_reaches_a_broker_whose_certificate_has_its_name(
 ) -> None:
     right = around("ours")
     assert connect(right)
-    assert list(reachable(right)) == []
+    assert list(broker_findings(right)) == []
     with broker[1].channel() as channel:
         channel.queue_delete(QUEUE)
     assert hand_in(right)
@@ -109,7 +109,7 @@ def test_nobody_logs_in_to_a_broker_whose_certificate_has_another_name(
         connect(wrong)
     with pytest.raises(ServiceUnavailable, match="certificate is not valid"):
         hand_in(wrong)
-    (finding,) = reachable(wrong)
+    (finding,) = broker_findings(wrong)
     assert "certificate is not valid for '127.0.0.1'" in finding.what
     assert waiting(wrong) is None
 

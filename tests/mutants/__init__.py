@@ -92,7 +92,7 @@ except Exception as error:
     Mutant(
         "Company",
         "questions with different filters and depths are searched as one",
-        "tasks/request/batch_search.py",
+        "tasks/request/batch.py",
         "_likeness",
         "return part.branch.name",
         (f"{_TOGETHER}::test_parts_that_differ_are_searched_apart",),

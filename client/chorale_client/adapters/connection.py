@@ -8,20 +8,75 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
-from chorale_client.adapters.retrieved import Retrieved, retrieved, with_texts
-from chorale_client.answer import Answer
+from chorale_client.answer import Answer, Hit
 from chorale_client.asynchronous.client import AsyncChorale
 from chorale_client.client import Chorale
-from chorale_client.coverage import Coverage
+from chorale_client.coverage import Coverage, coverage_of
 from chorale_client.errors import InvalidRequest
 from chorale_client.redis_urls import address_of
 from chorale_client.request import Request
-from chorale_client.request_factory import Questions, make_request
-from chorale_client.request_options import RequestOptions
+from chorale_client.request_factory import Questions, RequestOptions, make_request
 from chorale_client.wire_names import NO_NAMESPACE
+
+_FIELDS = ("source_type", "published_at", "language", "url")
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedDocument:
+    """A hit: the best passage of a document, or with `fuse_by="passage"` one of its passages."""
+
+    passage_id: str
+    document_id: str
+    title: str
+    """The document's id if it has no title."""
+    text: str
+    """The passage, or its snippet or title if no store had the text in time."""
+    url: str | None
+    score: float
+    metadata: dict[str, Any]
+    """JSON values: the document's own metadata, its ids and other fields, `rank`, `score`, `score_kind` and `found_by`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The hits of an answer's first question, best first."""
+
+    documents: tuple[RetrievedDocument, ...]
+    coverage: Coverage
+
+
+def retrieved(answer: Answer) -> Retrieved:
+    """The documents and the coverage of an answer.  An answer without hits has no documents."""
+    return Retrieved(tuple(map(_document, answer.hits)), coverage_of(answer))
+
+
+def _document(hit: Hit) -> RetrievedDocument:
+    title = hit.title or hit.document_id
+    fields = {name: value for name in _FIELDS if (value := getattr(hit, name)) is not None}
+    return RetrievedDocument(
+        passage_id=hit.passage_id,
+        document_id=hit.document_id,
+        title=title,
+        text=hit.text or (hit.snippet.text if hit.snippet else None) or title,
+        url=hit.url,
+        score=hit.score,
+        metadata={
+            **hit.metadata,
+            **fields,
+            "title": title,
+            "document_id": hit.document_id,
+            "passage_id": hit.passage_id,
+            "rank": hit.rank,
+            "score": hit.score,
+            "score_kind": hit.score_kind,
+            "found_by": list(hit.found_by),
+        },
+    )
+
 
 OnCoverage = Callable[[Coverage], None]
 """Called with the coverage of each answer; an answer without documents has no other place for it."""
@@ -66,17 +121,21 @@ class Connection:
         return await (await _asynchronous(*self._address)).with_default_timeout(request)
 
     def request(self, question: Questions, *options: Mapping[str, Any] | None) -> Request:
-        """A checked request with the options of the connection and these.  Raises InvalidRequest."""
-        return make_request(question, **with_texts(self._options, *options))
+        """A checked request with the options of the connection and these; later ones win.  Without an `include` the hits have
+        metadata and whole texts.  Raises InvalidRequest."""
+        merged: dict[str, Any] = {"include": ("ids", "metadata", "texts")}
+        for layer in (self._options, *options):
+            merged |= layer or {}
+        return make_request(question, **cast("RequestOptions", merged))
 
     def _read(self, answer: Answer) -> Retrieved:
-        for one in answer.degraded if self._raises else ():
-            if one.detail.startswith(NO_NAMESPACE):
-                raise InvalidRequest(one.detail)
-        found = retrieved(answer)
+        for part in answer.degraded if self._raises else ():
+            if part.detail.startswith(NO_NAMESPACE):
+                raise InvalidRequest(part.detail)
+        result = retrieved(answer)
         if self._on_coverage is not None:
-            self._on_coverage(found.coverage)
-        return found
+            self._on_coverage(result.coverage)
+        return result
 
 
 @lru_cache(16)
@@ -84,25 +143,21 @@ def _synchronous(redis_url: str, client: _Arguments) -> Chorale:
     return Chorale(redis_url, **dict(client))
 
 
-_OPEN: dict[
-    tuple[asyncio.AbstractEventLoop, str, _Arguments], tuple[AsyncChorale, AsyncGenerator[None, None]]
-] = {}
+_OPEN: dict[tuple[asyncio.AbstractEventLoop, str, _Arguments], AsyncGenerator[AsyncChorale, None]] = {}
 
 
 async def _asynchronous(redis_url: str, client: _Arguments) -> AsyncChorale:
-    loop = asyncio.get_running_loop()
-    key = loop, redis_url, client
+    key = asyncio.get_running_loop(), redis_url, client
     if key not in _OPEN:
-        for closed in [one for one in list(_OPEN) if one[0].is_closed()]:
+        for closed in [opened for opened in list(_OPEN) if opened[0].is_closed()]:
             _OPEN.pop(closed, None)
-        chorale = AsyncChorale(redis_url, **dict(client))
-        closing = _close_with_the_loop(chorale)
-        _OPEN[key] = chorale, closing
-        await anext(closing)
-    return _OPEN[key][0]
+        _OPEN[key] = _client_of_the_loop(redis_url, client)
+    return await anext(_OPEN[key])
 
 
-async def _close_with_the_loop(chorale: AsyncChorale) -> AsyncGenerator[None, None]:
-    """An event loop that shuts down closes the generators that have begun in it; this one closes the client."""
-    async with chorale:
-        yield
+async def _client_of_the_loop(redis_url: str, client: _Arguments) -> AsyncGenerator[AsyncChorale, None]:
+    """The same client again and again.  An event loop that shuts down closes the generators that have begun in it; this one
+    then closes the client."""
+    async with AsyncChorale(redis_url, **dict(client)) as chorale:
+        while True:
+            yield chorale

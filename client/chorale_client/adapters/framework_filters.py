@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from chorale_client.errors import InvalidRequest
-from chorale_client.formatting import display_name, safe_repr
+from chorale_client.errors import InvalidRequest, display_name, safe_repr
 
 Condition = tuple[str, Any]
 """A field, and what a request's `filters` take for it."""
@@ -46,11 +45,9 @@ def condition(field: str, operator: str, value: Any) -> Condition:
 def all_of(conditions: Iterable[Condition]) -> dict[str, Any]:
     """All conditions as a request's `filters`."""
     of_field: dict[str, list[Any]] = {}
-    for field, wanted in conditions:
-        of_field.setdefault(field, []).append(wanted)
-    return {
-        field: {"all": several} if len(several) > 1 else several[0] for field, several in of_field.items()
-    }
+    for field, condition in conditions:
+        of_field.setdefault(field, []).append(condition)
+    return {field: {"all": parts} if len(parts) > 1 else parts[0] for field, parts in of_field.items()}
 
 
 def negated(conditions: Iterable[Condition]) -> Condition:
@@ -60,8 +57,8 @@ def negated(conditions: Iterable[Condition]) -> Condition:
         raise InvalidRequest(
             f"filters: NOT takes conditions on one field, not on {', '.join(list(map(display_name, joined))[:3]) or 'none'}"
         )
-    ((field, wanted),) = joined.items()
-    return field, {"not": wanted}
+    ((field, condition),) = joined.items()
+    return field, {"not": condition}
 
 
 def refused(operator: str) -> InvalidRequest:

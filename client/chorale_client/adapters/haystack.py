@@ -1,4 +1,4 @@
-"""Haystack's retriever: `pip install './client[haystack]'`."""
+"""Haystack's retriever: `pip install -e './client[haystack]'`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from chorale_client.adapters.connection import Connection
-from chorale_client.adapters.extra import needs
+from chorale_client.adapters import needs
+from chorale_client.adapters.connection import Connection, Retrieved
 from chorale_client.adapters.framework_filters import Condition, all_of, condition, negated, refused
-from chorale_client.adapters.retrieved import Retrieved
 from chorale_client.coverage import Coverage
-from chorale_client.request_options import RequestOptions
+from chorale_client.request_factory import RequestOptions
 
 with needs("haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -104,7 +103,9 @@ def _conditions(filters: dict[str, Any]) -> Iterator[Condition]:
     if "field" in filters:
         yield condition(filters["field"].removeprefix("meta."), operator, filters.get("value"))
         return
-    inner = [one for part in filters.get("conditions", ()) for one in _conditions(part)]
+    inner = [
+        inner_condition for part in filters.get("conditions", ()) for inner_condition in _conditions(part)
+    ]
     if operator == "AND":
         yield from inner
     elif operator == "NOT":
@@ -114,17 +115,17 @@ def _conditions(filters: dict[str, Any]) -> Iterator[Condition]:
 
 
 def _options(filters: dict[str, Any] | None, top_k: int | None) -> dict[str, Any]:
-    given = {"top_k": top_k, "filters": request_filters(filters) if filters is not None else None}
-    return {name: value for name, value in given.items() if value is not None}
+    options = {"top_k": top_k, "filters": request_filters(filters) if filters is not None else None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _resolved(url: str | Secret | None) -> str | None:
     return url.resolve_value() if isinstance(url, Secret) else url
 
 
-def _outputs(found: Retrieved) -> dict[str, Any]:
+def _outputs(retrieved: Retrieved) -> dict[str, Any]:
     documents = [
-        Document(id=one.passage_id, content=one.text, meta=one.metadata, score=one.score)
-        for one in found.documents
+        Document(id=document.passage_id, content=document.text, meta=document.metadata, score=document.score)
+        for document in retrieved.documents
     ]
-    return {"documents": documents, "coverage": found.coverage}
+    return {"documents": documents, "coverage": retrieved.coverage}

@@ -1,4 +1,4 @@
-"""LangChain's retriever: `pip install './client[langchain]'`."""
+"""LangChain's retriever: `pip install -e './client[langchain]'`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Any, cast
 
 from pydantic import Field, PrivateAttr
 
-from chorale_client.adapters.connection import Connection, OnCoverage
-from chorale_client.adapters.extra import needs
-from chorale_client.adapters.retrieved import Retrieved
-from chorale_client.request_options import RequestOptions
+from chorale_client.adapters import needs
+from chorale_client.adapters.connection import Connection, OnCoverage, Retrieved
+from chorale_client.request_factory import RequestOptions
 
 with needs("langchain"):
     from langchain_core.callbacks.manager import (
@@ -56,10 +55,12 @@ class ChoraleRetriever(BaseRetriever):
         return _documents(await self._connection.ask_async(query, options))
 
 
-def _documents(found: Retrieved) -> list[Document]:
+def _documents(retrieved: Retrieved) -> list[Document]:
     return [
         Document(
-            id=one.passage_id, page_content=one.text, metadata={**one.metadata, "coverage": found.coverage}
+            id=document.passage_id,
+            page_content=document.text,
+            metadata={**document.metadata, "coverage": retrieved.coverage},
         )
-        for one in found.documents
+        for document in retrieved.documents
     ]

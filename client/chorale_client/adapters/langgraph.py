@@ -1,15 +1,14 @@
-"""LangGraph's node: `pip install './client[langgraph]'`."""
+"""LangGraph's node: `pip install -e './client[langgraph]'`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
-from chorale_client.adapters.connection import Connection
-from chorale_client.adapters.extra import needs
-from chorale_client.adapters.retrieved import Retrieved
+from chorale_client.adapters import needs
+from chorale_client.adapters.connection import Connection, Retrieved
 from chorale_client.coverage import Coverage
-from chorale_client.request_options import RequestOptions
+from chorale_client.request_factory import RequestOptions
 
 with needs("langgraph"):
     from langchain_core.runnables import Runnable, RunnableLambda
@@ -86,28 +85,28 @@ def retrieval_node(
 def _request(state: Any, question: str | Callable[[Any], str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The question with its variants and hypotheses, and the options of the routing decision."""
     text = question(state) if callable(question) else _read(state, question)
-    asked = {name: value for name in _OF_THE_QUESTION if (value := _read(state, name)) is not None}
+    parts = {name: value for name in _OF_THE_QUESTION if (value := _read(state, name)) is not None}
     options = dict(_read(state, "retrieval_options") or {})
     if (needed := _read(state, "needs_retrieval")) is not None:
         options["needs_retrieval"] = needed
-    return {"text": text, **asked}, options
+    return {"text": text, **parts}, options
 
 
 def _read(state: Any, name: str) -> Any:
     return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
 
 
-def _result(found: Retrieved) -> RetrievalResult:
+def _result(retrieved: Retrieved) -> RetrievalResult:
     documents = [
         RetrievedPassage(
-            id=one.passage_id,
-            document_id=one.document_id,
-            title=one.title,
-            text=one.text,
-            url=one.url,
-            score=one.score,
-            metadata=one.metadata,
+            id=document.passage_id,
+            document_id=document.document_id,
+            title=document.title,
+            text=document.text,
+            url=document.url,
+            score=document.score,
+            metadata=document.metadata,
         )
-        for one in found.documents
+        for document in retrieved.documents
     ]
-    return RetrievalResult(documents=documents, coverage=found.coverage)
+    return RetrievalResult(documents=documents, coverage=retrieved.coverage)

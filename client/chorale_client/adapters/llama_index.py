@@ -1,17 +1,16 @@
-"""LlamaIndex' retriever: `pip install './client[llama-index]'`."""
+"""LlamaIndex' retriever: `pip install -e './client[llama-index]'`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from chorale_client.adapters.connection import Connection, OnCoverage
-from chorale_client.adapters.extra import needs
+from chorale_client.adapters import needs
+from chorale_client.adapters.connection import Connection, OnCoverage, Retrieved, RetrievedDocument
 from chorale_client.adapters.framework_filters import Condition, all_of, condition, negated, refused
-from chorale_client.adapters.retrieved import Retrieved, RetrievedDocument
 from chorale_client.coverage import Coverage
 from chorale_client.limits import MAX_REWRITES
-from chorale_client.request_options import RequestOptions
+from chorale_client.request_factory import RequestOptions
 
 with needs("llama-index"):
     from llama_index.core.base.base_retriever import BaseRetriever
@@ -70,15 +69,12 @@ def request_filters(filters: MetadataFilters) -> dict[str, Any]:
 
 
 def _conditions(filters: MetadataFilters) -> Iterator[Condition]:
-    inner = [
-        found
-        for one in filters.filters
-        for found in (
-            _conditions(one)
-            if isinstance(one, MetadataFilters)
-            else [condition(one.key, one.operator.value, one.value)]
-        )
-    ]
+    inner: list[Condition] = []
+    for part in filters.filters:
+        if isinstance(part, MetadataFilters):
+            inner += _conditions(part)
+        else:
+            inner.append(condition(part.key, part.operator.value, part.value))
     if filters.condition == FilterCondition.NOT:
         yield negated(inner)
     elif filters.condition == FilterCondition.OR and len(inner) > 1:
@@ -92,8 +88,11 @@ def _question(query: QueryBundle) -> dict[str, Any]:
     return {"text": query.query_str, "hypothetical_documents": hypotheses[:MAX_REWRITES]}
 
 
-def _nodes(found: Retrieved) -> list[NodeWithScore]:
-    return [NodeWithScore(node=_node(one, found.coverage), score=one.score) for one in found.documents]
+def _nodes(retrieved: Retrieved) -> list[NodeWithScore]:
+    return [
+        NodeWithScore(node=_node(document, retrieved.coverage), score=document.score)
+        for document in retrieved.documents
+    ]
 
 
 def _node(document: RetrievedDocument, coverage: Coverage) -> TextNode:

@@ -1,4 +1,4 @@
-"""A server of the Model Context Protocol: `pip install './client[mcp]'`, or `chorale mcp`."""
+"""A server of the Model Context Protocol: `pip install -e './client[mcp]'`, or `chorale mcp`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from urllib.parse import quote
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from chorale_client.adapters.connection import Connection
-from chorale_client.adapters.extra import needs
+from chorale_client.adapters import needs
+from chorale_client.adapters.connection import Connection, Retrieved, RetrievedDocument
 from chorale_client.adapters.framework_filters import all_of
-from chorale_client.adapters.retrieved import Retrieved, RetrievedDocument
 from chorale_client.coverage import Coverage
-from chorale_client.errors import ChoraleError, ServiceUnavailable
-from chorale_client.formatting import safe_repr
+from chorale_client.errors import ChoraleError, ServiceUnavailable, safe_repr
 from chorale_client.request import Request
-from chorale_client.request_factory import Questions
-from chorale_client.request_options import RequestOptions
+from chorale_client.request_factory import Questions, RequestOptions
 from chorale_client.wire_names import NO_NAMESPACE, THERE_ARE
 
 with needs("mcp"):
@@ -120,13 +117,14 @@ def mcp_server(
     """
     connection = Connection(redis_url, options=options, broker_url=broker_url, answer_ttl_s=answer_ttl_s)
     filters = (options or {}).get("filters", {})
-    own = (str((options or {}).get("namespace", "default")),)
-    tools = _Tools(connection, filters, own if namespaces is None else tuple(namespaces), allow)
-    made = MCPServer(**{"name": "chorale", "instructions": INSTRUCTIONS, "log_level": "WARNING"} | server)
+    if namespaces is None:
+        namespaces = [str((options or {}).get("namespace", "default"))]
+    tools = _Tools(connection, filters, tuple(namespaces), allow)
+    mcp = MCPServer(**{"name": "chorale", "instructions": INSTRUCTIONS, "log_level": "WARNING"} | server)
     for tool in (tools.search, tools.fetch, tools.chorale_search):
         reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-        made.add_tool(tool, annotations=reads, structured_output=True)
-    return made
+        mcp.add_tool(tool, annotations=reads, structured_output=True)
+    return mcp
 
 
 @dataclass(frozen=True)
@@ -141,9 +139,10 @@ class _Tools:
 
     async def search(self, query: Query) -> Results:
         """Find documents.  Read one with `fetch` and its id."""
-        found = await self._ask(query)
+        retrieved = await self._ask(query)
         return Results(
-            results=[_result(one, self.namespaces[0]) for one in found.documents], coverage=found.coverage
+            results=[_result(document, self.namespaces[0]) for document in retrieved.documents],
+            coverage=retrieved.coverage,
         )
 
     async def fetch(self, id: Identifier, namespace: Namespace | None = None) -> FetchedDocument:
@@ -152,19 +151,23 @@ class _Tools:
         # With variants and a hypothesis of its own, a question is not sent to a language model.
         variants = [{"kind": kind, "text": id} for kind in ("keyword", "semantic")]
         question = {"text": id, "variants": variants, "hypothetical_documents": [id]}
-        found = await self._ask(question, namespace, top_k=MOST_PASSAGES, is_own_choice=False, **of_document)
-        if not found.documents:
-            missing = "; ".join(f"{one['where']}: {one['reason']}" for one in found.coverage["missing"])
+        retrieved = await self._ask(
+            question, namespace, top_k=MOST_PASSAGES, is_own_choice=False, **of_document
+        )
+        if not retrieved.documents:
+            missing = "; ".join(
+                f"{part['where']}: {part['reason']}" for part in retrieved.coverage["missing"]
+            )
             raise ToolError(
                 f"no text of {safe_repr(id)} was found"
                 + (f", but these are missing: {missing}" if missing else "")
             )
-        parts = sorted(found.documents, key=_place)
+        parts = sorted(retrieved.documents, key=_place)
         return FetchedDocument(
             **_result(parts[0], self._namespace(namespace)),
-            text="\n\n".join(one.text for one in parts),
+            text="\n\n".join(part.text for part in parts),
             metadata=_of_document(parts[0].metadata) | {"passages": len(parts)},
-            coverage=found.coverage,
+            coverage=retrieved.coverage,
         )
 
     async def chorale_search(
@@ -176,17 +179,17 @@ class _Tools:
         namespace: Namespace | None = None,
     ) -> Passages:
         """Find passages, with filters, and say what the answer covers."""
-        found = await self._ask(query, namespace, top_k=top_k, filters=filters, branches=branches)
+        retrieved = await self._ask(query, namespace, top_k=top_k, filters=filters, branches=branches)
         results = [
             Passage(
-                **_result(one, self._namespace(namespace)),
-                text=one.text,
-                score=one.score,
-                metadata=one.metadata,
+                **_result(document, self._namespace(namespace)),
+                text=document.text,
+                score=document.score,
+                metadata=document.metadata,
             )
-            for one in found.documents
+            for document in retrieved.documents
         ]
-        return Passages(results=results, coverage=found.coverage)
+        return Passages(results=results, coverage=retrieved.coverage)
 
     async def _ask(
         self, question: Questions, namespace: str | None = None, *, is_own_choice: bool = True, **options: Any
@@ -204,15 +207,16 @@ class _Tools:
             log.warning("%s", error)
             raise ToolError("Chorale does not answer; ask again later") from error
         except ChoraleError as error:
-            said = str(error)
+            message = str(error)
             # Other namespaces are no business of a caller by HTTP either.
-            told = said.partition(THERE_ARE)[0] if said.startswith(NO_NAMESPACE) else said
-            raise ToolError(told) from error
+            if message.startswith(NO_NAMESPACE):
+                message = message.partition(THERE_ARE)[0]
+            raise ToolError(message) from error
 
-    def _namespace(self, asked: str | None) -> str:
-        if asked is not None and asked not in self.namespaces:
-            raise no_namespace(asked)
-        return asked or self.namespaces[0]
+    def _namespace(self, name: str | None) -> str:
+        if name is not None and name not in self.namespaces:
+            raise no_namespace(name)
+        return name or self.namespaces[0]
 
 
 def no_namespace(name: str) -> ToolError:

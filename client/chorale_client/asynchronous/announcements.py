@@ -19,23 +19,23 @@ from chorale_client.client import RECONNECT_S
 
 
 class Listener:
-    """One waiting call.  `is_asked`: the request may have ended before the subscription."""
+    """One waiting call.  `is_accepted`: the request may have ended before the subscription."""
 
-    def __init__(self, *, is_asked: bool) -> None:
+    def __init__(self, *, is_accepted: bool) -> None:
         self.result: bytes | None = None
         """The announced result."""
-        self.has_to_look = False
+        self.must_read = False
         """Whether the end may have come before the subscription."""
-        self._is_asked = is_asked
+        self._is_accepted = is_accepted
         self._woken: asyncio.Future[None] | None = None
 
-    def asked(self) -> None:
+    def set_accepted(self) -> None:
         """The request was accepted; if the subscription is only confirmed after this, it may miss the end."""
-        self._is_asked = True
+        self._is_accepted = True
 
     async def wait(self, until_s: float) -> None:
         """Wait until there is a result, the call has to look, or the event loop's clock shows `until_s`."""
-        while self.result is None and not self.has_to_look:
+        while self.result is None and not self.must_read:
             loop = asyncio.get_running_loop()
             self._woken = loop.create_future()
             timer = loop.call_at(until_s, self._wake)
@@ -50,12 +50,12 @@ class Listener:
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
-    def look(self) -> None:
+    def read_if_accepted(self) -> None:
         """Have the call look for its result, if its request may have ended."""
-        self.has_to_look = self._is_asked
+        self.must_read = self._is_accepted
         self._wake()
 
-    def told(self, result: bytes) -> None:
+    def set_result(self, result: bytes) -> None:
         self.result = result
         self._wake()
 
@@ -70,7 +70,7 @@ class Announcements:
         self._listeners: dict[bytes, list[Listener]] = {}
         self._subscribed: set[bytes] = set()
         """The channels that the server has confirmed."""
-        self._asked: set[bytes] = set()
+        self._requested: set[bytes] = set()
         """The channels for which SUBSCRIBE was sent on this connection."""
         self._changed: set[bytes] = set()
         self._is_ready = False
@@ -79,12 +79,12 @@ class Announcements:
         self._reading: asyncio.Task[None] | None = None
 
     @contextmanager
-    def listening(self, name: str, *, is_asked: bool = False) -> Iterator[Listener]:
+    def listening(self, name: str, *, is_accepted: bool = False) -> Iterator[Listener]:
         """Subscribes to a channel.  The subscription goes out with the next turn of the event loop."""
-        channel, listener = name.encode(), Listener(is_asked=is_asked)
+        channel, listener = name.encode(), Listener(is_accepted=is_accepted)
         self._listeners.setdefault(channel, []).append(listener)
         if channel in self._subscribed:
-            listener.look()
+            listener.read_if_accepted()
         self._change(channel)
         try:
             yield listener
@@ -107,7 +107,7 @@ class Announcements:
                 await asyncio.wait([task])
         await self._connection.disconnect()
         for listener in itertools.chain(*self._listeners.values()):
-            listener.look()
+            listener.read_if_accepted()
 
     def _change(self, channel: bytes) -> None:
         self._changed.add(channel)
@@ -121,10 +121,18 @@ class Announcements:
             # Without a connection nothing counts as asked: `_connect` asks for all that is listened to.
             while self._changed and self._is_ready:
                 changed, self._changed = self._changed, set()
-                gone = [one for one in changed if one not in self._listeners and one in self._asked]
-                new = [one for one in changed if one in self._listeners and one not in self._asked]
-                self._asked -= set(gone)
-                self._asked |= set(new)
+                gone = [
+                    channel
+                    for channel in changed
+                    if channel not in self._listeners and channel in self._requested
+                ]
+                new = [
+                    channel
+                    for channel in changed
+                    if channel in self._listeners and channel not in self._requested
+                ]
+                self._requested -= set(gone)
+                self._requested |= set(new)
                 self._subscribed -= set(gone)
                 commands = [("UNSUBSCRIBE", *gone)] * bool(gone) + [("SUBSCRIBE", *new)] * bool(new)
                 if commands:
@@ -141,11 +149,11 @@ class Announcements:
                 try:
                     await self._connect()
                     while True:
-                        self._hear(await self._connection.read_response())
+                        self._receive(await self._connection.read_response())
                 except (RedisError, OSError):
                     self._is_ready = False
                     await self._connection.disconnect(nowait=True)
-                    self._asked.clear()
+                    self._requested.clear()
                     self._subscribed.clear()
                     await asyncio.sleep(RECONNECT_S)
         finally:
@@ -157,12 +165,12 @@ class Announcements:
         self._changed = set(self._listeners)
         await self._write()
 
-    def _hear(self, message: Sequence[Any]) -> None:
+    def _receive(self, message: Sequence[Any]) -> None:
         kind, channel, data = message
-        if kind == b"subscribe" and channel in self._asked:
+        if kind == b"subscribe" and channel in self._requested:
             self._subscribed.add(channel)
             for listener in self._listeners.get(channel, ()):
-                listener.look()
+                listener.read_if_accepted()
         elif kind == b"message":
             for listener in self._listeners.get(channel, ()):
-                listener.told(data)
+                listener.set_result(data)

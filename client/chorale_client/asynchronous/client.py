@@ -20,9 +20,9 @@ from chorale_client.asynchronous.announcements import Announcements, Listener
 from chorale_client.asynchronous.commands import Commands
 from chorale_client.client import (
     ATTEMPTS_TO_ACCEPT,
-    LAST_WORD_S,
-    LOOK_AGAIN_S,
+    FINISH_S,
     LOOKUP_S,
+    POLL_S,
     RECONNECT_S,
     Chorale,
 )
@@ -30,17 +30,14 @@ from chorale_client.default_timeout import DefaultTimes
 from chorale_client.errors import UnknownRequest
 from chorale_client.events import Event, Progress, Standing, standing
 from chorale_client.handles import AsyncHandle
-from chorale_client.index_tickets import outcome_of
-from chorale_client.indexed import Indexed
+from chorale_client.index_tickets import Indexed, outcome_of
 from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted
-from chorale_client.namespace import Namespace
 from chorale_client.redis_urls import address_of
-from chorale_client.replies import PASSING, read_answer, unavailable
 from chorale_client.request import Request
-from chorale_client.request_factory import Questions, make_request
-from chorale_client.request_options import RequestOptions
-from chorale_client.sans_io import Exchange
+from chorale_client.request_factory import Questions, RequestOptions, make_request
+from chorale_client.sans_io import PASSING, Exchange, read_answer, unavailable
+from chorale_client.tenants import Namespace
 from chorale_client.wire_names import Status
 
 T = TypeVar("T")
@@ -49,7 +46,7 @@ T = TypeVar("T")
 class AsyncChorale:
     """Belongs to the event loop in which it is first used; all tasks of the loop share one client.
 
-    It belongs to the event loop in which it is first used.  Close it with `async with` or `aclose()`.  The arguments are those of `Chorale`.
+    Close it with `async with` or `aclose()`.  The arguments are those of `Chorale`.
     """
 
     def __init__(
@@ -110,15 +107,15 @@ class AsyncChorale:
         ends_at_s = begun_s + request.timeout_s + GRACE_S
         accepted: Accepted | None = None
         try:
-            async with asyncio.timeout_at(ends_at_s + LAST_WORD_S):
+            async with asyncio.timeout_at(ends_at_s + FINISH_S):
                 with self._announcements.listening(result_key(request.request_id)) as listener:
                     accepted = await self._enqueue(request, ends_at_s - GRACE_S)
-                    listener.asked()
+                    listener.set_accepted()
                     if accepted.state == Status.REFUSED:
                         # Unread, its announcement would end the next request with this id.
-                        await listener.wait(asyncio.get_running_loop().time() + LAST_WORD_S)
+                        await listener.wait(asyncio.get_running_loop().time() + FINISH_S)
                     result = accepted.result or await self._end(listener, request.request_id, ends_at_s)
-                return read_answer(result or await self._last_word(request, accepted))
+                return read_answer(result or await self._finish(request, accepted))
         except CancelledError:
             if accepted is not None and accepted.is_new:
                 self._commands.begin(ledger.cancel(request.request_id))
@@ -144,13 +141,13 @@ class AsyncChorale:
         """As `Chorale.answer`."""
         until_s = asyncio.get_running_loop().time() + wait_s
         return read_answer(
-            await _in_time(self._found(request_id, wait_s, until_s), until_s + self._patience_s)
+            await _in_time(self._wait_for_result(request_id, wait_s, until_s), until_s + self._patience_s)
         )
 
-    async def _found(self, request_id: str, wait_s: float, until_s: float) -> bytes:
+    async def _wait_for_result(self, request_id: str, wait_s: float, until_s: float) -> bytes:
         result = None
         if wait_s > 0:
-            with self._announcements.listening(result_key(request_id), is_asked=True) as listener:
+            with self._announcements.listening(result_key(request_id), is_accepted=True) as listener:
                 result = await self._end(listener, request_id, until_s)
         if result is None:
             result = await self._commands.run_exchange(ledger.end_of(request_id))
@@ -160,13 +157,13 @@ class AsyncChorale:
         """As `Chorale.events`."""
         loop = asyncio.get_running_loop()
         progress = Progress(request_id, after)
-        with self._announcements.listening(result_key(request_id), is_asked=True) as listener:
+        with self._announcements.listening(result_key(request_id), is_accepted=True) as listener:
             while True:
-                for event in await self._run_exchange(progress.look()):
+                for event in await self._run_exchange(progress.poll()):
                     yield event
                 if progress.is_over:
                     return
-                listener.has_to_look = False
+                listener.must_read = False
                 await listener.wait(loop.time() + progress.pause_s())
 
     async def standing(self, request_id: str) -> Standing | None:
@@ -209,10 +206,9 @@ class AsyncChorale:
         ends_at_s = loop.time() + wait_s
         while True:
             is_last = loop.time() >= ends_at_s
-            found = await self._run_exchange(outcome_of(ticket, is_last=is_last))
-            if found is not None:
-                return found
-            await asyncio.sleep(min(LOOK_AGAIN_S, max(0.0, ends_at_s - loop.time())))
+            if (outcome := await self._run_exchange(outcome_of(ticket, is_last=is_last))) is not None:
+                return outcome
+            await asyncio.sleep(min(POLL_S, max(0.0, ends_at_s - loop.time())))
 
     async def _enqueue(self, request: Request, ends_at_s: float | None = None) -> Accepted:
         message = self._blocking.publisher.message(request.request_id)
@@ -224,7 +220,7 @@ class AsyncChorale:
                 steps = ledger.accept(
                     request, answer_ttl_ms=self._answer_ttl_ms, within_s=within_s, message=message
                 )
-                accepted = await self._commands.run_exchange(steps, self._call_off)
+                accepted = await self._commands.run_exchange(steps, self._cancel_accepted)
                 break
             except PASSING:
                 if attempt == ATTEMPTS_TO_ACCEPT:
@@ -234,7 +230,7 @@ class AsyncChorale:
             self._blocking.publisher.send(request.request_id, within_s=request.timeout_s)
         return accepted
 
-    def _call_off(self, accepted: Accepted) -> None:
+    def _cancel_accepted(self, accepted: Accepted) -> None:
         """The caller was cancelled before it knew of the acceptance."""
         if accepted.is_new:
             self._commands.begin(ledger.cancel(accepted.request_id))
@@ -244,21 +240,21 @@ class AsyncChorale:
         loop = asyncio.get_running_loop()
         while listener.result is None and loop.time() < until_s:
             await listener.wait(until_s)
-            if listener.has_to_look:
+            if listener.must_read:
                 try:
-                    listener.has_to_look = False
-                    if (found := await self._commands.run_exchange(ledger.result(request_id))) is not None:
-                        return found
+                    listener.must_read = False
+                    if (result := await self._commands.run_exchange(ledger.result(request_id))) is not None:
+                        return result
                 except PASSING:
-                    listener.has_to_look = True
+                    listener.must_read = True
                     await asyncio.sleep(RECONNECT_S)
         return listener.result
 
-    async def _last_word(self, request: Request, accepted: Accepted) -> bytes:
+    async def _finish(self, request: Request, accepted: Accepted) -> bytes:
         """The result of a request whose end was not heard in time.  If the request has no end yet, this ends it."""
-        if (found := await self._commands.run_exchange(ledger.result(request.request_id))) is not None:
+        if (result := await self._commands.run_exchange(ledger.result(request.request_id))) is not None:
             await self._announcements.renew()
-            return found
+            return result
         steps = ledger.finish_failed(request, accepted.accepted_at_ms, answer_ttl_ms=self._answer_ttl_ms)
         return await self._commands.run_exchange(steps)
 
@@ -274,9 +270,9 @@ class AsyncChorale:
         until_s = asyncio.get_running_loop().time() + self._patience_s
         return await _in_time(self._commands.run_exchange(steps), until_s)
 
-    async def _in_a_thread(self, call: Callable[..., T], *given: Any, **options: Any) -> T:
+    async def _in_a_thread(self, call: Callable[..., T], *arguments: Any, **options: Any) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, partial(call, *given, **options))
+        return await loop.run_in_executor(self._threads, partial(call, *arguments, **options))
 
 
 async def _in_time(doing: Coroutine[Any, Any, T], until_s: float) -> T:

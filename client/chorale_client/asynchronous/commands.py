@@ -20,12 +20,12 @@ from chorale_client.scripts import script_text
 
 T = TypeVar("T")
 
-MOST_TOGETHER = 256
+MAX_BATCH = 256
 """Maximum trips that share one round trip, so that the first does not wait long for its replies."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Pending:
     trip: RoundTrip
     replies: asyncio.Future[Sequence[Any]]
     when_late: Callable[[Sequence[Any]], None] | None
@@ -36,7 +36,7 @@ class Commands:
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._connection: Any = pool.connection_class(**pool.connection_kwargs)
-        self._asked: list[_Asked] = []
+        self._queue: list[_Pending] = []
         self._known: set[str] = set()
         self._work: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -58,14 +58,14 @@ class Commands:
             )
         if self._is_closed:
             raise RedisError("the client is closed")
-        for word in _given(trip):
+        for word in _words_of(trip):
             if isinstance(word, str) and not word.isascii():
                 word.encode()
-        asked = _Asked(trip, loop.create_future(), when_late)
-        self._asked.append(asked)
+        pending = _Pending(trip, loop.create_future(), when_late)
+        self._queue.append(pending)
         if self._work is None:
             self._work = loop.create_task(self._send_all(), name="chorale-commands")
-        return asked.replies
+        return pending.replies
 
     async def connect(self) -> None:
         """Returns when the connection is open."""
@@ -113,58 +113,58 @@ class Commands:
 
     async def _send_all(self) -> None:
         try:
-            while self._asked:
-                taken, self._asked = self._asked[:MOST_TOGETHER], self._asked[MOST_TOGETHER:]
-                batch = [one for one in taken if not one.replies.cancelled()]
+            while self._queue:
+                taken, self._queue = self._queue[:MAX_BATCH], self._queue[MAX_BATCH:]
+                batch = [pending for pending in taken if not pending.replies.cancelled()]
                 try:
                     await self._round_trip(batch)
                 except (RedisError, OSError) as error:
                     await self._connection.disconnect(nowait=True)
-                    said = error if isinstance(error, RedisError) else ConnectionError(str(error))
-                    for asked in batch:
-                        if not asked.replies.done():
-                            asked.replies.set_exception(said)
+                    raised = error if isinstance(error, RedisError) else ConnectionError(str(error))
+                    for pending in batch:
+                        if not pending.replies.done():
+                            pending.replies.set_exception(raised)
         finally:
             self._work = None
 
-    async def _round_trip(self, batch: Sequence[_Asked]) -> None:
+    async def _round_trip(self, batch: Sequence[_Pending]) -> None:
         connection = self._connection
-        words = list(self._words(command for asked in batch for command in asked.trip))
+        words = list(self._words(command for pending in batch for command in pending.trip))
         await connection.send_packed_command(connection.pack_commands(words), check_health=False)
-        for asked in batch:
+        for pending in batch:
             replies, refusal = [], None
-            for _ in asked.trip:
+            for _ in pending.trip:
                 try:
                     replies.append(await connection.read_response())
                 except ResponseError as error:
                     refusal = error
             if isinstance(refusal, NoScriptError):
                 self._known.clear()
-                self._asked.append(asked)
-            elif asked.replies.done():
-                if asked.when_late is not None and refusal is None:
-                    asked.when_late(replies)
+                self._queue.append(pending)
+            elif pending.replies.done():
+                if pending.when_late is not None and refusal is None:
+                    pending.when_late(replies)
             elif refusal is not None:
-                asked.replies.set_exception(refusal)
+                pending.replies.set_exception(refusal)
             else:
-                asked.replies.set_result(replies)
+                pending.replies.set_result(replies)
 
     def _words(self, commands: Iterator[Command]) -> Iterator[tuple[Any, ...]]:
-        for one in commands:
-            if not isinstance(one, Script):
-                yield one
+        for command in commands:
+            if not isinstance(command, Script):
+                yield command
                 continue
-            text, sha = _script(one.name)
-            given = (len(one.keys), *one.keys, *one.args)
+            text, sha = _script(command.name)
+            arguments = (len(command.keys), *command.keys, *command.args)
             # The first call sends the text, which the server then knows.
-            yield ("EVALSHA", sha, *given) if one.name in self._known else ("EVAL", text, *given)
-            self._known.add(one.name)
+            yield ("EVALSHA", sha, *arguments) if command.name in self._known else ("EVAL", text, *arguments)
+            self._known.add(command.name)
 
 
-def _given(trip: RoundTrip) -> Iterator[Any]:
+def _words_of(trip: RoundTrip) -> Iterator[Any]:
     """The keys and arguments of scripts, and the words of commands."""
-    for one in trip:
-        yield from (*one.keys, *one.args) if isinstance(one, Script) else one
+    for command in trip:
+        yield from (*command.keys, *command.args) if isinstance(command, Script) else command
 
 
 @lru_cache

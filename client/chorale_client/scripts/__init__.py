@@ -42,8 +42,8 @@ def _with_called(name: str, folder: Traversable) -> str:
     text = (file if file.is_file() else _HERE.joinpath(f"{name}.lua")).read_text(encoding="utf-8")
     called = _CALLS.search(text)
     functions = [
-        f"local function {one}(KEYS, ARGV)\n{_with_called(one, folder)}end\n"
-        for one in (called[1].split(", ") if called else ())
+        f"local function {called_name}(KEYS, ARGV)\n{_with_called(called_name, folder)}end\n"
+        for called_name in (called[1].split(", ") if called else ())
     ]
     return "".join([*functions, text])
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from celery.bin.celery import celery as celery_command
 
-from cli.local.flower import OPTIONS
+from cli.local.servers import OPTIONS
 from config.settings import Settings
 from deploy.redis_acl import ROLES
 from tests.support.command_line import parse

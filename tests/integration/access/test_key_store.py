@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import event
 
 from access.grant import Grant
-from access.key import hash_of, parts_of
-from access.key_store import KeyStore, KeysUnavailable, NoSuchKey
+from access.key_store import KeyStore, KeysUnavailable, NoSuchKey, hash_of, parts_of
 from audit.database import open_database, upgrade
 from models.errors import WrongDeclaration
 from models.installation_tables import key_table
@@ -110,7 +109,7 @@ def test_secrets_are_compared_once_in_constant_time(store: KeyStore, monkeypatch
         compared.append(pair)
         return False
 
-    monkeypatch.setattr("access.key.hmac.compare_digest", compare_digest)
+    monkeypatch.setattr("access.key_store.hmac.compare_digest", compare_digest)
     for text in (made.text, f"chorale_{made.key_id}_{'b' * 43}", f"chorale_{'a' * 12}_{'b' * 43}"):
         assert store.find(text) is None
     assert len(compared) == 3

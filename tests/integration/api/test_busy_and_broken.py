@@ -78,7 +78,7 @@ def test_calls_that_wait_for_a_sweeper_keep_no_key_waiting(
 def test_without_redis_a_search_is_a_problem_that_is_worth_repeating(
     own_redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "LOOKED_AT_FOR_S", 0.0)
+    monkeypatch.setattr(health, "READINESS_CACHED_FOR_S", 0.0)
     with (
         RunningPipeline(own_redis_server, queues=[]) as pipeline,
         HttpApi(pipeline.resources.settings) as api,

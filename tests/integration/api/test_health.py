@@ -19,7 +19,7 @@ BRANCHES = ["chorale.bm25", "chorale.vector", "chorale.hyde"]
 
 @pytest.fixture(autouse=True)
 def _look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "LOOKED_AT_FOR_S", 0.0)
+    monkeypatch.setattr(health, "READINESS_CACHED_FOR_S", 0.0)
 
 
 def missing(found: httpx.Response) -> dict[str, bool]:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from cli.local.child_output import JsonLines
-from cli.local.child_process import Child
+from cli.local.child_process import Child, JsonLines
 from cli.local.redis_server import prepare_redis
 from cli.local.supervisor import Patience, Supervisor, stop_on_signals
 

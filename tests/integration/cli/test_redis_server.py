@@ -19,7 +19,7 @@ import redis
 
 from cli.local.home_lock import hold_home
 from cli.local.redis_server import announce_redis, prepare_redis, redis_executable, withdraw_redis
-from config.local_redis import find_redis_url
+from config.home import find_redis_url
 from models.errors import ServiceError
 from tests.support.waiting import until
 

@@ -28,8 +28,7 @@ from config.settings import Settings
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import ServiceError, StoreUnavailable
 from models.left_out import LeftOut
-from tasks.indexing.indexing_run import BATCH_DOCUMENTS, SourceDocuments
-from tasks.indexing.report import IndexReport
+from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexReport, SourceDocuments
 from tasks.registration import make_app
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until

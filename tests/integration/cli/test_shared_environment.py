@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from config.home import FILE, shared, shared_environment
 from config.settings import load_settings, variables
-from config.shared_environment import FILE, shared, shared_environment
 from tests.support.command_line import in_process
 
 OF_UP = {

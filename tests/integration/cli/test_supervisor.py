@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
-QUICK = Patience(first_delay_s=0.05, longest_delay_s=0.2, stop_s=10, look_every_s=0.02, listen_every_s=0.05)
+QUICK = Patience(restart_delay_s=0.05, stop_s=10, look_every_s=0.02, listen_every_s=0.05)
 
 
 class Lines:
@@ -75,22 +75,11 @@ def python(program: str, **given: Any) -> Child:
     return Child("child", (sys.executable, "-c", program), beats=False, **given)
 
 
-def test_a_child_that_exits_is_restarted_and_later_each_time(lines: Lines) -> None:
+def test_a_child_that_exits_is_restarted_each_time(lines: Lines) -> None:
     with Supervisor([python("print('here'); raise SystemExit(7)")], output=lines, patience=QUICK):
         until(lambda: len(lines.of("chorale")) >= 3)
     assert len(lines.of("child")) >= 3
-    assert lines.of("chorale")[:3] == [
-        f"child ended with exit code 7; it starts again in {delay} s" for delay in ("0.05", "0.1", "0.2")
-    ]
-
-
-@pytest.mark.slow
-def test_the_delay_doubles_to_a_limit_and_begins_anew_after_a_healthy_run(lines: Lines) -> None:
-    assert [Patience().delay_s(n) for n in (1, 2, 3, 7, 10_000)] == [0.5, 1, 2, 30, 30]
-    patience = Patience(first_delay_s=0.05, healthy_s=0.1, look_every_s=0.02)
-    with Supervisor([python("import time; time.sleep(.2)")], output=lines, patience=patience):
-        until(lambda: len(lines.of("chorale")) >= 3)
-    assert set(lines.of("chorale")) == {"child ended with exit code 0; it starts again in 0.05 s"}
+    assert set(lines.of("chorale")) == {"child ended with exit code 7; it starts again in 0.05 s"}
 
 
 def test_a_command_that_is_not_there_is_tried_again_and_the_others_run(lines: Lines) -> None:

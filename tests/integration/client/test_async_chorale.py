@@ -82,13 +82,13 @@ class TestAsking(AskingContract):
     async def test_a_refusal_announced_late_does_not_end_the_same_request_sent_again(
         self, chorale: AsyncChorale, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        hear = Announcements._hear
+        hear = Announcements._receive
 
         def hear_late(self: Announcements, message: Sequence[Any]) -> None:
             asyncio.get_running_loop().call_later(LATE_S, hear, self, message)
 
         await chorale.retrieve("warm", timeout_s=0.1)
-        monkeypatch.setattr(Announcements, "_hear", hear_late)
+        monkeypatch.setattr(Announcements, "_receive", hear_late)
         request = make_request("bread", timeout_s=0.1)
         redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
         assert (await chorale.ask(request)).status == Status.REFUSED
@@ -208,7 +208,7 @@ class TestCancelledTasks:
         async with AsyncChorale(redis_server.url) as client:
             await client.submit("warm")
             task = asyncio.create_task(client.retrieve("bread", request_id="early", timeout_s=30))
-            while not client._commands._asked and client._commands._work is None:
+            while not client._commands._queue and client._commands._work is None:
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
             task.cancel()

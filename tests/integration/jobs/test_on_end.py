@@ -21,14 +21,13 @@ from redis import Redis
 
 from audit.database import upgrade
 from config.callback_policy import check_on_end
+from config.secret_keys import secret_of_key, signing_keys
 from config.settings import Settings
-from config.webhook_secrets import secret_of_key, signing_keys
 from jobs.job import Outcome, State
 from models.errors import WrongDeclaration
-from tasks.callbacks import user_tasks
-from tasks.jobs import on_end, webhook
-from tasks.jobs.on_end import OnEnd
-from tasks.jobs.webhook import NotTold, checked_address, signed
+from tasks.callbacks import ends
+from tasks.jobs import on_end
+from tasks.jobs.on_end import OnEnd, WebhookFailed, checked_address, signed
 from tasks.registration import make_app
 from tests.support.jobs import answered, ended, lines, result, submitted
 from tests.support.servers.certificates import Certificate
@@ -65,7 +64,7 @@ class Installation:
     def untold(self) -> list[str]:
         """Tells, and returns of which jobs nobody has been told yet."""
         active = self.store.active()
-        self.on_end.tell([job for job in active if job.state == State.ENDED])
+        self.on_end.start_due([job for job in active if job.state == State.ENDED])
         return [job.job_id for job in active]
 
     def tell(self) -> None:
@@ -89,7 +88,7 @@ class Installation:
 def here(
     redis_client: Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Installation]:
-    monkeypatch.setattr(user_tasks, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(ends, "FIRST_PAUSE_S", 0.1)
     installation = Installation(tmp_path, redis_server.url)
     yield installation
     installation.close()
@@ -166,7 +165,7 @@ def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installat
         here.tell()
     assert len(hook.got) == 3
     assert len({headers["webhook-id"] for _, headers, _ in hook.got}) == 1
-    pauses_s = [user_tasks.pause_s(failures, longest_s=0.5) for failures in range(4)]
+    pauses_s = [ends.pause_s(failures, longest_s=0.5) for failures in range(4)]
     assert pauses_s == [0.1, 0.2, 0.4, 0.5], "they grow up to a limit"
 
 
@@ -174,13 +173,13 @@ def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installat
 def test_an_absent_or_slow_receiver_holds_nobody_up(
     here: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook, "ANSWERS_WITHIN_S", 3)
+    monkeypatch.setattr(on_end, "ANSWERS_WITHIN_S", 3)
     with Hook(*[0] * 50) as slow, Hook() as hook:
         here.ends("away", {"url": "http://127.0.0.1:9/"})
         here.ends("slow", {"url": slow.url})
         here.ends("job", {"url": hook.url})
         here.untold()
-        assert any(one.is_going_on for one in here.on_end._known.values()), "it waited for the slow one"
+        assert any(one.is_running for one in here.on_end._known.values()), "it waited for the slow one"
         until(lambda: here.untold() == ["away", "slow"])
         until(lambda: here.untold() and len(slow.got) > 1)
         here.store.prune(before_ms=10**15)
@@ -191,7 +190,7 @@ def test_a_certificate_that_nobody_vouches_for_is_not_trusted(here: Installation
     with Hook(certificate=Certificate.make(tmp_path)) as hook:
         here.ends("job", {"url": hook.url})
         here.untold()
-        until(lambda: here.on_end._known and not any(one.is_going_on for one in here.on_end._known.values()))
+        until(lambda: here.on_end._known and not any(one.is_running for one in here.on_end._known.values()))
     assert hook.got == []
     assert here.untold() == ["job"]
 
@@ -281,7 +280,7 @@ def test_no_webhook_calls_a_name_of_which_one_address_is_not_public(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     resolving(monkeypatch, *PUBLIC, address)
-    with pytest.raises(NotTold, match="no public address, and not in CHORALE_WEBHOOK_HOSTS"):
+    with pytest.raises(WebhookFailed, match="no public address, and not in CHORALE_WEBHOOK_HOSTS"):
         checked_address("rebinds.example", 443, Settings())
     named = Settings(webhook_hosts="other.example, rebinds.example")
     assert checked_address("rebinds.example", 443, named) == PUBLIC[0]
@@ -300,5 +299,5 @@ def test_the_call_goes_to_the_address_that_was_checked(monkeypatch: pytest.Monke
     resolving(monkeypatch, PUBLIC[0])
     monkeypatch.setattr(socket, "create_connection", connect)
     with pytest.raises(ConnectionRefusedError):
-        webhook.post("job.1", b"{}", "https://rebinds.example/", Settings(webhook_secret=SECRET))
+        on_end.post("job.1", b"{}", "https://rebinds.example/", Settings(webhook_secret=SECRET))
     assert called == [(PUBLIC[0], 443)]

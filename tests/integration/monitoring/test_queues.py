@@ -138,7 +138,9 @@ class TestWatching:
         assert not redis_client.exists("chorale:overload")
         redis_client.set("chorale:sweeper", "me")
         watch = QueueWatch(resources, "me", lambda: True)
-        watch.look(ListedQueues(redis_client, [VECTOR, FUSION]), Judge(watch._bounds, branch_queues=[VECTOR]))
+        watch.report(
+            ListedQueues(redis_client, [VECTOR, FUSION]), Judge(watch._bounds, branch_queues=[VECTOR])
+        )
         loads = Breakers(redis_client, failures=5, open_s=5).read([]).loads
         assert (loads[VECTOR].length, loads[FUSION]) == (1, Load(0))
         assert 0 < redis_client.pttl("chorale:overload") <= 2_000

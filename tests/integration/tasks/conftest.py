@@ -15,7 +15,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.pipelines.plain_tracebacks import log_plainly
 from tests.support.servers.redis_server import RedisServer
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,7 @@ class Busy(OneProcess):
         self.judge = Judge(Bounds(BOUND, 0), branch_queues=["chorale.bm25", SECOND])
 
     def look(self) -> None:
-        self.watch.look(self.queues, self.judge)
+        self.watch.report(self.queues, self.judge)
 
     def fill(self, queue: str) -> None:
         """With messages of requests that have ended, which a worker takes one after the other."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from chorale_client.answer import Answer
-from chorale_client.request_options import ThresholdOptions
+from chorale_client.request_factory import ThresholdOptions
 
 from models.documents import Document, Passage
 from tests.integration.tasks.answers import ids

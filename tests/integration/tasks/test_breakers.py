@@ -22,7 +22,7 @@ from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.redis_server import RedisServer
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 PIPELINE = f"""
 {LOCAL}

@@ -8,9 +8,8 @@ import redis
 
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
-from tasks.indexing.indexing_run import SourceDocuments
+from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.report import IndexReport
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline

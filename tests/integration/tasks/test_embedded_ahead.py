@@ -16,12 +16,11 @@ from models.documents import Document, Passage
 from models.errors import WriterBusy
 from search.embedded.store import EmbeddedStore
 from tasks.indexing import handed_in_documents
-from tasks.indexing.embedding_prefetch import EmbeddedAhead
+from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
-from tasks.indexing.indexing_run import SourceDocuments
+from tasks.indexing.indexing_run import IndexReport, SourceDocuments
+from tasks.indexing.message_order import TurnOver
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.report import IndexReport
-from tasks.indexing.turns import TurnOver
 from tests.support.models.hashing_embedder import HashingEmbedder
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
@@ -36,7 +35,7 @@ def message(*names: str) -> list[RawDocument]:
     return [RawDocument(name, "task", name, f"{name} is cut in spring.") for name in names]
 
 
-def index_into(resources: Resources, documents: list[RawDocument], ahead: EmbeddedAhead) -> IndexReport:
+def index_into(resources: Resources, documents: list[RawDocument], ahead: EmbeddingPrefetch) -> IndexReport:
     return index_corpus(resources, SourceDocuments(documents, "task"), namespace="garden", ahead=ahead)
 
 
@@ -45,9 +44,9 @@ def test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_a
     resources: Resources,
 ) -> None:
     embedder = HashingEmbedder()
-    ahead = EmbeddedAhead(embedder)
+    ahead = EmbeddingPrefetch(embedder)
     documents = message("rose", "hedge")
-    index_into(resources, message("rose"), EmbeddedAhead(HashingEmbedder()))
+    index_into(resources, message("rose"), EmbeddingPrefetch(HashingEmbedder()))
 
     writer = EmbeddedStore(resources.settings.corpus_dir)
     with writer.exclusive("garden"), pytest.raises(WriterBusy):

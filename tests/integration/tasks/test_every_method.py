@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.pipelines.one_process import OneProcess
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 
 @pytest.mark.parametrize("method", BUILT_IN.methods)

@@ -21,12 +21,12 @@ from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
 
 import tasks.indexing.handed_in_documents
 import tasks.indexing.index_tasks
+import tasks.indexing.message_order
 import tasks.indexing.namespace_writer
-import tasks.indexing.write_order
 from config.settings import Settings
 from models.errors import BadIndex, ModelMissing, StoreUnavailable
 from search.embedded.store import EmbeddedStore
-from tasks.indexing.embedding_prefetch import EmbeddedAhead
+from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.registration import make_app
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
@@ -230,15 +230,15 @@ def test_a_redelivered_message_overwrites_no_later_write(app: Celery, client: Ch
 
 def in_between(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
     """Once, when a message is embedded and has not got its namespace yet."""
-    take = EmbeddedAhead.take
+    take = EmbeddingPrefetch.take
 
-    def slowly(ahead: EmbeddedAhead, *given: Any) -> list[Any]:
-        monkeypatch.setattr(EmbeddedAhead, "take", take)
+    def slowly(ahead: EmbeddingPrefetch, *given: Any) -> list[Any]:
+        monkeypatch.setattr(EmbeddingPrefetch, "take", take)
         taken = take(ahead, *given)
         happens()
         return taken
 
-    monkeypatch.setattr(EmbeddedAhead, "take", slowly)
+    monkeypatch.setattr(EmbeddingPrefetch, "take", slowly)
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["writes", "fails for now"])
@@ -257,7 +257,7 @@ def test_the_slower_of_two_workers_with_the_same_message_drops_it(
         if fails:
             # An hour later; ages are told in whole seconds.
             app.resources.redis.delete(INDEXED + ticket)
-            monkeypatch.setattr(tasks.indexing.write_order, "TOLD_FOR_S", -2)
+            monkeypatch.setattr(tasks.indexing.message_order, "OUTCOME_KEPT_S", -2)
             raise StoreUnavailable("the documents' database does not answer")
 
     in_between(monkeypatch, the_other_does_it)

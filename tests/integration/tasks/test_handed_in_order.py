@@ -13,7 +13,7 @@ from chorale_client.index_tickets import KEPT_S, NOT_DONE_FOR_S, next_stamp, sta
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
 from chorale_client.publisher import Publisher
 
-from tasks.indexing.write_order import TOLD_FOR_S, WriteOrder
+from tasks.indexing.message_order import OUTCOME_KEPT_S, WriteOrder
 from tests.support.servers.redis_server import RedisServer
 
 QUEUE = "chorale.index"
@@ -76,7 +76,7 @@ def test_a_message_counts_as_done_when_its_outcome_is_stored_or_may_have_expired
     assert not is_done(now, "here")
     assert not is_done(now, None)
     assert not is_done(now, "gone"), "Redis was emptied"
-    assert is_done(now - (TOLD_FOR_S + 60) * second, "gone")
+    assert is_done(now - (OUTCOME_KEPT_S + 60) * second, "gone")
     assert not is_done(now - (NOT_DONE_FOR_S + 60) * second, "gone"), "given up"
     redis_client.set(INDEXED + "told", json.dumps({"handed_in": now}))
     assert is_done(now, "told")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import chorale_client.confirmed
+import chorale_client.publisher
 import pytest
 from chorale_client import Chorale, ServiceUnavailable
 from kombu import Connection
@@ -58,7 +58,7 @@ def broker(url: str) -> Iterator[Connection]:
 
 @pytest.fixture
 def proxy(url: str, broker: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
-    monkeypatch.setattr(chorale_client.confirmed, "ANSWERS_WITHIN_S", ANSWERS_WITHIN_S)
+    monkeypatch.setattr(chorale_client.publisher, "ANSWERS_WITHIN_S", ANSWERS_WITHIN_S)
     parts = urlsplit(url)
     with TcpProxy((parts.hostname or "", parts.port or 5672)) as proxy:
         yield proxy

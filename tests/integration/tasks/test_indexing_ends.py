@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chorale_client.indexed import Indexed
+from chorale_client.index_tickets import Indexed
 
 from config.settings import Settings
 from models.documents import Matrix
 from tasks.indexing.handed_in_documents import Unfinished, UnfinishedMessages, index_handed_in
-from tasks.indexing.turns import TURN_ALONE_S, TURN_S, TurnOver, Turns
+from tasks.indexing.message_order import TURN_ALONE_S, TURN_S, TurnOver, Turns
 from tests.support.models.hashing_embedder import HashingEmbedder
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources

@@ -30,8 +30,7 @@ from tasks.celery_internals.result_backend import id_of_task
 from tasks.indexing import index_tasks
 from tasks.registration import make_app
 from tasks.request import finishing, search
-from tasks.request.batch_search import answer_parts
-from tasks.request.fuse import fuse
+from tasks.request.batch import answer_parts, fuse_task
 from tasks.request.retrieve import plan_accepted, submit
 from tasks.sweeping import sweeper
 from tasks.sweeping.sweeper import Sweeper
@@ -201,7 +200,7 @@ def test_an_entry_is_swept_and_worked_on_without_harm(app: Celery, examples: int
             answer_parts(resources, [("bm25", started, WIRE_VERSION)])
         resources.ledger.report_all([(request_id, BranchResult("bm25", "ok"), started, b"")])
         plan_accepted(resources, fanout, request_id)
-        fuse(resources, request_id)
+        fuse_task(SimpleNamespace(app=SimpleNamespace(resources=resources)), request_id)
         sweeping.look()
         other = resources.callers_ledger.accept(make_request("bread", timeout_s=60)).request_id
         resources.redis.zadd(WAKEUPS, {other: 1})
@@ -224,7 +223,7 @@ def test_whatever_a_branch_finds_its_request_ends(
                 raise found
             return found
 
-        monkeypatch.setattr(search, "_found", finds)
+        monkeypatch.setattr(search, "_rankings", finds)
         request_id = asked(app)
         started = resources.ledger.start(request_id, "bm25")
         assert started is not None
@@ -260,5 +259,5 @@ def test_whatever_an_answer_of_a_branch_says_its_request_ends(
 
 def ends(app: Celery, request_id: str, started: Started, answer: BranchResult) -> None:
     app.resources.ledger.report_all([(request_id, answer, started, b"")])
-    fuse(app.resources, request_id)
+    fuse_task(SimpleNamespace(app=app), request_id)
     assert app.resources.callers_ledger.result(request_id) is not None

@@ -21,7 +21,8 @@ from audit.database import open_database, upgrade
 from audit.deletion import erase_waiting
 from audit.drainer import Drainer
 from config.settings import Settings
-from tasks.callbacks import ends, user_tasks
+from models.duty import holds
+from tasks.callbacks import ends
 from tasks.callbacks.ends import RequestEnds
 from tasks.registration import make_app
 from tests.support.ledger.audit_entries import make_answer, make_entry, make_request, put
@@ -94,7 +95,7 @@ def installed(
     empty_database: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Install]:
-    monkeypatch.setattr(user_tasks, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(ends, "FIRST_PAUSE_S", 0.01)
     copyfile(empty_database, tmp_path / "audit.db")
     with ExitStack() as stack:
 
@@ -115,7 +116,7 @@ def test_a_named_task_is_told_of_the_end_once_the_request_is_in_the_audit(here: 
     request = here.ended(on_end=TOLD, status="degraded")
     assert here.waiting() == (0, 1)
 
-    assert here.teller.tell_once(1)
+    assert here.teller.send_due(1)
 
     (message,) = here.sent()
     assert (message["task"], message["args"]) == ("shop.ended", [])
@@ -147,7 +148,7 @@ def test_linked_tasks_get_every_answer_and_those_for_errors_the_id_of_a_request_
         Linked(task="failed", queue="shop", first="request_id", is_for_errors=True),
     )
     request = here.ended(linked=linked, status=status)
-    here.teller.tell_once(1)
+    here.teller.send_due(1)
 
     messages = here.sent()
     answer = make_answer(request, status=status)
@@ -201,11 +202,11 @@ def test_while_the_broker_is_away_ends_wait_and_are_told_later(
 ) -> None:
     away = installed(broker_url=NO_BROKER)
     request = away.ended(on_end=TOLD)
-    assert not away.teller.tell_once(1)
+    assert not away.teller.send_due(1)
     assert away.waiting() == (0, 1)
 
     away.teller._app = here.app  # the broker is back
-    until(lambda: away.teller.tell_once(1) and away.waiting() == (0, 0), 10)
+    until(lambda: away.teller.send_due(1) and away.waiting() == (0, 0), 10)
     assert here.sent()[0]["kwargs"]["request_id"] == request.request_id
 
 
@@ -222,27 +223,27 @@ def test_a_queue_that_is_not_there_yet_keeps_no_other_task_waiting(
         connection.default_channel.queue_declare("shop", durable=True, auto_delete=False)
         here.ended(on_end={"task": "reports.ended", "queue": "reports"})
         here.ended(on_end=TOLD)
-        assert not here.teller.tell_once(1)
+        assert not here.teller.send_due(1)
         assert told("shop").headers["task"] == "shop.ended"
         assert here.waiting() == (0, 1)
 
         connection.default_channel.queue_declare("reports", durable=True, auto_delete=False)
-        until(lambda: here.teller.tell_once(1) and here.waiting() == (0, 0), 10)
+        until(lambda: here.teller.send_due(1) and here.waiting() == (0, 0), 10)
         assert told("reports").headers["task"] == "reports.ended"
 
 
 def test_one_process_tells_and_another_takes_over_when_it_is_silent(here: Installation) -> None:
     first, second = RequestEnds(here.app), RequestEnds(here.app)
-    assert first._is_acting()
-    assert not second._is_acting()
-    assert first._is_acting()
+    assert holds(first._lease)
+    assert not holds(second._lease)
+    assert holds(first._lease)
     assert 0 < here.redis.pttl(TELLER) <= ends.ACTING_MS
 
     here.redis.delete(TELLER)  # it expires
-    assert second._is_acting()
-    assert not first._is_acting()
+    assert holds(second._lease)
+    assert not holds(first._lease)
     here.ended(on_end=TOLD)
-    second.tell_once(1)
+    second.send_due(1)
     assert len(here.sent()) == 1
 
 
@@ -255,7 +256,7 @@ def test_a_queue_that_the_installation_does_not_allow_gets_nothing(
     here: Installation, named: Mapping[str, Any]
 ) -> None:
     here.ended(**named)
-    here.teller.tell_once(1)
+    here.teller.send_due(1)
     assert (here.redis.xlen(TO_TELL), here.sent("elsewhere")) == (0, [])
 
 
@@ -263,7 +264,7 @@ def test_a_task_is_not_sent_for_ever(installed: Install, monkeypatch: pytest.Mon
     monkeypatch.setattr(ends, "TRIED_FOR_S", -1.0)
     away = installed(broker_url=NO_BROKER)
     away.ended(on_end=TOLD)
-    away.teller.tell_once(1)
+    away.teller.send_due(1)
     assert away.waiting() == (0, 0)
 
 
@@ -272,5 +273,5 @@ def test_nobody_is_told_of_a_request_that_names_nobody_or_is_erased(here: Instal
     assert here.waiting() == (0, 0)
     request = here.ended(on_end=TOLD)
     erase_waiting(here.redis, "request_id", request.request_id)
-    here.teller.tell_once(1)
+    here.teller.send_due(1)
     assert (here.waiting(), here.sent()) == ((0, 0), [])

@@ -21,7 +21,7 @@ from models.branch_result import BranchResult
 from models.errors import StoreUnavailable
 from models.extensions import BranchKind
 from models.hits import Ranking
-from tasks.request.batch_search import answer_parts
+from tasks.request.batch import answer_parts
 from tasks.request.planning import resolve
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS

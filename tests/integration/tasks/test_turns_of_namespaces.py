@@ -15,7 +15,7 @@ import os, time
 from redis import Redis
 from inference.backends import EMBEDDERS
 from bench import given_vectors
-from tasks.indexing.turns import TURN_S
+from tasks.indexing.message_order import TURN_S
 
 class Noting(given_vectors.GivenVectors):
     def embed_passages(self, texts, **options):

@@ -16,7 +16,7 @@ from typing import Any
 
 from config import extensions
 from models.extensions import BranchKind, Kinds
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 DECLARED = SimpleNamespace()
 """The kinds by name; the entry points of the package name its attributes."""

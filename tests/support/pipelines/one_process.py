@@ -19,7 +19,7 @@ from tasks.request.batch import make_intake
 from tasks.request.finishing import FUSION_WORKER, FinishPolicy, end_joined
 from tasks.request.retrieve import plan_accepted, submit
 from tasks.sweeping.admission import Bounds, Judge
-from tasks.sweeping.listeners import listeners, tell
+from tasks.sweeping.request_events import listeners, notify
 from tasks.sweeping.sweeper import Sweeper
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -54,7 +54,9 @@ class OneProcess(RunningPipeline):
         self._sweeper_here.look()
         bounds = Bounds(self.resources.settings.admission_length, self.resources.settings.admission_age_s)
         queues = self.resources.pipeline.request_queues
-        self._sweeper_here._watch.look(ListedQueues(self.redis, queues), Judge(bounds, branch_queues=queues))
+        self._sweeper_here._watch.report(
+            ListedQueues(self.redis, queues), Judge(bounds, branch_queues=queues)
+        )
 
     def end_late(self, request_id: str, *, by: FinishPolicy = FUSION_WORKER) -> Answer:
         """Ends a request with what there is, as at its deadline, and empties the queues."""
@@ -81,7 +83,7 @@ class OneProcess(RunningPipeline):
         engine = open_database(url)
         try:
             drainer = Drainer(
-                self.redis, engine, keep_texts=True, on_written=partial(tell, listeners(self.resources))
+                self.redis, engine, keep_texts=True, on_written=partial(notify, listeners(self.resources))
             )
             while self.redis.xlen(OUTBOX):
                 drainer.drain_once(1)

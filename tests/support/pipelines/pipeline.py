@@ -23,8 +23,7 @@ from models.extensions import Kinds
 from tasks.registration import make_app
 from tests.support.pipelines.fork_server import ForkServer, Process
 from tests.support.servers.redis_server import RedisServer
-from wiring.kinds import BUILT_IN
-from wiring.pipeline import load_pipeline
+from wiring.pipeline import BUILT_IN, load_pipeline
 from wiring.resources import Resources
 
 ROOT = Path(__file__).parents[3]

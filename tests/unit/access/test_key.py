@@ -6,7 +6,7 @@ import hmac
 
 import pytest
 
-from access.key import NO_KEY, hash_of, is_secret, new_key, parts_of
+from access.key_store import NO_KEY, hash_of, is_secret, new_key, parts_of
 
 
 def test_a_new_key_is_read_again_and_only_its_hash_matches() -> None:

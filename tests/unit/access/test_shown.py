@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chorale_client.answer import Answer
-from chorale_client.indexed import Indexed
+from chorale_client.index_tickets import Indexed
 
 from access.redaction import redacted, redacted_index_report, redacted_line
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from api.shutdown import Closing
+from api.waiting import Closing
 
 
 def test_a_wait_gives_what_it_waited_for() -> None:

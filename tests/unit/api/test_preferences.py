@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.requests import Request
 
-from api.preferences import Preferences, preferences
+from api.headers import Preferences, preferences
 
 
 def read(*lines: str) -> Preferences:

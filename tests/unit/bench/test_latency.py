@@ -15,10 +15,9 @@ from chorale_client.request_factory import make_request
 from rich.console import Console
 
 from bench import crowding
-from bench.corpus_questions import questions_about
-from bench.latency import Variant, compare, cpu_by_process, waterfall_of
+from bench.installation import questions_about
+from bench.latency import Variant, compare, cpu_by_process, is_counted, waterfall_of
 from bench.no_op import KINDS, PIPELINE_FILE
-from bench.redis_cost import is_counted
 from bench.timing import WARMING, Hung, Timing, drive
 from bench.views import runs_table
 from ingest.raw_documents import RawDocument

@@ -9,7 +9,7 @@ import cli.installation
 import cli.namespace_states
 import tasks.indexing.namespace_writer
 from cli.app import app
-from tasks.indexing.report import IndexReport
+from tasks.indexing.indexing_run import IndexReport
 
 
 def test_ids_are_looked_for_in_the_form_in_which_stores_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:

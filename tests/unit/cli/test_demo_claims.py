@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from chorale_client import Answer
+from rich.console import Console
 
-from cli.demo.claims import (
-    best_cosine,
-    broken_cached,
-    broken_degraded,
-    broken_question,
-    broken_resumed,
-    broken_whole,
-    found_by,
-    ranks_of,
-)
+from cli.demo.installation import DemoInstallation
 from cli.demo.questions import QUESTIONS, Shows
+from cli.demo.screens import Screens
 
 BY_SHOWS = {question.shows: question for question in QUESTIONS}
 NOT_STARTED = {"where": "search.vector", "reason": "not_started"}
@@ -48,21 +43,29 @@ def answer(*hits: dict[str, Any], bm25: int = 3, vector: int = 100, **fields: An
     return Answer.from_wire({"request_id": "r", "stages": stages, "questions": [question], **OK, **fields})
 
 
-def test_ranks_cosines_and_hit_counts_are_read_from_the_answer() -> None:
-    found = answer(hit("a", vector=2), hit("b", bm25=1, vector=7), bm25=0)
-    assert ranks_of("b", found) == {"bm25": 1, "vector": 7}
-    assert ranks_of("c", found) == {}
-    assert ranks_of(None, found) == {}
-    assert best_cosine(found) == pytest.approx(0.8)
-    assert best_cosine(answer()) == 0
-    assert (found_by("bm25", found), found_by("vector", found), found_by("other", found)) == (0, 100, 0)
+def screens(*answers: Answer) -> Screens:
+    """Screens that get these answers, one after another."""
+    waiting = iter(answers)
+    branches = [SimpleNamespace(name=name) for name in ("bm25", "vector")]
+    installation = SimpleNamespace(
+        client=SimpleNamespace(retrieve=lambda text, **options: next(waiting)),
+        namespace="python",
+        resources=SimpleNamespace(pipeline=SimpleNamespace(branches=branches)),
+        supervisor=SimpleNamespace(pause=lambda name: None, resume=lambda name: None),
+    )
+    return Screens(Console(file=StringIO()), cast("DemoInstallation", installation))
 
 
-def test_a_question_needs_the_expected_hit_and_a_complete_answer() -> None:
-    question, right = BY_SHOWS[Shows.ONLY_BM25], hit("python/heapq.nlargest", bm25=1)
-    degraded = "the answer is degraded: search.vector not_started"
-    assert broken_question(question, answer(right, **MISSING)) == degraded
-    assert broken_question(question, answer()) == "the first hit is None, not python/heapq.nlargest"
+def broken_question(shows: Shows, *answers: Answer) -> list[str]:
+    shown = screens(*answers)
+    shown.question(BY_SHOWS[shows])
+    return shown.broken
+
+
+def test_a_question_needs_a_complete_answer() -> None:
+    right = hit("python/heapq.nlargest", bm25=1)
+    assert broken_question(Shows.ONLY_BM25, answer(right)) == []
+    assert broken_question(Shows.ONLY_BM25, answer(right, **MISSING)) == ["screen 1: the answer is degraded"]
 
 
 @pytest.mark.parametrize(
@@ -79,67 +82,73 @@ def test_a_question_needs_the_expected_hit_and_a_complete_answer() -> None:
 def test_the_ranks_of_the_branches_must_show_what_the_question_claims(
     shows: Shows, kept: dict[str, Any], broken: dict[str, Any]
 ) -> None:
-    question = BY_SHOWS[shows]
-    expected = str(question.expected)
-    assert broken_question(question, answer(hit(expected, **kept))) is None
-    assert expected in str(broken_question(question, answer(hit(expected, **broken))))
-    assert broken_question(question, answer(hit("python/other"), hit(expected, **kept))) == (
-        f"the first hit is python/other, not {expected}"
-    )
+    expected = str(BY_SHOWS[shows].expected)
+    assert broken_question(shows, answer(hit(expected, **kept))) == []
+    assert "in BM25" in broken_question(shows, answer(hit(expected, **broken)))[0]
+    first, *_ = broken_question(shows, answer(hit("python/other", **kept), hit(expected, **kept)))
+    assert first == f"screen 1: {expected} is not the first of ['python/other', '{expected}']"
 
 
 @pytest.mark.parametrize(
-    ("cosine", "bm25", "complaint"),
+    ("cosine", "bm25", "broken"),
     [
-        (0.15, 0, None),
-        (0.25, 0, "something answers: lexical hits False, best cosine 0.25"),
-        (0.15, 1, "something answers: lexical hits True, best cosine 0.15"),
+        (0.15, 0, []),
+        (0.25, 0, ["screen 1: something answers"]),
+        (0.15, 1, ["screen 1: something answers"]),
     ],
 )
 def test_the_claim_that_nothing_answers_needs_low_scores_and_no_lexical_hit(
-    cosine: float, bm25: int, complaint: str | None
+    cosine: float, bm25: int, broken: list[str]
 ) -> None:
-    found = answer(hit("a", vector=1, cosine=cosine), bm25=bm25)
-    assert broken_question(BY_SHOWS[Shows.NOTHING], found) == complaint
+    far = answer(hit("a", vector=1, cosine=cosine), bm25=bm25)
+    assert broken_question(Shows.NOTHING, far) == broken
 
 
-def test_a_filter_must_hold_for_every_hit() -> None:
-    question = BY_SHOWS[Shows.FILTER]
+def test_a_filter_must_hold_for_every_hit_and_change_the_first_one() -> None:
     inside = hit("python/subprocess.Popen.wait", parent="subprocess", bm25=1)
-    assert broken_question(question, answer(inside)) is None
     outside = hit("python/threading.Event.wait", parent="threading")
-    complaint = "python/threading.Event.wait does not meet the filter"
-    assert broken_question(question, answer(inside, outside)) == complaint
+    assert broken_question(Shows.FILTER, answer(inside), answer(outside)) == []
+    assert len(broken_question(Shows.FILTER, answer(inside, outside), answer(outside))) == 1
+    assert broken_question(Shows.FILTER, answer(inside), answer(inside)) == [
+        "screen 1: the filter changes nothing"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("fields", "complaint"),
+    ("hits", "fields", "complaint"),
     [
-        (MISSING, None),
-        (OK, "the answer is complete and misses []"),
-        ({**MISSING, "degraded": [{**NOT_STARTED, "reason": "timeout"}]}, "'timeout'"),
-        ({**MISSING, "degraded": [NOT_STARTED, {**NOT_STARTED, "where": "search.hyde"}]}, "search.hyde"),
-        ({**MISSING, "took_ms": 2_001}, "it took 2001 ms of 2000"),
+        (1, MISSING, None),
+        (0, MISSING, "has 0 hits"),
+        (1, OK, "misses []"),
+        (1, {**MISSING, "degraded": [{**NOT_STARTED, "reason": "timeout"}]}, "timeout"),
+        (1, {**MISSING, "degraded": [NOT_STARTED, {**NOT_STARTED, "where": "search.hyde"}]}, "search.hyde"),
+        (1, {**MISSING, "took_ms": 2_001}, "after 2001 ms"),
     ],
 )
 def test_the_degraded_answer_must_be_in_time_and_miss_only_the_stopped_branch(
-    fields: dict[str, Any], complaint: str | None
+    hits: int, fields: dict[str, Any], complaint: str | None
 ) -> None:
-    broken = broken_degraded(answer(hit("a"), **fields), timeout_s=2)
-    assert complaint in broken if complaint and broken else broken is complaint
-    assert broken_degraded(answer(**MISSING), timeout_s=2) == "the other branches found nothing"
+    shown = screens(answer(*[hit("a")] * hits, **fields))
+    shown.degraded()
+    assert (complaint in shown.broken[0]) if complaint else shown.broken == []
 
 
-def test_the_answer_after_the_pause_must_be_complete_and_not_cached() -> None:
-    assert broken_resumed(answer(hit("a"))) is None
-    assert broken_resumed(answer(hit("a"), cached=True)) == "the degraded answer was kept in the cache"
-    assert broken_resumed(answer(hit("a"), vector=0)) == "the branch that was held still found nothing"
-    assert broken_resumed(answer(hit("a"), **MISSING)) == broken_whole(answer(**MISSING)) is not None
+@pytest.mark.parametrize(
+    ("fields", "is_broken"),
+    [({}, False), ({"cached": True}, True), ({"vector": 0}, True), (MISSING, True)],
+)
+def test_the_answer_after_the_pause_must_be_complete_and_not_cached(
+    fields: dict[str, Any], is_broken: bool
+) -> None:
+    shown = screens(answer(hit("a"), **fields))
+    shown.resumed()
+    assert bool(shown.broken) == is_broken
 
 
-def test_the_cached_answer_must_have_the_same_hits() -> None:
-    before = answer(hit("a"), hit("b"))
-    assert broken_cached(answer(hit("a"), hit("b"), cached=True), before) is None
-    assert broken_cached(answer(hit("a"), hit("b")), before) == "the answer was not in the cache"
-    assert broken_cached(answer(hit("b"), hit("a"), cached=True), before) == "the cache holds other hits"
-    assert broken_cached(answer(hit("a"), hit("b"), cached=True, **MISSING), before) is not None
+@pytest.mark.parametrize(
+    ("ids", "is_cached", "is_broken"), [("ab", True, False), ("ab", False, True), ("ba", True, True)]
+)
+def test_the_cached_answer_must_have_the_same_hits(ids: str, is_cached: bool, is_broken: bool) -> None:
+    shown = screens(answer(*map(hit, ids), cached=is_cached))
+    shown.cached(answer(hit("a"), hit("b")))
+    assert bool(shown.broken) == is_broken

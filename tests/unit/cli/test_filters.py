@@ -8,8 +8,7 @@ import pytest
 import typer
 from chorale_client import make_request
 
-from cli.filters import WrongFilter, parse_filters
-from cli.ranking_options import parse_group, parse_thresholds
+from cli.request_options import WrongFilter, parse_filters, parse_group, parse_thresholds
 from search.filters import compile_filters
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.language_models import have_time
+from cli.doctor.servers import language_models_time
 from cli.installation import Installation
-from cli.unknown_languages import unknown_languages
+from cli.namespace_states import unknown_languages
 from config.settings import Settings
 from models.documents import Manifest, NamespaceState
 from wiring.pipeline import load_pipeline
@@ -40,7 +40,7 @@ def findings_of(tmp_path: Path, *, limit_s: float, configuration: str) -> list[s
     file.write_text(WITH_A_MODEL.format(limit_s=limit_s, configuration=configuration))
     nowhere = "redis://127.0.0.1:9/0"
     installation = Installation(Settings(home=tmp_path, redis_url=nowhere, pipeline_file=file), nowhere)
-    return [f"{one.what}; {one.mend}" for one in have_time(installation)]
+    return [f"{finding.what}; {finding.mend}" for finding in language_models_time(installation)]
 
 
 def test_a_configuration_whose_default_time_is_too_short_for_its_model_is_found(tmp_path: Path) -> None:

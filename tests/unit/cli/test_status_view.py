@@ -7,8 +7,7 @@ from types import MappingProxyType
 
 from rich.console import Console
 
-from cli.installation_status import breaker_fields
-from cli.views.status import view
+from cli.commands.status import breaker_fields, view
 from ledger.breakers import Breaker
 
 

@@ -16,16 +16,16 @@ from rich.live import Live
 from rich.text import Text as RichText
 
 from cli import terminal
-from cli.errors import exit_with
-from cli.local.child_output import JsonLines, PrefixedLines
+from cli.commands.index import show_left_out
+from cli.exit_codes import exit_with
+from cli.local.child_process import JsonLines, PrefixedLines
 from cli.terminal import Text, facts_table, plain_table, print_json
 from cli.views.answer import show_answer
-from cli.views.index_report import show_left_out
-from cli.views.indexing_bar import IndexingBar
+from cli.views.progress import IndexingBar
 from ingest.raw_documents import Skipped
 from models.errors import ServiceError
 from models.left_out import LeftOut
-from tasks.indexing.report import IndexReport
+from tasks.indexing.indexing_run import IndexReport
 from tests.architecture.product import ROOT
 from tests.support.command_line import in_process
 
@@ -157,7 +157,7 @@ def test_the_output_of_processes_is_shown_and_not_obeyed() -> None:
 
 def test_commands_print_through_the_terminal_alone() -> None:
     """Any other way would have to make its texts visible by itself."""
-    own = {"cli/terminal.py", "cli/errors.py", "cli/jobs/writing.py"}
+    own = {"cli/terminal.py", "cli/exit_codes.py", "cli/jobs/writing.py"}
     ways = re.compile(
         r"\bprint\(\w|rich\.text|rich import print|\bs?echo\(|stdout\.write|stderr\.write|\bConsole\("
     )

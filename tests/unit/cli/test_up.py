@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.local.child_output import JsonLines, PrefixedLines
+from cli.local.child_process import JsonLines, PrefixedLines
 from cli.local.processes import worker_children, worker_environment
 from config.settings import Settings, load_settings
 from models.errors import WrongDeclaration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,17 +18,15 @@ from chorale_client.job_lines import JobLine
 from pydantic_core import to_json
 from rich.console import Console
 
-from cli.commands.tune import _of_file
-from cli.jobs import watching
-from cli.views import indexing_bar
+from cli.commands.tune import _of_file, show_tuning
+from cli.jobs import view
+from cli.views import progress
 from cli.views.answer import bar, highlighted, missing_lines, placed_stages
 from cli.views.audit import branches_table
-from cli.views.indexing_bar import IndexingBar, duration
-from cli.views.tuning import show_tuning
+from cli.views.progress import IndexingBar, duration
 from config.declarations import Configuration
-from evaluation.paired import Gain
+from evaluation.metrics import Gain
 from evaluation.tuning import Row, Tuning
-from jobs import submitting
 from jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
 from jobs.submitting import submit_lines
 from models.audit_tables import BranchRow
@@ -182,8 +181,7 @@ class Flaky:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Flaky:
-    for module in (submitting, watching):
-        monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     return Flaky()
 
 
@@ -211,13 +209,13 @@ def test_after_a_wrong_line_nothing_is_stored_and_control_characters_reach_no_te
 
 def test_watching_goes_on_when_the_database_is_back(store: Any) -> None:
     printed = io.StringIO()
-    ended = watching.watch_job(store, "job", Console(file=printed, width=100))
+    ended = view.watch_job(store, "job", Console(file=printed, width=100))
     assert ended.state == State.ENDED
     assert printed.getvalue() == "running: 1 of 100,000 lines · 1 complete\n"
 
 
 def test_indexing_without_a_terminal_prints_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing_bar, "LINE_EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
     console = Console(file=io.StringIO(), width=100)
     with IndexingBar(console) as bar:
         bar.say("indexing into docs", total=1_000)

@@ -11,7 +11,7 @@ from config.blas_threads import VARIABLES
 
 PROBE = """
 import os, sys
-import cli.commands.worker
+import cli.commands.processes
 assert "numpy" not in sys.modules, "loaded before anything was said"
 from config.blas_threads import limit_threads
 limit_threads()

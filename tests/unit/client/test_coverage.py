@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from chorale_client import Answer
-from chorale_client.adapters.extra import needs
-from chorale_client.adapters.retrieved import retrieved, with_texts
+from chorale_client.adapters import needs
+from chorale_client.adapters.connection import Connection, retrieved
 from chorale_client.coverage import coverage_of
 
 
@@ -84,9 +84,10 @@ def test_the_fields_of_a_hit_are_metadata_and_win_over_the_document_s_own() -> N
 
 
 def test_options_have_texts_unless_they_choose_their_own_include() -> None:
-    with_default = with_texts({"top_k": 3}, None, {"top_k": 4})
-    assert with_default == {"top_k": 4, "include": ("ids", "metadata", "texts")}
-    assert with_texts({"include": ("ids",)})["include"] == ("ids",)
+    connection = Connection(options={"top_k": 3})
+    with_default = connection.request("a question", None, {"top_k": 4})
+    assert (with_default.top_k, with_default.include) == (4, ("ids", "metadata", "texts"))
+    assert connection.request("a question", {"include": ("ids",)}).include == ("ids",)
 
 
 WITHOUT_FRAMEWORKS = """
@@ -108,11 +109,11 @@ def test_an_adapter_without_its_framework_names_the_extra() -> None:
     errors = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
     assert len(errors) == 5
     for adapter, error in errors.items():
-        assert f"pip install './client[{adapter.replace('_', '-')}]'" in error
+        assert f"pip install -e './client[{adapter.replace('_', '-')}]'" in error
 
 
 def test_the_error_of_a_missing_extra_names_the_package() -> None:
-    says = r"needs not_there: install the client with its extra, pip install './client\[x\]'"
+    says = r"needs not_there: install the client with its extra, pip install -e './client\[x\]'"
     with pytest.raises(ImportError, match=says) as raised, needs("x"):
         import not_there  # type: ignore[import-not-found] # noqa: F401
     assert raised.value.name == "not_there"

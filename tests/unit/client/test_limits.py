@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from chorale_client import InvalidRequest, Request, limits, make_request
-from chorale_client.request_json import check_fields, request_json
+from chorale_client.request_factory import check_fields, request_json
 from chorale_client.wire_reader import MAX_IGNORED, read_request
 
 HALF = "\ud800"

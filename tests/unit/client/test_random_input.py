@@ -12,7 +12,7 @@ import pytest
 from chorale_client import InvalidRequest, make_request
 from chorale_client.input_stats import InputStats, messages
 from chorale_client.job_lines import LINE_FIELDS, read_lines
-from chorale_client.request_json import request_json
+from chorale_client.request_factory import request_json
 from hypothesis import strategies as st
 
 from tests.support.attacks.random_input import FEW, JSON, MANY, REQUESTS, TEXT, some_of, with_random

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import pytest
 from chorale_client import Chorale, InvalidRequest, Request, make_request
 from chorale_client.request import Grouping, Thresholds
-from chorale_client.request_options import GroupingOptions, RequestOptions, ThresholdOptions
+from chorale_client.request_factory import GroupingOptions, RequestOptions, ThresholdOptions
 from pydantic import BaseModel, TypeAdapter
 
 HINTS = get_type_hints(RequestOptions)

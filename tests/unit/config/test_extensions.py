@@ -12,8 +12,7 @@ import pytest
 from config.declarations import Pipeline
 from models.errors import WrongDeclaration
 from tests.support.pipelines.outside_packages import importable, write_package
-from wiring.kinds import BUILT_IN
-from wiring.pipeline import load_pipeline
+from wiring.pipeline import BUILT_IN, load_pipeline
 
 PIPELINE = """\
 [stores.local]

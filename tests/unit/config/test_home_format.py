@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from config.audit_key import audit_key
-from config.home_format import HOME_FORMAT, check_home, home_format
+from config.home import HOME_FORMAT, check_home, home_format
+from config.secret_keys import audit_key
 from config.settings import Settings
 from models.errors import BadIndex, WrongHome
 from search.embedded import connections

@@ -13,8 +13,7 @@ from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, declared_queues
 from models.errors import WrongDeclaration
 from models.plan import BoostPlan
-from wiring.kinds import BUILT_IN
-from wiring.pipeline import load_pipeline
+from wiring.pipeline import BUILT_IN, load_pipeline
 
 SMALLEST = """\
 [stores.local]

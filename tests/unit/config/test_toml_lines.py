@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.toml_lines import line_of
+from config.declaration_errors import line_of
 
 TEXT = """\
 default = "a"

@@ -9,26 +9,29 @@ from typing import Any
 import pytest
 
 from evaluation import branch_lists
-from evaluation.branch_lists import Asked, BranchLists, record
+from evaluation.branch_lists import BranchLists, JudgedQuestion, record
 
 
 def test_a_question_with_other_filters_or_in_another_namespace_is_searched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    searched: list[Asked] = []
+    searched: list[JudgedQuestion] = []
 
-    def search(one: Asked, *_: Any) -> BranchLists:
+    def search(one: JudgedQuestion, *_: Any) -> BranchLists:
         searched.append(one)
         return BranchLists(one.question_id, one.text, {}, {}, one.where)
 
     monkeypatch.setattr(branch_lists, "_searched", search)
     monkeypatch.setattr(branch_lists, "_identity", lambda *_: "the same index")
     nothing: Any = SimpleNamespace()
-    before = [Asked("line 1", "who?", "law", {"year": 2020}), Asked("line 2", "why?", "docs")]
+    before = [
+        JudgedQuestion("line 1", "who?", "law", {"year": 2020}),
+        JudgedQuestion("line 2", "why?", "docs"),
+    ]
     record(before, nothing, tmp_path / "lists.jsonl")
     assert searched == before
 
-    after = [Asked("line 1", "who?", "law", {"year": 2024}), Asked("line 2", "why?", "law")]
+    after = [JudgedQuestion("line 1", "who?", "law", {"year": 2024}), JudgedQuestion("line 2", "why?", "law")]
     assert record([*before, *after], nothing, tmp_path / "lists.jsonl").reused == 2
     assert searched == [*before, *after]
     assert record(after, nothing, tmp_path / "lists.jsonl").reused == 2

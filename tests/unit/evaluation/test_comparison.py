@@ -9,8 +9,15 @@ import pytest
 from chorale_client.answer import QuestionAnswer
 
 from evaluation.collection import Collection
-from evaluation.comparison import Answered, answered, compare, count_faults
-from evaluation.recorded_answers import WrongAnswers, read_answers, write_answers
+from evaluation.comparison import (
+    Answered,
+    WrongAnswers,
+    answered,
+    compare,
+    count_faults,
+    read_answers,
+    write_answers,
+)
 from tests.support.command_line import in_process
 from tests.unit.evaluation.answers import Service, hit, question
 from wiring.pipeline import load_pipeline

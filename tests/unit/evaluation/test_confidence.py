@@ -9,9 +9,19 @@ from random import Random
 import numpy as np
 import pytest
 
-from evaluation.calibration import calibration_error, fit_product, product, reliability_table
 from evaluation.collection import Collection
-from evaluation.confidence import Judged, check, fit, foreign, judged, spaced
+from evaluation.confidence import (
+    Judged,
+    calibration_error,
+    check,
+    fit,
+    fit_product,
+    foreign,
+    judged,
+    product,
+    reliability_table,
+    spaced,
+)
 from models.errors import ServiceError
 from tests.unit.evaluation.answers import Service, question
 

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from config.declarations import Pipeline
-from evaluation.branch_lists import BranchLists, Recording
-from evaluation.offline_fusion import OfflineFusion
+from evaluation.branch_lists import BranchLists, OfflineFusion, Recording
 from evaluation.tuning import tune
 from models.errors import ServiceError
 from models.hits import Hit, Ranking

@@ -17,7 +17,7 @@ from fusion.rerank import Reached, rerank_question
 from models.branch_result import BranchResult
 from models.plan import RerankPlan
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
-from wiring.confidence_file import SHIPPED, read_fitted
+from wiring.pipeline import SHIPPED, read_fitted
 
 MINILM = read_fitted(None)[0].fingerprints[0]
 MODELS = {"embedder": MINILM}

@@ -16,7 +16,7 @@ from fusion.candidates import fuse_rankings
 from fusion.conditions import attainable
 from models.fusion_method import BranchRanking, Method
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, ranking, request
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 IDS = [f"d{number}" for number in range(8)]
 GROUPS = {"b": "dense", "bm25": "lexical", "c": "dense", "e": "graph"}

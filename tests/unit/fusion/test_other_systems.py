@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fusion.candidates import fuse_rankings
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, scored
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 Lists = Mapping[str, Mapping[str, float]]
 """By branch, the scores of its documents, best first."""

@@ -87,16 +87,41 @@ def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
         assert read(tmp_path, "a.md", text).text == text
 
 
-def test_front_matter_has_texts_of_several_lines_and_lists_and_the_rest_is_reported(tmp_path: Path) -> None:
+def test_front_matter_keeps_the_types_of_yaml_but_no_value_that_is_only_written_like_one(
+    tmp_path: Path,
+) -> None:
     front = (
         "---\n# a comment\nsummary: >\n  First line\n  and second.\nempty:\n"
-        "tags:\n- 'tea'\n- rice\nauthor:\n  name: Ann\n---\n"
+        "tags: [tea, rice]\nauthor:\n  name: Ann\nyear: 2026\nprice: -2.50\ndraft: false\n"
+        "lang: no\npart: 007\nversion: '1.10'\nat: 12:30\nday: 2024-05-06\n---\n"
     )
     (tmp_path / "a.md").write_text(front + "Body")
+    (document,), notes = read_all(tmp_path / "a.md")
+    assert notes == []
+    assert document.metadata == {
+        "summary": "First line and second.",
+        "tags": ["tea", "rice"],
+        "author": {"name": "Ann"},
+        "year": 2026,
+        "price": -2.5,
+        "draft": False,
+        "lang": "no",
+        "part": "007",
+        "version": "1.10",
+        "at": "12:30",
+        "day": "2024-05-06",
+    }
+
+
+@pytest.mark.parametrize("wrong", ["title: one: two", "a: &x [1]\nb: *x", "a: [1"])
+def test_front_matter_that_is_not_yaml_is_read_line_by_line_and_the_rest_is_reported(
+    tmp_path: Path, wrong: str
+) -> None:
+    (tmp_path / "a.md").write_text(f"---\n{wrong}\nyear: 2026\n- lost\n---\nBody")
     (document,), (note,) = read_all(tmp_path / "a.md")
-    assert document.metadata == {"summary": "First line and second.", "tags": ["tea", "rice"]}
+    assert (document.metadata["year"], document.text) == (2026, "Body")
     assert (note.reason, note.spares) == (LeftOut.METADATA, None)
-    assert note.why == "front matter: 'name: Ann' is not a text or a list of texts; indexed without it"
+    assert note.why == "front matter: '- lost' is not YAML; indexed without it"
 
 
 def test_restructured_text_keeps_what_docutils_cannot_read(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from sqlalchemy import create_engine, event, func, select
 from sqlalchemy.pool import NullPool
 
 from docs.evidence.near_duplicates import EDITS, recognised
-from ingest.minhash import PERMUTATIONS, signature, similarity
-from ingest.near_duplicates import NearDuplicates
+from ingest.near_duplicates import PERMUTATIONS, NearDuplicates, signature, similarity
 from models.documents import Signature
 from models.near_duplicate_tables import (
     band_table,
@@ -92,7 +91,7 @@ def test_a_signature_does_not_depend_on_the_size_of_its_blocks() -> None:
 
 
 def test_signatures_are_equal_in_every_process() -> None:
-    program = "from ingest.minhash import signature; print(signature(' '.join(map(str, range(50)))).tolist())"
+    program = "from ingest.near_duplicates import signature; print(signature(' '.join(map(str, range(50)))).tolist())"
     environment = {"PYTHONHASHSEED": "1", "PYTHONPATH": str(Path(__file__).parents[3])}
     printed = subprocess.check_output([sys.executable, "-c", program], env=environment, text=True)
     assert printed == f"{signed(' '.join(map(str, range(50)))).tolist()}\n"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.raw_documents import RawDocument, Skipped
-from ingest.read import FORMATS, estimated_documents, read_documents
-from ingest.unread_formats import ADVICE
+from ingest.read import ADVICE, FORMATS, estimated_documents, read_documents
 from models.left_out import LeftOut
 
 

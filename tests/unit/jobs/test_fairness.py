@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from jobs.fairness import Turns
 from jobs.job import SEGMENT_LINES
+from tasks.jobs.feeder import Turns
 
 
 def sent(turns: Turns, weights: Mapping[str, float], count: int) -> str:

@@ -25,7 +25,7 @@ def judged(*looks: dict[str, QueueState], bounds: Bounds = BOUNDS, every_s: floa
     judge = Judge(bounds, branch_queues=BRANCHES)
     queues = (*BRANCHES, "chorale.retrieve", "chorale.fusion")
     found = [
-        judge.look({queue: look.get(queue, EMPTY) for queue in queues}, 1_000 + number * every_s)
+        judge.judge({queue: look.get(queue, EMPTY) for queue in queues}, 1_000 + number * every_s)
         for number, look in enumerate(looks)
     ]
     return found[-1]

@@ -15,9 +15,9 @@ from models.branch_result import BranchResult
 from models.documents import PassageText, Vector
 from models.errors import StoreUnavailable
 from models.plan import Plan
-from tasks.request.page_selection import Chosen, choose_pages
+from tasks.request.page_selection import PageSelection, choose_pages
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, texts
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
 SAME = {"a#0": EAST, "b#0": EAST, "c#0": EAST, "d#0": NORTH}
@@ -39,7 +39,7 @@ class Store:
         return {**texts("a", "b", shop="north"), **texts("c", "d", shop="south")}
 
 
-def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> Chosen:
+def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> PageSelection:
     """`stores`: of the branch `vector`, and of `bm25`."""
     places = {"bm25": str(len(stores) - 1), "vector": "0"}
     planned = plan([branch(name).model_copy(update={"store": store}) for name, store in places.items()])
@@ -49,7 +49,7 @@ def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> Chosen:
 
 def choose(
     planned: Plan, asked: Request, given: dict[str, BranchResult], stores: Sequence[Store], limit_s: float
-) -> Chosen:
+) -> PageSelection:
     resources: Any = SimpleNamespace(
         store=lambda name: stores[int(name)],
         written_stores={},
@@ -59,7 +59,7 @@ def choose(
     return choose_pages(resources, BranchAnswers(asked, planned, given), fused, {}, limit_s=limit_s)
 
 
-def ids(made: Chosen) -> list[str]:
+def ids(made: PageSelection) -> list[str]:
     return [one.document_id for one in made.pages[0].hits]
 
 

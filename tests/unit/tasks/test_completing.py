@@ -15,9 +15,9 @@ from models.branch_result import BranchResult
 from models.documents import Vector
 from models.errors import StoreUnavailable
 from models.hits import QueryInputs, Ranking
-from tasks.request.score_backfill import Completed, complete
+from tasks.request.score_backfill import ScoreBackfill, complete
 from tests.unit.fusion.builders import branch, hit, plan, request
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
 LEXICAL = Ranking((hit("a", score=5.0), hit("b", score=2.0)), asked=QueryInputs({"pear": 1.0}))
@@ -46,7 +46,7 @@ class TextStore(Store):
 
 def done(
     store: Store, *, limit_s: float = 5.0, asked: Sequence[int] = (0,), **rankings: Sequence[Ranking]
-) -> Completed:
+) -> ScoreBackfill:
     found = BranchAnswers(
         request(),
         plan([branch("bm25"), branch("vector")], method="dbsf", asked=tuple(asked), complete_scores=True),

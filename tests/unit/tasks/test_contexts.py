@@ -11,7 +11,6 @@ import pytest
 from fusion.branch_results import BranchAnswers
 from models.documents import PassageText
 from models.errors import ModelMissing, StoreUnavailable
-from tasks.request import passages_around
 from tasks.request.contexts import Contexts, make_contexts
 from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request, texts
 
@@ -39,7 +38,7 @@ def contexts(
     )
     page = {0: fuse_question(planned, GIVEN, 0, asked)}
     found = BranchAnswers(asked, planned, GIVEN)
-    return make_contexts(resources, found, page, {}, limit, limit_s=limit_s)
+    return make_contexts(resources, found, page, {}, limit_s=limit_s)
 
 
 def said(made: Contexts) -> list[tuple[str, str]]:
@@ -68,7 +67,7 @@ def test_passages_beyond_the_most_that_are_read_are_left_out_with_a_warning(
     around: int | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert contexts(around=around).warnings == ()
-    monkeypatch.setattr(passages_around, "MOST_PASSAGES", 1)
+    monkeypatch.setattr("tasks.request.contexts.MOST_PASSAGES", 1)
     (warning,) = contexts(around=around).warnings
     assert warning.startswith("context_around: only the first ")
 
@@ -110,7 +109,7 @@ def test_a_document_is_read_to_its_end_and_left_as_it_was_if_it_does_not_fit(
     short = contexts(around="document", limit=80)
     assert short.of[0].citations[1].passage_ids == ("b#3", "b#4")
     # No more than the most passages are asked for.
-    monkeypatch.setattr(passages_around, "MOST_PASSAGES", 40)
+    monkeypatch.setattr("tasks.request.contexts.MOST_PASSAGES", 40)
     made = contexts(around="document")
     assert sum(count or 0 for count in asked_for(made)) == 3 + 40
     assert made.of[0].citations[1].passage_ids == ("b#3", "b#4")

@@ -88,7 +88,7 @@ def test_a_job_that_was_pruned_before_its_end_was_told_is_told_no_more() -> None
         raise NoSuchJob(job_id)
 
     sent: list[list[Job]] = []
-    feeder(SimpleNamespace(get=pruned), SimpleNamespace(unfinished=("j1",), send=sent.append)).tell([])
+    feeder(SimpleNamespace(get=pruned), SimpleNamespace(unfinished=("j1",), send=sent.append)).publish([])
     assert sent == [[]]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.worker.garbage import collect_seldom
+from tasks.worker.warming import collect_seldom
 
 pytestmark = pytest.mark.slow  # the collector looks at all objects of all tests before
 

@@ -20,8 +20,7 @@ from models.left_out import LeftOut
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tasks.indexing.batches import IndexingTarget, index_documents
-from tasks.indexing.indexing_run import Progress, SourceDocuments
-from tasks.indexing.report import IndexReport
+from tasks.indexing.indexing_run import IndexReport, Progress, SourceDocuments
 from tests.support.models.hashing_embedder import HashingEmbedder
 
 LONG = " ".join(f"word{n}" for n in range(60)) + "."

@@ -81,6 +81,7 @@ def test_only_questions_with_a_text_are_searched_and_none_without_retrieval() ->
             {"fusion": "sum"},
             f"fusion: no 'sum'; there are: {', '.join(PIPELINE.kinds.methods)}",
         ),
+        ({"fusion": "rrf-two"}, "fusion: 'rrf-two' is a configuration; name it as `configuration`"),
         ({"require": ["nope"]}, "require: no 'nope'; there are: bm25, vector, hyde"),
         ({"min_branches": 9}, "min_branches: at most 3, which are asked: bm25, vector, hyde"),
         (

@@ -13,9 +13,9 @@ from chorale_client.wire_names import QUEUE_FUSION, TASK_FUSE
 from redis import Redis
 
 from config.celery import celery_settings
+from config.settings import Settings
 from ledger.redis import RedisLedger
-from tasks.celery_internals.rendered_messages import check
-from tasks.request.fanout import Fanout
+from tasks.request.fanout import Fanout, check
 
 
 @pytest.fixture
@@ -24,15 +24,7 @@ def app(redis_client: Redis) -> Celery:
     path = redis_client.connection_pool.connection_kwargs["path"]
     made.conf.update(
         celery_settings(
-            redis_url=f"unix://{path}?db=0",
-            broker_url=None,
-            queues=[QUEUE_FUSION],
-            acknowledged=False,
-            task_events=False,
-            remote_control=False,
-            soft_shutdown_s=8,
-            redis_socket_timeout_s=5,
-            redis_connect_timeout_s=2,
+            Settings(), redis_url=f"unix://{path}?db=0", queues=[QUEUE_FUSION], acknowledged=False
         )
     )
     return made

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
-from chorale_client.request_json import request_json
+from chorale_client.request_factory import request_json
 from chorale_client.wire_names import Reason
 from pydantic_core import from_json
 from redis import Redis
@@ -66,7 +66,7 @@ def reranked(
     **options: Any,
 ) -> RerankedPages:
     reranking = Reranking(resources, REQUEST, of_plan, rerank, FUSED)
-    return reranking.ended(reranking.wanted(limit_s), texts, limit_s=limit_s, **options)
+    return reranking.run(reranking.candidates(limit_s), texts, limit_s=limit_s, **options)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_a_plan_for_another_model_is_reranked_and_not_cached(warm: Resources) ->
 
 def test_a_question_without_hits_needs_no_rerank(missing: Resources) -> None:
     reranking = Reranking(missing, REQUEST, PLAN, RERANK, {0: fuse_question(PLAN, {}, 0, REQUEST)})
-    assert reranking.ended(reranking.wanted(1), {}, limit_s=1).why is None
+    assert reranking.run(reranking.candidates(1), {}, limit_s=1).why is None
     assert reranking.left_as_fused().why is None
 
 

@@ -11,7 +11,7 @@ import pytest
 from celery.worker import state
 
 from ledger.protocol import Started, Taken
-from tasks.celery_internals.batch_consumer import Intake
+from tasks.celery_internals.batch_consumer import BatchConsumer
 from tasks.celery_internals.result_backend import part_id
 
 QUEUE, TASK = "chorale.bm25", "chorale.search.bm25"
@@ -57,7 +57,7 @@ def served(queues: Any) -> list[str]:
         found.extend(one.arguments["request_id"] for one in parts)
 
     app: Any = SimpleNamespace(tasks={TASK: SimpleNamespace(name=TASK)})
-    Intake(app, queues, queues, [TASK], {QUEUE: 16}, run).take_more()
+    BatchConsumer(app, queues, queues, [TASK], {QUEUE: 16}, run).take_more()
     return found
 
 

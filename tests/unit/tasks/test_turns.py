@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from tasks.indexing.turns import TURN_ALONE_S, TURN_S, TurnOver, Turns
+from tasks.indexing.message_order import TURN_ALONE_S, TURN_S, TurnOver, Turns
 
 PASS_S = 0.01
 

@@ -20,7 +20,7 @@ from audit.database import open_database
 from cli.backup.copying import back_up, put_back
 from cli.backup.folder import MANIFEST
 from cli.installation import Installation
-from config.home_format import HOME_FORMAT
+from config.home import HOME_FORMAT
 from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage

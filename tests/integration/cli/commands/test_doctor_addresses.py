@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 
 from cli.installation import Installation
 from config.settings import Settings
-from tasks.worker.self_report import CONNECTION_OPTIONS, self_report
+from tasks.worker.heartbeat import CONNECTION_OPTIONS, self_report
 from tests.integration.cli.commands.findings import examined, findings, the_finding
 from tests.support.pipelines.pipeline import ROOT
 from tests.support.servers.rabbitmq import own_queues
@@ -134,7 +134,7 @@ def test_another_declaration_is_found_once_for_all_processes(start: Start) -> No
 
 def test_every_connection_option_is_an_option_of_a_store_or_an_endpoint() -> None:
     from branches.generators import Endpoint
-    from wiring.kinds import BUILT_IN
+    from wiring.pipeline import BUILT_IN
 
     models = [Endpoint, *(kind.options for kind in BUILT_IN.stores.values())]
     fields = {field for model in models for field in model.model_fields}  # type: ignore[union-attr]

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from cli.commands.doctor import Examined
+from cli.commands.status import read_status
 from cli.installation import Installation
-from cli.installation_status import read_status
 from config.settings import Settings
 from models.errors import NotConfigured
 from search.http.source import HttpSource

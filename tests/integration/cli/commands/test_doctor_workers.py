@@ -19,7 +19,7 @@ from cli.doctor.celery_settings import RULES
 from cli.installation import Installation
 from config.settings import Settings
 from tasks.registration import make_app
-from tasks.worker.self_report import self_report
+from tasks.worker.heartbeat import self_report
 from tests.integration.cli.commands.findings import findings, the_finding
 from tests.support.servers.redis_server import RedisServer
 from wiring.resources import Resources

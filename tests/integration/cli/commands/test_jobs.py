@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from audit.database import upgrade
-from cli.jobs import watching
+from cli.jobs import view
 from cli.jobs.writing import replaced
 from jobs.job import Outcome, State
 from jobs.store import Jobs
@@ -152,7 +152,7 @@ def test_watching_ends_with_the_job_and_its_exit_code(
             answered(store, job, by_line)
         store.end(job, outcome, now_ms=100)
 
-    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=time.monotonic, sleep=work))
+    monkeypatch.setattr(view, "time", SimpleNamespace(monotonic=time.monotonic, sleep=work))
     called = alone("jobs", "show", "job", "--watch", "--json")
     assert document(called, code)["outcome"] == outcome
     assert "queued: 0 of 2 lines" in called.stderr

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.cli.commands.printed import complaint
 from tests.support.command_line import Run
-from wiring.confidence_file import read_fitted
+from wiring.pipeline import read_fitted
 
 TOPICS = {
     "kitchen": "bread soup rice cheese tea cake salad butter honey pasta",

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from chorale_client import Chorale
 
-from evaluation.branch_lists import Asked, record
-from evaluation.offline_fusion import OfflineFusion
+from evaluation.branch_lists import JudgedQuestion, OfflineFusion, record
 from evaluation.run import ranked_documents
 from models.errors import StageFailure
 from tests.integration.cli.commands.printed import complaint, document
@@ -30,7 +29,7 @@ QUESTIONS = {
     f"q{at}": f"who mended the {text.split()[1]} near the {text.split()[4]}?"
     for at, text in enumerate(TEXTS.values())
 }
-ASKED = [Asked(id_, text, "eval-things") for id_, text in QUESTIONS.items()]
+ASKED = [JudgedQuestion(id_, text, "eval-things") for id_, text in QUESTIONS.items()]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_searches import asking
 from tests.support.servers.weaviate_server import shared_weaviate
 from tests.support.stores.weaviate_namespaces import normalised, vector_documents
-from wiring.kinds import BUILT_IN
+from wiring.pipeline import BUILT_IN
 
 
 class TestWeaviateStore(StoreContract, RebuildingContract, DrawnFiltersContract):

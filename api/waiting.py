@@ -1,0 +1,66 @@
+"""Waits that end early: the caller goes away, or the process stops and the caller asks another process for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from starlette.requests import Request
+
+T = TypeVar("T")
+
+
+class CallerGone(Exception):
+    """Nobody reads the response any more."""
+
+
+async def unless_gone(request: Request, doing: Awaitable[T]) -> T:
+    """The result of `doing`.  If the caller closes the connection first, cancels `doing` and raises CallerGone.
+
+    The body of the request must have been read.
+    """
+    work = asyncio.ensure_future(doing)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise CallerGone
+        return work.result()
+    finally:
+        gone.cancel()
+        if not work.done():
+            work.cancel()
+            await asyncio.wait({work})
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class Closing:
+    """Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        self._waits: set[asyncio.Timeout] = set()
+
+    def begin(self) -> None:
+        """End every wait, also those that begin later."""
+        self.has_begun = True
+        for wait in self._waits:
+            wait.reschedule(0)
+
+    async def unless_begun(self, waiting: Awaitable[T]) -> T | None:
+        """The result of `waiting`.  If the process begins to end first, `waiting` is cancelled, and the result is None."""
+        try:
+            async with asyncio.timeout(0 if self.has_begun else None) as wait:
+                self._waits.add(wait)
+                return await waiting
+        except TimeoutError:
+            if not wait.expired():
+                raise
+            return None
+        finally:
+            self._waits.discard(wait)

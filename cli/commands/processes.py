@@ -1,0 +1,95 @@
+"""`chorale worker`, `serve` and `sweeper`: run one process each."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+
+import typer
+
+
+def worker(
+    queues: Annotated[
+        list[str],
+        typer.Argument(metavar="QUEUE...", help="Queues to work on: `bm25` or, in full, `chorale.bm25`."),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of this process in its heartbeat and logs; by default the first queue and the process id."
+        ),
+    ] = None,
+) -> None:
+    """Work on one or more queues until stopped; `chorale up` starts them by itself.
+
+    It takes no work before its model is warm. Ctrl-C or SIGTERM stops it after the work that it has begun.
+
+    Examples:
+
+        chorale worker bm25
+
+        chorale worker chorale.vector --name vector-2
+
+        chorale worker retrieve fusion
+    """
+    from config.blas_threads import limit_threads
+
+    limit_threads()
+    from tasks.worker.worker_process import run_worker
+
+    short_names = [queue.removeprefix("chorale.") for queue in queues]
+    full_names = [f"chorale.{queue}" for queue in short_names]
+    run_worker(full_names, name=name or f"{short_names[0]}-{os.getpid()}")
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for every one of this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
+) -> None:
+    """Serve the HTTP API until stopped; `chorale up --http` starts it by itself.
+
+    It needs Redis and the audit database, and holds no model. Callers need a key (`chorale keys create`). It speaks plain
+    HTTP: put a proxy with TLS in front of it. Ctrl-C or SIGTERM stops it: a call that waits is told where the answer of
+    its search will be, and everything else in flight may go on for CHORALE_SOFT_SHUTDOWN_S.
+
+    Examples:
+
+        chorale serve
+
+        chorale serve --host 0.0.0.0 --port 8080
+    """
+    from cli.installation import find_installation
+    from cli.local.ports import Address
+
+    installation = find_installation(is_client=True)
+    if installation.redis_url is None:
+        installation.running_redis()  # raises with what to do; a Redis that is away may come back
+    Address(host, port).check_free("The HTTP API", "--port")
+
+    from api.serving import serve as run
+
+    run(host=host, port=port)
+
+
+def sweeper(
+    only: Annotated[
+        Literal["sweep", "drain"] | None,
+        typer.Option(help="Do only one of the two duties: end requests, or fill the audit tables."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of this process in its heartbeat and logs.")] = "sweeper",
+) -> None:
+    """Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.
+
+    Several may run: one of them handles a request at a time.
+
+    Examples:
+
+        chorale sweeper
+
+        chorale sweeper --only drain --name drainer
+    """
+    from tasks.worker.sweeper_process import run
+
+    run(name=name, only=only)

@@ -1,0 +1,150 @@
+"""The servers that answers need: the broker, the stores and the language models.  Each is asked once, without any cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, cast
+
+from chorale_client.wire_names import Reason
+
+from cli.doctor.finding import Finding, finding_of
+from cli.installation import Installation
+from models.errors import StageFailure
+from monitoring.heartbeats import read_heartbeats
+from search.protocol import Search
+
+if TYPE_CHECKING:
+    from branches.generators import Endpoint
+    from search.protocol import Store
+
+ANSWER_LIMIT_S = 5.0
+PROMPT = "Say yes."
+
+
+def broker(installation: Installation) -> Iterator[Finding]:
+    url = installation.settings.broker_url
+    if url is None:
+        return
+    from chorale_client.redis_urls import broker_tls, celery_url, without_password
+    from kombu import Connection
+
+    from monitoring.queues import CONNECT_LIMIT_S
+
+    with Connection(celery_url(url), ssl=broker_tls(url), connect_timeout=CONNECT_LIMIT_S) as connection:
+        try:
+            connection.ensure_connection(max_retries=1, interval_start=0, reraise_as_library_errors=False)
+        except (OSError, *connection.connection_errors, *connection.channel_errors) as error:
+            yield Finding(
+                f"the broker at {without_password(url)} cannot be used: {type(error).__name__}: {error}",
+                "start it, or correct CHORALE_BROKER_URL (user, password, virtual host) for every process",
+            )
+
+
+def consumers(installation: Installation) -> Iterator[Finding]:
+    """Find queues without a consumer, where the broker counts them: workers on another broker have heartbeats in Redis, too."""
+    from chorale_client.publisher import BROKER_ERRORS
+    from chorale_client.redis_urls import without_password
+
+    from config.celery import is_redis
+    from monitoring.queues import queue_states
+
+    url, redis = installation.settings.broker_url, installation.running_redis()
+    if url is None or is_redis(url):
+        return
+    alive = {queue for worker in read_heartbeats(redis) if worker.is_ready for queue in worker.queues}
+    served = [queue for queue in installation.pipeline.queues if queue in alive]
+    try:
+        states = queue_states(redis, served, broker_url=url)
+    except BROKER_ERRORS:
+        return  # which `broker` finds
+    if idle := [queue for queue in served if not states[queue].workers]:
+        yield Finding(
+            f"nobody takes messages of {', '.join(idle)} from the broker at {without_password(url)}, though their "
+            "workers give signs of life",
+            "set CHORALE_BROKER_URL to the same for every process and this shell, and restart those that differ",
+        )
+
+
+def stores(installation: Installation) -> Iterator[Finding]:
+    resources = installation.resources
+    writes = resources.written_stores
+    for name, declared in installation.pipeline.stores.items():
+        try:
+            store = resources.store(name)
+            if name in writes:
+                cast("Store", store).namespaces()
+            else:
+                namespace = (declared.options.get("namespaces") or ["default"])[0]
+                store.search_text(namespace, ["chorale"], Search(depth=1, timeout_s=ANSWER_LIMIT_S))
+        except StageFailure as failure:
+            mend = _mend(failure, "the store")
+            yield finding_of(failure, where=f"store {name!r} ({failure.reason}): ", mend=mend)
+
+
+def language_models_time(installation: Installation) -> Iterator[Finding]:
+    """Find configurations without timeout_s whose default time is too short for a branch's language model."""
+    from chorale_client.request import Request
+
+    from branches.generation import SEARCH_RESERVE_S
+    from tasks.request.planning import reserves_ms
+
+    generators = installation.resources.generators
+    request_s: float = Request.model_fields["timeout_s"].default
+    for configuration in installation.pipeline.configurations.values():
+        if configuration.timeout_s is not None:
+            continue
+        budget_ms = configuration.reranker.budget_ms if configuration.reranker else 0
+        most_s = request_s - reserves_ms(request_s, budget_ms)[1] / 1000 - SEARCH_RESERVE_S
+        for branch in installation.pipeline.branches_of(configuration):
+            options = generators.options(branch.name)
+            if options is not None and options.asks_a_model and options.limit_s > most_s:
+                yield Finding(
+                    f"configuration {configuration.name!r} has no timeout_s: of the {request_s:g} s of a request that "
+                    f"gives none the language model of {branch.name} has at most {most_s:.1f} s, not its limit_s of "
+                    f"{options.limit_s:g} s",
+                    f"declare timeout_s in [configurations.{configuration.name}], above that limit_s",
+                )
+
+
+def language_models(installation: Installation) -> Iterator[Finding]:
+    generators = installation.resources.generators
+    endpoints: dict[tuple[object, ...], tuple[Endpoint, list[str]]] = {}
+    for branch in installation.pipeline.branches:
+        options = generators.options(branch.name)
+        if options is not None and options.asks_a_model:
+            # The generator of a package has an endpoint of its own.
+            key = (branch.name,) if options.is_foreign else (options.url, options.model, options.api_key_env)
+            endpoints.setdefault(key, (options, []))[1].append(branch.name)
+    for options, branches in endpoints.values():
+        try:
+            _ask(options)
+        except StageFailure as failure:
+            yield Finding(
+                f"the language model of {', '.join(branches)} ({failure.reason}): {failure.detail}",
+                _mend(failure, "the branch"),
+            )
+
+
+def _ask(options: Endpoint) -> None:
+    """Ask the endpoint; raises the StageFailure that the branch of a request would have."""
+    from branches.hyde import HydeOptions, open_generator
+
+    text: object
+    if isinstance(options, HydeOptions) and options.is_foreign:
+        (text,) = open_generator(options).imagine([PROMPT], timeout_s=options.limit_s)
+    else:
+        with closing(options.open_chat()) as chat:
+            (text,) = chat.complete([PROMPT], timeout_s=options.limit_s)
+    if isinstance(text, StageFailure):
+        raise text
+
+
+def _mend(failure: StageFailure, declared: str) -> str:
+    """How to mend a failure whose own message does not say it; `declared` is what the pipeline declares."""
+    return {
+        Reason.NOT_CONFIGURED: "give it what it names, to the workers too, and restart them",
+        Reason.UNAUTHORISED: "give the workers the right key and restart them: until then its branches are left out",
+        Reason.UNAVAILABLE: f"start that server, or correct the address of {declared} in the pipeline",
+        Reason.TIMEOUT: "find out why that server is slow, or raise its time limit",
+    }.get(failure.reason, f"correct the declaration of {declared} in the pipeline")

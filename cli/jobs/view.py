@@ -1,0 +1,192 @@
+"""Bulk jobs on a terminal: lists, facts, the progress of one until it has ended, and comparisons."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import BarColumn, Progress, TextColumn
+
+from cli.terminal import Text, counted, facts_table, moment, plain_table, short_id
+from cli.views.progress import duration
+from jobs.job import JobsUnavailable, State
+from jobs.submitting import INSIST_S
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from jobs.job import Job
+    from jobs.store import Jobs
+
+_STYLES = {"completed": "green", "cancelled": "yellow", "expired": "yellow", "failed": "red"}
+EVERY_S = 0.5
+LINE_EVERY_S = 5.0
+
+
+def jobs_table(jobs: Sequence[Job]) -> Table:
+    """A row for each job; on a narrow terminal the name is shortened."""
+    table = plain_table("id", "submitted (UTC)", "namespace", "", ">lines", ">answered", "name")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for job in jobs:
+        table.add_row(
+            short_id(job.job_id),
+            moment(job.created_at_ms),
+            job.namespace,
+            _state(job),
+            f"{job.total:,}",
+            _share(job),
+            Text(job.name, no_wrap=True, overflow="ellipsis"),
+        )
+    return table
+
+
+def job_facts(job: Job) -> Table:
+    """A row for each fact of a job."""
+    tenant = (
+        "" if job.tenant == job.namespace and job.weight == 1 else f"{job.tenant} · weight {job.weight:g}"
+    )
+    facts: Mapping[str, str | Text] = {
+        "job": job.job_id,
+        "name": job.name,
+        "state": _state(job),
+        "reason": job.reason,
+        "namespace": job.namespace,
+        "tenant": tenant,
+        "lines": f"{job.total:,}",
+        **{name: f"{count:,}" for name, count in job.counts.items() if count},
+        "deduplicated": f"{job.deduplicated:,}" if job.deduplicated else "",
+        "rate": pace(job),
+        **{
+            name: f"{moment(at_ms)} UTC" if at_ms else ""
+            for name, at_ms in (
+                ("submitted", job.created_at_ms),
+                ("started", job.started_at_ms),
+                ("ended", job.ended_at_ms),
+                ("deadline", job.deadline_at_ms),
+            )
+        },
+        "tells": ", ".join((job.on_end or {}).values()),
+    }
+    return facts_table(facts)
+
+
+def progress_line(job: Job) -> str:
+    """State, lines, counts, rate and time left as one line."""
+    counts = [f"{count:,} {name}" for name, count in _ended_counts(job)]
+    return " · ".join(
+        filter(None, (f"{job.state}: {job.answered:,} of {counted(job.total, 'line')}", *counts, pace(job)))
+    )
+
+
+def pace(job: Job) -> str:
+    """Rate and time left; empty while they are unknown."""
+    rate = None if job.rate_1m is None else f"{job.rate_1m:,.0f} lines/s"
+    left = None if job.eta_s is None else f"{duration(job.eta_s)} left"
+    return " · ".join(filter(None, (rate, left)))
+
+
+def _ended_counts(job: Job) -> list[tuple[str, int]]:
+    return [
+        (name, count) for name, count in job.counts.items() if count and name not in ("pending", "running")
+    ]
+
+
+def _state(job: Job) -> Text:
+    word = job.outcome or job.state
+    return Text(word, _STYLES.get(word, "cyan"))
+
+
+def _share(job: Job) -> str:
+    return f"{job.answered / job.total:.0%}" if job.total else ""
+
+
+class JobBar(Progress):
+    """A progress bar that is shown on terminals alone and disappears at the end."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[lines]}", markup=False),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._lines = self.add_task("", total=None, lines="", note="")
+
+    def show(self, job: Job) -> None:
+        counts = [f"{count:,} {name}" for name, count in _ended_counts(job) if name != "complete"]
+        note = " · ".join(filter(None, (*counts, pace(job))))
+        lines = f"{job.answered:,} of {job.total:,}"
+        self.update(
+            self._lines,
+            description=job.state,
+            total=job.total,
+            completed=job.answered,
+            lines=lines,
+            note=note,
+        )
+
+    def read(self, lines: int, wrong: int) -> None:
+        """Lines of the file that are stored."""
+        note = f"{wrong:,} wrong" if wrong else ""
+        self.update(self._lines, description="validating", total=None, lines=f"{lines:,}", note=note)
+
+
+def watch_job(store: Jobs, job_id: str, console: Console) -> Job:
+    """Returns the job when it has ended.  A database that is away is asked again for INSIST_S."""
+    with JobBar(console) as bar:
+        tell = bar.show if console.is_terminal else _lines(console)
+        give_up = time.monotonic() + INSIST_S
+        while True:
+            try:
+                job = store.get(job_id)
+            except JobsUnavailable:
+                if time.monotonic() > give_up:
+                    raise
+            else:
+                give_up = time.monotonic() + INSIST_S
+                if job.state == State.ENDED:
+                    return job
+                tell(job)
+            time.sleep(EVERY_S)
+
+
+def _lines(console: Console) -> Callable[[Job], None]:
+    last, printed = -LINE_EVERY_S, ""
+
+    def tell(job: Job) -> None:
+        nonlocal last, printed
+        line = progress_line(job)
+        if line != printed and time.monotonic() - last >= LINE_EVERY_S:
+            console.print(Text(line), soft_wrap=True)
+            last, printed = time.monotonic(), line
+
+    return tell
+
+
+def comparison_parts(comparison: Mapping[str, Any]) -> list[Any]:
+    """What the console prints of a comparison, from top to bottom."""
+    if not comparison["questions"]:
+        head = "no line was answered in both jobs"
+    else:
+        head = (
+            f"{counted(comparison['questions'], 'question')} of {counted(comparison['lines'], 'line')} compared: "
+            f"{comparison['equal_top_hits']:.1%} have the same top hit, overlap@10 is {comparison['overlap_at_10']:.3f}"
+        )
+    table = plain_table("", *(f">{short_id(job_id)}" for job_id in comparison["jobs"]))
+    rows = {"only in this job": comparison["only_in"], "without an answer": comparison["unanswered"]}
+    first, second = comparison["degraded"]
+    for missing in sorted({*first, *second}):
+        rows[f"missing {missing}"] = [first.get(missing, 0), second.get(missing, 0)]
+    for name, counts in rows.items():
+        table.add_row(name, *(f"{count:,}" for count in counts))
+    changed = [
+        Text(f"  {question['overlap_at_10']:.2f}  {question['id']}")
+        for question in comparison["most_changed"]
+    ]
+    return [head, table, *(["overlap@10 of the questions that changed most:", *changed] if changed else [])]

@@ -1,0 +1,92 @@
+"""The progress of long work on a terminal: indexing, asking many questions, and work whose end cannot be estimated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from cli.terminal import Text, stderr
+from config.visible_text import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tasks.indexing.indexing_run import Progress
+
+LINE_EVERY_S = 5.0
+"""Where no terminal is."""
+
+
+class IndexingBar(Bar):
+    """A progress bar that disappears at the end."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=28),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._documents = self.add_task("", total=None, note="")
+        self._line_s = time.monotonic()
+
+    def say(self, what: str, *, total: int | None = None) -> None:
+        """Show what is being done; `total` is the approximate number of documents."""
+        self.update(self._documents, description=visible(what), total=total)
+
+    def tell(self, what: str) -> None:
+        """Print a line that stays, also where no terminal is."""
+        self.console.print(Text(what), soft_wrap=True)
+
+    def show(self, so_far: Progress) -> None:
+        # The number of documents is an estimate; the bar must not exceed its end.
+        total = max(self.tasks[0].total or 0, so_far.documents)
+        self.update(self._documents, total=total, completed=so_far.documents, note=note(so_far))
+        if not self.console.is_terminal and (now_s := time.monotonic()) >= self._line_s + LINE_EVERY_S:
+            self._line_s = now_s
+            self.tell(f"{self.tasks[0].description}: {so_far.documents:,} of {total:,}, {note(so_far)}")
+
+
+def note(so_far: Progress) -> str:
+    """Rate and remaining time as text."""
+    left = "" if so_far.remaining_s is None else f" · {duration(so_far.remaining_s)} left"
+    return f"{so_far.passages_per_s:,.0f} passages/s{left}"
+
+
+def duration(seconds: float) -> str:
+    """`8 s`, `2 min 05 s`, `3 h 10 min`, `2 d 4 h`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    if whole < 48 * 3_600:
+        return f"{whole // 3_600} h {whole % 3_600 // 60:02} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3_600} h"
+
+
+@contextmanager
+def asking_bar(console: Console, total: int | None) -> Iterator[Callable[[str, int], None]]:
+    """Yields a function to call with what is asked, and how many questions were answered since the last call."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=28), MofNCompleteColumn())
+    with Bar(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("asking", total=total)
+        yield lambda what, questions: bar.update(task, description=what, advance=questions)
+
+
+@contextmanager
+def working_bar(what: str) -> Iterator[None]:
+    """Shows a moving bar with the time so far on stderr; it disappears at the end."""
+    console = stderr()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=28), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        bar.add_task(what, total=None)
+        yield
