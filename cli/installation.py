@@ -64,6 +64,12 @@ class Installation:
         """A client of the Redis; None if Redis does not answer, or refuses the login."""
         return None if isinstance(self._redis_or_why_not, NotRunning) else self._redis_or_why_not
 
+    @property
+    def why_not_running(self) -> str:
+        """Why there is no Redis; empty if there is one."""
+        reason = self._redis_or_why_not
+        return str(reason) if isinstance(reason, NotRunning) else ""
+
     def running_redis(self) -> Redis:
         """A client of the Redis; raises NotRunning with what to do about it."""
         if isinstance(self._redis_or_why_not, NotRunning):
@@ -92,10 +98,15 @@ class Installation:
         try:
             client.ping()
         except RedisError as error:
+            from config.home import find_redis_url
             from config.redis_client import explained
 
             explanation = explained(error, self.redis_url)
-            return NotRunning(explanation.what, explanation.mend)
+            mend = explanation.mend
+            # A terminal may still have the address of an earlier home.
+            if self.settings.redis_url and find_redis_url(self.settings.home) not in (None, self.redis_url):
+                mend = f'`chorale up` runs on {self.settings.home} at another address: eval "$(chorale env)"'
+            return NotRunning(explanation.what, mend)
         return client
 
 

@@ -77,7 +77,8 @@ def explained(error: RedisError, url: str | None = None) -> Explanation:
             "check whether it is busy; if it has no TLS, CHORALE_REDIS_URL must begin with redis://",
         )
     return Explanation(
-        f"{server} does not answer ({_reason(cause) or message})", "start it, or correct CHORALE_REDIS_URL"
+        f"{server} does not answer ({_reason(cause) or message})",
+        "start it, correct CHORALE_REDIS_URL, or unset it where `chorale up` is to start one",
     )
 
 

@@ -30,6 +30,14 @@ class Erasing(JobsDatabase):
             connection.execute(delete(jobs).where(which))
             return lines
 
+    def unended(self, namespace: str | None = None) -> int:
+        """How many jobs (of a namespace) have not ended, and so keep their lines."""
+        which = jobs.c.state != State.ENDED
+        if namespace is not None:
+            which = and_(which, jobs.c.namespace == namespace)
+        with self._reading() as connection:
+            return connection.scalar(select(func.count()).where(which)) or 0
+
     def erase_lines(self, correlation_id: str) -> int:
         """Erase question and hits of each line with this correlation id; returns how many lines there were."""
         with self._reading() as connection:

@@ -150,7 +150,7 @@ def erase(
             deletion.wait_for_drainers(engine)
             ids = deletion.ids_of(engine, which)
             removed = deletion.remove_rows(engine, which)
-            from_jobs = _erase_from_jobs(column, value)
+            from_jobs, unended = _erase_from_jobs(column, value)
             is_rewritten = _ask_redis(lambda redis: deletion.forget_answers(redis, ids))
             is_empty = deletion.checkpoint(engine)
     is_reached = not isinstance(from_outbox, str)
@@ -177,20 +177,23 @@ def erase(
         left.append(
             "the texts stay in the database's -wal file, since a process reads the database; call this again"
         )
+    if unended:
+        keep = "job has not ended and keeps its" if unended == 1 else "jobs have not ended and keep their"
+        left.append(f"{unended:,} {keep} lines: `chorale jobs cancel`, then call this again")
     for what in left:
         print_line(f"chorale: {what}", sys.stderr)
     if left:
         raise typer.Exit(PART_DONE)
 
 
-def _erase_from_jobs(column: str, value: str) -> int:
-    """How many lines of ended jobs were erased."""
+def _erase_from_jobs(column: str, value: str) -> tuple[int, int]:
+    """How many lines of ended jobs were erased, and how many jobs have not ended and may have more of them."""
     from jobs.store import Jobs
 
     with closing(Jobs(find_installation().settings.audit_database_url)) as store:
         if column == "namespace":
-            return store.erase_namespace(value)
-        return store.erase_lines(value) if column == "correlation_id" else 0
+            return store.erase_namespace(value), store.unended(value)
+        return (store.erase_lines(value), store.unended()) if column == "correlation_id" else (0, 0)
 
 
 def _ask_redis(do: Callable[[Redis], int]) -> int | str:

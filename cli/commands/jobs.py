@@ -299,6 +299,7 @@ def results(
         else:
             with replaced(output) as stream:
                 stream.writelines(writer_of(form)(lines))
+            stderr().print(f"{output}: the results up to line {lines.last:,}", soft_wrap=True)
     job = lines.job
     if job.outcome is None:
         stderr().print(

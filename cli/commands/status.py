@@ -216,11 +216,17 @@ def env(as_json: AsJson = False) -> None:
         chorale env --json
     """
     from cli.installation import find_installation
+    from config.home import find_redis_url
 
     installation = find_installation()
-    installation.running_redis()
     settings = installation.settings
-    addresses = {"CHORALE_REDIS_URL": installation.redis_url, "CHORALE_BROKER_URL": settings.broker_url}
+    # The Redis that `chorale up` runs for this home comes first: the terminal may have the address of an earlier one.
+    if (running_url := find_redis_url(settings.home)) is None:
+        installation.running_redis()
+    addresses = {
+        "CHORALE_REDIS_URL": running_url or installation.redis_url,
+        "CHORALE_BROKER_URL": settings.broker_url,
+    }
     variables = {name: value for name, value in addresses.items() if value is not None}
     if as_json:
         print_json({"environment": variables})

@@ -97,7 +97,8 @@ def up(
         settings, pipeline, output, flower_port=flower_port if flower else None, http=address
     ) as started:
         stop_on_signals(started.supervisor)
-        say(f"starting in {settings.home}, Redis at {without_password(started.redis_url)}")
+        whose = ", which CHORALE_REDIS_URL names" if settings.redis_url else ""
+        say(f"starting in {settings.home}, Redis at {without_password(started.redis_url)}{whose}")
         give_up_s = time.monotonic() + READY_LIMIT_S
         while missing := started.supervisor.wait_ready(SAYS_EVERY_S):
             if started.supervisor.wait(0) or time.monotonic() >= give_up_s:
@@ -117,6 +118,8 @@ def up(
             say(
                 'applications: `eval "$(chorale env)"` sets CHORALE_REDIS_URL, which the client and the examples read'
             )
-            say('ready: ask with `chorale search "…"` in another terminal; Ctrl-C stops everything')
+            say(
+                'ready: `chorale index FOLDER`, then `chorale search "…"`, in another terminal; Ctrl-C stops everything'
+            )
         started.supervisor.wait()
     say("stopped")

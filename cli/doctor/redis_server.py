@@ -11,6 +11,7 @@ from chorale_client.keys import PREFIX, QUARANTINE, RESULT
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation, NotRunning
+from config.home import find_redis_url
 from ledger.backlog import read_quarantine
 from tasks.celery_internals.visibility import BINDINGS, KOMBU, UNACKED
 
@@ -44,6 +45,8 @@ def version(installation: Installation) -> Iterator[Finding]:
 
 
 def release(installation: Installation) -> Iterator[Finding]:
+    if installation.redis_url == find_redis_url(installation.settings.home):
+        return  # the one that `chorale up` brings, which listens on this machine's loopback address alone
     info = _info(installation)
     running = str(info["redis_version"])
     # Valkey and others have numbers of their own.

@@ -48,8 +48,11 @@ class OpenJobs:
             beats = [] if redis is None else read_heartbeats(redis)
         except RedisError:
             beats = []
+        if redis is None:
+            why = self.installation.why_not_running if self.installation.redis_url else "nothing runs here"
+            return f"{why}; the job waits for `chorale up`"
         if not beats:
-            return "nothing runs here; the job waits for `chorale up`"
+            return "no worker runs here; the job waits for `chorale up`"
         if not any(QUEUE_BULK in beat.queues for beat in beats):
             return f"no worker serves {QUEUE_BULK}; the job waits for `chorale worker bulk`"
         if not any(not beat.queues for beat in beats):

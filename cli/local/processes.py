@@ -188,5 +188,5 @@ def _check_answers(redis_url: str) -> None:
     except (RedisError, ValueError) as error:
         raise ServiceError(
             f"The Redis of CHORALE_REDIS_URL, {without_password(redis_url)}, does not answer ({error}); "
-            "start it, or leave the variable out and chorale starts one itself."
+            "start it, or `unset CHORALE_REDIS_URL` and chorale starts one itself."
         ) from None

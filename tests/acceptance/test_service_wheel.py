@@ -127,9 +127,9 @@ def up(bin: Path, application: Path, tmp_path_factory: pytest.TempPathFactory) -
             said = []
             for line in process.stdout:
                 said.append(line)
-                if "ready: ask with" in line:
+                if "ready: `chorale index" in line:
                     break
-            assert "ready: ask with" in said[-1], said
+            assert "ready: `chorale index" in said[-1], said
             yield variables
         finally:
             process.terminate()

@@ -95,7 +95,7 @@ class Desk:
             )
         terminal = FirstTerminal(up, printed)
         try:
-            until(lambda: "ready: ask with" in terminal.printed or up.poll() is not None, 170)
+            until(lambda: "ready: `chorale index" in terminal.printed or up.poll() is not None, 170)
             assert up.poll() is None, terminal.printed
             yield terminal
             terminal.stop()

@@ -62,5 +62,5 @@ def test_a_redis_that_goes_away_meanwhile_is_one_sentence_on_stderr(
     with pytest.raises(SystemExit) as ended:
         command_line.run(fail)
     assert ended.value.code == 1
-    sentence = "Redis does not answer (gone): start it, or correct CHORALE_REDIS_URL"
+    sentence = "Redis does not answer (gone): start it, correct CHORALE_REDIS_URL, or unset it where `chorale up` is to start one"
     assert tuple(capsys.readouterr()) == ("", f"chorale: {sentence}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -25,12 +26,13 @@ from tests.support.pipelines.pipeline import ROOT
     ],
 )
 def test_a_redis_that_is_older_than_the_tested_one_gets_a_remark(
-    info: dict[str, str], is_older: bool
+    tmp_path: Path, info: dict[str, str], is_older: bool
 ) -> None:
     redis = SimpleNamespace(info=lambda: info)
-    (result,) = examine(
-        cast(Installation, SimpleNamespace(running_redis=lambda: redis)), {"redis release": release}
+    installation = SimpleNamespace(
+        running_redis=lambda: redis, redis_url="redis://db", settings=SimpleNamespace(home=tmp_path)
     )
+    (result,) = examine(cast(Installation, installation), {"redis release": release})
     expected = [f"Redis {info['redis_version']} is older than 7.4.11, with which Chorale is tested"]
     assert [finding.what for finding in result.findings] == (expected if is_older else [])
     assert (result.wrong, result.skipped) == ((), None)

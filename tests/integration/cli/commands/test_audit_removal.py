@@ -5,15 +5,16 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, insert, literal, select
 
 from audit import deletion, queries
 from audit.database import open_database
-from jobs.job import Line
+from jobs.job import Line, State
 from jobs.segment_rows import lines_of
-from models.installation_tables import segment_table
+from models.installation_tables import job_table, segment_table
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
 from tests.support.pipelines.bulk import line, results, submit, wait_ended
@@ -132,6 +133,31 @@ def test_the_ended_jobs_of_an_erased_namespace_are_deleted(pipeline: RunningPipe
     erased = document(chorale("audit", "erase", "--namespace", "elsewhere", "--yes", "--json"))
     assert (erased["removed"], erased["erased_from_jobs"]) == (1, 2)
     assert job_id not in {job.job_id for job in pipeline.resources.jobs.last(1_000)}
+
+
+def test_jobs_of_an_erased_namespace_that_have_not_ended_are_named(
+    pipeline: RunningPipeline, chorale: Run
+) -> None:
+    job_id = submit(pipeline, [line(1, "who pays?")], namespace="later")
+    wait_ended(pipeline, job_id)
+    engine = open_database(pipeline.resources.settings.audit_database_url)
+    with engine.begin() as connection:
+        running = {"job_id": uuid4().hex, "state": State.PAUSED}
+        columns = [column for column in job_table.c if column.name not in running]
+        copied = select(literal(running["job_id"]), literal(running["state"]), *columns)
+        names = ["job_id", "state", *(column.name for column in columns)]
+        connection.execute(insert(job_table).from_select(names, copied.where(job_table.c.job_id == job_id)))
+    refused = pipeline.client().retrieve("anything", namespace="later", timeout_s=20).request_id
+    until(lambda: refused in ids(pipeline))
+    outcome = chorale("audit", "erase", "--namespace", "later", "--yes")
+    assert outcome.returncode == 8
+    assert "1 job has not ended and keeps its lines: `chorale jobs cancel`" in " ".join(
+        outcome.stderr.split()
+    )
+    assert running["job_id"] in {job.job_id for job in pipeline.resources.jobs.last(1_000)}
+    with engine.begin() as connection:
+        connection.execute(delete(job_table).where(job_table.c.job_id == running["job_id"]))
+    engine.dispose()
 
 
 def test_a_database_that_somebody_reads_is_named_as_not_emptied(
