@@ -11,7 +11,7 @@ from cli.namespace_states import published
 from cli.unknown_languages import ADVICE, unknown_languages
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
-from search.several_stores.database import DatabaseUnavailable
+from search.documents.database import DatabaseUnavailable
 
 _SETTLE_S = 0.5
 """The generation of a committed batch is in Redis within this time."""

@@ -13,7 +13,7 @@ from models.errors import StageFailure
 from search.protocol import Search
 
 if TYPE_CHECKING:
-    from search.protocol import Store
+    from search.protocol import Engine
 
 ANSWER_LIMIT_S = 5.0
 _MENDS = {
@@ -32,7 +32,7 @@ def answer(installation: Installation) -> Iterator[Finding]:
         try:
             store = resources.store(name)
             if name in writes:
-                cast("Store", store).namespaces()
+                cast("Engine", store).has("default")
             else:
                 namespace = (declared.options.get("namespaces") or ["default"])[0]
                 store.search_text(namespace, ["chorale"], Search(depth=1, timeout_s=ANSWER_LIMIT_S))
