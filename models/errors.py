@@ -111,10 +111,10 @@ class WriterBusy(ServiceError):
 class PartlyWritten(ServiceError):
     """Some documents of a batch were not written; the others were, and are visible.
 
-    `failures`: reason by document id; these may be handed in again.  `generation`: the new generation.
+    `failures`: reason by document id; these may be handed in again.  `generation`: the new generation, of a store that has one.
     """
 
-    def __init__(self, namespace: str, failures: Mapping[str, str], generation: int) -> None:
+    def __init__(self, namespace: str, failures: Mapping[str, str], generation: int = 0) -> None:
         named = "; ".join(f"{document_id}: {why}" for document_id, why in list(failures.items())[:3])
         more = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
         super().__init__(f"{len(failures)} documents were not written to {namespace!r}: {named}{more}")

@@ -26,7 +26,7 @@ class WeaviateEndpoint(Declared):
     write_timeout_s: float = Field(60.0, gt=0, le=3_600)
     """Time limit for each message with passages, which waits until they are indexed."""
     texts: bool = True
-    """Whether the store holds titles, texts and metadata; otherwise another store provides them."""
+    """Without effect: titles, texts and metadata are in the documents' database."""
     ef: int = Field(-1, ge=-1, le=10_000)
     """HNSW: candidates of a search; -1: `dynamic_ef_factor` times the hits, within the two bounds."""
     dynamic_ef_min: int = Field(100, ge=1, le=10_000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
 from models.hits import Ranking
@@ -37,6 +37,14 @@ class Search:
     """What the store's `generation` told the caller a moment ago: a store that has it loaded need not look again."""
     only_ids: Sequence[str] = ()
     """Ids of the documents that alone may be hits; empty: all may."""
+
+
+class Entry(NamedTuple):
+    """What an engine holds: a passage, or the record that a document is there in its revision; or both in one."""
+
+    document_id: str
+    passage_id: str | None
+    revision: str | None
 
 
 class Searches(Protocol):
@@ -192,7 +200,45 @@ class Holds(WritesDocuments, Protocol):
 
 
 class Store(Writes, Searches, Lists, Protocol):
-    """A document index: Elasticsearch, Weaviate, or the embedded store."""
+    """A whole document index, such as the embedded store."""
+
+
+class Engine(Protocol):
+    """A derived index: it takes documents from the documents' database, and answers nothing but searches."""
+
+    def create(self, namespace: str, manifest: Manifest) -> Manifest: ...
+
+    def has(self, namespace: str) -> bool:
+        """Whether the index of the namespace is there."""
+        ...
+
+    def upsert(self, namespace: str, documents: Sequence[Document]) -> object:
+        """Replace each document whole; raises PartlyWritten if some were refused.  Idempotent.
+
+        The documents are checked (`search.checks`), and each occurs once.
+        """
+        ...
+
+    def delete(self, namespace: str, document_ids: Sequence[str]) -> object: ...
+
+    def drop(self, namespace: str) -> bool: ...
+
+    def entries(self, namespace: str) -> Iterable[Entry]:
+        """Everything that the index has of the namespace, in any order."""
+        ...
+
+    def warm(self, namespace: str | None = None) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class OwnGeneration(Protocol):
+    """An engine that is a whole store with a generation of its own, which is kept level."""
+
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
+
+    def raise_generation(self, namespace: str, least: int) -> None: ...
 
 
 class Begun(Holds, Protocol):
@@ -227,6 +273,6 @@ class WritingStore(Holds, Writes, Protocol):
 class Rebuilds(Protocol):
     """Servers that rebuild a namespace from given documents while searches go on."""
 
-    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        """Returns the new generation; raises PartlyWritten."""
+    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> None:
+        """Raises PartlyWritten."""
         ...

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from ingest.raw_documents import ReadLimits
     from jobs.store import Jobs
     from models.extensions import Kinds, Need
-    from search.protocol import Searches, Store, WritingStore
-    from search.several_stores.document_table import DocumentTable
-    from search.several_stores.store import ClusteredStore
+    from search.documents.document_table import DocumentTable
+    from search.documents.store import ClusteredStore
+    from search.protocol import Engine, Searches, WritingStore
 
 
 class Resources:
@@ -220,12 +220,17 @@ class Resources:
         kind = self.pipeline.kinds.stores[declared.kind]
         here = {"home": self.settings.home, "needs": self.needs} if kind.in_home else {}
         try:
-            return cast("Searches", kind.open(declared.name, declared.options, **here))
+            store = kind.open(declared.name, declared.options, **here)
         except ServiceError:
             raise
         except Exception as error:  # foreign code may raise anything
             message = f"the store {declared.name!r} cannot be opened: {type(error).__name__}: {error}"
             raise NotConfigured(message) from error
+        from search.documents.reading import DocumentReader, FromDocuments
+
+        if isinstance(store, FromDocuments):
+            store.documents = DocumentReader(self._document_table, declared.name)
+        return cast("Searches", store)
 
     @property
     def read_limits(self) -> ReadLimits:
@@ -265,22 +270,22 @@ class Resources:
     def clustered(self) -> ClusteredStore:
         """All stores that documents are indexed into, with the table of documents."""
         # SQLAlchemy takes .8 s to import.
-        from search.several_stores.store import ClusteredStore
+        from search.documents.store import ClusteredStore
 
-        stores = {name: cast("Store", self.store(name)) for name in self.written_stores}
+        stores = {name: cast("Engine", self.store(name)) for name in self.written_stores}
         return ClusteredStore(stores, self._document_table)
 
     @cached_property
     def catalogue(self) -> WritingStore:
         """The namespaces and their generations.  It opens no server, so a process that only plans needs no store's password."""
-        from search.several_stores.store import ClusteredStore
+        from search.documents.store import ClusteredStore
 
         return ClusteredStore({}, self._document_table) if self.has_document_table else self.writing_store
 
     @cached_property
     def _document_table(self) -> DocumentTable:
-        from search.several_stores.database import Database
-        from search.several_stores.document_table import DocumentTable
+        from search.documents.database import Database
+        from search.documents.document_table import DocumentTable
 
         return DocumentTable(Database(self.settings.documents_database_url))
 

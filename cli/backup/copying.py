@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,11 +26,11 @@ from models.documents import NamespaceState
 from models.errors import BadIndex, ServiceError, StoreUnavailable
 from monitoring.heartbeats import read_heartbeats
 from rules.store import RuleStore, copy_rules
+from search.documents.database import Database
+from search.documents.document_table import DocumentTable
+from search.documents.snapshot import copy_table, still, table_from, table_generations
 from search.embedded.snapshot import copy_corpus, corpus_from, generations, still_corpus
 from search.embedded.store import EmbeddedStore
-from search.several_stores.database import Database
-from search.several_stores.document_table import DocumentTable
-from search.several_stores.snapshot import copy_table, still, table_from, table_generations
 
 
 def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
@@ -77,7 +78,8 @@ def _copy_databases(kept: KeptFiles, draft: Path) -> list[NamespaceState]:
         if kept.table is None:
             corpora = [opened.enter_context(still_corpus(folder)) for folder in kept.corpora.values()]
         else:
-            table, corpora = opened.enter_context(still(kept.table, list(kept.corpora.values())))
+            still_corpora = [partial(still_corpus, folder) for folder in kept.corpora.values()]
+            table, corpora = opened.enter_context(still(kept.table, still_corpora))
         for (name, folder), source in zip(kept.corpora.items(), corpora, strict=True):
             (draft / name).parent.mkdir(exist_ok=True)
             for state in copy_corpus(source, folder, draft / name):

@@ -9,8 +9,8 @@ from pathlib import Path
 from audit.database import trail_file
 from cli.backup.folder import CORPUS, DOCUMENTS, STORES
 from cli.installation import Installation
+from search.documents.snapshot import table_file
 from search.kinds.embedded import EmbeddedOptions
-from search.several_stores.snapshot import table_file
 
 
 @dataclass(frozen=True, slots=True)

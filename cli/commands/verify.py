@@ -12,7 +12,7 @@ from cli.options import AsJson
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from search.several_stores.verifying import Difference
+    from search.documents.verifying import Difference
 
 KINDS = ("missing", "outdated", "incomplete", "surplus")
 
@@ -40,7 +40,7 @@ def verify(
     from cli.namespace_states import check_namespace, publish
     from cli.terminal import print_json, stdout
     from cli.views.progress import working_bar
-    from search.several_stores.store import ClusteredStore
+    from search.documents.store import ClusteredStore
 
     check_namespace(namespace)
     installation = find_installation()

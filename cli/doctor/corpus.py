@@ -10,7 +10,7 @@ from cli.installation import Installation
 from cli.namespace_states import ADVICE, published, unknown_languages
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
-from search.several_stores.database import DatabaseUnavailable
+from search.documents.database import DatabaseUnavailable
 
 _SETTLE_S = 0.5
 """The generation of a committed batch is in Redis within this time."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from audit.database import trail_file
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from search.several_stores.snapshot import table_file
+from search.documents.snapshot import table_file
 
 
 def private(installation: Installation) -> Iterator[Finding]:

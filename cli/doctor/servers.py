@@ -16,7 +16,7 @@ from search.protocol import Search
 
 if TYPE_CHECKING:
     from branches.generators import Endpoint
-    from search.protocol import Store
+    from search.protocol import Engine
 
 ANSWER_LIMIT_S = 5.0
 PROMPT = "Say yes."
@@ -73,7 +73,7 @@ def stores(installation: Installation) -> Iterator[Finding]:
         try:
             store = resources.store(name)
             if name in writes:
-                cast("Store", store).namespaces()
+                cast("Engine", store).has("default")
             else:
                 namespace = (declared.options.get("namespaces") or ["default"])[0]
                 store.search_text(namespace, ["chorale"], Search(depth=1, timeout_s=ANSWER_LIMIT_S))

@@ -1,7 +1,7 @@
 """Writing documents.
 
 A batch writes passages, then the records of their documents and the deletion of what they replace.  Then one
-refresh makes all of it visible, and the generation rises.  A writer killed in between leaves passages that nobody
+refresh makes all of it visible.  A writer killed in between leaves passages that nobody
 sees before the next refresh, and documents with the old record, which are therefore indexed again.  Unchanged
 passages are not written again, because a deleted passage counts in Lucene's word statistics until its segment is
 merged.
@@ -14,11 +14,10 @@ copy the old terms, which the rebuild has to replace.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from models.documents import Document
 from models.errors import PartlyWritten
-from search.checks import checked_documents, refusal_reason
 from search.elasticsearch import lookups
 from search.elasticsearch.bulk import Action, send
 from search.elasticsearch.connection import Connection, IndexCall
@@ -32,39 +31,30 @@ from search.elasticsearch.index_layout import (
     shared_source,
 )
 from search.elasticsearch.index_lookup import IndexLookup
-from search.elasticsearch.namespace_records import NamespaceRecords
 
 
 class DocumentWriter:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lookup = IndexLookup(connection)
-        self._records = NamespaceRecords(connection)
 
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        target = self._lookup.look_up(namespace)
-        chosen = checked_documents(documents, target.manifest)
-        if not chosen:
-            return self._records.generation(namespace)
-        self._refresh(target.index)
-        return self._shown(target, self._write(target, chosen))
-
-    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
+    def upsert(self, namespace: str, documents: Sequence[Document]) -> None:
+        """Raises PartlyWritten."""
         target = self._lookup.look_up(namespace)
         self._refresh(target.index)
-        found = list(lookups.stored(self._call(target), list(document_ids)))
-        if not found:
-            return 0
-        self._shown(target, send(self._connection, (_deletion(target, one) for one in found)))
-        return len({one.document_id for one in found})
+        self._show(target, self._write(target, documents))
 
-    def _shown(self, target: Namespace, refused: dict[str, str]) -> int:
-        """Make the batch visible; returns the new generation, raises PartlyWritten if something was refused."""
+    def delete(self, namespace: str, document_ids: Sequence[str]) -> None:
+        target = self._lookup.look_up(namespace)
         self._refresh(target.index)
-        generation = self._records.raise_generation(target.name)
+        found = lookups.stored(self._call(target), document_ids)
+        self._show(target, send(self._connection, [_deletion(target, one) for one in found]))
+
+    def _show(self, target: Namespace, refused: dict[str, str]) -> None:
+        """Make the batch visible; raises PartlyWritten if something was refused."""
+        self._refresh(target.index)
         if refused:
-            raise PartlyWritten(target.name, refused, generation)
-        return generation
+            raise PartlyWritten(target.name, refused)
 
     def _write(self, target: Namespace, documents: Sequence[Document]) -> dict[str, str]:
         """Write what differs from the stored state; returns the reasons for refused documents, by id."""
@@ -111,11 +101,11 @@ class DocumentWriter:
 
 
 def _impossible(document: Document) -> str | None:
-    """The reason why no server takes this document; None if a server can take it."""
+    """The reason why no index takes this document; None if one can take it."""
     for what, name in (("id", document.document_id), ("source", document.source)):
         if len(name) > LONGEST_NAME:
             return f"its {what} has {len(name):,} characters; at most {LONGEST_NAME:,}"
-    return refusal_reason(document)
+    return None
 
 
 def _passages(target: Namespace, document: Document) -> dict[str, Action]:

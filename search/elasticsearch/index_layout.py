@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from models.documents import Document, Manifest, Passage, Vector
+from models.documents import Document, Manifest, Passage
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import BadIndex
 from search.elasticsearch.analysis import TEXT, Words
@@ -21,6 +18,8 @@ from search.elasticsearch.filter_terms import facets
 FORMAT = 1
 """Version of this layout, recorded with each namespace."""
 
+TEMPLATE_VERSION = 2
+
 K1, B = 1.2, 0.75
 """BM25's constants, the same as in the embedded store."""
 
@@ -29,7 +28,6 @@ LONGEST_NAME = 8_000
 
 # Elasticsearch's limit for ids is 512 bytes.
 _LONGEST_ID_BYTES = 500
-_VECTOR_BYTES = np.dtype("<f4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +50,12 @@ def index_name(prefix: str, namespace: str, version: int) -> str:
     return f"{prefix}-{namespace}.v{version}"
 
 
-def control_index(prefix: str) -> str:
-    return f"{prefix}.namespaces"
-
-
 def template(prefix: str) -> dict[str, Any]:
     """Mapping and settings that all namespaces share, as the client's arguments.
 
     The mapping is strict, so that no field is added by mistake.
     """
     keyword = {"type": "keyword"}
-    kept = {"type": "keyword", "index": False, "doc_values": False}
     shown = {"type": "keyword", "index": False}
     properties = {
         "passage_id": keyword,
@@ -73,13 +66,11 @@ def template(prefix: str) -> dict[str, Any]:
         **dict.fromkeys(
             ("source_type", "published_at", "content_hash", "near_duplicate_group", "digest"), shown
         ),
-        **dict.fromkeys(("title", "heading", "body", "metadata"), kept),
-        "vector_bytes": {"type": "binary"},
     }
     return {
         "index_patterns": [f"{prefix}-*.v*"],
         "priority": 500,
-        "version": FORMAT,
+        "version": TEMPLATE_VERSION,
         "meta": {"what": "namespaces of Chorale"},
         "template": {
             "settings": {
@@ -92,20 +83,6 @@ def template(prefix: str) -> dict[str, Any]:
                 # The source has the same data in another form.
                 "_source": {"excludes": [TEXT, FACETS, "vector"]},
                 "properties": properties,
-            },
-        },
-    }
-
-
-def control_body() -> dict[str, Any]:
-    return {
-        "settings": {"number_of_shards": 1, "auto_expand_replicas": "0-1"},
-        "mappings": {
-            "dynamic": "strict",
-            "properties": {
-                "generation": {"type": "long"},
-                "version": {"type": "long"},
-                "is_there": {"type": "boolean"},
             },
         },
     }
@@ -171,25 +148,20 @@ def passage_source(
         **shared,
         "passage_id": passage.passage_id,
         TEXT: namespace.words.indexed(document.title, passage.heading, passage.text),
-        "title": document.title,
-        "heading": passage.heading,
-        "body": passage.text,
     }
-    if namespace.has_vectors and passage.vector is not None:
-        vector = np.asarray(passage.vector, _VECTOR_BYTES)
-        source["vector"] = vector.tolist()
-        # JSON numbers are slow to read, and servers from 9.2 on do not return `vector`.
-        source["vector_bytes"] = base64.b64encode(vector.tobytes()).decode()
-    return _with_digest(source)
+    if not namespace.has_vectors or passage.vector is None:
+        return _with_digest(source)
+    vector = passage.vector.astype("<f4")
+    # The vector's numbers are slow to write, so the digest is made of its bytes.
+    return {**_with_digest(source, vector.tobytes()), "vector": vector.tolist()}
 
 
 def shared_source(document: Document) -> dict[str, Any]:
-    """The fields that all passages of a document share.  Raises ValueError or TypeError if metadata is not JSON."""
+    """The fields that all passages of a document share."""
     seen = {"document_id": document.document_id, "source": document.source, **document.metadata}
     shared = {
         "document_id": document.document_id,
         FACETS: facets(seen),
-        "metadata": json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False),
         "content_hash": document.content_hash or None,
         "near_duplicate_group": document.near_duplicate_group,
         "source_type": _word(document.metadata.get("source_type")),
@@ -199,21 +171,15 @@ def shared_source(document: Document) -> dict[str, Any]:
 
 
 def document_source(document: Document) -> dict[str, Any]:
-    """The record of a document, written after its passages: `revisions` lists only complete documents."""
+    """The record of a document, written after its passages: only complete documents have one."""
     return _with_digest(
         {"document_id": document.document_id, "source": document.source, "revision": document.revision}
     )
 
 
-def vector_from(stored: str) -> Vector:
-    return np.frombuffer(base64.b64decode(stored), _VECTOR_BYTES).astype(np.float32)
-
-
-def _with_digest(source: dict[str, Any]) -> dict[str, Any]:
-    # The vector's numbers are slow to write; its bytes are included.
-    told = {name: value for name, value in source.items() if name != "vector"}
-    whole = json.dumps(told, sort_keys=True)
-    return {**source, "digest": hashlib.sha256(whole.encode()).hexdigest()[:32]}
+def _with_digest(source: dict[str, Any], vector: bytes = b"") -> dict[str, Any]:
+    whole = json.dumps(source, sort_keys=True).encode() + vector
+    return {**source, "digest": hashlib.sha256(whole).hexdigest()[:32]}
 
 
 def _key(kind: str, name: str) -> str:

@@ -100,22 +100,6 @@ class IndexLookup:
     def forget(self, name: str) -> None:
         self._known.pop(name, None)
 
-    def all(self, deadline: Deadline) -> list[Namespace]:
-        """All namespaces with an alias, by name; an index that is still being built has no alias."""
-        beginning = alias(self._connection.endpoint.prefix, "")
-        answer = self._connection.ask(
-            lambda client: client.indices.get(index=f"{beginning}*", features=["aliases", "mappings"]),
-            deadline,
-        )
-        with readable(self._connection.address):
-            found = {
-                name.removeprefix(beginning): (index, of_index["mappings"])
-                for index, of_index in answer.items()
-                for name in of_index["aliases"]
-                if name.startswith(beginning) and index.startswith(f"{name}.v")
-            }
-            return [namespace_from(name, *found[name]) for name in sorted(found)]
-
 
 def _can_be(name: str) -> bool:
     """Elasticsearch would take `*` and `a,b` for several names."""

@@ -1,14 +1,14 @@
-"""Creating, deleting and rebuilding a namespace: its index, its alias and its record."""
+"""Creating, deleting and rebuilding a namespace: its index and its alias."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
-from dataclasses import replace
 
 from models.batching import in_batches
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure
-from search.checks import built_differently, check_manifest, checked_documents, same_manifest
+from search.checks import built_differently, check_manifest, same_manifest
 from search.elasticsearch.bulk import Action
 from search.elasticsearch.document_writer import DocumentWriter
 from search.elasticsearch.index_layout import (
@@ -37,21 +37,23 @@ class NamespaceLifecycle(DocumentWriter):
                 if self._lookup.find(namespace) is None:
                     raise
             found = self._lookup.look_up(namespace)
-        self._records.change(namespace, lambda record: replace(record, is_there=True))
         return self._same(found, manifest)
+
+    def has(self, namespace: str) -> bool:
+        deadline = self._connection.deadline(self._connection.endpoint.timeout_s)
+        return self._lookup.find(namespace, deadline) is not None
 
     def drop(self, namespace: str) -> bool:
         found = self._lookup.find(namespace)
         self._delete_abandoned(namespace)
         if found is None:
             return False
-        self._records.raise_generation(namespace, is_there=False)
         self._delete_index(found.index)
         self._lookup.forget(namespace)
         return True
 
-    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        """Rebuild the namespace from these documents while searches go on; returns the new generation.
+    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> None:
+        """Rebuild the namespace from these documents while searches go on.
 
         Searches see the old index until the new one is complete.  `manifest` may differ from the old one.  Raises
         PartlyWritten like `upsert`; after any other failure the old index stays as it was.
@@ -68,7 +70,7 @@ class NamespaceLifecycle(DocumentWriter):
                 namespace, index, index_body(self._connection.endpoint, manifest)["mappings"]
             )
             for batch in in_batches(documents, _REBUILD_BATCH):
-                refused |= self._write(target, checked_documents(batch, manifest))
+                refused |= self._write(target, batch)
             self._refresh(index)
         except BaseException:
             self._delete_index(index)
@@ -77,13 +79,11 @@ class NamespaceLifecycle(DocumentWriter):
         self._lookup.forget(namespace)
         if old is not None:
             self._delete_index(old)
-        generation = self._records.raise_generation(namespace, is_there=True)
         if refused:
-            raise PartlyWritten(namespace, refused, generation)
-        return generation
+            raise PartlyWritten(namespace, refused)
 
     def _prepare(self) -> None:
-        """Create template and record index if missing or outdated."""
+        """Create the template if it is missing or outdated."""
         prefix = self._connection.endpoint.prefix
         name, wanted = f"{prefix}-namespaces", template(prefix)
         answer = self._connection.ask(
@@ -92,13 +92,10 @@ class NamespaceLifecycle(DocumentWriter):
         found = [one["index_template"].get("version") for one in answer.get("index_templates", ())]
         if found != [wanted["version"]]:
             self._connection.ask(lambda client: client.indices.put_index_template(name=name, **wanted))
-        self._records.prepare()
 
     def _new_index(self, namespace: str, manifest: Manifest, *, is_behind_alias: bool) -> str:
-        version = self._records.change(
-            namespace, lambda record: replace(record, version=record.version + 1)
-        ).version
-        index = index_name(self._connection.endpoint.prefix, namespace, version)
+        # Never used again, so that what is cached about an index stays true.
+        index = index_name(self._connection.endpoint.prefix, namespace, time.time_ns())
         body = index_body(self._connection.endpoint, manifest)
         if is_behind_alias:
             body["aliases"] = {alias(self._connection.endpoint.prefix, namespace): {"is_write_index": True}}

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
-from models.documents import Matrix, NamespaceState, PassageText, Vector
+from models.documents import Matrix
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import NotConfigured
 from models.hits import Ranking
 from search.checks import checked_questions
-from search.deadline import Deadline
+from search.documents.reading import FromDocuments
 from search.elasticsearch import lookups, searching
 from search.elasticsearch.connection import Connection, IndexCall
-from search.elasticsearch.listing import list_documents
 from search.elasticsearch.namespace_lifecycle import NamespaceLifecycle
-from search.protocol import Search
+from search.protocol import Entry, Search
 
 
-class ElasticsearchStore(NamespaceLifecycle):
-    """Implements `search.protocol.Store`, writing by inheritance; thread-safe.  Sends nothing before it is used.
-
-    The generation rises after a batch is visible, so data read after reading a generation is never older than it.
-    """
+class ElasticsearchStore(NamespaceLifecycle, FromDocuments):
+    """Implements `search.protocol.Engine`, `Searches`, `Lists` and `ScoresText`; thread-safe.  Sends nothing before it is used."""
 
     def __init__(
         self, endpoint: ElasticsearchEndpoint, *, api_key: str | None = None, password: str | None = None
@@ -60,58 +55,15 @@ class ElasticsearchStore(NamespaceLifecycle):
             namespace, timeout_s, lambda call: searching.score_text(call, texts, passage_ids)
         )
 
-    def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
-        def work(call: IndexCall) -> Ranking:
-            return list_documents(call, search, order_by=order_by, descending=descending)
-
-        return self._lookup.using(namespace, search.timeout_s, work)
-
-    def vectors(
-        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
-    ) -> dict[str, Vector]:
-        return self._lookup.using(namespace, timeout_s, lambda call: lookups.vectors(call, passage_ids))
-
-    def texts(
-        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
-    ) -> dict[str, PassageText]:
-        return self._lookup.using(namespace, timeout_s, lambda call: lookups.texts(call, passage_ids))
-
-    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
-        return self._records.generation(namespace, self._connection.deadline(timeout_s))
-
     def warm(self, namespace: str | None = None) -> None:
-        deadline = self._deadline()
-        names = [state.name for state in self._lookup.all(deadline)] if namespace is None else [namespace]
-        for name in names:
+        deadline = self._connection.deadline(self._connection.endpoint.timeout_s)
+        for name in [state.name for state in self.namespaces()] if namespace is None else [namespace]:
             self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
 
-    def raise_generation(self, namespace: str, least: int) -> None:
-        self._records.change(
-            namespace, lambda record: replace(record, generation=max(record.generation, least))
-        )
-
-    def namespaces(self) -> list[NamespaceState]:
-        deadline = self._deadline()
-        found = self._lookup.all(deadline)
-        generations = self._records.generations([namespace.name for namespace in found])
-        counts = lookups.counts(self._connection, deadline)
-        return [
-            NamespaceState(
-                namespace.name,
-                *counts.get(namespace.index, (0, 0)),
-                generations.get(namespace.name, 0),
-                namespace.manifest,
-            )
-            for namespace in found
-        ]
-
-    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-        timeout_s = self._connection.endpoint.timeout_s
-        return self._lookup.using(namespace, timeout_s, lambda call: lookups.revisions(call, source))
-
-    def _deadline(self) -> Deadline:
-        """The deadline of calls that have no time limit of their own."""
-        return self._connection.deadline(self._connection.endpoint.timeout_s)
+    def entries(self, namespace: str) -> Iterator[Entry]:
+        target = self._lookup.look_up(namespace)
+        self._refresh(target.index)
+        yield from lookups.entries(self._call(target))
 
     def close(self) -> None:
         """Close the connections; the store cannot be used afterwards."""

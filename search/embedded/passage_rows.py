@@ -7,16 +7,15 @@ rid, and are removed by a mask, so that a snapshot stays valid while others catc
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.hits import Hit, new_hit
+from search.documents.lookups import DocumentVersion, version_of
 from search.embedded.growing_array import Growing
 
 TOMBSTONE_BATCHES = 1_000
@@ -37,17 +36,6 @@ _PASSAGES = """
     WHERE namespace_id = ? AND sequence > ? AND sequence <= ? AND (+ended IS NULL OR +ended > ?) ORDER BY rid
 """
 _ENDED = "SELECT rid FROM chorale_passage WHERE namespace_id = ? AND ended > ? AND ended <= ?"
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentVersion:
-    document_id: str
-    fields: Mapping[str, Any]
-    """The fields that filters see: the metadata, and `document_id` and `source` unless metadata has that name."""
-    source_type: str | None
-    published_at: str | None
-    content_hash: str | None
-    near_duplicate_group: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +120,7 @@ class RowTable:
         span = (self._namespace_id, since, visible)
         batch: dict[str, int] = {}
         for row in connection.execute(_DOCUMENTS, (*span, visible)):
-            version = _version(*row)
+            version = version_of(*row)
             batch[version.document_id] = len(self._versions)
             self._versions_of.setdefault(version.document_id, []).append(len(self._versions))
             self._versions.append(version)
@@ -164,21 +152,3 @@ class RowTable:
             self._versions,
             self._versions_of,
         )
-
-
-def _version(
-    document_id: str, source: str, metadata: str, content_hash: str, near_duplicate_group: str | None
-) -> DocumentVersion:
-    known = json.loads(metadata)
-    return DocumentVersion(
-        document_id,
-        {"document_id": document_id, "source": source, **known},
-        _word(known.get("source_type")),
-        _word(known.get("published_at")),
-        content_hash or None,
-        near_duplicate_group,
-    )
-
-
-def _word(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -12,10 +12,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from models.documents import NamespaceState
-from models.errors import BadIndex
+from search.documents.copying import copy_documents
+from search.documents.lookups import namespaces
 from search.embedded.connections import connected, corpus_file, format_of, translated
 from search.embedded.corpus import Corpus
-from search.embedded.lookups import namespaces
 from search.embedded.writer import CorpusWriter
 
 
@@ -39,12 +39,8 @@ def copy_corpus(source: sqlite3.Connection, folder: Path, to: Path) -> list[Name
 
     Raises BadIndex if the corpus is damaged.
     """
-    with translated(folder), closing(sqlite3.connect(to)) as target:
-        # All pages in one step: with several steps, every write in between would restart the copy.
-        source.backup(target)
-        if (said := target.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
-            raise BadIndex(f"the corpus in {folder} is damaged ({said}); index again into another folder")
-        return namespaces(target)
+    with translated(folder):
+        return copy_documents(source, to, f"the corpus in {folder}", "index again into another folder")
 
 
 def generations(folder: Path) -> dict[str, int]:

@@ -7,7 +7,7 @@ the same moment.  A killed process loses nothing that was acknowledged.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +20,12 @@ from models.hits import Ranking
 from search.analysis import question_terms
 from search.checks import checked_questions
 from search.deadline import Deadline
-from search.embedded import lookups
+from search.documents import lookups
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.namespace_reader import NamespaceReader, View
 from search.embedded.vector_search import search_matrix
 from search.listing_order import listed
-from search.protocol import Search
+from search.protocol import Entry, Search
 
 if TYPE_CHECKING:
     from search.embedded.writer import CorpusWriter
@@ -124,9 +124,10 @@ class EmbeddedStore:
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
     ) -> dict[str, Vector]:
+        deadline = Deadline(timeout_s, _NAME)
         pulse = self._settled(namespace)
         with self._corpus.reading() as connection:
-            return lookups.vectors(connection, pulse.namespace_id, passage_ids)
+            return lookups.vectors(connection, pulse.namespace_id, passage_ids, deadline)
 
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
@@ -193,6 +194,14 @@ class EmbeddedStore:
         pulse = self._settled(namespace)
         with self._corpus.reading() as connection:
             return lookups.revisions(connection, pulse.namespace_id, source)
+
+    def has(self, namespace: str) -> bool:
+        return self._corpus.pulse(namespace) is not None
+
+    def entries(self, namespace: str) -> Iterator[Entry]:
+        pulse = self._settled(namespace)
+        with self._corpus.reading() as connection:
+            yield from lookups.entries(connection, pulse.namespace_id)
 
     def held(
         self, namespace: str, document_ids: Iterable[str], *, source: str | None = None

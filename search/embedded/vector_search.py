@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from models.documents import Matrix, Vector
 from models.hits import Hit
 from search.deadline import Deadline
+from search.documents.lookups import STORED
 from search.embedded.growing_array import Growing
 from search.embedded.passage_rows import Rows
 from search.embedded.ranking_end import cut
 
-STORED = np.dtype("<f4")
 SCORE_DECIMALS = 6
 """Two runs of a model may differ in further decimals."""
 

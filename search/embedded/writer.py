@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 
-import numpy as np
 from sqlalchemy import Connection, delete, insert, update
 
 from models.corpus_tables import document_table, namespace_table, passage_table
@@ -24,11 +23,11 @@ from models.documents import Document, Manifest
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.analysis import indexed_text
 from search.checks import check_manifest, checked_documents, same_manifest
+from search.documents.document_rows import end_documents, insert_documents
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.lexical_index import check_index, create_index, write_index
 from search.embedded.passage_rows import TOMBSTONE_BATCHES
 from search.embedded.transactions import Transactions
-from search.embedded.vector_search import STORED
 from search.near_duplicate_rows import NearDuplicateRows
 from search.writer_lock import WriterLock
 
@@ -115,8 +114,10 @@ class CorpusWriter:
             check_index(self._corpus.lexical_folder(pulse.lexical))
             with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                 sequence = pulse.sequence + 1
-                _end(connection, pulse.namespace_id, sequence, [document.document_id for document in chosen])
-                _insert(connection, pulse.namespace_id, sequence, chosen)
+                end_documents(
+                    connection, pulse.namespace_id, sequence, [document.document_id for document in chosen]
+                )
+                insert_documents(connection, pulse.namespace_id, sequence, chosen)
                 _set(connection, pulse.namespace_id, sequence=sequence)
             return self.settle(namespace).generation
 
@@ -125,7 +126,7 @@ class CorpusWriter:
             check_index(self._corpus.lexical_folder(pulse.lexical))
             with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                 sequence = pulse.sequence + 1
-                ended = _end(connection, pulse.namespace_id, sequence, sorted(set(document_ids)))
+                ended = end_documents(connection, pulse.namespace_id, sequence, sorted(set(document_ids)))
                 if ended:
                     _set(connection, pulse.namespace_id, sequence=sequence)
             self.settle(namespace)
@@ -220,54 +221,3 @@ def _show(connection: Connection, namespace: str, pulse: Pulse) -> None:
 def _set(connection: Connection, namespace_id: int, **values: int | str) -> None:
     of_it = namespace_table.c.namespace_id == namespace_id
     connection.execute(update(namespace_table).where(of_it).values(values))
-
-
-def _end(connection: Connection, namespace_id: int, sequence: int, document_ids: Sequence[str]) -> int:
-    """Mark documents and their passages as ended; returns how many documents existed."""
-    ended = 0
-    for table in (passage_table, document_table):
-        statement = (
-            f"UPDATE {table.name} SET ended = ? WHERE namespace_id = ? AND document_id = ? AND +ended IS NULL"
-        )
-        ended = sum(
-            connection.exec_driver_sql(statement, (sequence, namespace_id, document_id)).rowcount
-            for document_id in document_ids
-        )
-    return ended
-
-
-def _insert(connection: Connection, namespace_id: int, sequence: int, documents: Sequence[Document]) -> None:
-    of_batch = {"namespace_id": namespace_id, "sequence": sequence}
-    connection.execute(
-        insert(document_table),
-        [
-            {
-                **of_batch,
-                "document_id": document.document_id,
-                "source": document.source,
-                "title": document.title,
-                "metadata": dict(document.metadata),
-                "content_hash": document.content_hash,
-                "near_duplicate_group": document.near_duplicate_group,
-                "revision": document.revision,
-            }
-            for document in documents
-        ],
-    )
-    passages = [
-        {
-            **of_batch,
-            "passage_id": passage.passage_id,
-            "document_id": document.document_id,
-            "position": passage.position,
-            "heading": passage.heading,
-            "text": passage.text,
-            "start": passage.start,
-            "end": passage.end,
-            "vector": None if passage.vector is None else np.asarray(passage.vector, STORED).tobytes(),
-        }
-        for document in documents
-        for passage in document.passages
-    ]
-    if passages:
-        connection.execute(insert(passage_table), passages)

@@ -13,9 +13,6 @@ from models.documents import Document, Manifest, Passage
 from search.analysis import analyser, indexed_text
 from search.weaviate.filter_terms import facets
 
-BUCKETS = 4_096
-"""Number of parts for listing the documents of a namespace."""
-
 Object = DataObject[dict[str, Any], None]
 
 
@@ -36,13 +33,8 @@ def document_uuid(document_id: str) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_OID, f"document {document_id}")
 
 
-def source_uuid(source: str) -> uuid.UUID:
-    return uuid.uuid5(uuid.NAMESPACE_OID, f"source {source}")
-
-
-def objects(document: Document, manifest: Manifest, *, written_us: int, texts: bool) -> Objects:
+def objects(document: Document, manifest: Manifest, *, written_us: int) -> Objects:
     """Raises ValueError for invalid Unicode."""
-    metadata = json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False)
     given = {"document_id": document.document_id, "source": document.source}
     shared: dict[str, Any] = {
         "document": document_uuid(document.document_id),
@@ -54,17 +46,10 @@ def objects(document: Document, manifest: Manifest, *, written_us: int, texts: b
         "source_type": _word(document.metadata.get("source_type")),
         "published_at": _word(document.metadata.get("published_at")),
     }
-    if texts:
-        shared |= {"title": document.title, "metadata": metadata}
-    head = {
-        "is_head": True,
-        "source": source_uuid(document.source),
-        "revision": document.revision,
-        "bucket": int(document_uuid(document.document_id)) % BUCKETS,
-    }
+    head = {"is_head": True, "revision": document.revision}
     made = []
     for number, passage in enumerate(document.passages):
-        properties = shared | (head if number == 0 else {}) | _of_passage(document, passage, manifest, texts)
+        properties = shared | (head if number == 0 else {}) | _of_passage(document, passage, manifest)
         vector = None if passage.vector is None else passage.vector.tolist()
         made.append(DataObject(properties, uuid=passage_uuid(passage.passage_id), vector=vector))
     if not made:
@@ -75,14 +60,10 @@ def objects(document: Document, manifest: Manifest, *, written_us: int, texts: b
     return Objects(document.document_id, made[0], tuple(made[1:]))
 
 
-def _of_passage(document: Document, passage: Passage, manifest: Manifest, texts: bool) -> dict[str, Any]:
+def _of_passage(document: Document, passage: Passage, manifest: Manifest) -> dict[str, Any]:
     indexed = indexed_text(document.title, passage.heading, passage.text, manifest)
-    properties = {
-        "is_passage": True,
-        "passage_id": passage.passage_id,
-        "terms": " ".join(analyser(manifest.language).analyze(indexed)),
-    }
-    return properties | ({"heading": passage.heading, "text": passage.text} if texts else {})
+    terms = " ".join(analyser(manifest.language).analyze(indexed))
+    return {"is_passage": True, "passage_id": passage.passage_id, "terms": terms}
 
 
 def _word(value: object) -> str | None:

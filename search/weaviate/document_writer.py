@@ -1,15 +1,13 @@
 """Writing documents: all passages of a document, then its head, which records its revision.
 
 A killed writer leaves documents with the old head: the next run sees another revision and writes them again.  Until
-then searches also find what it wrote of the new one.  The generation rises at the end, when searches see the whole
-batch.
+then searches also find what it wrote of the new one.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 from weaviate.classes.query import Filter
@@ -19,13 +17,11 @@ from weaviate.exceptions import WeaviateInsertManyAllFailedError, WeaviateQueryE
 from models.batching import in_batches
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
-from search.checks import checked_documents, refusal_reason
 from search.weaviate import namespace_records as records
 from search.weaviate import schema
 from search.weaviate.connection import Client, Connection
 from search.weaviate.document_objects import Object, Objects, document_uuid, objects
 from search.weaviate.failures import failure_of
-from search.weaviate.lookups import count
 from search.weaviate.namespace_records import Namespace
 
 MESSAGE_BYTES = 4_000_000
@@ -37,35 +33,20 @@ _TOO_LARGE = "larger than the server's message limit: raise its GRPC_MAX_MESSAGE
 
 
 class DocumentWriter:
-    """One writer for each namespace: it reads the generation, and writes the next one at the end."""
-
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._endpoint = connection.endpoint
 
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+    def upsert(self, namespace: str, documents: Sequence[Document]) -> None:
         """Raises PartlyWritten naming each document that Weaviate refused or no message can hold."""
         found = self._known(namespace)
-        chosen = checked_documents(documents, found.manifest)
-        if not chosen:
-            return found.generation
-        generation = found.generation + 1
-        failures = self._write(found.tenant, chosen, found.manifest)
-        self._set_generation(namespace, generation)
-        if failures:
-            raise PartlyWritten(namespace, failures, generation)
-        return generation
+        if failures := self._write(found.tenant, documents, found.manifest):
+            raise PartlyWritten(namespace, failures)
 
-    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
+    def delete(self, namespace: str, document_ids: Sequence[str]) -> None:
         found = self._known(namespace)
-        deleted = 0
         for part in in_batches(sorted(set(document_ids)), _DOCUMENTS_AT_ONCE):
-            mine = _of_documents(part)
-            deleted += self._count(found.tenant, mine & Filter.by_property("is_head").equal(True))
-            self._delete(found.tenant, mine)
-        if deleted:
-            self._set_generation(namespace, found.generation + 1)
-        return deleted
+            self._delete(found.tenant, _of_documents(part))
 
     def _known(self, namespace: str, timeout_s: float | None = None) -> Namespace:
         return self._connection.run(
@@ -73,17 +54,10 @@ class DocumentWriter:
             self._endpoint.timeout_s if timeout_s is None else timeout_s,
         )
 
-    def _set_generation(self, namespace: str, generation: int) -> None:
-        async def work(client: Client) -> None:
-            entry = await records.entry(client, self._endpoint, namespace)
-            await records.write(client, self._endpoint, replace(entry, generation=generation))
-
-        self._connection.run(work, self._endpoint.timeout_s)
-
     def _write(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
         """Returns the reasons for refused documents, by id."""
         failures: dict[str, str] = {}
-        # Unlike the generation it never repeats after an interrupted batch; numbers are sent as doubles.
+        # It never repeats after an interrupted batch; numbers are sent as doubles.
         written_us = time.time_ns() // 1_000
         for part in in_batches(documents, _DOCUMENTS_AT_ONCE):
             made = list(self._made(part, manifest, written_us, failures))
@@ -101,11 +75,8 @@ class DocumentWriter:
         self, documents: Sequence[Document], manifest: Manifest, written_us: int, failures: dict[str, str]
     ) -> Iterator[Objects]:
         for document in documents:
-            if why := refusal_reason(document):
-                failures[document.document_id] = why
-                continue
             try:
-                yield objects(document, manifest, written_us=written_us, texts=self._endpoint.texts)
+                yield objects(document, manifest, written_us=written_us)
             except ValueError as error:
                 failures[document.document_id] = f"its text cannot be written: {error}"
 
@@ -156,12 +127,6 @@ class DocumentWriter:
 
         while self._connection.run(work, self._endpoint.write_timeout_s) >= schema.MOST_RESULTS:
             pass
-
-    def _count(self, tenant: str, where: FilterReturn) -> int:
-        return self._connection.run(
-            lambda client: count(schema.passages(client, self._endpoint, tenant), where),
-            self._endpoint.timeout_s,
-        )
 
 
 def _of_documents(document_ids: Iterable[str]) -> FilterReturn:

@@ -11,7 +11,7 @@ from weaviate.classes.tenants import Tenant
 from models.batching import in_batches
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten
-from search.checks import check_manifest, checked_documents, same_manifest
+from search.checks import check_manifest, same_manifest
 from search.weaviate import namespace_records as records
 from search.weaviate import schema
 from search.weaviate.connection import Client
@@ -42,6 +42,14 @@ class NamespaceLifecycle(DocumentWriter):
 
         return self._connection.run(work, self._endpoint.timeout_s)
 
+    def has(self, namespace: str) -> bool:
+        async def work(client: Client) -> bool:
+            entry = await records.entry(client, self._endpoint, namespace)
+            held = schema.tenants(client, self._endpoint).tenants
+            return entry.manifest is not None and await held.exists(entry.tenant)
+
+        return self._connection.run(work, self._endpoint.timeout_s)
+
     def drop(self, namespace: str) -> bool:
         async def work(client: Client) -> bool:
             entry = await records.entry(client, self._endpoint, namespace)
@@ -49,15 +57,15 @@ class NamespaceLifecycle(DocumentWriter):
             if entry.manifest is None:
                 return False
             # With another tenant name, a tenant that is left behind cannot disturb a later namespace of this name.
-            gone = Entry(namespace, entry.generation + 1, None, _new_tenant(namespace), unused=entry.tenant)
+            gone = Entry(namespace, None, _new_tenant(namespace), unused=entry.tenant)
             await records.write(client, self._endpoint, gone)
             await self._remove(client, entry.tenant)
             return True
 
         return self._connection.run(work, self._endpoint.timeout_s)
 
-    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        """Rebuild the namespace from these documents while searches go on; returns the new generation.
+    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> None:
+        """Rebuild the namespace from these documents while searches go on.
 
         Searches see the old tenant until the new one is complete.  `manifest` may differ from the old one.  Raises
         PartlyWritten like `upsert`; after any other failure the old tenant stays, and the next rebuild removes the
@@ -76,18 +84,17 @@ class NamespaceLifecycle(DocumentWriter):
             return begun
 
         async def finish(client: Client) -> None:
-            made = Entry(namespace, generation, manifest, tenant, unused=old.tenant)
+            made = Entry(namespace, manifest, tenant, unused=old.tenant)
             await records.write(client, self._endpoint, made)
             await self._remove(client, old.tenant)
 
         old = self._connection.run(begin, self._endpoint.timeout_s)
-        generation, failures = old.generation + 1, dict[str, str]()
+        failures: dict[str, str] = {}
         for batch in in_batches(documents, _REBUILD_BATCH):
-            failures |= self._write(tenant, checked_documents(batch, manifest), manifest)
+            failures |= self._write(tenant, batch, manifest)
         self._connection.run(finish, self._endpoint.timeout_s)
         if failures:
-            raise PartlyWritten(namespace, failures, generation)
-        return generation
+            raise PartlyWritten(namespace, failures)
 
     def deactivate(self, namespace: str) -> None:
         """Let Weaviate close the namespace's files and free its memory; the next request opens it again."""
@@ -97,10 +104,6 @@ class NamespaceLifecycle(DocumentWriter):
             await schema.tenants(client, self._endpoint).tenants.deactivate(tenant)
 
         self._connection.run(work, self._endpoint.timeout_s)
-
-    def raise_generation(self, namespace: str, least: int) -> None:
-        found = self._known(namespace)
-        self._set_generation(namespace, max(least, found.generation))
 
     async def _remove(self, client: Client, tenant: str) -> None:
         """Remove the tenant if it exists."""

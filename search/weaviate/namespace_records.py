@@ -1,4 +1,4 @@
-"""One record for each namespace: manifest, generation and tenant; a dropped namespace keeps only its generation.
+"""One record for each namespace: manifest and tenant.
 
 A rebuild makes another tenant, so that a search sees the whole old build or the whole new one.
 """
@@ -27,7 +27,6 @@ _Answer = TypeVar("_Answer")
 @dataclass(frozen=True, slots=True)
 class Entry:
     name: str
-    generation: int
     manifest: Manifest | None
     """The manifest; None if the namespace was dropped or never completed."""
     tenant: str
@@ -39,13 +38,12 @@ class Entry:
         read = json.loads(held["manifest"] or "{}")
         tenant, unused = read.pop("tenant", held["name"]), read.pop("unused", "")
         manifest = Manifest.from_stored(read) if read else None
-        return cls(held["name"], held["generation"], manifest, tenant, unused)
+        return cls(held["name"], manifest, tenant, unused)
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
     name: str
-    generation: int
     manifest: Manifest
     tenant: str
 
@@ -83,14 +81,14 @@ async def find(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry |
 
 async def entry(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry:
     """The record; a new one if the namespace never existed."""
-    return await find(client, endpoint, name) or Entry(name, 0, None, tenant=name)
+    return await find(client, endpoint, name) or Entry(name, None, tenant=name)
 
 
 async def known(client: Client, endpoint: WeaviateEndpoint, name: str) -> Namespace:
     """Raises UnknownNamespace."""
     found = await find(client, endpoint, name)
     if found is not None and found.manifest is not None:
-        return Namespace(name, found.generation, found.manifest, found.tenant)
+        return Namespace(name, found.manifest, found.tenant)
     raise UnknownNamespace(name, f"Weaviate at {endpoint.url}")
 
 
@@ -123,7 +121,7 @@ async def are_open(
 async def write(client: Client, endpoint: WeaviateEndpoint, entry: Entry) -> None:
     told = {"tenant": entry.tenant, "unused": entry.unused}
     manifest = json.dumps(told | (asdict(entry.manifest) if entry.manifest else {}))
-    properties = {"name": entry.name, "manifest": manifest, "generation": entry.generation}
+    properties = {"name": entry.name, "manifest": manifest}
     held = namespaces(client, endpoint)
     if await held.data.exists(_id(entry.name)):
         await held.data.replace(_id(entry.name), properties)

@@ -26,9 +26,9 @@ MOST_RESULTS = 10_000
 """Weaviate's QUERY_MAXIMUM_RESULTS: no answer has more objects, and no deletion deletes more at once."""
 
 
-def _held(name: str, kind: DataType = DataType.TEXT) -> Property:
+def _held(name: str) -> Property:
     """Stored and returned, never searched."""
-    return Property(name=name, data_type=kind, index_filterable=False, index_searchable=False)
+    return Property(name=name, data_type=DataType.TEXT, index_filterable=False, index_searchable=False)
 
 
 _PASSAGE = (
@@ -47,23 +47,19 @@ _PASSAGE = (
         index_filterable=True,
     ),
     Property(name="document", data_type=DataType.UUID, index_filterable=True),  # UUID of the document's id
-    Property(name="source", data_type=DataType.UUID, index_filterable=True),  # UUID of the source's name
     Property(name="is_head", data_type=DataType.BOOL, index_filterable=True),  # one object of each document
     Property(name="is_passage", data_type=DataType.BOOL, index_filterable=True),
     Property(name="written", data_type=DataType.INT, index_filterable=True),  # identifies the batch
-    Property(
-        name="bucket", data_type=DataType.INT, index_filterable=True, index_range_filters=True
-    ),  # hash of the document's id, to list documents in parts
     *map(
         _held,
         ("passage_id", "document_id", "source_type", "published_at", "content_hash", "near_duplicate_group"),
     ),
-    *map(_held, ("revision", "title", "heading", "text", "metadata")),
+    _held("revision"),
 )
 # The options of the vector index that the endpoint declares.
 _FIXED = ("ef_construction", "max_connections")
 _CHANGEABLE = ("ef", "dynamic_ef_min", "dynamic_ef_max", "dynamic_ef_factor", "flat_search_cutoff")
-_NAMESPACE = (_held("name"), _held("manifest"), _held("generation", DataType.INT))
+_NAMESPACE = (_held("name"), _held("manifest"))
 
 
 def passages(client: Client, endpoint: WeaviateEndpoint, tenant: str) -> Objects:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
-from models.documents import Matrix, NamespaceState, PassageText, Vector
-from models.errors import NotConfigured
+from models.documents import Matrix
 from models.hits import Ranking
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.protocol import Search
-from search.weaviate import listing, lookups, searching
+from search.documents.reading import FromDocuments
+from search.protocol import Entry, Search
 from search.weaviate import namespace_records as records
+from search.weaviate import searching
 from search.weaviate.connection import Client, Connection
 from search.weaviate.namespace_lifecycle import NamespaceLifecycle
-from search.weaviate.namespace_records import Entry, Namespace
+from search.weaviate.namespace_records import Namespace
 from search.weaviate.schema import Objects
 from search.weaviate.wand_pruning import Pruning
 
 _Answer = TypeVar("_Answer")
 
 
-class WeaviateStore(NamespaceLifecycle):
-    """Implements `search.protocol.Store` and `Fuses`, writing by inheritance; thread-safe.  Connects at first use.
+class WeaviateStore(NamespaceLifecycle, FromDocuments):
+    """Implements `search.protocol.Engine`, `Searches`, `Lists` and `Fuses`; thread-safe.  Connects at first use.
 
     `key` is the API key, if the server wants one.
     """
@@ -64,35 +63,6 @@ class WeaviateStore(NamespaceLifecycle):
 
         return self._ask(namespace, work, search.timeout_s)
 
-    def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
-        """Raises NotConfigured if the option `texts` is off: then there is no metadata either."""
-        if not self._endpoint.texts:
-            raise NotConfigured(
-                f"Weaviate at {self._endpoint.url} holds no metadata to list by: declare `texts = true`, or the branch "
-                "with another store"
-            )
-        return self._ask(
-            namespace,
-            lambda _, held: listing.list_documents(held, search, order_by=order_by, descending=descending),
-            search.timeout_s,
-        )
-
-    def vectors(
-        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
-    ) -> dict[str, Vector]:
-        return self._ask(namespace, lambda _, held: lookups.vectors(held, passage_ids), timeout_s)
-
-    def texts(
-        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
-    ) -> dict[str, PassageText]:
-        """Raises NotConfigured if the option `texts` is off."""
-        if not self._endpoint.texts:
-            raise NotConfigured(f"Weaviate at {self._endpoint.url} holds no texts: declare `texts = true`")
-        return self._ask(namespace, lambda _, held: lookups.texts(held, passage_ids), timeout_s)
-
-    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
-        return self._known(namespace, timeout_s).generation
-
     def warm(self, namespace: str | None = None) -> None:
         """Connect, and let the server load the tenants by an empty request to each.
 
@@ -103,7 +73,7 @@ class WeaviateStore(NamespaceLifecycle):
             await held.query.fetch_objects(limit=1, return_properties=[])
 
         async def work(client: Client) -> None:
-            wanted: Sequence[Entry | Namespace]
+            wanted: Sequence[records.Entry | Namespace]
             if namespace is None:
                 wanted = await records.listed(client, self._endpoint)
             else:
@@ -116,26 +86,14 @@ class WeaviateStore(NamespaceLifecycle):
 
         self._connection.run(work, self._endpoint.timeout_s)
 
-    def namespaces(self) -> list[NamespaceState]:
-        """Counts are 0 for a deactivated namespace, which counting would open, and for one whose tenant is missing."""
+    def entries(self, namespace: str) -> list[Entry]:
+        names = ["document_id", "passage_id", "revision"]
 
-        async def state(client: Client, entry: Entry, *, is_open: bool) -> NamespaceState:
-            if is_open:
-                return await records.using(client, self._endpoint, entry.name, lookups.state)
-            return NamespaceState(entry.name, 0, 0, entry.generation, entry.manifest)
+        async def work(_: Namespace, held: Objects) -> list[Entry]:
+            found = held.iterator(return_properties=names)
+            return [Entry(*(one.properties.get(name) for name in names)) async for one in found]
 
-        async def work(client: Client) -> list[NamespaceState]:
-            entries = await records.listed(client, self._endpoint)
-            are_open = await records.are_open(client, self._endpoint, entries)
-            states = (state(client, one, is_open=are_open.get(one.name, False)) for one in entries)
-            return list(await asyncio.gather(*states))
-
-        return self._connection.run(work, self._endpoint.timeout_s)
-
-    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-        return self._ask(
-            namespace, lambda _, held: lookups.revisions(held, source), self._endpoint.write_timeout_s
-        )
+        return self._ask(namespace, work, self._endpoint.write_timeout_s)
 
     def _ask(
         self,

@@ -129,21 +129,21 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
     Mutant(
         "Documents",
         "stores show a batch under generations of their own",
-        "search/several_stores/store.py",
+        "search/documents/store.py",
         "ClusteredStore._level",
         "return self.table.raise_generation(namespace, least)",
         (
-            "tests/integration/search/several_stores/test_store.py::test_every_store_shows_a_batch_under_one_generation",
+            "tests/integration/search/documents/test_store.py::test_every_store_shows_a_batch_under_one_generation",
         ),
     ),
     Mutant(
         "Documents",
         "nobody writes again what a killed writer has not written",
-        "search/several_stores/store.py",
+        "search/documents/store.py",
         "ClusteredStore.settle",
         "return {}",
         (
-            "tests/integration/search/several_stores/test_killed_writer.py::test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing",
+            "tests/integration/search/documents/test_killed_writer.py::test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing",
         ),
     ),
     Mutant(

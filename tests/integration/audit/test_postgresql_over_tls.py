@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool
 from audit.database import open_database
 from config.settings import Settings
 from models.errors import StoreUnavailable
-from search.several_stores.database import Database
+from search.documents.database import Database
 from tests.support.servers.certificates import Certificate
 
 pytest.importorskip("psycopg")

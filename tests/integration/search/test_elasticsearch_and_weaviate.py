@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from elasticsearch import Elasticsearch
 
+from search.documents.database import Database
+from search.documents.document_table import DocumentTable
+from search.documents.store import ClusteredStore
 from search.protocol import Search
-from search.several_stores.database import Database
-from search.several_stores.document_table import DocumentTable
-from search.several_stores.store import ClusteredStore
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import MANIFEST, document
 from tests.support.servers.elasticsearch_server import address, corner, opened
 from tests.support.servers.weaviate_server import delete_tenants, own_collection
+from tests.support.stores.one_engine import ServerStore, held
 
 Engines = tuple[ClusteredStore, dict[str, Callable[[], None]]]
 
@@ -40,7 +41,7 @@ def delete_indices(prefix: str) -> None:
 
 
 def shown(store: ClusteredStore) -> list[set[str]]:
-    return [set(one.revisions("ns")) for one in store.stores.values()]
+    return [set(held(one)) for one in store.stores.values()]
 
 
 @pytest.mark.parametrize("name", ["texts", "vectors"])
@@ -76,5 +77,6 @@ def test_documents_of_a_source_that_the_table_does_not_know_are_deleted_from_bot
     store.verify("ns", mends=True)
     assert shown(store) == [{"a"}] * 2
     for one in store.stores.values():
+        assert isinstance(one, ServerStore)
         (ranking,) = one.search_text("ns", ["pear"], Search(depth=10, timeout_s=30))
         assert [hit.document_id for hit in ranking.hits] == ["a"]

@@ -42,7 +42,7 @@ IMPORTED = (
     "audit.drainer",
     "inference.embedders",
     "inference.rerankers",
-    "search.several_stores.store",
+    "search.documents.store",
 )
 """What workers and sweepers import, also what they import late."""
 

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, event
 
 from audit.database import LOCKS, open_database, upgrade
 from audit.drainer import Drainer
-from search.several_stores.database import Database
+from search.documents.database import Database
 
 ROOT = Path(__file__).parents[3]
 

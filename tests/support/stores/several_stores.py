@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from models.documents import Document, Manifest, Passage
+from search.documents.database import Database
+from search.documents.document_table import DocumentTable
+from search.documents.store import ClusteredStore
 from search.embedded.store import EmbeddedStore
-from search.several_stores.database import Database
-from search.several_stores.document_table import DocumentTable
-from search.several_stores.store import ClusteredStore
 
 DIMENSION = 4
 MANIFEST = Manifest(splitter="s", language="en", analyser="a", embedder="e", dimension=DIMENSION)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from models.documents import Document, Matrix, Passage
-from search.protocol import Search, Store
+from search.protocol import Search
 from search.weaviate.store import WeaviateStore
 
 
-def found(store: Store, text: str, **options: Any) -> list[str]:
+def found(store: WeaviateStore, text: str, **options: Any) -> list[str]:
     (ranking,) = store.search_text("ns", [text], Search(**{"depth": 10, "timeout_s": 30.0, **options}))
     return [hit.passage_id for hit in ranking.hits]
 

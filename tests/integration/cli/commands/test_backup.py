@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from audit.database import open_database
+from cli.backup import copying
 from cli.backup.copying import back_up, put_back
 from cli.backup.folder import MANIFEST
 from cli.installation import Installation
@@ -25,10 +26,9 @@ from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, ServiceError, WriterBusy
+from search.documents.store import ClusteredStore
 from search.embedded.snapshot import still_corpus
 from search.embedded.store import EmbeddedStore
-from search.several_stores import snapshot
-from search.several_stores.store import ClusteredStore
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run, as_process
 from tests.support.ledger.audit_rows import count
@@ -36,6 +36,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.elasticsearch_server import address, corner
 from tests.support.servers.redis_server import RedisServer
+from tests.support.stores.one_engine import held
 
 TWO = f'{BM25_ALONE}[stores.archive]\nkind = "embedded"\noptions = {{ folder = "archive" }}\n'
 WITH_A_SERVER = """
@@ -100,7 +101,7 @@ def filled(installation: Installation, *names: str, namespace: str = "law") -> i
 def found_by_each_store(installation: Installation, namespace: str = "law") -> dict[str, list[str]]:
     with opened(installation) as store:
         stores: dict[str, Any] = {**store.stores} if isinstance(store, ClusteredStore) else {"local": store}
-        return {name: sorted(each.revisions(namespace, "tests")) for name, each in stores.items()}
+        return {name: sorted(held(each, namespace)) for name, each in stores.items()}
 
 
 def found(installation: Installation, namespace: str = "law") -> list[str]:
@@ -214,7 +215,7 @@ def test_a_batch_committed_between_the_snapshots_of_table_and_stores_repeats_the
                 store.delete("law", ["gone"])
         return begun(folder)
 
-    monkeypatch.setattr(snapshot, "still_corpus", late)
+    monkeypatch.setattr(copying, "still_corpus", late)
     back_up(double, tmp_path / "backup", force=False)
     assert len(taken) == 4
     restored = at_home(tmp_path / "other", TWO)

@@ -19,7 +19,7 @@ from search.elasticsearch.analysis import Words
 from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection, IndexCall
 from search.elasticsearch.index_layout import Namespace
-from search.elasticsearch.lookups import by_id
+from search.elasticsearch.lookups import entries
 from search.elasticsearch.store import ElasticsearchStore
 from search.kinds.elasticsearch import open_elasticsearch
 from search.protocol import Search
@@ -76,11 +76,9 @@ def test_a_connection_is_reused_and_a_broken_one_replaced_within_the_time(
 
 CALLS: dict[str, Callable[[ElasticsearchStore], object]] = {
     "search_text": lambda store: count(store, timeout_s=0.5),
-    "texts": lambda store: store.texts("ns", ["d000#0"], timeout_s=0.5),
-    "vectors": lambda store: store.vectors("ns", ["d000#0"], timeout_s=0.5),
-    "generation": lambda store: store.generation("ns", timeout_s=0.5),
-    "namespaces": lambda store: store.namespaces(),
-    "revisions": lambda store: store.revisions("ns", "docs"),
+    "score_text": lambda store: store.score_text("ns", ["pear"], [["d000#0"]], timeout_s=0.5),
+    "has": lambda store: store.has("ns"),
+    "entries": lambda store: list(store.entries("ns")),
     "upsert": lambda store: store.upsert("ns", [document("new", "pear")]),
     "delete": lambda store: store.delete("ns", ["d000"]),
 }
@@ -254,7 +252,7 @@ def test_the_clients_error_about_an_invalid_key_does_not_show_it() -> None:
 
 def read(connection: Connection) -> None:
     namespace = Namespace("ns", "i", MANIFEST, Words("english", MANIFEST), False, 1)
-    list(by_id(IndexCall(connection, namespace, connection.deadline(5)), ["a#0"], ["text"]))
+    list(entries(IndexCall(connection, namespace, connection.deadline(5))))
 
 
 def write(connection: Connection) -> None:
@@ -266,12 +264,17 @@ def write(connection: Connection) -> None:
     [
         *(
             (read, body)
-            for body in (b"{}", b'{"docs": null}', b'{"docs": [5]}', b'{"docs": [{"found": true}]}')
+            for body in (
+                b"{}",
+                b'{"responses": null}',
+                b'{"responses": [5]}',
+                b'{"responses": [{"hits": {"hits": [{}]}}]}',
+            )
         ),
         *((write, body) for body in (b"{}", b'{"items": [5]}', b'{"items": []}')),
     ],
 )
-def test_texts_in_an_unknown_format_and_a_write_without_a_result_are_invalid_answers(
+def test_an_answer_in_an_unknown_format_and_a_write_without_a_result_are_invalid_answers(
     call: Callable[[Connection], None], body: bytes
 ) -> None:
     with Impostor(lambda *_: (200, body, PRODUCT)) as server:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
+from search.documents.reading import DocumentReader
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Store
 from tests.contracts.store import StoreContract
@@ -15,7 +16,9 @@ from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
 from tests.contracts.store_ranking import TextContract
 from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_writing import WritingContract
+from tests.support.servers.databases import empty_database
 from tests.support.servers.elasticsearch_server import HUNSPELL, corner, opened
+from tests.support.stores.one_engine import OneEngine, with_documents
 
 
 @pytest.fixture(scope="class")
@@ -25,9 +28,15 @@ def prefix() -> Iterator[str]:
 
 
 @pytest.fixture(scope="class")
-def kept(request: pytest.FixtureRequest, prefix: str) -> Iterator[ElasticsearchStore]:
+def kept(
+    request: pytest.FixtureRequest, prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OneEngine]:
     """One store for all tests of a class."""
-    with opened(prefix, **request.cls.options) as store:
+    with (
+        empty_database("postgresql", tmp_path_factory.mktemp("documents")) as url,
+        opened(prefix, **request.cls.options) as engine,
+        with_documents(engine, url) as store,
+    ):
         yield store
 
 
@@ -35,8 +44,8 @@ class Emptied:
     options: ClassVar[Mapping[str, Any]] = {"vectors": True}
 
     @pytest.fixture
-    def store(self, kept: ElasticsearchStore) -> Iterator[Store]:
-        yield kept
+    def store(self, kept: OneEngine) -> Iterator[Store]:
+        yield cast("Store", kept)
         for state in kept.namespaces():
             kept.drop(state.name)
 
@@ -45,8 +54,9 @@ class TestElasticsearchStore(Emptied, StoreContract, RebuildingContract, DrawnFi
     """With our own analyser."""
 
     @pytest.fixture
-    def reader(self, store: Store, prefix: str) -> Iterator[Store]:
+    def reader(self, kept: OneEngine, prefix: str) -> Iterator[ElasticsearchStore]:
         with opened(prefix, **self.options) as reader:
+            reader.documents = DocumentReader(kept.table, "engine")
             yield reader
 
 

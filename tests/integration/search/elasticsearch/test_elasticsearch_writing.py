@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from elasticsearch import Elasticsearch
 
@@ -55,8 +54,7 @@ def store(prefix: str) -> Iterator[ElasticsearchStore]:
     with opened(prefix) as store:
         store.create("ns", MANIFEST)
         yield store
-        for state in store.namespaces():
-            store.drop(state.name)
+        store.drop("ns")
 
 
 @pytest.fixture
@@ -77,8 +75,8 @@ def test_long_ids_are_kept_whole_and_too_long_ones_refused(store: ElasticsearchS
             "ns", [document(name, "pear"), document("i" * 9_000, "pear"), document(name + "x", "pear")]
         )
     assert found(store, "pear") == [f"{name}#0", f"{name}x#0"]
-    assert store.texts("ns", [f"{name}#0"])[f"{name}#0"].document_id == name
-    assert store.delete("ns", [name]) == 1
+    assert {one.document_id for one in store.entries("ns")} == {name, f"{name}x"}
+    store.delete("ns", [name])
     assert found(store, "pear") == [f"{name}x#0"]
 
 
@@ -130,7 +128,7 @@ def test_an_analyser_that_the_server_lacks_is_named(prefix: str) -> None:
         with opened(prefix, analyser=analyser) as store, pytest.raises(BadIndex, match=message):
             store.create("ns", MANIFEST)
     with opened(prefix, analyser="klingon") as store:
-        assert store.namespaces() == []
+        assert not store.has("ns")
 
 
 def test_an_invalid_name_is_refused(store: ElasticsearchStore) -> None:
@@ -150,15 +148,19 @@ def test_two_concurrent_creations_get_the_same_namespace(prefix: str) -> None:
         assert stores[0].drop("ns")
 
 
+def cut_off() -> Iterator[Document]:
+    yield document("b", "pear")
+    raise InvalidAnswer("the model is gone")
+
+
 def test_the_next_rebuild_or_drop_removes_what_a_killed_rebuild_left(
     store: ElasticsearchStore, prefix: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(namespace: str) -> None:
-        short = document("b", "pear", vectors=(np.ones(1, np.float32),))
         with monkeypatch.context() as dead:
             dead.setattr(store, "_delete_index", lambda index: None)
             with pytest.raises(InvalidAnswer):
-                store.rebuild(namespace, MANIFEST, [short])
+                store.rebuild(namespace, MANIFEST, cut_off())
 
     def indices(namespaces: str = "left*") -> list[str]:
         return sorted(client.indices.get(index=f"{prefix}-{namespaces}"))
@@ -166,8 +168,8 @@ def test_the_next_rebuild_or_drop_removes_what_a_killed_rebuild_left(
     # Namespaces whose names start the same keep their unfinished indices.
     killed("left-v1")
     killed("leftover")
-    others = [f"{prefix}-left-v1.v1", f"{prefix}-leftover.v1"]
-    assert indices() == others
+    others = indices()
+    assert [name.rsplit(".v", 1)[0] for name in others] == [f"{prefix}-left-v1", f"{prefix}-leftover"]
     killed("left")
     assert not store.drop("left")
     assert indices() == others
@@ -176,7 +178,7 @@ def test_the_next_rebuild_or_drop_removes_what_a_killed_rebuild_left(
     killed("left")
     assert len(indices("left.v*")) == 2
     store.rebuild("left", MANIFEST, [document("c", "pear")])
-    assert indices("left.v*") == [f"{prefix}-left.v4"]
+    assert len(indices("left.v*")) == 1
     killed("left")
     assert found(store, "pear", "left") == ["c#0"]
     assert not store.drop("*")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from search.documents.document_rows import insert_documents
 from search.embedded import lexical_index as lexical
 from search.embedded import writer
 from search.embedded.store import EmbeddedStore
@@ -35,7 +36,7 @@ def after(function: Callable[..., Any]) -> Callable[..., None]:
 
 POINTS: dict[str, tuple[str, Callable[..., None]]] = {
     "before anything": ("check_index", die),
-    "in the first transaction": ("_insert", after(writer._insert)),
+    "in the first transaction": ("insert_documents", after(insert_documents)),
     "before the words": ("write_index", die),
     "after the words": ("write_index", after(lexical.write_index)),
     "in the last transaction": ("_show", after(writer._show)),

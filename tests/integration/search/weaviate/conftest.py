@@ -19,5 +19,5 @@ def opened() -> Iterator[WeaviateStore]:
 @pytest.fixture
 def store(opened: WeaviateStore) -> Iterator[WeaviateStore]:
     yield opened
-    for state in opened.namespaces():
-        opened.drop(state.name)
+    for name in ("ns", "open"):
+        opened.drop(name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import pytest
@@ -19,12 +20,25 @@ from tests.contracts.store_filters import DrawnFiltersContract
 from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_searches import asking
 from tests.support.servers.weaviate_server import shared_weaviate
+from tests.support.stores.one_engine import OneEngine, with_documents
 from tests.support.stores.weaviate_namespaces import normalised, vector_documents
 from wiring.pipeline import BUILT_IN
 
 
+@pytest.fixture(scope="module")
+def kept(opened: WeaviateStore) -> Iterator[OneEngine]:
+    with with_documents(opened) as kept:
+        yield kept
+
+
 class TestWeaviateStore(StoreContract, RebuildingContract, DrawnFiltersContract):
     """The contracts, on one pair of collections."""
+
+    @pytest.fixture
+    def store(self, kept: OneEngine) -> Iterator[Store]:
+        yield cast("Store", kept)
+        for state in kept.namespaces():
+            kept.drop(state.name)
 
     def seen(self, store: Store) -> list[list[str]]:
         listed = store.list_documents("ns", asking(depth=100), order_by="n", descending=True)

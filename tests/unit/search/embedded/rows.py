@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from search.embedded.passage_rows import DocumentVersion, Rows
+from search.documents.lookups import DocumentVersion
+from search.embedded.passage_rows import Rows
 
 
 def rows_of(documents: list[int], passage_ids: list[str], versions: list[DocumentVersion]) -> Rows:

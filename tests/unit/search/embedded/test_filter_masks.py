@@ -13,9 +13,10 @@ import pytest
 from models.errors import StoreTimeout
 from search import filters
 from search.deadline import Deadline
+from search.documents.lookups import DocumentVersion
 from search.embedded import filter_masks
 from search.embedded.filter_masks import Masks
-from search.embedded.passage_rows import DocumentVersion, Rows
+from search.embedded.passage_rows import Rows
 from search.filters import compile_filters
 from search.protocol import Search
 from tests.unit.search.embedded.rows import rows_of

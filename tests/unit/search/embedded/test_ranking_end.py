@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.hits import Hit
-from search.embedded.passage_rows import DocumentVersion
+from search.documents.lookups import DocumentVersion
 from search.embedded.ranking_end import cut
 from tests.unit.search.embedded.rows import rows_of
 

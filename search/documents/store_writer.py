@@ -19,8 +19,8 @@ from models.errors import (
     Unauthorised,
     WriterBusy,
 )
-from search.protocol import Store
-from search.several_stores.document_table import Change, StoreResult
+from search.documents.document_table import Change, StoreResult
+from search.protocol import Engine
 
 log = get_logger("chorale.index")
 
@@ -37,7 +37,7 @@ _OF_ALL = (*_PASSING, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)
 class StoreWriter:
     """One of several stores; for one thread at a time."""
 
-    def __init__(self, name: str, store: Store) -> None:
+    def __init__(self, name: str, store: Engine) -> None:
         self.name = name
         self.store = store
         self._away: tuple[float, str] | None = None

@@ -11,10 +11,11 @@ from models.batching import in_batches
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, ServiceError
 from search.checks import checked_documents, refusal_reason
+from search.documents.document_rows import storable
+from search.documents.document_table import NEXT, Build, Change, DocumentTable, StoreResult
+from search.documents.store_writer import StoreWriter
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Rebuilds
-from search.several_stores.document_table import Build, Change, DocumentTable, StoreResult
-from search.several_stores.store_writer import StoreWriter
 
 log = get_logger("chorale.index")
 
@@ -34,12 +35,12 @@ class Rebuilding:
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         with self._table.exclusive(namespace):
-            begun = self._table.find(namespace, is_current=False)
+            begun = self._table.find(namespace, NEXT)
             if begun is not None and begun.manifest != manifest:
-                self._table.drop(begun)
+                self._table.drop(namespace, NEXT)
                 begun = None
             if begun is None:
-                self._table.make(namespace, manifest, is_current=False)
+                self._table.make(namespace, manifest, NEXT)
         return manifest
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
@@ -81,7 +82,7 @@ class Rebuilding:
 
     @property
     def _build(self) -> Build:
-        found = self._table.find(self._namespace, is_current=False)
+        found = self._table.find(self._namespace, NEXT)
         assert found is not None, "made with the object, and only finish ends it"
         return found
 
@@ -90,7 +91,7 @@ def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence
     """The result of `put` for the documents that a server can take; raises PartlyWritten naming the others."""
     refused = {document.document_id: why for document in documents if (why := refusal_reason(document))}
     try:
-        generation = put([document for document in documents if document.document_id not in refused])
+        generation = put([storable(one) for one in documents if one.document_id not in refused])
     except PartlyWritten as error:
         if not refused:
             raise

@@ -1,7 +1,7 @@
 """All stores of an installation, written as one.
 
 A batch goes into the table, then into every store at once.  Then the table records each store's result, and the
-generation rises above that of every store; all stores then have the same one.  A process that is killed in between
+generation rises; a store with a generation of its own then has the same one.  A process that is killed in between
 leaves documents whose state is behind; `settle` writes them again, which is safe to repeat.
 """
 
@@ -15,7 +15,6 @@ from dataclasses import replace
 from models.batching import in_batches
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import (
-    BadIndex,
     ManifestMismatch,
     NotEverywhere,
     ServiceError,
@@ -23,12 +22,12 @@ from models.errors import (
     WrongDeclaration,
 )
 from search.checks import check_manifest, checked_documents, same_manifest
+from search.documents.document_table import Build, Change, DocumentTable
+from search.documents.rebuilding import Rebuilding, rebuild_store, taken
+from search.documents.store_writer import StoreWriter
+from search.documents.verifying import Difference, difference
 from search.near_duplicate_rows import NearDuplicateRows
-from search.protocol import Store
-from search.several_stores.document_table import Build, Change, DocumentTable
-from search.several_stores.rebuilding import Rebuilding, rebuild_store, taken
-from search.several_stores.store_writer import StoreWriter
-from search.several_stores.verifying import Difference, difference
+from search.protocol import Engine, OwnGeneration
 
 _BATCH = 256
 _WAITS = "the store could not be rebuilt yet"
@@ -37,7 +36,7 @@ _WAITS = "the store could not be rebuilt yet"
 class ClusteredStore:
     """Implements `search.protocol.WritingStore`; thread-safe.  Searches use the store that their branch declares."""
 
-    def __init__(self, stores: Mapping[str, Store], table: DocumentTable) -> None:
+    def __init__(self, stores: Mapping[str, Engine], table: DocumentTable) -> None:
         self.stores = stores
         self.table = table
         self._writers = {name: StoreWriter(name, store) for name, store in stores.items()}
@@ -88,9 +87,7 @@ class ClusteredStore:
                     failures.append(error)
             if failures:
                 raise failures[0]
-            for build in (found, self.table.find(namespace, is_current=False)):
-                if build is not None:
-                    self.table.drop(build)
+            self.table.drop(namespace)
             if there:
                 self.table.raise_generation(namespace, self.table.generation(namespace) + 1)
         return there
@@ -151,16 +148,17 @@ class ClusteredStore:
                     continue
                 with suppress(ServiceError):
                     self._make(build, name)
-                behind = list(self.table.behind(build, name))
-                if not behind:
-                    self.table.mark_whole(build, name)
-                is_whole = is_whole and not behind
-                for part in in_batches(behind, _BATCH):
+                has_all = True
+                for part in in_batches(list(self.table.behind(build, name)), _BATCH):
                     result = writer.write(namespace, self.table.changes(build, part))
                     self.table.record(build, {name: result}, stores=self.stores)
                     did_write = did_write or len(result.failures) < len(result.changes)
+                    has_all = has_all and not result.failures
                     if writer.is_away:
                         break
+                if has_all:
+                    self.table.mark_whole(build, name)
+                is_whole = is_whole and has_all
             self._level(namespace, self.table.generation(namespace) + did_write)
             # Looking through all documents again would take time in proportion to the namespace.
             return {} if is_whole else self.unwritten(namespace)
@@ -242,30 +240,26 @@ class ClusteredStore:
         return generation
 
     def _level(self, namespace: str, least: int) -> int:
-        """Give all stores and the table one generation: `least`, or the highest of any store.
+        """Give the table, and the stores with a generation of their own, one: `least`, or the highest of any store.
 
         Answers of branches with different generations are not cached.
         """
-        own: dict[str, int] = {}
-        for name, writer in self._writers.items():
-            if not writer.is_away:
+        own: list[tuple[OwnGeneration, int]] = []
+        for writer in self._writers.values():
+            if not writer.is_away and isinstance(writer.store, OwnGeneration):
                 with suppress(ServiceError):
-                    own[name] = writer.store.generation(namespace)
-        generation = max([least, *own.values()])
-        for name, found in own.items():
+                    own.append((writer.store, writer.store.generation(namespace)))
+        generation = max([least, *(found for _, found in own)])
+        for store, found in own:
             if found < generation:
                 with suppress(ServiceError):
-                    self.stores[name].raise_generation(namespace, generation)
+                    store.raise_generation(namespace, generation)
         return self.table.raise_generation(namespace, generation)
 
     def _make(self, build: Build, name: str) -> None:
         """Create the namespace in one store; a store that had lost it is written again with everything."""
         store = self.stores[name]
-        try:
-            # No document has the source "".  The call asks the index of the documents, which may be gone although
-            # the generation is still there.
-            store.revisions(build.name, "")
-        except BadIndex:
+        if not store.has(build.name):
             # First, so that a crash in between leaves nothing recorded as written.
             with self.exclusive(build.name):
                 self.table.mark_all_behind(build, name)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from models.batching import in_batches
-from models.document_tables import (
-    document_table,
-    generation_table,
-    mark_table,
-    namespace_table,
-    rebuild_table,
-    state_table,
-)
-from models.documents import Document, Manifest, NamespaceState
+from models.corpus_tables import document_table, generation_table, namespace_table, passage_table
+from models.document_tables import mark_table, rebuild_table, state_table
+from models.documents import Document, Manifest, NamespaceState, Passage
 from models.near_duplicate_tables import near_duplicates_metadata
-from search.near_duplicate_rows import NearDuplicateRows
-from search.several_stores.database import Database
-from search.several_stores.document_rows import row_of, unpacked
-from search.several_stores.high_water_marks import (
+from search.documents import lookups
+from search.documents.database import Database, Plain
+from search.documents.document_rows import end_documents, insert_documents
+from search.documents.high_water_marks import (
     FAILED,
     WRITTEN,
     advance_mark,
@@ -32,10 +28,18 @@ from search.several_stores.high_water_marks import (
     set_mark,
     take_mark,
 )
+from search.near_duplicate_rows import NearDuplicateRows
+from search.protocol import Entry
+
+CURRENT, NEXT, OLD = "", ".next", ".old"
+"""What follows the name of a namespace: of the build that is written, of a rebuild in progress, and of the build that
+some stores still show.  No name has a dot."""
 
 _AT_ONCE = 500
-_D, _N, _S, _G, _R = document_table.c, namespace_table.c, state_table.c, generation_table.c, rebuild_table.c
+_D, _P, _N = document_table.c, passage_table.c, namespace_table.c
+_S, _G, _R = state_table.c, generation_table.c, rebuild_table.c
 _PER_BUILD = (
+    passage_table,
     document_table,
     state_table,
     mark_table,
@@ -47,7 +51,7 @@ _PER_BUILD = (
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One build of a namespace.  A name may have two: the current one, which is searched, and one in progress."""
+    """One build of a namespace."""
 
     namespace_id: int
     name: str
@@ -85,41 +89,35 @@ class DocumentTable:
     def close(self) -> None:
         self._database.close()
 
-    def find(self, namespace: str, *, is_current: bool = True) -> Build | None:
-        where = and_(_N.name == namespace, _N.is_current == is_current)
+    def find(self, namespace: str, which: str = CURRENT) -> Build | None:
+        asked = select(namespace_table).where(_N.name == namespace + which)
         with self._database.reading() as connection:
-            row = connection.execute(select(namespace_table).where(where)).one_or_none()
+            row = connection.execute(asked).one_or_none()
         if row is None:
             return None
-        return Build(row.namespace_id, row.name, Manifest.from_stored(row.manifest))
+        return Build(row.namespace_id, namespace, Manifest.from_stored(row.manifest))
 
-    def make(self, namespace: str, manifest: Manifest, *, is_current: bool = True) -> None:
+    def make(self, namespace: str, manifest: Manifest, which: str = CURRENT) -> None:
+        row = {"name": namespace + which, "manifest": asdict(manifest), "sequence": 0, "visible": 0}
         with self._database.writing(namespace) as connection:
-            row = {"name": namespace, "is_current": is_current, "manifest": asdict(manifest), "sequence": 0}
-            connection.execute(insert(namespace_table).values(row))
+            connection.execute(insert(namespace_table).values(row | {"lexical": ""}))
 
     def put(self, build: Build, documents: Sequence[Document]) -> list[Change]:
         """Commit documents, each replaced whole; returns the changes for the stores."""
         with self._database.writing(build.name) as connection:
             sequence = _next(connection, build)
-            _forget(connection, document_table, build, [one.document_id for one in documents])
-            if documents:
-                connection.execute(
-                    insert(document_table), [row_of(one, build.namespace_id, sequence) for one in documents]
-                )
+            ids = [document.document_id for document in documents]
+            end_documents(connection, build.namespace_id, sequence, ids)
+            insert_documents(connection, build.namespace_id, sequence, documents)
         return [Change(one.document_id, sequence, one) for one in documents]
 
     def take_out(self, build: Build, document_ids: Iterable[str]) -> list[Change]:
         """Commit the deletion of those documents that exist; returns the changes for the stores."""
         with self._database.writing(build.name) as connection:
-            sequence = _next(connection, build)
-            gone: list[str] = []
-            for part in in_batches(sorted(set(document_ids)), _AT_ONCE):
-                of_part = and_(_of(document_table, build), _D.document_id.in_(part), ~_D.is_deleted)
-                gone += connection.scalars(select(_D.document_id).where(of_part))
-                emptied = {"is_deleted": True, "sequence": sequence, "content": b"", "vectors": b""}
-                connection.execute(update(document_table).where(of_part).values(emptied))
-        return [Change(document_id, sequence, None) for document_id in gone]
+            there = lookups.held(Plain(connection), build.namespace_id, sorted(set(document_ids)), None)
+            sequence = _next(connection, build) if there else 0
+            end_documents(connection, build.namespace_id, sequence, list(there))
+        return [Change(document_id, sequence, None) for document_id in there]
 
     def record(
         self,
@@ -129,7 +127,7 @@ class DocumentTable:
         stores: Collection[str],
         is_batch: bool = False,
     ) -> None:
-        """Commit the stores' results; rows of documents that each of `stores` has deleted are removed.
+        """Commit the stores' results; rows that each of `stores` has replaced or deleted are removed.
 
         `is_batch`: these are all changes of one sequence.
         """
@@ -137,8 +135,8 @@ class DocumentTable:
             for store, one in results.items():
                 if not one.changes:
                     continue
-                written = [change.document_id for change in one.changes]
-                _forget(connection, state_table, build, written, _S.store == store)
+                ids = [change.document_id for change in one.changes]
+                _forget(connection, state_table, build, ids, _S.store == store)
                 rows = [_state(build, store, change, one.failures) for change in one.changes]
                 connection.execute(insert(state_table), rows)
                 if one.failures:
@@ -146,14 +144,9 @@ class DocumentTable:
                     take_mark(connection, build.namespace_id, store, since=since)
                 elif is_batch:
                     advance_mark(connection, build.namespace_id, store, one.changes[0].sequence)
-            deleted = {
-                change.document_id
-                for one in results.values()
-                for change in one.changes
-                if change.document is None
-            }
-            for part in in_batches(sorted(deleted), _AT_ONCE):
-                _forget_deleted(connection, build, part, stores)
+            written = {change.document_id for one in results.values() for change in one.changes}
+            for part in in_batches(sorted(written), _AT_ONCE):
+                _prune(connection, build, part, stores)
 
     def behind(self, build: Build, store: str) -> dict[str, str]:
         """The ids of documents that a store does not show correctly, with the reason if the store gave one."""
@@ -186,48 +179,36 @@ class DocumentTable:
         found: list[Change] = []
         with self._database.reading() as connection:
             for part in in_batches(document_ids, _AT_ONCE):
+                latest = func.max(func.coalesce(_D.ended, _D.sequence))
                 where = and_(_of(document_table, build), _D.document_id.in_(part))
-                for row in connection.execute(select(document_table).where(where)):
-                    document = None if row.is_deleted else unpacked(row)
-                    found.append(Change(row.document_id, row.sequence, document))
+                asked = select(_D.document_id, latest).where(where).group_by(_D.document_id)
+                documents = _documents(connection, build, part)
+                rows = connection.execute(asked)
+                found += [Change(name, sequence, documents.get(name)) for name, sequence in rows]
         return found
 
     def ids(self, build: Build) -> list[str]:
         """The ids of all existing documents, in order."""
-        asked = select(_D.document_id).where(_of(document_table, build), ~_D.is_deleted)
-        with self._database.reading() as connection:
-            return list(connection.scalars(asked.order_by(_D.document_id)))
+        return sorted(self.revisions(build))
 
     def revisions(self, build: Build, source: str | None = None) -> dict[str, str]:
-        asked = _revisions(build, source)
         with self._database.reading() as connection:
-            return {row.document_id: row.revision for row in connection.execute(asked)}
+            return lookups.revisions(Plain(connection), build.namespace_id, source)
 
     def held(self, build: Build, document_ids: Iterable[str], source: str | None = None) -> dict[str, str]:
-        asked = _revisions(build, source)
-        found: dict[str, str] = {}
         with self._database.reading() as connection:
-            for part in in_batches(document_ids, _AT_ONCE):
-                rows = connection.execute(asked.where(_D.document_id.in_(part)))
-                found |= {row.document_id: row.revision for row in rows}
-        return found
+            return lookups.held(Plain(connection), build.namespace_id, list(document_ids), source)
+
+    def entries(self, build: Build) -> Iterator[Entry]:
+        """Every passage of every document; a document without any has one entry."""
+        with self._database.reading() as connection:
+            yield from lookups.entries(Plain(connection), build.namespace_id)
 
     @contextmanager
     def near_duplicate_rows(self, build: Build) -> Iterator[NearDuplicateRows]:
         """The build's groups of near-duplicates, in one transaction."""
         with self._database.writing(build.name) as connection:
             yield NearDuplicateRows(connection, build.namespace_id)
-
-    def sources(self, build: Build) -> list[str]:
-        where = _of(document_table, build)
-        with self._database.reading() as connection:
-            return list(connection.scalars(select(_D.source).where(where).distinct().order_by(_D.source)))
-
-    def passage_ids(self, build: Build) -> Iterator[tuple[str, list[str]]]:
-        where = and_(_of(document_table, build), ~_D.is_deleted)
-        with self._database.reading() as connection:
-            rows = connection.execute(select(_D.document_id, _D.passage_ids).where(where)).all()
-        return ((document_id, passage_ids) for document_id, passage_ids in rows)
 
     def generation(self, namespace: str) -> int:
         with self._database.reading() as connection:
@@ -251,18 +232,19 @@ class DocumentTable:
             return list(connection.scalars(select(_R.store).where(_of(rebuild_table, build))))
 
     def rebuilt(self, build: Build, store: str) -> None:
+        """Note that a store shows this build; the old one is dropped when no store shows it."""
         with self._database.writing(build.name) as connection:
             connection.execute(delete(rebuild_table).where(_of(rebuild_table, build), _R.store == store))
+            if connection.scalar(select(_R.store).where(_of(rebuild_table, build))) is None:
+                _drop(connection, build.name + OLD)
 
     def promote(self, made: Build, *, stores: Collection[str]) -> None:
         """Make `made` the current build, which each store has yet to be rebuilt with."""
-        old = self.find(made.name)
-        with self._database.writing(made.name) as connection:
-            if old is not None:
-                _drop(connection, old)
-            connection.execute(
-                update(namespace_table).where(_of(namespace_table, made)).values(is_current=True)
-            )
+        name = made.name
+        with self._database.writing(name) as connection:
+            _drop(connection, name + OLD)
+            for before, after in ((name, name + OLD), (name + NEXT, name)):
+                connection.execute(update(namespace_table).where(_N.name == before).values(name=after))
             _have_rebuilt(connection, made, stores)
 
     def have_rebuilt(self, build: Build, stores: Collection[str]) -> None:
@@ -270,54 +252,55 @@ class DocumentTable:
         with self._database.writing(build.name) as connection:
             _have_rebuilt(connection, build, stores)
 
-    def drop(self, build: Build) -> None:
-        with self._database.writing(build.name) as connection:
-            _drop(connection, build)
+    def drop(self, namespace: str, *builds: str) -> None:
+        """Delete these builds of the namespace, or all."""
+        with self._database.writing(namespace) as connection:
+            for which in builds or (CURRENT, NEXT, OLD):
+                _drop(connection, namespace + which)
 
     def namespaces(self) -> list[NamespaceState]:
         with self._database.reading() as connection:
-            return read_namespaces(connection)
+            return lookups.namespaces(Plain(connection))
 
-
-def read_namespaces(connection: Connection) -> list[NamespaceState]:
-    """The current builds, by name."""
-    alive = and_(_D.namespace_id == _N.namespace_id, ~_D.is_deleted)
-    asked = (
-        select(
-            namespace_table,
-            func.count(_D.document_id),
-            func.coalesce(func.sum(_D.passages), 0),
-            func.coalesce(func.max(_G.generation), 0),
-        )
-        .select_from(
-            namespace_table.outerjoin(document_table, alive).outerjoin(generation_table, _G.name == _N.name)
-        )
-        .where(_N.is_current)
-        .group_by(_N.namespace_id)
-        .order_by(_N.name)
-    )
-    # PostgreSQL groups by a primary key and returns the table's other columns.
-    rows = connection.execute(asked).all()
-    return [
-        NamespaceState(row.name, row[-3], int(row[-2]), int(row[-1]), Manifest.from_stored(row.manifest))
-        for row in rows
-    ]
+    @contextmanager
+    def reading(self) -> Iterator[Plain]:
+        with self._database.reading(apart=True) as connection:
+            yield Plain(connection)
 
 
 def _of(table: Any, build: Build) -> Any:
     return table.c.namespace_id == build.namespace_id
 
 
-def _revisions(build: Build, source: str | None) -> Any:
-    """The query for id and revision of existing documents, from one source or from all sources."""
-    asked = select(_D.document_id, _D.revision).where(_of(document_table, build), ~_D.is_deleted)
-    return asked if source is None else asked.where(_D.source == source)
+def _documents(connection: Connection, build: Build, document_ids: Sequence[str]) -> dict[str, Document]:
+    """The existing documents with their passages, by id."""
+    asked = select(passage_table).where(_of(passage_table, build), _P.document_id.in_(document_ids))
+    passages = defaultdict[str, list[Passage]](list)
+    for row in connection.execute(asked.where(_P.ended.is_(None)).order_by(_P.rid)):
+        raw = row.vector
+        vector = None if raw is None else np.frombuffer(raw, lookups.STORED).astype(np.float32)
+        passage = Passage(row.passage_id, row.position, row.text, row.heading, row.start, row.end, vector)
+        passages[row.document_id].append(passage)
+    asked = select(document_table).where(_of(document_table, build), _D.document_id.in_(document_ids))
+    return {
+        row.document_id: Document(
+            document_id=row.document_id,
+            source=row.source,
+            title=row.title,
+            passages=tuple(passages[row.document_id]),
+            metadata=row.metadata,
+            content_hash=row.content_hash,
+            near_duplicate_group=row.near_duplicate_group,
+            revision=row.revision,
+        )
+        for row in connection.execute(asked.where(_D.ended.is_(None)))
+    }
 
 
 def _next(connection: Connection, build: Build) -> int:
     mine = _of(namespace_table, build)
-    connection.execute(update(namespace_table).where(mine).values(sequence=_N.sequence + 1))
-    sequence: int = connection.execute(select(_N.sequence).where(mine)).scalar_one()
+    sequence: int = connection.execute(select(_N.sequence).where(mine)).scalar_one() + 1
+    connection.execute(update(namespace_table).where(mine).values(sequence=sequence, visible=sequence))
     return sequence
 
 
@@ -333,26 +316,29 @@ def _state(build: Build, store: str, change: Change, failures: Mapping[str, str]
     }
 
 
-def _forget_deleted(
+def _prune(
     connection: Connection, build: Build, document_ids: Sequence[str], stores: Collection[str]
 ) -> None:
-    """Remove the rows of those deleted documents that every store has deleted."""
-    done = select(func.count()).where(
-        _S.namespace_id == _D.namespace_id,
-        _S.document_id == _D.document_id,
-        _S.store.in_(stores),
-        _S.state == WRITTEN,
-        _S.sequence == _D.sequence,
-    )
-    gone = select(_D.document_id).where(
-        _of(document_table, build),
-        _D.document_id.in_(document_ids),
-        _D.is_deleted,
-        done.correlate(document_table).scalar_subquery() == len(stores),
-    )
-    ids = list(connection.scalars(gone))
-    _forget(connection, document_table, build, ids)
-    _forget(connection, state_table, build, ids)
+    """Delete what was replaced or deleted in every store."""
+    for table in (passage_table, document_table):
+        done = (
+            select(func.count())
+            .select_from(state_table)
+            .where(
+                _of(state_table, build),
+                _S.document_id == table.c.document_id,
+                _S.store.in_(stores),
+                _S.state == WRITTEN,
+                _S.sequence >= table.c.ended,
+            )
+            .correlate(table)
+            .scalar_subquery()
+        )
+        ended = and_(_of(table, build), table.c.document_id.in_(document_ids), table.c.ended.is_not(None))
+        connection.execute(delete(table).where(ended, done == len(stores)))
+    kept = select(_D.document_id).where(_of(document_table, build), _D.document_id.in_(document_ids))
+    gone = {*document_ids}.difference(connection.scalars(kept))
+    _forget(connection, state_table, build, sorted(gone))
 
 
 def _forget(
@@ -369,6 +355,8 @@ def _have_rebuilt(connection: Connection, build: Build, stores: Collection[str])
         connection.execute(insert(rebuild_table), rows)
 
 
-def _drop(connection: Connection, build: Build) -> None:
-    for table in _PER_BUILD:
-        connection.execute(delete(table).where(_of(table, build)))
+def _drop(connection: Connection, name: str) -> None:
+    namespace_id = connection.scalar(select(_N.namespace_id).where(_N.name == name))
+    if namespace_id is not None:
+        for table in _PER_BUILD:
+            connection.execute(delete(table).where(table.c.namespace_id == namespace_id))

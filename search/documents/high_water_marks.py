@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from models.document_tables import document_table, mark_table, namespace_table, state_table
+from models.corpus_tables import document_table, namespace_table
+from models.document_tables import mark_table, state_table
 
 WRITTEN, FAILED = "written", "failed"
 _D, _N, _S, _K = document_table.c, namespace_table.c, state_table.c, mark_table.c
@@ -20,13 +21,19 @@ _D, _N, _S, _K = document_table.c, namespace_table.c, state_table.c, mark_table.
 def documents_behind(connection: Connection, namespace_id: int, store: str) -> dict[str, str]:
     """The ids of documents that a store does not show correctly, with the reason if the store gave one."""
     mark = connection.scalar(select(_K.sequence).where(_of(namespace_id, store))) or 0
-    mine = and_(_S.namespace_id == _D.namespace_id, _S.document_id == _D.document_id, _S.store == store)
-    is_behind = or_(_S.sequence.is_(None), _S.sequence != _D.sequence, _S.state != WRITTEN)
+    changed = (
+        select(_D.document_id, func.max(func.coalesce(_D.ended, _D.sequence)).label("sequence"))
+        .where(_D.namespace_id == namespace_id, or_(_D.sequence > mark, _D.ended > mark))
+        .group_by(_D.document_id)
+        .subquery()
+    )
+    mine = and_(_S.namespace_id == namespace_id, _S.document_id == changed.c.document_id, _S.store == store)
+    is_behind = or_(_S.sequence.is_(None), _S.sequence != changed.c.sequence, _S.state != WRITTEN)
     asked = (
-        select(_D.document_id, _S.reason, _S.sequence == _D.sequence)
-        .select_from(document_table.outerjoin(state_table, mine))
-        .where(_D.namespace_id == namespace_id, _D.sequence > mark, is_behind)
-        .order_by(_D.document_id)
+        select(changed.c.document_id, _S.reason, _S.sequence == changed.c.sequence)
+        .select_from(changed.outerjoin(state_table, mine))
+        .where(is_behind)
+        .order_by(changed.c.document_id)
     )
     return {
         name: reason if is_of_now and reason else "not written yet"

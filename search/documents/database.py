@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from search.writer_lock import WriterLock, busy
 
 SCHEMA = Schema(
     name="the documents' database",
-    newest="0001",
+    newest="0002",
     revisions=Path(__file__).parent / "revisions",
     version_table="chorale_stored_version",
 )
@@ -54,9 +54,12 @@ class Database:
         self._guard = threading.Lock()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self, *, apart: bool = False) -> Iterator[Connection]:
+        """`apart`: each statement by itself, where a transaction would cost a server's round trips."""
         self._prepare()
         with self._translated(), self._engine.connect() as connection:
+            if apart and self._file is None:
+                connection.execution_options(isolation_level="AUTOCOMMIT")
             yield connection
 
     @contextmanager
@@ -134,6 +137,19 @@ class Database:
             raise DatabaseUnavailable(
                 f"the documents' database {self.address} cannot be used: {said[:500]}"
             ) from error
+
+
+class Plain:
+    """A connection for `search.documents.lookups`: SQL with `?` for each value, whatever the driver."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._has_marks = connection.dialect.name == "sqlite"
+
+    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> Any:
+        if not self._has_marks:
+            statement = statement.replace("?", "%s")
+        return self._connection.exec_driver_sql(statement, tuple(parameters))
 
 
 class DatabaseUnavailable(StoreUnavailable):

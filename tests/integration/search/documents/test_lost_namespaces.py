@@ -7,9 +7,9 @@ from sqlalchemy import delete
 
 from models.document_tables import state_table
 from models.errors import StoreUnavailable
+from search.documents.document_table import StoreResult
+from search.documents.store import ClusteredStore
 from search.embedded.store import EmbeddedStore
-from search.several_stores.document_table import StoreResult
-from search.several_stores.store import ClusteredStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
-from sqlalchemy import create_engine, make_url
-from sqlalchemy.pool import NullPool
+from sqlalchemy import make_url
 
 from models.documents import NamespaceState
-from models.errors import BadIndex, StoreUnavailable
-from search.embedded.snapshot import still_corpus
-from search.several_stores.database import Database
-from search.several_stores.document_table import DocumentTable, read_namespaces
+from models.errors import StoreUnavailable
+from search.documents.copying import copy_documents
+from search.documents.database import Database
+from search.documents.document_table import DocumentTable
 
 _TRIES, _PAUSE_S = 500, 0.01
 
@@ -29,9 +28,9 @@ def table_file(url: str) -> Path | None:
 
 @contextmanager
 def still(
-    table: Path, folders: Sequence[Path]
+    table: Path, corpora: Sequence[Callable[[], AbstractContextManager[sqlite3.Connection]]]
 ) -> Iterator[tuple[sqlite3.Connection, list[sqlite3.Connection]]]:
-    """Connections to the table and to the corpora in `folders` that all see the same moment while they are open.
+    """Connections to the table and to the corpora that all see the same moment while they are open.
 
     A batch is committed to the table, to the stores, and to the table again.  If the table did not change while the
     stores' snapshots were opened, they are together a state that a crash could have left and that `settle` can
@@ -48,9 +47,9 @@ def still(
                     source = opened.enter_context(closing(sqlite3.connect(table)))
                     source.execute("BEGIN")
                     source.execute("SELECT count(*) FROM sqlite_schema")
-                    corpora = [opened.enter_context(still_corpus(folder)) for folder in folders]
+                    snapshots = [opened.enter_context(still_corpus()) for still_corpus in corpora]
                     if _version(watching) == before:
-                        yield source, corpora
+                        yield source, snapshots
                         return
                 time.sleep(_PAUSE_S)
     except sqlite3.Error as error:
@@ -62,25 +61,18 @@ def still(
 
 def copy_table(source: sqlite3.Connection, to: Path) -> list[NamespaceState]:
     """Write the whole table to `to`; returns its namespaces.  Raises BadIndex if it is damaged."""
-    with closing(sqlite3.connect(to)) as target:
-        source.backup(target)
-        if (said := target.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
-            raise BadIndex(f"the table of documents is damaged ({said}); restore an older backup of it")
-    engine = create_engine(f"sqlite:///{to}", poolclass=NullPool)
-    with engine.connect() as connection:
-        return read_namespaces(connection)
+    return copy_documents(source, to, "the table of documents", "restore an older backup of it")
 
 
 def table_generations(file: Path) -> dict[str, int]:
     """Generations by name, also of dropped namespaces; empty if there is no table."""
     if not file.exists():
         return {}
-    try:
-        with closing(sqlite3.connect(file)) as connection:
-            return dict(connection.execute("SELECT name, generation FROM chorale_stored_generation"))
-    except sqlite3.Error:
-        # A damaged or empty file has no generations.
-        return {}
+    # The second one is a backup's of an older version.  A damaged or empty file has neither.
+    for table in ("chorale_generation", "chorale_stored_generation"):
+        with suppress(sqlite3.Error), closing(sqlite3.connect(file)) as connection:
+            return dict(connection.execute(f"SELECT name, generation FROM {table}"))
+    return {}
 
 
 def table_from(

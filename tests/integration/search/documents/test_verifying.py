@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.errors import StoreUnavailable
+from search.documents.snapshot import copy_table, still, table_from
+from search.documents.store import ClusteredStore
+from search.documents.verifying import Difference
 from search.embedded.store import EmbeddedStore
-from search.several_stores.snapshot import copy_table, still, table_from
-from search.several_stores.store import ClusteredStore
-from search.several_stores.verifying import Difference
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 

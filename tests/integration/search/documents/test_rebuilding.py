@@ -12,10 +12,10 @@ from ingest.near_duplicates import NearDuplicates
 from models.documents import Manifest
 from models.errors import NotEverywhere, StoreUnavailable
 from models.near_duplicate_tables import near_duplicates_metadata
+from search.documents.rebuilding import Rebuilding
+from search.documents.snapshot import copy_table, still, table_from
+from search.documents.store import ClusteredStore
 from search.embedded.store import EmbeddedStore
-from search.several_stores.rebuilding import Rebuilding
-from search.several_stores.snapshot import copy_table, still, table_from
-from search.several_stores.store import ClusteredStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
 

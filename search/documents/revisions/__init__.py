@@ -1,0 +1,1 @@
+"""One file for each revision, never changed once released.  `search.documents.database.SCHEMA` names the newest."""
