@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 from models.documents import PassageText, Vector
 
+MAX_TERMS = 1_024
+"""Only this many distinct terms of a question are searched, the first ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueryInputs:

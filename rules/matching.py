@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 from chorale_client.keys import RULES
@@ -25,6 +26,8 @@ from fusion.question_terms import tokens
 from models.errors import ServiceError
 from models.plan import QuestionRules
 from models.rules import Block, Pin, Rules, read_rules
+
+log = get_logger("chorale.rules")
 
 Stems = tuple[str, ...]
 
@@ -87,9 +90,13 @@ class Matcher:
         for name in names:
             if name in self._rules.pin:
                 for document in self._rules.pin[name].documents:
-                    if document not in blocked and len(pinned) < MAX_RULE_DOCUMENTS:
+                    if document not in blocked:
                         pinned.setdefault(document, name)
         also, synonyms = self._also(stems)
+        if len(pinned) > MAX_RULE_DOCUMENTS or len(also) > MAX_ALSO_SEARCHED:
+            log.warning("rules left out", version=self.version, pinned=len(pinned), also_searched=len(also))
+            pinned = dict(islice(pinned.items(), MAX_RULE_DOCUMENTS))
+            also = also[:MAX_ALSO_SEARCHED]
         if not (blocked or pinned or also):
             return None
         return QuestionRules(pinned=pinned, blocked=blocked, also=also, synonyms=synonyms)
@@ -112,10 +119,11 @@ class Matcher:
             new = {
                 words: text for words, text in more.items() if words not in also and not _is_in(words, stems)
             }
-            if new and len(also) < MAX_ALSO_SEARCHED:
-                used.append(name)
+            if new:
+                if len(also) < MAX_ALSO_SEARCHED:
+                    used.append(name)
                 also |= new
-        return tuple(also.values())[:MAX_ALSO_SEARCHED], tuple(used)
+        return tuple(also.values()), tuple(used)
 
     def _phrases_at(self, stems: Stems, at: int, stem: str) -> Iterable[str]:
         return (name for words, name in self._phrases.get(stem, ()) if stems[at : at + len(words)] == words)
@@ -124,8 +132,6 @@ class Matcher:
 def _is_in(words: Stems, stems: Stems) -> bool:
     return any(stems[at : at + len(words)] == words for at in range(len(stems) - len(words) + 1))
 
-
-log = get_logger("chorale.rules")
 
 READ_EVERY_S = 1.0
 """A change holds for every request that is accepted this long after it."""

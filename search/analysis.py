@@ -16,12 +16,10 @@ import tantivy
 
 from models.documents import Manifest
 from models.errors import WrongDeclaration
+from models.hits import MAX_TERMS
 
 ANALYSER = "chorale-lexical-1"
 """Name and version of the chain below, kept in the manifest: a new version needs a new index."""
-
-MAX_TERMS = 1_024
-"""Only this many distinct terms of a question are searched, the first ones."""
 
 MIN_TITLE_WORDS = 3
 """Titles of at least this many content words (no numbers) count twice: SciFact +.006, FeedbackQA +.024 in nDCG@10."""

@@ -182,11 +182,11 @@ class Warned(StrEnum):
 WARNINGS: dict[Warned, str] = {
     Warned.FILTER: "a condition that is invalid, names an unknown field, is met by no document, or has a value of another type "
     "than the documents",
-    Warned.QUESTIONS: "no branch of the request searches these variants or hypothetical documents",
+    Warned.QUESTIONS: "no branch searches these variants or hypothetical documents, or BM25 searches only the first words of a question",
     Warned.REQUEST: "a field that this version does not know was ignored",
     Warned.RULES: "the rules of the namespace could not be read; those that were read before hold",
     Warned.DEPTH: "the store returns no more passages, so a branch has fewer documents than were asked of it",
-    Warned.SOURCE: "hits of an endpoint without a usable id were left out",
+    Warned.SOURCE: "hits of an endpoint, or values of their metadata, were left out",
     Warned.DOCUMENT_MISSING: "a passage has gone from its store, and other hits take the place of its hit",
     Warned.GROUP_BY: "no hit has the field",
     Warned.CONTEXT_AROUND: "passages around the hits were left out, because there are too many",

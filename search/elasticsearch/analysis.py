@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Any
 
 from models.documents import Manifest
-from search.analysis import MAX_TERMS, analyser, indexed_text, prepared, question_terms
+from models.hits import MAX_TERMS
+from search.analysis import analyser, indexed_text, prepared, question_terms
 from search.elasticsearch.filter_conditions import Clause
 
 OWN = "chorale"

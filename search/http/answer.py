@@ -65,23 +65,28 @@ class AnswerReader:
             raise InvalidAnswer(
                 f"{endpoint.address} has no list of hits at {_shown(endpoint.hits)}, but {_kind(found)}"
             )
-        found = found[: endpoint.max_hits]
+        came, found = len(found), found[: endpoint.max_hits]
         documents: dict[str, _Found] = {}
-        nameless = 0
+        nameless = unusable = 0
         for row in found:
             document_id = self._id(row)
             if document_id is None:
                 nameless += 1
             elif document_id not in documents:
                 named = {"document_id": document_id, "source": self._name}
-                documents[document_id] = _Found(document_id, row, named | self._metadata(row))
+                metadata, is_whole = self._metadata(row)
+                unusable += not is_whole
+                documents[document_id] = _Found(document_id, row, named | metadata)
         if found and nameless == len(found):
             raise InvalidAnswer(
                 f"{endpoint.address}: none of {nameless} hits has a text or whole number as id at {_shown(endpoint.id)}"
             )
-        warnings = (
-            [f"{Warned.SOURCE}: {self._name}: {nameless} of {len(found)} hits have no id"] if nameless else []
-        )
+        left_out = {
+            f"{nameless} of {len(found)} hits have no id": nameless,
+            f"{unusable} of {len(found)} hits have metadata that cannot be used": unusable,
+            f"the first {len(found)} of {came} hits count": came > len(found),
+        }
+        warnings = [f"{Warned.SOURCE}: {self._name}: {what}" for what, is_so in left_out.items() if is_so]
         kept, said = _filtered(documents, search)
         kept = kept[: search.depth]
         total = None if endpoint.total is None else at(answer, endpoint.total)
@@ -98,7 +103,8 @@ class AnswerReader:
         is_name = isinstance(value, str) and 0 < len(value) <= _ID_CHARS
         return f"{self._prefix}{value}" if is_name or (_is_number(value) and isinstance(value, int)) else None
 
-    def _metadata(self, row: Any) -> dict[str, Any]:
+    def _metadata(self, row: Any) -> tuple[dict[str, Any], bool]:
+        """The metadata, and whether every value could be used."""
         endpoint = self._endpoint
         paths = {
             **endpoint.metadata,
@@ -106,16 +112,18 @@ class AnswerReader:
             "source_type": endpoint.source_type,
         }
         found = {name: at(row, path) for name, path in paths.items() if path is not None}
+        given = sum(value is not None for value in found.values())
         if not _is_moment(found.get("published_at")):
             found.pop("published_at", None)
         for name in _TEXTS:
             if not isinstance(found.get(name), str):
                 found.pop(name, None)
-        return {
+        usable = {
             name: value
             for name, value in found.items()
             if value is not None and not is_deeper(value, MAX_METADATA_DEPTH)
         }
+        return usable, len(usable) == given
 
     def _hit(self, found: _Found) -> Hit:
         path = self._endpoint.score
@@ -139,7 +147,7 @@ class AnswerReader:
             title[:_TITLE_CHARS],
             "",
             text[: self._endpoint.text_chars],
-            self._metadata(found.row),
+            self._metadata(found.row)[0],
         )
 
     def _passage_id(self, document_id: str) -> str:

@@ -17,6 +17,7 @@ from config.declarations import BranchDeclaration, Configuration, Pipeline, Rera
 from fusion.rankings import DENSE, LEXICAL
 from models.branch_result import StageNote
 from models.fusion_method import Method
+from models.hits import MAX_TERMS
 from models.plan import BranchPlan, Plan, RerankPlan
 from rules.matching import Matcher
 
@@ -170,14 +171,22 @@ _SEARCHED: Mapping[str, frozenset[str]] = {
 
 
 def _unsearched(request: Request, branches: Iterable[BranchPlan]) -> tuple[str, ...]:
-    """A warning about rewrites that no branch of the request searches; a kind of another package may search all."""
+    """Warnings of rewrites that no branch of the request searches, and of questions with too many words.
+
+    A kind of another package may search all rewrites.
+    """
     kinds = {branch.kind for branch in branches}
     rewrites: set[str] = {variant.kind for question in request.questions for variant in question.variants}
     if any(question.hypothetical_documents for question in request.questions):
         rewrites.add(_HYPOTHETICAL)
     unsearched = rewrites.difference(*(_SEARCHED.get(kind, rewrites) for kind in kinds))
     named = ", ".join(sorted(unsearched))
-    return (f"{Warned.QUESTIONS}: no branch of this request searches {named}",) if unsearched else ()
+    left_out = {
+        f"no branch of this request searches {named}": unsearched,
+        f"BM25 searches the first {MAX_TERMS:,} different words of a question": "bm25" in kinds
+        and any(len(set(question.text.split())) > MAX_TERMS for question in request.questions),
+    }
+    return tuple(f"{Warned.QUESTIONS}: {what}" for what, is_so in left_out.items() if is_so)
 
 
 def _weights_by_type(

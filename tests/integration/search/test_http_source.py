@@ -266,7 +266,19 @@ def test_values_of_wrong_types_do_not_remove_a_hit_but_a_missing_id_does(
     assert ranking.texts["wiki/1#wiki"].title == ""
     assert ranking.texts["wiki/2#wiki"].text == "one … two"
     assert ranking.total_matches is None
-    assert ranking.warnings == ("source: wiki: 7 of 11 hits have no id",)
+    assert ranking.warnings == (
+        "source: wiki: 7 of 11 hits have no id",
+        "source: wiki: 4 of 11 hits have metadata that cannot be used",
+    )
+
+
+def test_hits_beyond_those_that_the_store_declares_are_left_out_with_a_warning(
+    server: SearchServer, opens: Opens
+) -> None:
+    server.answer = says({"items": [{"id": number} for number in range(5)]})
+    ranking = found(opens(max_hits=3))
+    assert ids(ranking) == ["wiki/0", "wiki/1", "wiki/2"]
+    assert ranking.warnings == ("source: wiki: the first 3 of 5 hits count",)
 
 
 def test_unsupported_calls_are_refused(opens: Opens) -> None:

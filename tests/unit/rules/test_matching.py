@@ -7,6 +7,7 @@ import unicodedata
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from models.plan import QuestionRules
 from models.rules import read_rules
@@ -61,12 +62,14 @@ def test_a_document_is_named_in_any_unicode_form() -> None:
     assert list(found("coffee", pin=pin).pinned) == [unicodedata.normalize("NFC", decomposed)]
 
 
-def test_a_question_gets_at_most_so_many_synonyms_and_pins() -> None:
+def test_a_question_gets_at_most_so_many_synonyms_and_pins_and_the_log_says_so() -> None:
     words = {"words": [f"word{number}" for number in range(100)]}
     most = found("word7", synonyms={"many": words, "more": {"words": ["word7", "another"]}})
     assert (len(most.also), most.synonyms) == (32, ("many",))
     pin = {f"pin{n}": {"contains": ["x"], "documents": [f"{n}-{m}" for m in range(90)]} for n in range(3)}
-    assert len(found("x", pin=pin).pinned) == 100
+    with capture_logs() as logs:
+        assert len(found("x", pin=pin).pinned) == 100
+    assert [(line["event"], line["pinned"]) for line in logs] == [("rules left out", 270)]
     assert Matcher(read_rules({}), 0).of("bread") is None
 
 

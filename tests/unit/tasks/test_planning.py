@@ -71,6 +71,15 @@ def test_only_questions_with_a_text_are_searched_and_none_without_retrieval() ->
     assert plan_of(make_request(["bread", "water"], needs_retrieval=False)).asked == ()
 
 
+def test_a_question_with_more_words_than_bm25_searches_is_a_warning() -> None:
+    many = " ".join(f"w{number}" for number in range(1_025))
+    assert plan_of(make_request(many)).warnings == (
+        "questions: BM25 searches the first 1,024 different words of a question",
+    )
+    assert plan_of(make_request(many.removesuffix(" w1024"))).warnings == ()
+    assert plan_of(make_request(many, branches=["vector"])).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
