@@ -54,7 +54,7 @@ class StoreKind:
     """A kind of document index."""
 
     open: Callable[..., Any]
-    """The store's name and its declared options -> a `search.protocol.Searches`, or a `Store` if it `writes`."""
+    """The store's name and its declared options -> a `search.protocol.Searches`; if it `writes`, an `Engine` too."""
     options: Options = field(default_factory=dict)
     writes: bool = False
     """Whether documents can be indexed into it."""
