@@ -54,12 +54,12 @@ class Database:
         self._guard = threading.Lock()
 
     @contextmanager
-    def reading(self, *, apart: bool = False) -> Iterator[Connection]:
-        """`apart`: each statement by itself, where a transaction would cost a server's round trips."""
+    def reading(self) -> Iterator[Connection]:
+        """One snapshot, which later writes do not change."""
         self._prepare()
         with self._translated(), self._engine.connect() as connection:
-            if apart and self._file is None:
-                connection.execution_options(isolation_level="AUTOCOMMIT")
+            if self._file is None:
+                connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, and_, delete, func, insert, select, text, update
 
 from models.batching import in_batches
 from models.corpus_tables import document_table, generation_table, namespace_table, passage_table
@@ -264,7 +264,7 @@ class DocumentTable:
 
     @contextmanager
     def reading(self) -> Iterator[Plain]:
-        with self._database.reading(apart=True) as connection:
+        with self._database.reading() as connection:
             yield Plain(connection)
 
 
@@ -276,7 +276,7 @@ def _documents(connection: Connection, build: Build, document_ids: Sequence[str]
     """The existing documents with their passages, by id."""
     asked = select(passage_table).where(_of(passage_table, build), _P.document_id.in_(document_ids))
     passages = defaultdict[str, list[Passage]](list)
-    for row in connection.execute(asked.where(_P.ended.is_(None)).order_by(_P.rid)):
+    for row in connection.execute(asked.where(_living(passage_table)).order_by(_P.rid)):
         raw = row.vector
         vector = None if raw is None else np.frombuffer(raw, lookups.STORED).astype(np.float32)
         passage = Passage(row.passage_id, row.position, row.text, row.heading, row.start, row.end, vector)
@@ -293,8 +293,13 @@ def _documents(connection: Connection, build: Build, document_ids: Sequence[str]
             near_duplicate_group=row.near_duplicate_group,
             revision=row.revision,
         )
-        for row in connection.execute(asked.where(_D.ended.is_(None)))
+        for row in connection.execute(asked.where(_living(document_table)))
     }
+
+
+def _living(table: Table) -> Any:
+    # The plus keeps databases from the index on `ended`, which matches nearly every row.
+    return text(f"+{table.name}.ended IS NULL")
 
 
 def _next(connection: Connection, build: Build) -> int:

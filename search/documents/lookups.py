@@ -25,23 +25,26 @@ _AT_ONCE = 200
 _VISIBLE = "+{0}.sequence <= n.visible AND ({0}.ended IS NULL OR {0}.ended > n.visible)"
 
 _NEWEST = "ORDER BY +p.sequence"
-_TEXTS = """
-    SELECT p.passage_id, p.document_id, d.title, p.heading, p.text, CAST(d.metadata AS TEXT)
+_OF_PASSAGES = """
     FROM chorale_namespace n JOIN chorale_passage p ON p.namespace_id = n.namespace_id
-    JOIN chorale_document d
-    ON d.namespace_id = p.namespace_id AND d.document_id = p.document_id AND d.sequence = p.sequence
     WHERE n.namespace_id = ? AND {0} AND p.passage_id IN
+"""
+# No join, and a plus: a database that misjudges a table's size, as after the first batches, would read all of it.
+_DOCUMENT = """
+    FROM chorale_document d
+    WHERE d.namespace_id = p.namespace_id AND d.document_id = p.document_id AND +d.sequence = p.sequence
+"""
+_TEXTS = f"""
+    SELECT p.passage_id, p.document_id, (SELECT d.title {_DOCUMENT}), p.heading, p.text,
+        (SELECT CAST(d.metadata AS TEXT) {_DOCUMENT})
+    {_OF_PASSAGES}
 """
 _ENTRIES = f"""
     SELECT d.document_id, p.passage_id, d.revision
     FROM chorale_namespace n JOIN chorale_document d ON d.namespace_id = n.namespace_id
     LEFT JOIN chorale_passage p
-    ON p.namespace_id = d.namespace_id AND p.document_id = d.document_id AND p.sequence = d.sequence
+    ON p.namespace_id = d.namespace_id AND p.document_id = d.document_id AND +p.sequence = d.sequence
     WHERE n.namespace_id = ? AND {_VISIBLE.format("d")}
-"""
-_OF_PASSAGES = """
-    FROM chorale_namespace n JOIN chorale_passage p ON p.namespace_id = n.namespace_id
-    WHERE n.namespace_id = ? AND {0} AND p.passage_id IN
 """
 _VECTORS = f"SELECT p.passage_id, p.vector {_OF_PASSAGES}"
 _RIDS = f"SELECT p.passage_id, p.rid {_OF_PASSAGES}".format(_VISIBLE.format("p"))

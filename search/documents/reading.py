@@ -35,16 +35,13 @@ _SHOWN = """
     LEFT JOIN chorale_namespace o ON o.name = ? AND r.store IS NOT NULL
     WHERE n.name = ?
 """
+# The pluses keep a database without statistics from indexes that match nearly every row.
 _LISTED = """
-    SELECT d.document_id, d.source, CAST(d.metadata AS TEXT), d.content_hash, d.near_duplicate_group
-    FROM chorale_document d WHERE d.namespace_id = ? AND d.ended IS NULL AND EXISTS (
-        SELECT 1 FROM chorale_passage p WHERE p.namespace_id = d.namespace_id
-        AND p.document_id = d.document_id AND p.sequence = d.sequence
-    )
-"""
-_FIRST = """
-    SELECT document_id, passage_id FROM chorale_passage
-    WHERE namespace_id = ? AND ended IS NULL AND position = 0 AND document_id IN
+    SELECT (
+        SELECT p.passage_id FROM chorale_passage p WHERE p.namespace_id = d.namespace_id
+        AND p.document_id = d.document_id AND +p.sequence = d.sequence AND p.position = 0
+    ), d.document_id, d.source, CAST(d.metadata AS TEXT), d.content_hash, d.near_duplicate_group
+    FROM chorale_document d WHERE d.namespace_id = ? AND +d.ended IS NULL
 """
 
 
@@ -149,56 +146,49 @@ def _list_documents(asked: _Asked, search: Search, order_by: str, *, descending:
     if compiled.warnings:
         return Ranking((), 0, compiled.warnings)
     unknown, excluded = set(compiled.fields), set(search.exclude_ids)
-    kept: list[DocumentVersion] = []
-    for document in _documents(asked, search.only_ids):
+    kept: list[tuple[str, DocumentVersion]] = []
+    for passage_id, document in _documents(asked, search.only_ids):
         matches, has = compiled.judged(document.fields)
         unknown.difference_update(field for field, one in zip(compiled.fields, has, strict=True) if one)
         if matches and document.document_id not in excluded:
-            kept.append(document)
+            kept.append((passage_id, document))
     if search.only_ids and kept and unknown:
         # A document without a field meets `not` and `exists: false`, but not if no document has the field.
-        for document in _documents(asked, ()):
+        for _, document in _documents(asked, ()):
             unknown = {field for field in unknown if not elements(document.fields, field)}
             if not unknown:
                 break
     if unknown and (kept or not search.only_ids):
         warnings = [unknown_field_warning(field) for field in compiled.fields if field in unknown]
         return Ranking((), 0, tuple(warnings))
-    order = listed([(one.document_id, one.fields) for one in kept], order_by, descending=descending)
-    shown = [kept[place] for place in order[: search.depth]]
-    first: dict[str, str] = {}
-    for part in in_batches([one.document_id for one in shown], _AT_ONCE):
-        first |= {
-            row[0]: row[1] for row in asked.rows.execute(_in(_FIRST, part), (asked.namespace_id, *part))
-        }
-    hits = [
-        Hit(
-            first[one.document_id],
-            one.document_id,
-            0.0,
-            one.source_type,
-            one.published_at,
-            one.content_hash,
-            one.near_duplicate_group,
-        )
-        for one in shown
-    ]
+    fields = [(document.document_id, document.fields) for _, document in kept]
+    order = listed(fields, order_by, descending=descending)
+    hits = [_hit(*kept[place]) for place in order[: search.depth]]
     return Ranking(tuple(hits), len(kept))
 
 
-def _documents(asked: _Asked, only_ids: Sequence[str]) -> Iterator[DocumentVersion]:
-    """All documents that have passages, or those of `only_ids`."""
+def _hit(passage_id: str, document: DocumentVersion) -> Hit:
+    return Hit(
+        passage_id,
+        document.document_id,
+        0.0,
+        document.source_type,
+        document.published_at,
+        document.content_hash,
+        document.near_duplicate_group,
+    )
+
+
+def _documents(asked: _Asked, only_ids: Sequence[str]) -> Iterator[tuple[str, DocumentVersion]]:
+    """The first passage and the document, for all documents that have passages or for those of `only_ids`."""
     statements: list[tuple[str, list[Any]]] = [(_LISTED, [asked.namespace_id])]
     if only_ids:
-        parts = in_batches(dict.fromkeys(only_ids), _AT_ONCE)
         statements = [
-            (_in(f"{_LISTED} AND d.document_id IN", part), [asked.namespace_id, *part]) for part in parts
+            (f"{_LISTED} AND d.document_id IN ({', '.join('?' * len(part))})", [asked.namespace_id, *part])
+            for part in in_batches(dict.fromkeys(only_ids), _AT_ONCE)
         ]
     for statement, values in statements:
-        for row in asked.rows.execute(statement, values):
+        for passage_id, *row in asked.rows.execute(statement, values):
             asked.deadline.check()
-            yield lookups.version_of(*row)
-
-
-def _in(statement: str, names: Sequence[str]) -> str:
-    return f"{statement} ({', '.join('?' * len(names))})"
+            if passage_id is not None:
+                yield passage_id, lookups.version_of(*row)

@@ -36,14 +36,6 @@ class TestWriting:
         assert found(store, "cherry") == ["a#0", "a#1"]
         assert len(store.entries("ns")) == 2
 
-    def test_a_rebuild_keeps_the_last_of_two_equal_ids(
-        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("search.weaviate.namespace_lifecycle._REBUILD_BATCH", 1)
-        store.rebuild("ns", MANIFEST, [document("a", "pear", "pear", "pear"), document("a", "plum")])
-        assert found(store, "pear") == []
-        assert found(store, "plum") == ["a#0"]
-
     def test_a_deletion_that_deletes_nothing_ends(
         self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
