@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from sqlalchemy import Connection, insert, text
 
-from models.corpus_tables import document_table, passage_table
+from models.document_tables import document_table, passage_table
 from models.documents import Document
 from search.documents.lookups import STORED
 

@@ -12,10 +12,10 @@ import numpy as np
 from sqlalchemy import Connection, Table, and_, delete, func, insert, select, text, update
 
 from models.batching import in_batches
-from models.corpus_tables import document_table, generation_table, namespace_table, passage_table
-from models.document_tables import mark_table, rebuild_table, state_table
+from models.document_tables import document_table, generation_table, namespace_table, passage_table
 from models.documents import Document, Manifest, NamespaceState, Passage
 from models.near_duplicate_tables import near_duplicates_metadata
+from models.store_state_tables import mark_table, rebuild_table, state_table
 from search.documents import lookups
 from search.documents.database import Database, Plain
 from search.documents.document_rows import end_documents, insert_documents

@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from models.corpus_tables import document_table, namespace_table
-from models.document_tables import mark_table, state_table
+from models.document_tables import document_table, namespace_table
+from models.store_state_tables import mark_table, state_table
 
 WRITTEN, FAILED = "written", "failed"
 _D, _N, _S, _K = document_table.c, namespace_table.c, state_table.c, mark_table.c

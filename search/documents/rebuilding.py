@@ -13,7 +13,7 @@ from models.errors import PartlyWritten, ServiceError
 from search.checks import checked_documents, refusal_reason
 from search.documents.document_rows import storable
 from search.documents.document_table import NEXT, Build, Change, DocumentTable, StoreResult
-from search.documents.store_writer import StoreWriter
+from search.documents.engine_writer import EngineWriter
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Rebuilds
 
@@ -104,7 +104,7 @@ def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence
 
 
 def rebuild_store(
-    table: DocumentTable, build: Build, writer: StoreWriter, *, stores: Collection[str]
+    table: DocumentTable, build: Build, writer: EngineWriter, *, stores: Collection[str]
 ) -> bool:
     """Let a store show the new build, while searches go on if the store can; else drop and write it again.
 

@@ -23,8 +23,8 @@ from models.errors import (
 )
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.documents.document_table import Build, Change, DocumentTable
+from search.documents.engine_writer import EngineWriter
 from search.documents.rebuilding import Rebuilding, rebuild_store, taken
-from search.documents.store_writer import StoreWriter
 from search.documents.verifying import Difference, difference
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Engine, OwnGeneration
@@ -39,7 +39,7 @@ class ClusteredStore:
     def __init__(self, stores: Mapping[str, Engine], table: DocumentTable) -> None:
         self.stores = stores
         self.table = table
-        self._writers = {name: StoreWriter(name, store) for name, store in stores.items()}
+        self._writers = {name: EngineWriter(name, store) for name, store in stores.items()}
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         """Raises ManifestMismatch, or a store's failure if no store could create the namespace.

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.corpus_tables import corpus_metadata
+from models.document_tables import documents_metadata
 from models.errors import InvalidAnswer, StoreUnavailable
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.embedded.connections import (
@@ -78,7 +78,7 @@ def create_tables(folder: Path) -> None:
             transactions.writing(wait_s=_SETUP_WAIT_S) as connection,
         ):
             if format_of(_driver(connection), folder) == 0:
-                corpus_metadata.create_all(connection)
+                documents_metadata.create_all(connection)
                 near_duplicates_metadata.create_all(connection)
                 connection.exec_driver_sql(f"PRAGMA user_version = {CORPUS_FORMAT}")
 

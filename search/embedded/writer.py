@@ -18,7 +18,7 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, delete, insert, update
 
-from models.corpus_tables import document_table, namespace_table, passage_table
+from models.document_tables import document_table, namespace_table, passage_table
 from models.documents import Document, Manifest
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.analysis import indexed_text

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.document_rows import last_of_each, read_rows
+from ingest.incoming_documents import last_of_each, read_rows
 from ingest.raw_documents import RawDocument, Skipped
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import BATCH_CHARACTERS, IndexReport, SourceDocuments

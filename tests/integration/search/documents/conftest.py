@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from models.corpus_tables import corpus_metadata
 from models.document_tables import documents_metadata
 from models.near_duplicate_tables import near_duplicates_metadata
-from search.documents import store_writer as writes
+from models.store_state_tables import store_state_metadata
+from search.documents import engine_writer as writes
 from search.documents.store import ClusteredStore
 from search.embedded.store import EmbeddedStore
 from tests.support.servers.database_process import BRING_UP
@@ -32,7 +32,7 @@ def url(kept_url: str) -> str:
     """The address of a database with the newest schema and no row."""
     engine = create_engine(kept_url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        for metadata in (corpus_metadata, documents_metadata, near_duplicates_metadata):
+        for metadata in (documents_metadata, store_state_metadata, near_duplicates_metadata):
             for table in reversed(metadata.sorted_tables):
                 connection.execute(table.delete())
     engine.dispose()

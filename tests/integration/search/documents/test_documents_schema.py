@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import Engine, MetaData, text
 
-from models.corpus_tables import corpus_metadata
 from models.document_tables import documents_metadata
 from models.errors import BadIndex
 from models.near_duplicate_tables import near_duplicates_metadata
+from models.store_state_tables import store_state_metadata
 from search.documents.database import SCHEMA, Database
 from search.documents.document_table import NEXT, Change, DocumentTable
 from tests.contracts.schema import SchemaContract
@@ -23,8 +23,8 @@ from tests.support.stores.several_stores import MANIFEST, NS, a_document
 
 DECLARED = MetaData()
 for table in (
-    *corpus_metadata.sorted_tables,
     *documents_metadata.sorted_tables,
+    *store_state_metadata.sorted_tables,
     *near_duplicates_metadata.sorted_tables,
 ):
     table.to_metadata(DECLARED)

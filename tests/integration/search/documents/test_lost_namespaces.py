@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import delete
 
-from models.document_tables import state_table
 from models.errors import StoreUnavailable
+from models.store_state_tables import state_table
 from search.documents.document_table import StoreResult
 from search.documents.store import ClusteredStore
 from search.embedded.store import EmbeddedStore

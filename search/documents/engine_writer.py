@@ -34,7 +34,7 @@ _OF_ALL = (*_PASSING, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)
 """Failures that no single document causes."""
 
 
-class StoreWriter:
+class EngineWriter:
     """One of several stores; for one thread at a time."""
 
     def __init__(self, name: str, store: Engine) -> None:
