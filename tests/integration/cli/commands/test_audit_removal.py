@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import delete, insert, literal, select
+from sqlalchemy import select
 
 from audit import deletion, queries
 from audit.database import open_database
-from jobs.job import Line, State
+from jobs.job import Line, NewJob
 from jobs.segment_rows import lines_of
-from models.installation_tables import job_table, segment_table
+from models.installation_tables import segment_table
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
 from tests.support.pipelines.bulk import line, results, submit, wait_ended
@@ -138,15 +139,9 @@ def test_the_ended_jobs_of_an_erased_namespace_are_deleted(pipeline: RunningPipe
 def test_jobs_of_an_erased_namespace_that_have_not_ended_are_named(
     pipeline: RunningPipeline, chorale: Run
 ) -> None:
-    job_id = submit(pipeline, [line(1, "who pays?")], namespace="later")
-    wait_ended(pipeline, job_id)
-    engine = open_database(pipeline.resources.settings.audit_database_url)
-    with engine.begin() as connection:
-        running = {"job_id": uuid4().hex, "state": State.PAUSED}
-        columns = [column for column in job_table.c if column.name not in running]
-        copied = select(literal(running["job_id"]), literal(running["state"]), *columns)
-        names = ["job_id", "state", *(column.name for column in columns)]
-        connection.execute(insert(job_table).from_select(names, copied.where(job_table.c.job_id == job_id)))
+    # A submission that sends its lines.
+    job_id, jobs = uuid4().hex, pipeline.resources.jobs
+    jobs.create(NewJob(job_id, "later"), now_ms=time.time_ns() // 1_000_000)
     refused = pipeline.client().retrieve("anything", namespace="later", timeout_s=20).request_id
     until(lambda: refused in ids(pipeline))
     outcome = chorale("audit", "erase", "--namespace", "later", "--yes")
@@ -154,10 +149,8 @@ def test_jobs_of_an_erased_namespace_that_have_not_ended_are_named(
     assert "1 job has not ended and keeps its lines: `chorale jobs cancel`" in " ".join(
         outcome.stderr.split()
     )
-    assert running["job_id"] in {job.job_id for job in pipeline.resources.jobs.last(1_000)}
-    with engine.begin() as connection:
-        connection.execute(delete(job_table).where(job_table.c.job_id == running["job_id"]))
-    engine.dispose()
+    assert job_id in {job.job_id for job in jobs.last(1_000)}
+    jobs.cancel(job_id)
 
 
 def test_a_database_that_somebody_reads_is_named_as_not_emptied(
