@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 import typer
@@ -119,14 +120,17 @@ def _farewell(console: Console) -> None:
     console.print()
     console.print(Rule(Text(" Now with yours ", "bold cyan"), align="left", style="cyan dim"))
     commands = {
+        "export PATH=$PWD/.venv/bin:$PATH": "where `chorale` is",
         "chorale up": "server, workers and sweeper, until Ctrl-C",
-        "chorale index ~/docs": "text, Markdown, HTML, CSV, JSON lines, PDF",
-        'chorale search "…"': "with --explain: how each score came about",
+        "chorale index ~/docs -n docs": "text, Markdown, HTML, CSV, JSON lines, PDF",
+        'chorale search "…" -n docs': "with --explain: how each score came about",
     }
+    if which("chorale"):
+        del commands["export PATH=$PWD/.venv/bin:$PATH"]
     for command, what in commands.items():
-        console.print(Text.assemble("  ", (f"{command:<24}", "bold"), (what, "dim")))
+        console.print(Text.assemble("  ", (f"{command:<34}", "bold"), (what, "dim")))
     console.print()
-    console.print("  From a program (pip install ./client; `chorale env` prints the address):", style="dim")
+    console.print("  From a program (`chorale env` prints the address):", style="dim")
     _, _, code = _CLIENT.read_text(encoding="utf-8").partition('"""\n')
     code = code.replace("\n\n", "\n").strip()
     console.print(
