@@ -74,26 +74,28 @@ def test_a_connection_is_reused_and_a_broken_one_replaced_within_the_time(
         assert count(store) == 200
 
 
-CALLS: dict[str, Callable[[ElasticsearchStore], object]] = {
-    "search_text": lambda store: count(store, timeout_s=0.5),
-    "score_text": lambda store: store.score_text("ns", ["pear"], [["d000#0"]], timeout_s=0.5),
-    "has": lambda store: store.has("ns"),
-    "entries": lambda store: list(store.entries("ns")),
-    "upsert": lambda store: store.upsert("ns", [document("new", "pear")]),
-    "delete": lambda store: store.delete("ns", ["d000"]),
+CALLS: dict[str, Callable[[ElasticsearchStore, float], object]] = {
+    "search_text": lambda store, limit_s: count(store, timeout_s=limit_s),
+    "score_text": lambda store, limit_s: store.score_text("ns", ["pear"], [["d000#0"]], timeout_s=limit_s),
+    "has": lambda store, _: store.has("ns"),
+    "entries": lambda store, _: list(store.entries("ns")),
+    "upsert": lambda store, _: store.upsert("ns", [document("new", "pear")]),
+    "delete": lambda store, _: store.delete("ns", ["d000"]),
 }
 
 
-def test_a_server_that_is_gone_is_unavailable_at_once(store: ElasticsearchStore, proxy: TcpProxy) -> None:
-    count(store)
-    proxy.is_refusing = True
-    proxy.cut()
-    for name, call in CALLS.items():
-        with pytest.raises(StoreUnavailable, match=rf":{proxy.port}.*start it, or check") as raised:
-            call(store)
-        assert raised.value.reason == Reason.UNAVAILABLE, name
-    proxy.is_refusing = False
-    assert count(store) == 200
+def test_a_server_that_is_gone_is_unavailable_before_the_time_is_over(proxy: TcpProxy, prefix: str) -> None:
+    url, limit_s = f"http://127.0.0.1:{proxy.port}", 30.0
+    with opened(prefix, url=url, timeout_s=limit_s, write_timeout_s=limit_s) as store:
+        count(store)
+        proxy.is_refusing = True
+        proxy.cut()
+        for name, call in CALLS.items():
+            with pytest.raises(StoreUnavailable, match=rf":{proxy.port}.*start it, or check") as raised:
+                call(store, limit_s)
+            assert raised.value.reason == Reason.UNAVAILABLE, name
+        proxy.is_refusing = False
+        assert count(store) == 200
 
 
 def test_a_server_that_is_silent_costs_no_more_than_the_time_given(
@@ -103,7 +105,7 @@ def test_a_server_that_is_silent_costs_no_more_than_the_time_given(
     proxy.stall()
     for name, call in CALLS.items():
         with pytest.raises(StoreTimeout) as raised:
-            call(store)
+            call(store, 0.5)
         assert raised.value.reason == Reason.TIMEOUT, name
     proxy.flow()
     assert count(store) == 200
@@ -245,7 +247,7 @@ def test_the_clients_error_about_an_invalid_key_does_not_show_it() -> None:
         store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url), api_key=f"{SECRET}\n")
         for call in CALLS.values():
             with pytest.raises(StageFailure, match=r"ValueError") as raised:
-                call(store)
+                call(store, 0.5)
             assert SECRET not in "".join(traceback.format_exception(raised.value))
         store.close()
 
