@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -40,17 +41,17 @@ def holds(lease: Any) -> bool:
     return bool(lease.acquire(blocking=False) or (lease.owned() and lease.reacquire()))
 
 
-class Duty:
-    """Inherit, and say what one look does."""
+class Duty(ABC):
+    """Work that a process repeats in a thread of its own; a subclass defines one look."""
 
     failing = "a duty fails"
     """The log's words for a look that raises.  They are logged once, until a look succeeds again."""
     expected: tuple[type[Exception], ...] = (ServiceError, OSError)
     """Errors of a service that is away; any other error is logged with its traceback."""
 
+    @abstractmethod
     def look(self) -> float:
         """Do what is due; returns the seconds until the next look.  May raise anything."""
-        raise NotImplementedError
 
     def pause_s(self, failures: int) -> float:
         """The seconds until the next look after so many looks in a row that failed."""
@@ -60,7 +61,7 @@ class Duty:
         """The error as the log shows it."""
         return f"{type(error).__name__}: {error}"[:300]
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027  most duties keep nothing
         """Called after a look that failed, and at the end."""
 
     def run(self, stop: threading.Event) -> None:

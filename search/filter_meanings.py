@@ -73,7 +73,7 @@ def _conditions(request: Request) -> Iterator[tuple[str, list[Any], list[Any]]]:
 
 
 def _meant(condition: Any) -> Any:
-    """None if it is no condition."""
+    """The condition with every meaning of its values; None if the condition is empty."""
     if not isinstance(condition, Mapping):
         values = [value for one in choices(condition) for value in meanings(one)]
         return condition if len(values) == 1 else values or None
@@ -133,7 +133,7 @@ def _values(condition: Any) -> Iterator[Any]:
 
 
 def _kind(value: Any) -> str:
-    """Empty for a value of which filters compare no parts."""
+    """The type of the value, as warnings name it; empty for a list, an object or null."""
     if isinstance(value, bool):
         return "true or false"
     return "a number" if is_number(value) else "a text" if isinstance(value, str) else ""

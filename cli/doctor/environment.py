@@ -26,8 +26,8 @@ def variables(_: Installation) -> Iterator[Finding]:
 def same_addresses(installation: Installation) -> Iterator[Finding]:
     """Compare the whole addresses of the processes.
 
-    Servers may have other names where this program runs: of its own addresses only the kind and the name of database
-    or virtual host are compared, and those of its stores not at all.
+    This program may reach a server under another name than the processes do.  Of its own addresses only the kind and the name of
+    the database or virtual host are compared.  The addresses of its stores are not compared.
     """
     reports = [report for report in read_reports(installation.running_redis()) if "addresses" in report.about]
     own = addresses(installation.resources)

@@ -44,13 +44,13 @@ class OpenJobs:
     def missing(self) -> str | None:
         """What has to be started before a job goes on; None if everything runs."""
         redis = self.installation.redis
-        try:
-            beats = [] if redis is None else read_heartbeats(redis)
-        except RedisError:
-            beats = []
         if redis is None:
             why = self.installation.why_not_running if self.installation.redis_url else "nothing runs here"
             return f"{why}; the job waits for `chorale up`"
+        try:
+            beats = read_heartbeats(redis)
+        except RedisError:
+            beats = []
         if not beats:
             return "no worker runs here; the job waits for `chorale up`"
         if not any(QUEUE_BULK in beat.queues for beat in beats):

@@ -38,8 +38,9 @@ _WHOLE = 2**53
 class _Found(NamedTuple):
     document_id: str
     row: Any
+    metadata: Mapping[str, Any]
     fields: Mapping[str, Any]
-    """The fields that filters see."""
+    """The fields that filters see: the metadata, and `document_id` and `source` unless metadata has that name."""
 
 
 class AnswerReader:
@@ -76,7 +77,7 @@ class AnswerReader:
                 named = {"document_id": document_id, "source": self._name}
                 metadata, is_whole = self._metadata(row)
                 unusable += not is_whole
-                documents[document_id] = _Found(document_id, row, named | metadata)
+                documents[document_id] = _Found(document_id, row, metadata, named | metadata)
         if found and nameless == len(found):
             raise InvalidAnswer(
                 f"{endpoint.address}: none of {nameless} hits has a text or whole number as id at {_shown(endpoint.id)}"
@@ -147,7 +148,7 @@ class AnswerReader:
             title[:_TITLE_CHARS],
             "",
             text[: self._endpoint.text_chars],
-            self._metadata(found.row)[0],
+            found.metadata,
         )
 
     def _passage_id(self, document_id: str) -> str:

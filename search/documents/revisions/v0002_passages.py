@@ -22,7 +22,7 @@ def upgrade() -> None:
     connection.execute(
         sa.text("INSERT INTO chorale_generation SELECT name, generation FROM chorale_stored_generation")
     )
-    # `visible` was always the last batch, and a rebuild in progress has its name with `.next`.
+    # Readers saw every batch, so `visible` is the last one.  A rebuild in progress gets the name of its namespace with `.next`.
     connection.execute(
         sa.text(
             "INSERT INTO chorale_namespace (namespace_id, name, manifest, sequence, visible, lexical) "

@@ -16,7 +16,7 @@ from api.timestamps import at, in_utc, rfc3339
 DOCUMENT = json.loads(FILE.read_text("utf-8"))
 MOMENT = re.compile(r"now|.*(_at|_until|_since|_time|timestamp|date)(_ms|_s)?")
 OF_DOCUMENTS = {"published_at"}
-"""What belongs to a document stays as it was handed in."""
+"""Fields of documents, which stay as they were handed in."""
 
 
 def schemas(part: Any) -> Iterator[str]:
