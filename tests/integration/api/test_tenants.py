@@ -9,6 +9,7 @@ import itertools
 import json
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -112,15 +113,22 @@ def test_no_key_and_every_wrong_key_are_the_same_401(api: HttpApi, zenith: Estat
         f"Bearer chorale_{'a' * 12}_{'a' * 43}",
         *("Bearer", "Basic YTpi", f"Basic {good.text}", good.text, f"Bearer {good.text.upper()}", ""),
     ]
-    with httpx.Client(base_url=api.origin, timeout=30) as stranger:
-        for route in ROUTES:
-            answers = [call(stranger, route, zenith.ids)]
-            for text in given:
-                headers = {**ROUTES[route].call.get("headers", {}), "Authorization": text}
-                answers.append(call(stranger, route, zenith.ids, headers=headers))
-            assert {one.status_code for one in answers} == {401}, route
-            assert len({seen(one) for one in answers}) == 1, route
-            assert answers[0].headers["www-authenticate"] == "Bearer"
+
+    def answers(stranger: httpx.Client, route: str) -> list[httpx.Response]:
+        headers = ROUTES[route].call.get("headers", {})
+        wrong = [
+            call(stranger, route, zenith.ids, headers={**headers, "Authorization": text}) for text in given
+        ]
+        return [call(stranger, route, zenith.ids), *wrong]
+
+    # A refusal is delayed, so the routes are called at the same time.
+    with httpx.Client(base_url=api.origin, timeout=30) as stranger, ThreadPoolExecutor(16) as callers:
+        for route, responses in zip(
+            ROUTES, callers.map(lambda route: answers(stranger, route), ROUTES), strict=True
+        ):
+            assert {response.status_code for response in responses} == {401}, route
+            assert len({seen(response) for response in responses}) == 1, route
+            assert responses[0].headers["www-authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize("scope", SCOPES)
