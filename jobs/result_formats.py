@@ -35,6 +35,8 @@ CSV_COLUMNS = (
 )
 
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
+PAGE_BYTES = 1_000_000
+"""A page of results ends after the line that exceeds this size."""
 ROW_GROUP_LINES = 4_096
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 """A row group of Parquet ends when it has so many lines or bytes."""
@@ -53,6 +55,16 @@ def writer_of(form: str) -> Writer:
     if form not in FORMATS:
         raise UnknownFormat(f"format: {form!r}; there are: {', '.join(FORMATS)}")
     return FORMATS[form]
+
+
+def page_of(lines: Iterable[ResultLine]) -> Iterator[ResultLine]:
+    """The first result lines, of about PAGE_BYTES as JSON."""
+    size = 0
+    for line in lines:
+        yield line
+        size += len(to_json(line))
+        if size > PAGE_BYTES:
+            return
 
 
 def _without_formula(value: Any) -> Any:
