@@ -70,7 +70,7 @@ class BulkJobs:
                 Line(at, str(at), {"questions": [{"text": text}]})
                 for at, text in enumerate(texts[start : start + SEGMENT_LINES], start + 1)
             ]
-            jobs.add(job_id, number, lines, now_ms=now_ms)
+            jobs.add(job_id, {number: lines}, now_ms=now_ms)
         jobs.begin(job_id, segments=len(starts), now_ms=now_ms)
         return job_id
 

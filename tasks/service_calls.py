@@ -111,7 +111,7 @@ class _Calls:
         }
         if wrong := [number for number, lines in numbered.items() if not 0 < len(lines) <= SEGMENT_LINES]:
             raise WrongDeclaration(f"segment {wrong[0]} does not have 1 to {SEGMENT_LINES} lines")
-        self._jobs.add_all(job_id, numbered, now_ms=self._now_ms)
+        self._jobs.add(job_id, numbered, now_ms=self._now_ms)
 
     def begin(self, job_id: str, segments: int) -> None:
         try:

@@ -18,7 +18,7 @@ from chorale_client.errors import ChoraleError, InvalidJob, InvalidRequest, NotE
 from chorale_client.input_stats import InputStats, messages
 from chorale_client.job import Job, Submission
 from chorale_client.job_lines import JobLine, defaults_in, form_of, read_lines
-from chorale_client.service_calls import Call
+from chorale_client.service_calls import ServiceCall
 
 PATIENCE_S = 60.0
 """How long a submission, or a reader of results, bridges a sweeper or a database that is away."""
@@ -84,7 +84,7 @@ class Jobs:
         try:
             read = InputStats(refuses)
             segments = 0
-            adding: Call | None = None
+            adding: ServiceCall | None = None
             for message in messages(read.passed(checked)):
                 # The sweeper stores a message while the next one is read.
                 if adding is not None:
@@ -156,8 +156,8 @@ class Jobs:
                 time.sleep(pause_s)
                 pause_s = min(LONGEST_LOOK_S, 1.5 * pause_s)
 
-    def _sent(self, do: str, **arguments: Any) -> Call:
-        return Call(self._redis, do, socket_timeout_s=self._socket_timeout_s, **arguments)
+    def _sent(self, do: str, **arguments: Any) -> ServiceCall:
+        return ServiceCall(self._redis, do, socket_timeout_s=self._socket_timeout_s, **arguments)
 
     def _call(self, do: str, *, for_s: float | None = None, **arguments: Any) -> Any:
         return self._sent(do, **arguments).result(for_s=for_s)

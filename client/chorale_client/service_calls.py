@@ -40,7 +40,7 @@ FROM_WIRE: dict[str, type[ChoraleError]] = {
 }
 
 
-class Call:
+class ServiceCall:
     """One call, which is sent at once; the caller may do something else before it waits for the result."""
 
     def __init__(self, redis: Redis, do: str, *, socket_timeout_s: float, **arguments: Any) -> None:

@@ -283,14 +283,14 @@ def test_any_call_may_be_done_twice_and_leaves_nothing_in_redis(
 def test_a_locked_database_is_waited_for(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add, failures = Jobs.add_all, [JobsUnavailable("database is locked")] * 2
+    add, failures = Jobs.add, [JobsUnavailable("database is locked")] * 2
 
     def locked(*args: Any, **given: Any) -> None:
         if failures:
             raise failures.pop()
         add(*args, **given)
 
-    monkeypatch.setattr(Jobs, "add_all", locked)
+    monkeypatch.setattr(Jobs, "add", locked)
     assert jobs.submit(questions(3), namespace="docs").get().total == 3
     assert store.active()
     monkeypatch.setattr(service_calls, "REPLY_S", 0.5)
@@ -312,7 +312,7 @@ def test_lines_do_not_fill_redis(own_redis_server: RedisServer, monkeypatch: pyt
     with own_redis_server.client() as redis:
         for number in range(60):
             redis.set(f"ballast {number}", "x" * 100_000)
-        sent = service_calls.Call(
+        sent = service_calls.ServiceCall(
             redis, "add", socket_timeout_s=2, job_id="job", first=0, segments=["x" * 256_000]
         )
         with pytest.raises(NoRoom, match="no room for these lines of a job"):

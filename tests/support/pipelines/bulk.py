@@ -50,7 +50,7 @@ def submit(
     all_lines = list(given)
     starts = range(0, len(all_lines), segment)
     for number, start in enumerate(starts):
-        jobs.add(job_id, number, all_lines[start : start + segment], now_ms=now_ms)
+        jobs.add(job_id, {number: all_lines[start : start + segment]}, now_ms=now_ms)
     jobs.begin(job_id, segments=len(starts), now_ms=now_ms)
     return job_id
 
