@@ -16,12 +16,12 @@ from pydantic_core import to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from config.redis_client import redis_ms
 from jobs.job import RETRIED, SEGMENT_LINES, JobsUnavailable, Line, NoSuchJob, State, WrongState
 from jobs.result_formats import page_of
 from jobs.submitting import new_job
 from models.duty import Duty
 from models.errors import WrongDeclaration
-from tasks.jobs.answering import redis_ms
 from wiring.resources import Resources
 
 log = get_logger("chorale.calls")

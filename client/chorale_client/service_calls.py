@@ -69,6 +69,7 @@ class ServiceCall:
             if time.monotonic() > ends_at_s:
                 raise self._failure
 
+    @redis_errors_translated()
     def _send_if_due(self) -> None:
         if time.monotonic() < self._again_at_s:
             return

@@ -21,13 +21,14 @@ from pydantic import TypeAdapter, ValidationError
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from config.redis_client import redis_ms
 from jobs.job import SEGMENT_LINES, Job, Line, NoSuchJob, Outcome, State
 from jobs.segment_work import Sent
 from ledger.backlog import Load, read_loads
 from models import plan
 from models.duty import Duty, holds
 from monitoring.queues import Queues, open_queues
-from tasks.jobs.answering import LEASE_MS, redis_ms
+from tasks.jobs.answering import LEASE_MS
 from tasks.jobs.job_events import JobEvents
 from tasks.jobs.on_end import OnEnd
 from wiring.resources import Resources

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 from chorale_client import Chorale, input_stats, service_calls
 
+from config.redis_client import redis_ms
 from jobs.job import Outcome
-from tasks.jobs.answering import redis_ms
 from tests.support.jobs import answered
 from tests.support.pipelines.bulk import HASTE
 from tests.support.pipelines.pipeline import RunningPipeline

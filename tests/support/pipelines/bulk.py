@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from audit.database import upgrade
+from config.redis_client import redis_ms
 from jobs.job import SEGMENT_LINES, Job, Line, NewJob, State
-from tasks.jobs.answering import redis_ms
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 

@@ -46,43 +46,9 @@ def test_a_tenant_whose_lines_cost_more_sends_fewer_of_them() -> None:
     assert Counter(order) == {"costly": 100, "plain": 300}
 
 
-def test_shares_follow_the_weights_over_many_segments() -> None:
-    counts = Counter(sent(TenantShares(), {"a": 1.0, "b": 2.5, "c": 0.5}, 800))
-    assert counts == {"a": 200, "b": 500, "c": 100}
-
-
 @pytest.mark.parametrize("before", [0, 10], ids=["a newcomer", "a tenant without work for a while"])
 def test_two_segments_of_a_newcomer_are_next_and_then_it_takes_shares(before: int) -> None:
     shares = TenantShares()
     sent(shares, {"a": 1, "b": 1}, before)
     sent(shares, {"a": 1}, 1_000)
     assert sent(shares, {"a": 1, "b": 1}, 6) == "bbabab"
-
-
-def time_of_b(lines_of_a: int) -> int:
-    """Steps until B's 100 lines are answered by one worker, a segment in a step.  One segment more waits in the queue and,
-    like that in the worker's hands, was sent before B came."""
-    shares = TenantShares()
-    left = {"a": -(-lines_of_a // SEGMENT_LINES), "b": 0}
-    queue: list[str] = []
-
-    def step() -> str:
-        """Reshares whose segment was answered."""
-        while len(queue) < 2 and (weights := {name: 1.0 for name, count in left.items() if count}):
-            tenant = shares.order(weights)[0]
-            shares.serve(tenant, SEGMENT_LINES, 1.0)
-            left[tenant] -= 1
-            queue.append(tenant)
-        return queue.pop(0) if queue else ""
-
-    for _ in range(5):
-        step()
-    left["b"] = 2
-    answered = ""
-    while answered.count("b") < 2:
-        answered += step()
-    return len(answered)
-
-
-def test_a_hundred_lines_behind_ten_thousand_end_within_twice_their_time_alone() -> None:
-    assert (time_of_b(0), time_of_b(10_000)) == (2, 3), "a segment of A was in the queue"
