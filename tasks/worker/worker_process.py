@@ -67,10 +67,11 @@ def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
 
     def pause_s(error: Exception) -> float:
         nonlocal reason, next_s
+        assert isinstance(error, RedisError)
         if (reason_now := str(explained(error, url))) != reason:
             log.warning("waits for Redis", error=reason_now)
-        reason, pause_s, next_s = reason_now, next_s, min(2 * next_s, LONGEST_AGAIN_S)
-        return pause_s
+        reason, wait_s, next_s = reason_now, next_s, min(2 * next_s, LONGEST_AGAIN_S)
+        return wait_s
 
     made = retried(do, RedisError, for_s=math.inf, pause_s=pause_s)
     if reason:
