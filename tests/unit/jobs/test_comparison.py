@@ -42,6 +42,13 @@ def test_equal_top_hits_and_the_overlap_are_shares_of_the_questions_that_both_an
     assert compare([line("1", "a")], [line("2", "a")]).fields()["equal_top_hits"] is None
 
 
+def test_lines_are_matched_by_their_ids_in_any_order() -> None:
+    first = [line(str(number), f"d{number}") for number in range(6)]
+    second = [line(str(number), f"d{number}") for number in (7, 5, 4, 3, 2, 1, 8)]
+    found = compare(first, second)
+    assert (found.lines, found.equal_top_hits, found.only_in) == (5, 5, [1, 2])
+
+
 def test_the_ten_questions_that_changed_most_are_named_first_those_with_the_least_overlap() -> None:
     first = [line(f"q{number}", *(f"d{at}" for at in range(20))) for number in range(12)]
     # The answer of `qN` shares 9 - N of its first ten documents, at least none.
