@@ -37,7 +37,7 @@ class JobPage(BaseModel):
     next: str | None = Field(None, description="`after` of the next page; null on the last page")
 
 
-class _Outcome(BaseModel):
+class _Answered(BaseModel):
     status: str
     coverage: float
     removed: dict[str, int] | None = Field(None, description="Absent if no option of the line removes hits")
@@ -48,14 +48,14 @@ class _Outcome(BaseModel):
     signals: dict[str, float] | None = Field(None, description="Absent without `include: explanation`")
 
 
-class LineAnswer(_Outcome):
+class LineAnswer(_Answered):
     """The answer to one question of a line with several."""
 
     text: str
     hits: list[Hit]
 
 
-class ResultLine(_Outcome):
+class ResultLine(_Answered):
     """The result of one line of the input.  A line with several questions has their answers in `questions`."""
 
     line: int

@@ -34,14 +34,12 @@ from api.timestamps import cursor_after, read_cursor
 from api.uploads import MEDIA_TYPES, MULTIPART, Upload, submit
 from jobs.comparison import compare_jobs
 from jobs.job import Job, State
-from jobs.result_formats import writer_of
+from jobs.result_formats import page_of, writer_of
 from jobs.store import within
 from jobs.submitting import described, new_job
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=KeyFirst)
 
-PAGE_BYTES = 1_000_000
-"""A page of results as JSON ends after the line that exceeds this size."""
 CHUNK_BYTES = 64_000
 RESULT_TYPES = {
     "jsonl": "application/jsonl",
@@ -272,22 +270,13 @@ def read_results(
     job = _job_of(services, grant, job_id)
     lines = islice(map(redacted_line, services.jobs.results(job_id, after=after)), limit)
     if format_ == "json":
-        page = list(_page(lines))
+        page = list(page_of(lines))
         last = page[-1]["line"] if page else after
         return _json({"lines": page, "next": last, "is_ended": job.state == State.ENDED})
     written = writer_of(format_)(lines)
     # An error before the first byte still has a status of its own.
     first = next(written, b"")
     return StreamingResponse(_joined(chain([first], written)), media_type=RESULT_TYPES[format_])
-
-
-def _page(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    size = 0
-    for line in lines:
-        yield line
-        size += len(to_json(line))
-        if size > PAGE_BYTES:
-            return
 
 
 def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:

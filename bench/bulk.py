@@ -16,10 +16,10 @@ from chorale_client.request_factory import make_request
 from bench import one_process
 from bench.installation import questions_about
 from bench.timing import ROUNDS, Ask, Timing, alone_and_beside, cpu_measured
+from config.redis_client import redis_ms
 from ingest.raw_documents import RawDocument
 from jobs.job import SEGMENT_LINES, Job, Line, NewJob, Outcome, State
 from models.errors import ServiceError
-from tasks.jobs.answering import redis_ms
 from wiring.resources import Resources
 
 BESIDE = 10_000
@@ -70,7 +70,7 @@ class BulkJobs:
                 Line(at, str(at), {"questions": [{"text": text}]})
                 for at, text in enumerate(texts[start : start + SEGMENT_LINES], start + 1)
             ]
-            jobs.add(job_id, number, lines, now_ms=now_ms)
+            jobs.add(job_id, {number: lines}, now_ms=now_ms)
         jobs.begin(job_id, segments=len(starts), now_ms=now_ms)
         return job_id
 

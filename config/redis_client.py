@@ -26,6 +26,12 @@ def open_redis(url: str, *, limit_s: float = 2.0) -> Redis:
     return Redis.from_url(url, socket_timeout=limit_s, socket_connect_timeout=limit_s)
 
 
+def redis_ms(redis: Redis) -> int:
+    """Milliseconds since 1970 by the Redis server's clock."""
+    seconds, micros = redis.time()
+    return seconds * 1_000 + micros // 1_000
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """`what` is wrong, and how to `mend` it; together one sentence."""

@@ -21,26 +21,18 @@ from ingest.walk import Found, find
 from models.left_out import LeftOut
 
 ADVICE = {
-    "convert it to Markdown, for example with pandoc": (
-        ".docx",
-        ".odt",
-        ".rtf",
-        ".epub",
-        ".tex",
-        ".org",
-        ".ipynb",
-    ),
-    "save it as PDF or HTML": (".doc", ".ppt", ".pptx", ".odp", ".pages", ".key"),
-    "save each sheet as CSV": (".xls", ".xlsx", ".ods", ".numbers"),
-    "write one object on each line, as .jsonl": (".json",),
-    "write its text with an OCR program": (".png", ".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".webp", ".bmp"),
-    "unpack it": (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z"),
+    "convert it to Markdown, for example with pandoc": ".docx .odt .rtf .epub .tex .org .ipynb",
+    "save it as PDF or HTML": ".doc .ppt .pptx .odp .pages .key",
+    "save each sheet as CSV": ".xls .xlsx .ods .numbers",
+    "write one object on each line, as .jsonl": ".json",
+    "write its text with an OCR program": ".png .jpg .jpeg .gif .tif .tiff .webp .bmp",
+    "unpack it": ".zip .tar .gz .tgz .bz2 .xz .7z",
 }
 
 
 def why_unread(suffix: str, readable: Iterable[str]) -> str:
     """Why a file with this suffix is not read, and what to do."""
-    advice = next((advice for advice, suffixes in ADVICE.items() if suffix.lower() in suffixes), None)
+    advice = next((advice for advice, suffixes in ADVICE.items() if suffix.lower() in suffixes.split()), None)
     hint = f": {advice}" if advice else f"; there are: {', '.join(readable)}"
     return f"no reader for {suffix or 'names without a suffix'}{hint}"
 

@@ -7,13 +7,13 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
 from pydantic_core import to_json
 
 from jobs.job import SEGMENT_LINES
+from models.batching import in_batches
 from models.errors import ServiceError
 
 ResultLine = Mapping[str, Any]
@@ -35,6 +35,8 @@ CSV_COLUMNS = (
 )
 
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
+PAGE_BYTES = 1_000_000
+"""A page of results ends after the line that exceeds this size."""
 ROW_GROUP_LINES = 4_096
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 """A row group of Parquet ends when it has so many lines or bytes."""
@@ -53,6 +55,16 @@ def writer_of(form: str) -> Writer:
     if form not in FORMATS:
         raise UnknownFormat(f"format: {form!r}; there are: {', '.join(FORMATS)}")
     return FORMATS[form]
+
+
+def page_of(lines: Iterable[ResultLine]) -> Iterator[ResultLine]:
+    """The first result lines, of about PAGE_BYTES as JSON."""
+    size = 0
+    for line in lines:
+        yield line
+        size += len(to_json(line))
+        if size > PAGE_BYTES:
+            return
 
 
 def _without_formula(value: Any) -> Any:
@@ -125,7 +137,7 @@ def as_parquet(lines: Iterable[ResultLine]) -> Iterator[bytes]:
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         group: list[Any] = []
         rows = size = 0
-        for batch in _batches(lines):
+        for batch in in_batches(lines, SEGMENT_LINES):
             group.append(pa.RecordBatch.from_pylist([_row(line) for line in batch], schema=schema))
             rows, size = rows + len(batch), size + group[-1].nbytes
             if rows >= ROW_GROUP_LINES or size >= ROW_GROUP_BYTES:
@@ -223,12 +235,6 @@ def _snippet(hit: Mapping[str, Any]) -> str | None:
 
 def _word(text: str) -> str:
     return re.sub(r"\s", lambda found: quote(found[0]), text)
-
-
-def _batches(lines: Iterable[ResultLine]) -> Iterator[list[ResultLine]]:
-    rest = iter(lines)
-    while batch := list(islice(rest, SEGMENT_LINES)):
-        yield batch
 
 
 class _Written(io.RawIOBase):

@@ -58,12 +58,9 @@ class Jobs(SegmentWork, Erasing):
             )
             return bool(added.rowcount)
 
-    def add(self, job_id: str, number: int, lines: Sequence[Line], *, now_ms: int) -> None:
-        """Add segment `number` (from 0, without gaps) to a job in the state `validating`.  Adding it again does nothing."""
-        self.add_all(job_id, {number: lines}, now_ms=now_ms)
-
-    def add_all(self, job_id: str, numbered: Mapping[int, Sequence[Line]], *, now_ms: int) -> None:
-        """Add several segments by their numbers, in one transaction."""
+    def add(self, job_id: str, numbered: Mapping[int, Sequence[Line]], *, now_ms: int) -> None:
+        """Add segments by their numbers (from 0, without gaps) to a job in the state `validating`.  Adding one again does
+        nothing."""
         refused = {number: sum(line.fields is None for line in lines) for number, lines in numbered.items()}
         rows = []
         for number, lines in numbered.items():

@@ -19,7 +19,7 @@ from config.callback_policy import check_on_end
 from config.settings import Settings
 from jobs.job import JobsUnavailable, Line, NewJob
 from jobs.store import Jobs
-from models.duty import retried
+from models.duty import Made, retried
 from models.errors import ServiceError
 
 INSIST_S = 30.0
@@ -63,7 +63,7 @@ def submit_lines(
             numbered = {
                 number: [Line(*line) for line in part] for number, part in enumerate(message, start=segments)
             }
-            insist(partial(store.add_all, new.job_id, numbered, now_ms=now_ms()))
+            insist(partial(store.add, new.job_id, numbered, now_ms=now_ms()))
             segments += len(message)
         read.check()
         insist(lambda: store.begin(new.job_id, segments=segments, now_ms=now_ms()))
@@ -78,6 +78,6 @@ def submit_lines(
         raise
 
 
-def insist(do: Callable[[], object]) -> None:
+def insist(do: Callable[[], Made]) -> Made:
     """Do it again while the database is locked or away, for up to INSIST_S."""
-    retried(do, JobsUnavailable, for_s=INSIST_S, pause_s=lambda _: 0.2)
+    return retried(do, JobsUnavailable, for_s=INSIST_S, pause_s=lambda _: 0.2)

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 from chorale_client.keys import HEARTBEAT
 
-from config.redis_client import open_redis
+from config.redis_client import open_redis, redis_ms
 
 ANSWER_LIMIT_S = 1.0
 
@@ -38,7 +38,7 @@ def read_heartbeats(client: redis.Redis) -> list[Heartbeat]:
     keys = sorted(client.scan_iter(HEARTBEAT + "*", count=1_000))
     if not keys:
         return []
-    now_ms, values = _now_ms(client), client.mget(keys)
+    now_ms, values = redis_ms(client), client.mget(keys)
     names = (key.decode().removeprefix(HEARTBEAT) for key in keys)
     beats = (parse_heartbeat(name, value, now_ms) for name, value in zip(names, values, strict=True))
     return [beat for beat in beats if beat is not None]
@@ -80,7 +80,7 @@ class RedisHeartbeats:
         """Heartbeats by name.  A process without a heartbeat is left out; None: it is unknown whether there is one."""
         workers = [name for name in names if name != self._server]
         try:
-            now_ms = _now_ms(self._client)
+            now_ms = redis_ms(self._client)
             values = self._client.mget([HEARTBEAT + name for name in workers] or ["-"])
         except redis.BusyLoadingError:
             # The server reads its append-only file: it is alive, and a large file takes long.
@@ -96,8 +96,3 @@ class RedisHeartbeats:
 
     def _of_server(self, *, is_ready: bool) -> dict[str, Heartbeat]:
         return {self._server: Heartbeat(self._server, 0.0, is_ready)} if self._server else {}
-
-
-def _now_ms(client: redis.Redis) -> float:
-    seconds, microseconds = client.time()
-    return float(seconds) * 1_000 + float(microseconds) / 1_000

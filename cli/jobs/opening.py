@@ -14,6 +14,7 @@ from redis import RedisError
 from audit.database import trail_file
 from cli.installation import Installation, find_installation, upgraded_database
 from cli.namespace_states import published
+from config.redis_client import redis_ms
 from jobs.job import JobsUnavailable
 from jobs.store import Jobs
 from models.errors import ServiceError
@@ -36,10 +37,7 @@ class OpenJobs:
     @cached_property
     def _ahead_ms(self) -> int:
         redis = self.installation.redis
-        if redis is None:
-            return 0
-        seconds, microseconds = redis.time()
-        return seconds * 1_000 + microseconds // 1_000 - time.time_ns() // 1_000_000
+        return 0 if redis is None else redis_ms(redis) - time.time_ns() // 1_000_000
 
     def missing(self) -> str | None:
         """What has to be started before a job goes on; None if everything runs."""

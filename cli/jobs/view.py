@@ -10,8 +10,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from cli.terminal import Text, counted, facts_table, moment, plain_table, short_id
 from cli.views.progress import duration
-from jobs.job import JobsUnavailable, State
-from jobs.submitting import INSIST_S
+from jobs.job import State
+from jobs.submitting import insist
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,22 +138,13 @@ class JobBar(Progress):
 
 
 def watch_job(store: Jobs, job_id: str, console: Console) -> Job:
-    """Returns the job when it has ended.  A database that is away is asked again for INSIST_S."""
+    """Returns the job when it has ended."""
     with JobBar(console) as bar:
         tell = bar.show if console.is_terminal else _lines(console)
-        give_up = time.monotonic() + INSIST_S
-        while True:
-            try:
-                job = store.get(job_id)
-            except JobsUnavailable:
-                if time.monotonic() > give_up:
-                    raise
-            else:
-                give_up = time.monotonic() + INSIST_S
-                if job.state == State.ENDED:
-                    return job
-                tell(job)
+        while (job := insist(lambda: store.get(job_id))).state != State.ENDED:
+            tell(job)
             time.sleep(EVERY_S)
+        return job
 
 
 def _lines(console: Console) -> Callable[[Job], None]:

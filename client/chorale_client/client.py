@@ -37,6 +37,7 @@ from chorale_client.redis_urls import address_of
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_factory import Questions, RequestOptions, make_request
 from chorale_client.sans_io import PASSING, read_answer, redis_errors_translated, unavailable
+from chorale_client.service_calls import ServiceCall
 from chorale_client.tenants import Namespace
 from chorale_client.time_limit import TimeLimit, keep_to
 from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, WIRE_VERSION, Status
@@ -242,7 +243,8 @@ class Chorale:
 
     def namespaces(self) -> Sequence[Namespace]:
         """The namespaces by name.  Raises ServiceUnavailable."""
-        return self.jobs.namespaces()
+        namespaces = ServiceCall(self._redis, "namespaces", socket_timeout_s=self._patience_s).result()
+        return [Namespace.model_validate(namespace) for namespace in namespaces]
 
     def wait_visible(self, ticket: str, *, wait_s: float = 30) -> Indexed:
         """Wait until every store shows the documents or has refused them, and return the outcome, which is kept for an hour.

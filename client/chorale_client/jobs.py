@@ -17,13 +17,11 @@ from redis import Redis
 from chorale_client.errors import ChoraleError, InvalidJob, InvalidRequest, NotEnded
 from chorale_client.input_stats import InputStats, messages
 from chorale_client.job import Job, Submission
-from chorale_client.job_commands import Commands
 from chorale_client.job_lines import JobLine, defaults_in, form_of, read_lines
-from chorale_client.tenants import Namespace
+from chorale_client.service_calls import ServiceCall
 
 PATIENCE_S = 60.0
 """How long a submission, or a reader of results, bridges a sweeper or a database that is away."""
-REPLY_S = 15.0
 LOOK_S = 0.2
 LONGEST_LOOK_S = 2.0
 
@@ -81,50 +79,51 @@ class Jobs:
 
     def _submit(self, checked: Iterator[JobLine], submission: Submission, *, refuses: bool) -> JobHandle:
         job_id = uuid.uuid4().hex
-        commands = self._commands()
-        commands.ask(
-            "create",
-            job_id=job_id,
-            about=submission.model_dump(mode="json", exclude_defaults=True),
-            for_s=PATIENCE_S,
-        )
+        about = submission.model_dump(mode="json", exclude_defaults=True)
+        self._call("create", job_id=job_id, about=about, for_s=PATIENCE_S)
         try:
             read = InputStats(refuses)
             segments = 0
+            adding: ServiceCall | None = None
             for message in messages(read.passed(checked)):
-                first, segments = segments, segments + len(message)
-                commands.send("add", job_id=job_id, first=first, segments=message, for_s=PATIENCE_S)
+                # The sweeper stores a message while the next one is read.
+                if adding is not None:
+                    adding.result(for_s=PATIENCE_S)
+                adding = self._sent("add", job_id=job_id, first=segments, segments=message)
+                segments += len(message)
+            if adding is not None:
+                adding.result(for_s=PATIENCE_S)
             read.check()
-            commands.ask("begin", job_id=job_id, segments=segments, for_s=PATIENCE_S)
+            self._call("begin", job_id=job_id, segments=segments, for_s=PATIENCE_S)
         except BaseException as error:
             raised = InvalidJob(str(error)) if type(error) is InvalidRequest else error
             raised.add_note(f"job {job_id}")
             is_ours = isinstance(error, ChoraleError)
             reason = str(error) if is_ours else f"the submission stopped: {error!r:.500}"
             with suppress(ChoraleError):
-                self._commands().ask("refuse", job_id=job_id, reason=reason, for_s=self._socket_timeout_s)
+                self._call("refuse", job_id=job_id, reason=reason, for_s=self._socket_timeout_s)
             raise raised from error.__cause__
         return JobHandle(self, job_id)
 
     def get(self, job_id: str) -> Job:
         """Raises NoSuchJob."""
-        return Job.model_validate(self._ask("get", job_id=job_id))
+        return Job.model_validate(self._call("get", job_id=job_id))
 
     def last(self, count: int = 20) -> Sequence[Job]:
         """The newest jobs, newest first."""
-        return [Job.model_validate(job) for job in self._ask("last", count=count)]
+        return [Job.model_validate(job) for job in self._call("last", count=count)]
 
     def pause(self, job_id: str) -> Job:
         """Segments that workers have are still answered.  Raises NoSuchJob, WrongJobState."""
-        return Job.model_validate(self._ask("pause", job_id=job_id))
+        return Job.model_validate(self._call("pause", job_id=job_id))
 
     def resume(self, job_id: str) -> Job:
         """Raises NoSuchJob, WrongJobState."""
-        return Job.model_validate(self._ask("resume", job_id=job_id))
+        return Job.model_validate(self._call("resume", job_id=job_id))
 
     def cancel(self, job_id: str) -> Job:
         """The job ends when the segments that workers have are answered.  Raises NoSuchJob, WrongJobState."""
-        return Job.model_validate(self._ask("cancel", job_id=job_id))
+        return Job.model_validate(self._call("cancel", job_id=job_id))
 
     def retry(
         self,
@@ -138,7 +137,7 @@ class Jobs:
         Returns the number of lines.  Raises NoSuchJob, WrongJobState: also if there is no such line, or if the reply to a
         first attempt was lost.
         """
-        return int(self._ask("retry", job_id=job_id, only=list(only), deadline_s=deadline_s))
+        return int(self._call("retry", job_id=job_id, only=list(only), deadline_s=deadline_s))
 
     def results(self, job_id: str, *, after: int = 0, wait: bool = False) -> Iterator[dict[str, Any]]:
         """The result lines in input order from the line after number `after`, as far as they are there without a gap.
@@ -147,7 +146,7 @@ class Jobs:
         """
         pause_s = LOOK_S
         while True:
-            page = self._ask("results", job_id=job_id, after=after, for_s=PATIENCE_S)
+            page = self._call("results", job_id=job_id, after=after, for_s=PATIENCE_S)
             yield from page["lines"]
             if page["lines"]:
                 after, pause_s = page["lines"][-1]["line"], LOOK_S
@@ -157,15 +156,11 @@ class Jobs:
                 time.sleep(pause_s)
                 pause_s = min(LONGEST_LOOK_S, 1.5 * pause_s)
 
-    def namespaces(self) -> Sequence[Namespace]:
-        """The namespaces of the stores, which the sweeper process reads, too."""
-        return [Namespace.model_validate(namespace) for namespace in self._ask("namespaces")]
+    def _sent(self, do: str, **arguments: Any) -> ServiceCall:
+        return ServiceCall(self._redis, do, socket_timeout_s=self._socket_timeout_s, **arguments)
 
-    def _ask(self, do: str, *, for_s: float | None = None, **arguments: Any) -> Any:
-        return self._commands().ask(do, for_s=for_s or REPLY_S, **arguments)
-
-    def _commands(self) -> Commands:
-        return Commands(self._redis, socket_timeout_s=self._socket_timeout_s)
+    def _call(self, do: str, *, for_s: float | None = None, **arguments: Any) -> Any:
+        return self._sent(do, **arguments).result(for_s=for_s)
 
 
 class JobHandle:

@@ -47,10 +47,23 @@ Entry = tuple[str, Mapping[bytes, bytes]]
 """The id of an entry of the stream, and its fields."""
 
 
+FIRST_PAUSE_S = 1.0
+
+
 @dataclass(slots=True)
-class _Retry:
-    due_s: float
-    failures: int
+class Attempts:
+    """The attempts to tell of one end."""
+
+    due_s: float = 0.0
+    """When the next one is due, by the monotonic clock."""
+    failures: int = 0
+
+    def failed(self, *, longest_s: float) -> float:
+        """Count a failure; returns the seconds until the next attempt, which grow up to `longest_s`."""
+        pause_s = float(min(longest_s, FIRST_PAUSE_S * 2 ** min(self.failures, 20)))
+        self.failures += 1
+        self.due_s = time.monotonic() + pause_s
+        return pause_s
 
 
 class RequestEnds(Duty):
@@ -64,7 +77,7 @@ class RequestEnds(Duty):
         self._resources: Resources = app.resources
         self._lease = self._resources.redis.lock(TELLER, timeout=ACTING_MS / 1_000, thread_local=False)
         self._last = "0-0"
-        self._later: dict[str, _Retry] = {}
+        self._later: dict[str, Attempts] = {}
 
     def look(self) -> float:
         if holds(self._lease):
@@ -117,12 +130,11 @@ class RequestEnds(Duty):
         except (InvalidRequest, WrongDeclaration) as error:
             log.error("callback dropped: invalid target", request_id=request_id, error=str(error)[:300])
         except Exception as error:  # whatever a broker's transport raises
-            failures = self._later[entry].failures if entry in self._later else 0
             is_over = time.time() - int(entry.partition("-")[0]) / 1_000 > TRIED_FOR_S
-            again_in_s = None if is_over else pause_s(failures, longest_s=LONGEST_PAUSE_S)
+            attempts = self._later.setdefault(entry, Attempts())
+            again_in_s = None if is_over else attempts.failed(longest_s=LONGEST_PAUSE_S)
             log.warning("end not told", request_id=request_id, again_in_s=again_in_s, error=str(error)[:300])
             if again_in_s is not None:
-                self._later[entry] = _Retry(time.monotonic() + again_in_s, failures + 1)
                 return False
         self._resources.redis.xdel(TO_TELL, entry)
         self._later.pop(entry, None)
@@ -166,9 +178,6 @@ def check_callbacks(request: Request, settings: Settings) -> None:
         check_queue(linked.queue, settings, named_by=f"link: {linked.task}")
 
 
-FIRST_PAUSE_S = 1.0
-
-
 def send(app: Celery, task: str, queue: str, **message: Any) -> None:
     """Send the task; raises if the broker does not have it in a queue of this name."""
     send_confirmed(
@@ -181,8 +190,3 @@ def send(app: Celery, task: str, queue: str, **message: Any) -> None:
         mandatory=True,
         **message,
     )
-
-
-def pause_s(failures: int, *, longest_s: float) -> float:
-    """The pause before the next attempt; `failures` are those before the last one."""
-    return float(min(longest_s, FIRST_PAUSE_S * 2 ** min(failures, 20)))

@@ -191,25 +191,24 @@ class BatchConsumer:
         for message in messages:
             state.total_count.update({message.task.name: 1})
             state.all_total_count[0] += 1
-            fields = {
-                "task_id": message.task_id,
-                "task": message.task,
-                "args": [],
-                "kwargs": message.arguments,
-            }
-            signals.task_prerun.send(sender=message.task, **fields)
+            signals.task_prerun.send(**_signal_fields(message))
         try:
             yield
         finally:
             event_sender.taken -= {message.task_id for message in messages}
             for message in messages:
-                fields = {
-                    "task_id": message.task_id,
-                    "task": message.task,
-                    "args": [],
-                    "kwargs": message.arguments,
-                }
-                signals.task_postrun.send(sender=message.task, **fields, retval=None, state="SUCCESS")
+                signals.task_postrun.send(**_signal_fields(message), retval=None, state="SUCCESS")
+
+
+def _signal_fields(message: TakenMessage) -> dict[str, Any]:
+    task = message.task
+    return {
+        "sender": task,
+        "task_id": message.task_id,
+        "task": task,
+        "args": [],
+        "kwargs": message.arguments,
+    }
 
 
 def _task_id(arguments: Mapping[str, Any]) -> str:

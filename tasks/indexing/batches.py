@@ -111,8 +111,8 @@ class _Writer:
         self.run.tell()
 
     def _documents(self, batch: list[tuple[RawDocument, str]]) -> list[Document]:
-        cut = self.target.split or self.splitter.split
-        split = [(raw, revision, cut(raw)) for raw, revision in batch]
+        split_document = self.target.split or self.splitter.split
+        split = [(raw, revision, split_document(raw)) for raw, revision in batch]
         texts = [
             text for raw, _, passages in split for text in self.splitter.texts_for_embedding(raw, passages)
         ]

@@ -14,9 +14,12 @@ from ingest.raw_documents import RawDocument, Skipped
 from models.batching import in_batches
 from models.documents import Matrix, Passage, Vector
 from tasks.indexing.batches import splitter_of
+from tasks.indexing.indexing_run import BATCH_CHARACTERS
 from tasks.indexing.message_order import TurnOver
 
 PASSAGES_AT_ONCE = 16
+PORTION_CHARACTERS = 4 * BATCH_CHARACTERS
+"""So much is written before more is embedded; a larger document is written alone.  A worker that dies loses no more."""
 WINDOW_PASSAGES = 64
 """Documents of about this many passages are embedded together, and can be written when a turn is over.  A longer document
 is embedded by itself, and a turn may end within it."""
@@ -47,6 +50,7 @@ class EmbeddingPrefetch:
         """What can be written: the first of the items that were not written yet.  Whoever writes them clears the list."""
         self.is_within = False
         """Whether the last attempt ended within a document."""
+        self._characters = 0
         self.fingerprint, self.dimension = embedder.fingerprint, embedder.dimension
         self.max_pieces = embedder.max_pieces
         self.count_pieces = embedder.count_pieces
@@ -56,7 +60,8 @@ class EmbeddingPrefetch:
     def take(
         self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]
     ) -> list[RawDocument | Skipped]:
-        """Split and embed the documents whose revision differs from the `known` one, and return what is `ready`.
+        """Split and embed the documents whose revision differs from the `known` one, a portion at most, and return what is
+        `ready`.
 
         Later calls go on with the items of the first call.  Raises TurnOver if the turn is over and nothing is ready.
         """
@@ -69,6 +74,8 @@ class EmbeddingPrefetch:
                 if not self.ready:
                     raise TurnOver
                 break
+            if not is_within and self._characters >= PORTION_CHARACTERS:
+                break
         return list(self.ready)
 
     def _in_steps(self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]) -> Iterator[bool]:
@@ -77,14 +84,17 @@ class EmbeddingPrefetch:
         texts: list[str] = []
         for item in items:
             if isinstance(item, RawDocument) and known.get(item.document_id) != revision_hash(item):
-                passages = yield from self._cut(item)
+                self._characters += len(item.text)
+                passages = yield from self._split(item)
                 new = self._splitter.texts_for_embedding(item, passages)
                 if len(new) > WINDOW_PASSAGES:
                     self._embed_window(window, texts)
                     window, texts = [], []
                     yield from self._embed(new)
-                else:
-                    texts += new
+                    self.ready.append(item)
+                    yield False
+                    continue
+                texts += new
             window.append(item)
             if len(texts) >= WINDOW_PASSAGES:
                 self._embed_window(window, texts)
@@ -92,7 +102,7 @@ class EmbeddingPrefetch:
                 yield False
         self._embed_window(window, texts)
 
-    def _cut(self, document: RawDocument) -> Generator[bool, None, list[Passage]]:
+    def _split(self, document: RawDocument) -> Generator[bool, None, list[Passage]]:
         passages: list[Passage] = []
         for passage in self._splitter.passages(document):
             passages.append(passage)
@@ -113,7 +123,7 @@ class EmbeddingPrefetch:
             yield True
 
     def split(self, document: RawDocument) -> tuple[Passage, ...]:
-        """The document's passages.  `take` has cut them if it has seen the document."""
+        """The document's passages.  `take` has split the document if it has seen it."""
         passages = self._passages.get(document.document_id)
         return self._splitter.split(document) if passages is None else passages
 

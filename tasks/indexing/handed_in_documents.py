@@ -1,22 +1,19 @@
-"""Indexes the documents of one message in portions: each portion is embedded and written before the next one."""
+"""Indexes the documents of one message: what a turn has embedded is written before the next turn."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.incoming_documents import last_of_each, read_rows
-from ingest.raw_documents import RawDocument, Skipped
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
-from tasks.indexing.indexing_run import BATCH_CHARACTERS, IndexReport, SourceDocuments
+from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver, WriteOrder
 from tasks.indexing.namespace_writer import index_corpus
 from wiring.resources import Resources
 
-PORTION_CHARACTERS = 4 * BATCH_CHARACTERS
-"""A larger document is a portion of its own.  Written portions are kept if the worker dies."""
 MOST_UNFINISHED = 4
 """Maximum number of messages that a turn may interrupt within a document.  Their vectors, up to 25 MB each, stay in the
 worker."""
@@ -33,8 +30,6 @@ class Unfinished:
     report: IndexReport = field(default_factory=IndexReport)
     ahead: EmbeddingPrefetch | None = None
     """The vectors of the next documents, as far as they are there."""
-    end: int = 0
-    """Where the portion of `ahead` ends."""
     since_s: float = field(default_factory=time.monotonic)
 
     def to_wire(self) -> dict[str, Any]:
@@ -105,26 +100,14 @@ def index_handed_in(
     while True:
         if so_far.ahead is None:
             so_far.ahead = EmbeddingPrefetch(resources.indexing_embedder, is_over=is_over, has_room=has_room)
-            so_far.end = so_far.written + _portion(items[so_far.written :])
-        rows = SourceDocuments(items[so_far.written : so_far.end], source)
+        rows = SourceDocuments(items[so_far.written :], source)
         report = index_corpus(resources, rows, namespace=namespace, order=order, ahead=so_far.ahead)
         so_far.report.add(report.to_wire())
         so_far.written += len(so_far.ahead.ready)
         so_far.ahead.ready.clear()
-        if so_far.written >= so_far.end or not so_far.ahead.is_within:
+        if not so_far.ahead.is_within:
             so_far.ahead = None
         if so_far.written >= len(items):
             return so_far.report
         if is_over():
             raise TurnOver
-
-
-def _portion(items: Iterable[RawDocument | Skipped]) -> int:
-    """Number of items in the next portion."""
-    characters = count = 0
-    for count, item in enumerate(items, start=1):
-        size = len(item.text) if isinstance(item, RawDocument) else 0
-        if count > 1 and characters + size > PORTION_CHARACTERS:
-            return count - 1
-        characters += size
-    return count

@@ -24,6 +24,7 @@ from pydantic_core import from_json, to_json
 from redis import Redis
 from structlog import get_logger
 
+from config.redis_client import redis_ms
 from fusion.answer import warnings_of, worst
 from fusion.branch_results import BranchAnswers
 from fusion.conditions import least_relaxed
@@ -111,12 +112,6 @@ def _segment_in(message: bytes) -> dict[str, Any] | None:
         return {name: arguments[name] for name in ("job_id", "number", "attempt")}
     except (ValueError, LookupError, TypeError):
         return None
-
-
-def redis_ms(redis: Redis) -> int:
-    """Milliseconds since 1970 by the Redis server's clock."""
-    seconds, micros = redis.time()
-    return seconds * 1000 + micros // 1000
 
 
 def _answer_whole(resources: Resources, jobs: Jobs, segment: Segment) -> None:

@@ -21,13 +21,14 @@ from pydantic import TypeAdapter, ValidationError
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from config.redis_client import redis_ms
 from jobs.job import SEGMENT_LINES, Job, Line, NoSuchJob, Outcome, State
 from jobs.segment_work import Sent
 from ledger.backlog import Load, read_loads
 from models import plan
 from models.duty import Duty, holds
 from monitoring.queues import Queues, open_queues
-from tasks.jobs.answering import LEASE_MS, redis_ms
+from tasks.jobs.answering import LEASE_MS
 from tasks.jobs.job_events import JobEvents
 from tasks.jobs.on_end import OnEnd
 from wiring.resources import Resources
@@ -81,7 +82,7 @@ class Feeder(Duty):
         self._prepare = prepare
         self._resources: Resources = app.resources
         self._lease = self._resources.redis.lock(FEEDER, timeout=ACTING_MS / 1_000, thread_local=False)
-        self._turns = Turns()
+        self._shares = TenantShares()
         self._paces: dict[str, Pace] = {}
         self._due_s: dict[str, float] = {}
         """When a duty that is not done at every look is due again, by the monotonic clock."""
@@ -94,7 +95,7 @@ class Feeder(Duty):
         return TICK_S if self.feed_once() else IDLE_S
 
     def feed_once(self) -> bool:
-        """One look at all jobs; returns whether there is one that has not ended."""
+        """One look at all jobs; reshares whether there is one that has not ended."""
         if not holds(self._lease):
             return False
         jobs = self._resources.jobs
@@ -134,9 +135,9 @@ class Feeder(Duty):
             of_tenant.setdefault(job.tenant, []).append(job)
         weights = {tenant: theirs[0].weight for tenant, theirs in of_tenant.items()}
         while room > 0 and weights:
-            tenant = self._turns.order(weights)[0]
+            tenant = self._shares.order(weights)[0]
             if sent := self._send_one(of_tenant[tenant], now_ms):
-                self._turns.serve(tenant, max(SEGMENT_LINES, cost_of(sent.lines)), weights[tenant])
+                self._shares.serve(tenant, max(SEGMENT_LINES, cost_of(sent.lines)), weights[tenant])
                 room -= 1
             else:
                 del weights[tenant]
@@ -253,7 +254,7 @@ def outcome_of(job: Job, now_ms: int) -> Outcome | None:
     return None
 
 
-class Turns:
+class TenantShares:
     """How much each tenant that has work was served."""
 
     def __init__(self) -> None:

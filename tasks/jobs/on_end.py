@@ -32,7 +32,7 @@ from config.secret_keys import signing_keys
 from config.settings import Settings
 from jobs.job import Job
 from models.errors import ServiceError
-from tasks.callbacks.ends import pause_s, send
+from tasks.callbacks.ends import Attempts, send
 from wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
@@ -44,9 +44,7 @@ AT_ONCE = 8
 
 
 @dataclass(slots=True)
-class _Callback:
-    due_s: float = 0.0
-    failures: int = 0
+class _Callback(Attempts):
     thread: threading.Thread | None = None
 
     @property
@@ -86,9 +84,7 @@ class OnEnd:
             self._resources.jobs.note_told(job.job_id, ended_at_ms=job.ended_at_ms)
             log.info("on_end told", job_id=job.job_id)
         except Exception as error:  # whatever a network or a broker's transport raises
-            again_in_s = pause_s(callback.failures, longest_s=LONGEST_PAUSE_S)
-            callback.failures += 1
-            callback.due_s = time.monotonic() + again_in_s
+            again_in_s = callback.failed(longest_s=LONGEST_PAUSE_S)
             log.warning("on_end not told", job_id=job.job_id, again_in_s=again_in_s, error=str(error)[:300])
 
 

@@ -27,6 +27,7 @@ from redis.exceptions import RedisError
 
 from config.addresses import server_of
 from config.declarations import BranchDeclaration, Pipeline, StoreDeclaration
+from config.redis_client import redis_ms
 from config.settings import Settings
 from models.duty import Duty
 from tasks.celery_internals.event_sender import ids_in_progress
@@ -84,9 +85,8 @@ class Heartbeat(Duty):
         busy_s = time.monotonic() - self._busy_since_s if self._busy_since_s is not None else 0.0
         if self._hung_after_s is not None and busy_s > self._hung_after_s:
             return
-        seconds, microseconds = self._client.time()
         sign = {
-            "at": seconds * 1000 + microseconds // 1000,
+            "at": redis_ms(self._client),
             "ready": self.ready,
             "pid": os.getpid(),
             "queues": self._queues,

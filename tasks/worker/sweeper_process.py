@@ -68,9 +68,9 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     from audit.drainer import Drainer
     from rules.store import RuleCopying, RuleStore
     from tasks.callbacks.ends import RequestEnds
-    from tasks.jobs.commands import JobCommands
     from tasks.jobs.feeder import Feeder
     from tasks.jobs.job_events import JobEvents
+    from tasks.service_calls import ServiceCalls
     from tasks.sweeping.request_events import RequestEvents, listeners, notify
 
     resources: Resources = app.resources
@@ -98,4 +98,4 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     yield RequestEnds(app).run
     yield RuleCopying(resources.redis, RuleStore(open_database(url, must_exist=True)), prepare).run
     yield Feeder(app, prepare, JobEvents(sender)).run
-    yield JobCommands(resources, prepare).run
+    yield ServiceCalls(resources, prepare).run

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import signal
 import socket
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from celery import Celery, signals
 from celery.platforms import SecurityWarning
@@ -23,6 +23,7 @@ from structlog import get_logger
 from config.logging import set_up_logging
 from config.redis_client import explained
 from config.settings import Settings
+from models.duty import Made, retried
 from models.errors import WrongDeclaration
 from models.extensions import Kinds
 from tasks.celery_internals.event_sender import beat_while_busy
@@ -45,8 +46,6 @@ BULK_NICENESS = 19
 """Bulk jobs get what interactive requests leave of the processor.  SCHED_IDLE and SCHED_BATCH were not measurably more
 polite, and a job starves under SCHED_IDLE while anything else runs."""
 
-Made = TypeVar("Made")
-
 
 @contextlib.contextmanager
 def sweeping(app: Celery) -> Iterator[None]:
@@ -64,20 +63,20 @@ def sweeping(app: Celery) -> Iterator[None]:
 
 def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
     """Call `do` until it raises no RedisError; returns what it returns.  `url` is for the log."""
-    wrong, wait_s = "", AGAIN_S
-    while True:
-        try:
-            made = do()
-        except RedisError as error:
-            if (reason := str(explained(error, url))) != wrong:
-                log.warning("waits for Redis", error=reason)
-            wrong = reason
-            time.sleep(wait_s)
-            wait_s = min(2 * wait_s, LONGEST_AGAIN_S)
-        else:
-            if wrong:
-                log.info("Redis answers")
-            return made
+    reason, next_s = "", AGAIN_S
+
+    def pause_s(error: Exception) -> float:
+        nonlocal reason, next_s
+        assert isinstance(error, RedisError)
+        if (reason_now := str(explained(error, url))) != reason:
+            log.warning("waits for Redis", error=reason_now)
+        reason, wait_s, next_s = reason_now, next_s, min(2 * next_s, LONGEST_AGAIN_S)
+        return wait_s
+
+    made = retried(do, RedisError, for_s=math.inf, pause_s=pause_s)
+    if reason:
+        log.info("Redis answers")
+    return made
 
 
 def _serve_others(app: Celery, take_more: Callable[[], None]) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from chorale_client import Chorale, input_stats, job_commands
+from chorale_client import Chorale, input_stats, service_calls
 
+from config.redis_client import redis_ms
 from jobs.job import Outcome
-from tasks.jobs.answering import redis_ms
 from tests.support.jobs import answered
 from tests.support.pipelines.bulk import HASTE
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -27,8 +27,8 @@ LINES = 4_000
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningPipeline]:
     """Two sweepers without workers, and a Redis that keeps nothing."""
-    monkeypatch.setattr(job_commands, "AGAIN_S", 0.5)
-    monkeypatch.setattr(job_commands, "LOOK_S", 0.2)
+    monkeypatch.setattr(service_calls, "AGAIN_S", 0.5)
+    monkeypatch.setattr(service_calls, "LOOK_S", 0.2)
     monkeypatch.setattr(input_stats, "MESSAGE_BYTES", 5_000)
     environment = {"CHORALE_WEBHOOK_SECRET": SECRET, "CHORALE_WEBHOOK_HOSTS": "127.0.0.1"}
     with (

@@ -26,8 +26,7 @@ def submitted(
 ) -> str:
     """A job in the state `queued` with these segments; returns its id."""
     store.create(NewJob(job_id, "default", **given), now_ms=now_ms)
-    for number, some in enumerate(segments):
-        store.add(job_id, number, some, now_ms=now_ms)
+    store.add(job_id, dict(enumerate(segments)), now_ms=now_ms)
     store.begin(job_id, segments=len(segments), now_ms=now_ms)
     return job_id
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from chorale_client import jobs
+from chorale_client import service_calls
 from chorale_client.keys import WAKEUPS
 
 from api import health, searches
@@ -55,7 +55,7 @@ def test_calls_that_wait_keep_no_other_call_waiting(idle_api: HttpApi) -> None:
 def test_calls_that_wait_for_a_sweeper_keep_no_key_waiting(
     idle_api: HttpApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "REPLY_S", 30.0)
+    monkeypatch.setattr(service_calls, "REPLY_S", 30.0)
 
     async def ask() -> None:
         listing, other = idle_api.key(), idle_api.key("other")

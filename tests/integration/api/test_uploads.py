@@ -91,7 +91,7 @@ def test_a_job_whose_lines_could_not_be_stored_names_no_server(
         raise JobsUnavailable("the database of the jobs cannot be used: no connection to 10.0.0.7, port 5432")
 
     monkeypatch.setattr(submitting, "INSIST_S", 0.0)
-    monkeypatch.setattr(Jobs, "add_all", away)
+    monkeypatch.setattr(Jobs, "add", away)
     assert client.post("/v1/jobs", content=BREAD, headers=JSONL).status_code == 503
     (job,) = client.get("/v1/jobs", params={"limit": 1}).json()["jobs"]
     assert (job["outcome"], job["reason"]) == ("failed", "the lines could not be stored")

@@ -21,7 +21,7 @@ from chorale_client import (
     ServiceUnavailable,
     WrongJobState,
     input_stats,
-    job_commands,
+    service_calls,
 )
 from chorale_client import jobs as client_jobs
 from chorale_client.jobs import Jobs as ClientJobs
@@ -32,8 +32,7 @@ from audit.database import upgrade
 from config.settings import Settings
 from jobs.job import JobsUnavailable, Outcome
 from jobs.store import Jobs
-from tasks.jobs import commands
-from tasks.jobs.commands import JobCommands
+from tasks.service_calls import ServiceCalls
 from tests.support.jobs import answered, ended, result, statuses, taken
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
@@ -57,12 +56,12 @@ def store(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Jobs]:
-    """The store of a sweeper that does the commands in a thread."""
-    monkeypatch.setattr(commands, "TAKE_S", 0.1)
+    """The store of a sweeper that does the calls in a thread."""
+    monkeypatch.setattr("tasks.service_calls.TAKE_S", 0.1)
     shutil.copy(database, tmp_path)
     resources = Resources(Settings(home=tmp_path), load_pipeline(None), redis_server.url)
     stop = threading.Event()
-    sweeper = threading.Thread(target=JobCommands(resources, lambda: None).run, args=(stop,))
+    sweeper = threading.Thread(target=ServiceCalls(resources, lambda: None).run, args=(stop,))
     sweeper.start()
     yield resources.jobs
     stop.set()
@@ -76,7 +75,7 @@ def jobs(
     redis_client: Redis, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ClientJobs]:
     for name, value in {"AGAIN_S": 0.3, "LOOK_S": 0.1}.items():
-        monkeypatch.setattr(job_commands, name, value)
+        monkeypatch.setattr(service_calls, name, value)
     monkeypatch.setattr(client_jobs, "LONGEST_LOOK_S", 0.1)
     monkeypatch.setattr(client_jobs, "PATIENCE_S", 20)
     with closing(Chorale(redis_server.url)) as chorale:
@@ -143,7 +142,7 @@ def test_wrong_lines_refuse_the_job_and_are_named_by_their_numbers(jobs: ClientJ
 def test_skipped_wrong_lines_stay_as_refused(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "PAGE_BYTES", 200)  # results come in several pages
+    monkeypatch.setattr("jobs.result_formats.PAGE_BYTES", 200)  # results come in several pages
     handle = jobs.submit(["tea", {"text": ""}, "rice"], namespace="docs", on_error="skip")
     ended(store, handle.job_id)
     assert statuses(store, handle.job_id) == [(1, "complete"), (2, "refused"), (3, "complete")]
@@ -190,26 +189,6 @@ def test_a_submission_that_breaks_off_ends_its_job(jobs: ClientJobs, store: Jobs
     assert raised.value.__notes__ == [f"job {job.job_id}"]
     assert (job.outcome, job.total) == ("failed", 0)
     assert "the disk is gone" in job.reason
-
-
-@pytest.mark.slow
-def test_a_long_submission_keeps_few_messages_in_redis(
-    jobs: ClientJobs, store: Jobs, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(input_stats, "MESSAGE_BYTES", 1_000)
-    most = 0
-
-    def watched() -> Iterator[str]:
-        nonlocal most
-        for question in questions(2_000):
-            most = max(most, redis_client.llen(JOB_COMMANDS))
-            yield question
-
-    handle = jobs.submit(watched(), namespace="docs")
-    assert 1 <= most <= job_commands.WINDOW
-    assert handle.get().total == 2_000
-    until(lambda: redis_client.keys(JOB_COMMANDS) == [], 5)
-    assert all(redis_client.pttl(key) > 0 for key in redis_client.keys(JOB_REPLY + "*"))
 
 
 def test_slow_lines_wait_for_no_full_message(
@@ -273,63 +252,48 @@ def test_results_are_read_while_the_job_runs_from_any_line(jobs: ClientJobs, sto
 # What can go wrong
 
 
-def test_commands_that_a_dead_sweeper_has_taken_are_sent_again(
+@pytest.mark.slow
+def test_any_call_may_be_done_twice_and_leaves_nothing_in_redis(
     jobs: ClientJobs, store: Jobs, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """As if the sweeper had died with the first reply to each call."""
+    reply, heard = ServiceCalls._reply, set[str]()
+
+    def loses_the_first(self: ServiceCalls, message: Any) -> dict[str, Any]:
+        answer = reply(self, message)
+        if message.caller in heard:
+            return answer
+        heard.add(message.caller)
+        return {"error": "unavailable", "message": "the sweeper has died"}
+
+    monkeypatch.setattr(ServiceCalls, "_reply", loses_the_first)
+    monkeypatch.setattr(service_calls, "AGAIN_S", 0.05)
     monkeypatch.setattr(input_stats, "MESSAGE_BYTES", 2_000)
-    lost = []
-
-    def loses_some() -> Iterator[str]:
-        for number, question in enumerate(questions(500)):
-            if number % 50 == 0 and (message := redis_client.rpop(JOB_COMMANDS)) is not None:
-                lost.append(message)
-            yield question
-
-    handle = jobs.submit(loses_some(), namespace="docs")
-    assert lost
-    assert (handle.get().state, handle.get().total) == ("queued", 500)
-    ended(store, handle.job_id)
-    assert [line["line"] for line in handle.results()] == list(range(1, 501))
-
-
-@pytest.mark.slow
-def test_any_command_may_be_done_twice(
-    jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, heard = job_commands.Commands._reply, set()
-
-    def loses_the_first(self: job_commands.Commands) -> dict[str, Any] | None:
-        reply = read(self)
-        if reply is None or (self._caller, reply["number"]) in heard:
-            return reply
-        heard.add((self._caller, reply["number"]))
-        return None
-
-    monkeypatch.setattr(job_commands.Commands, "_reply", loses_the_first)
-    monkeypatch.setattr(job_commands, "AGAIN_S", 0.05)
     handle = jobs.submit(questions(100), namespace="docs")
     assert (handle.get().state, handle.get().total) == ("queued", 100)
     assert store.send(handle.job_id, now_ms=1, lease_ms=1)
-    jobs._ask("begin", job_id=handle.job_id, segments=2)
+    jobs._call("begin", job_id=handle.job_id, segments=store.get(handle.job_id).segments)
     states = [handle.pause().state, handle.resume().state, handle.cancel().state]
     assert states == ["paused", "queued", "cancelling"]
+    until(lambda: redis_client.keys(JOB_COMMANDS) == [], 5)
+    assert all(redis_client.pttl(key) > 0 for key in redis_client.keys(JOB_REPLY + "*"))
 
 
 @pytest.mark.slow
 def test_a_locked_database_is_waited_for(
     jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add, failures = Jobs.add_all, [JobsUnavailable("database is locked")] * 2
+    add, failures = Jobs.add, [JobsUnavailable("database is locked")] * 2
 
     def locked(*args: Any, **given: Any) -> None:
         if failures:
             raise failures.pop()
         add(*args, **given)
 
-    monkeypatch.setattr(Jobs, "add_all", locked)
+    monkeypatch.setattr(Jobs, "add", locked)
     assert jobs.submit(questions(3), namespace="docs").get().total == 3
     assert store.active()
-    monkeypatch.setattr(client_jobs, "REPLY_S", 0.5)
+    monkeypatch.setattr(service_calls, "REPLY_S", 0.5)
     monkeypatch.setattr(Jobs, "last", locked)
     failures += [JobsUnavailable("database is locked")] * 9
     with pytest.raises(ServiceUnavailable, match="database is locked"):
@@ -337,25 +301,25 @@ def test_a_locked_database_is_waited_for(
 
 
 def test_without_a_sweeper_nothing_hangs(jobs: ClientJobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_jobs, "REPLY_S", 0.2)
+    monkeypatch.setattr(service_calls, "REPLY_S", 0.2)
     with pytest.raises(ServiceUnavailable, match="is `chorale sweeper` running"):
         jobs.last()
 
 
 @pytest.mark.parametrize("own_redis_server", [{"maxmemory": "8mb"}], indirect=True)
 def test_lines_do_not_fill_redis(own_redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_commands, "LOOK_S", 0.1)
+    monkeypatch.setattr(service_calls, "LOOK_S", 0.1)
     with own_redis_server.client() as redis:
         for number in range(60):
             redis.set(f"ballast {number}", "x" * 100_000)
-        sender = job_commands.Commands(redis, socket_timeout_s=2)
+        sent = service_calls.ServiceCall(
+            redis, "add", socket_timeout_s=2, job_id="job", first=0, segments=["x" * 256_000]
+        )
         with pytest.raises(NoRoom, match="no room for these lines of a job"):
-            sender.send("add", job_id="job", first=0, segments=["x" * 256_000], for_s=0.2)
+            sent.result(for_s=0.2)
 
 
-def test_unreadable_or_unknown_commands_end_nothing(
-    jobs: ClientJobs, store: Jobs, redis_client: Redis
-) -> None:
+def test_unreadable_or_unknown_calls_end_nothing(jobs: ClientJobs, store: Jobs, redis_client: Redis) -> None:
     command = {"do": "get", "caller": "f" * 32, "number": 1, "given": {}}
     others = [{**command, "do": "to_wire"}, {**command, "do": "__init__"}, {**command, "caller": "../x"}]
     redis_client.lpush(JOB_COMMANDS, b"\xff", "[]", *map(json.dumps, [command, *others]))

@@ -165,7 +165,8 @@ def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installat
         here.tell()
     assert len(hook.got) == 3
     assert len({headers["webhook-id"] for _, headers, _ in hook.got}) == 1
-    pauses_s = [ends.pause_s(failures, longest_s=0.5) for failures in range(4)]
+    attempts = ends.Attempts()
+    pauses_s = [attempts.failed(longest_s=0.5) for _ in range(4)]
     assert pauses_s == [0.1, 0.2, 0.4, 0.5], "they grow up to a limit"
 
 

@@ -107,7 +107,7 @@ def test_lines_that_are_left_wait_until_their_time(store: Jobs) -> None:
 def test_sending_a_segment_again_changes_nothing_and_a_job_begins_with_all_of_them(store: Jobs) -> None:
     for _ in range(2):
         store.create(NewJob("job", "default"), now_ms=1)
-        store.add("job", 0, lines(2), now_ms=1)
+        store.add("job", {0: lines(2)}, now_ms=1)
     with pytest.raises(WrongState, match="1 of 2 segments"):
         store.begin("job", segments=2, now_ms=1)
     assert store.get("job").state == State.VALIDATING
@@ -118,7 +118,7 @@ def test_sending_a_segment_again_changes_nothing_and_a_job_begins_with_all_of_th
 
 def test_a_refused_file_leaves_a_failed_job_without_lines(store: Jobs) -> None:
     store.create(NewJob("job", "default"), now_ms=1)
-    store.add("job", 0, lines(2, refused=[2]), now_ms=1)
+    store.add("job", {0: lines(2, refused=[2])}, now_ms=1)
     store.refuse("job", "1 wrong line", now_ms=2)
     job = store.get("job")
     assert (job.state, job.outcome, job.reason) == (State.ENDED, Outcome.FAILED, "1 wrong line")

@@ -15,7 +15,7 @@ from ingest.split import Splitter
 from models.documents import Document, Passage
 from models.errors import WriterBusy
 from search.embedded.store import EmbeddedStore
-from tasks.indexing import handed_in_documents
+from tasks.indexing import embedding_prefetch
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
@@ -66,8 +66,9 @@ def test_a_large_message_is_embedded_and_written_portion_by_portion(
 ) -> None:
     embedder = HashingEmbedder()
     monkeypatch.setattr(resources, "indexing_embedder", embedder)
-    # "rose is cut in spring." has 22 characters.
-    monkeypatch.setattr(handed_in_documents, "PORTION_CHARACTERS", 50)
+    # "rose is cut in spring." has 22 characters and is one passage.
+    monkeypatch.setattr(embedding_prefetch, "PORTION_CHARACTERS", 44)
+    monkeypatch.setattr(embedding_prefetch, "WINDOW_PASSAGES", 1)
     store = resources.writing_store
     written = store.upsert
     seen: list[tuple[int, int]] = []

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from audit.database import upgrade
+from config.redis_client import redis_ms
 from jobs.job import SEGMENT_LINES, Job, Line, NewJob, State
-from tasks.jobs.answering import redis_ms
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
@@ -50,7 +50,7 @@ def submit(
     all_lines = list(given)
     starts = range(0, len(all_lines), segment)
     for number, start in enumerate(starts):
-        jobs.add(job_id, number, all_lines[start : start + segment], now_ms=now_ms)
+        jobs.add(job_id, {number: all_lines[start : start + segment]}, now_ms=now_ms)
     jobs.begin(job_id, segments=len(starts), now_ms=now_ms)
     return job_id
 

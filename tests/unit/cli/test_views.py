@@ -194,7 +194,7 @@ def submit(store: Any, lines: Iterator[JobLine]) -> InputStats:
 def test_a_submission_goes_on_when_the_database_is_back(store: Flaky) -> None:
     read = submit(store, (JobLine(number, str(number), {}, None) for number in range(1, 131)))
     assert (read.lines, read.wrong) == (130, 0)
-    assert [name for name, *_ in store.calls] == ["create", "add_all", "begin"]
+    assert [name for name, *_ in store.calls] == ["create", "add", "begin"]
     assert {number: len(lines) for number, lines in store.calls[1][1].items()} == {0: 64, 1: 64, 2: 2}
 
 

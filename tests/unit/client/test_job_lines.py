@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from chorale_client import InvalidRequest, make_request
 from chorale_client import job_lines as module
-from chorale_client.job_lines import LINE_FIELDS, JobLine, UniqueIds, form_of, read_lines
+from chorale_client.job_lines import LINE_FIELDS, JobLine, form_of, read_lines
 from chorale_client.limits import MAX_LINE_BYTES
 
 
@@ -296,10 +296,3 @@ def test_a_line_of_a_gigabyte_is_not_kept_and_a_line_is_given_before_the_next_is
     finally:
         tracemalloc.stop()
     assert line.error == "longer than 1,000,000 bytes"
-
-
-def test_unique_ids_tell_the_line_that_came_first() -> None:
-    ids = UniqueIds()
-    claims = [ids.claim(name, number) for number, name in enumerate("abaAb", start=1)]
-    ids.close()
-    assert claims == [None, None, 1, None, 2]

@@ -66,13 +66,6 @@ def test_a_given_path_that_links_out_of_its_folder_is_a_fault(docs: Path, target
         assert "a link" in skipped.why
 
 
-def test_a_given_collection_that_cannot_be_opened_counts_no_documents(docs: Path) -> None:
-    (docs.parent / "faq.csv").write_text("id,text\n1,secret\n")
-    (docs / "link.csv").symlink_to("../faq.csv")
-    os.mkfifo(docs / "pipe.csv")
-    assert estimated_documents([docs / "link.csv", docs / "pipe.csv"], follows_links=True) == 0
-
-
 def test_links_above_the_given_path_are_the_caller_s_own(docs: Path, tmp_path: Path) -> None:
     (tmp_path / "way").symlink_to(docs)
     assert read(tmp_path / "way" / "a")[0] == {"s/one.txt": "one"}

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 from sqlalchemy import create_engine, event, func, select
 from sqlalchemy.pool import NullPool
@@ -81,13 +80,6 @@ def test_signatures_estimate_the_share_of_common_shingles(shift: int) -> None:
     expected = (198 - shift) / (198 + shift)
     estimated = similarity(signed(words(0, 200)), signed(words(shift, 200 + shift)))
     assert estimated == pytest.approx(expected, abs=4 * (expected * (1 - expected) / PERMUTATIONS) ** 0.5)
-
-
-def test_a_signature_does_not_depend_on_the_size_of_its_blocks() -> None:
-    # 10,000 shingles are three blocks; the overall minimum is the minimum of the blocks.
-    whole = signed(words(0, 10_004))
-    parts = [signed(words(start, start + 2504)) for start in range(0, 10_000, 2500)]
-    assert np.array_equal(whole, np.minimum.reduce(parts))
 
 
 def test_signatures_are_equal_in_every_process() -> None:
@@ -205,28 +197,6 @@ def test_a_text_is_compared_with_every_group_that_shares_a_band(
     assert set(kept.groups.assign(texts).values()) == {None}
     again = kept.groups.assign({f"again {name}": text for name, text in texts.items()})
     assert again == {f"again {name}": name for name in texts}
-
-
-def test_groups_are_kept_between_runs_and_for_every_process(url: str) -> None:
-    ours, theirs = Kept(url), Kept(url)
-    ours.assign("a", words(0, 200))
-    ours.assign("b", words(1, 200))
-    assert theirs.assign("c", words(2, 200)) == "a"
-    theirs.groups.forget(["a"])
-    assert ours.assign("d", words(0, 200)) == "a"
-
-
-def test_an_uncommitted_assignment_is_made_again(kept: Kept) -> None:
-    @contextmanager
-    def interrupted() -> Iterator[NearDuplicateRows]:
-        with kept.rows() as rows:
-            yield rows
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        NearDuplicates(interrupted).assign({"a": words(0, 200)})
-    assert kept.assign("b", words(0, 200)) is None
-    assert kept.assign("a", words(0, 200)) == "b"
 
 
 def test_groups_of_another_threshold_are_forgotten(url: str) -> None:

@@ -98,7 +98,7 @@ def test_a_file_without_a_reader_is_named_with_what_would_make_it_readable(
 
 
 def test_no_format_has_both_a_reader_and_advice_how_to_do_without() -> None:
-    assert not FORMATS.keys() & {suffix for suffixes in ADVICE.values() for suffix in suffixes}
+    assert not FORMATS.keys() & {suffix for suffixes in ADVICE.values() for suffix in suffixes.split()}
 
 
 def test_hidden_files_and_folders_are_reported_once_each(docs: Path) -> None:

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 import pytest
 
 from jobs.job import SEGMENT_LINES
-from tasks.jobs.feeder import Turns
+from tasks.jobs.feeder import TenantShares
 
 
-def sent(turns: Turns, weights: Mapping[str, float], count: int) -> str:
+def sent(shares: TenantShares, weights: Mapping[str, float], count: int) -> str:
     """The tenants of the next segments, when all of them have work."""
     order = ""
     for _ in range(count):
-        tenant = turns.order(weights)[0]
-        turns.serve(tenant, SEGMENT_LINES, weights[tenant])
+        tenant = shares.order(weights)[0]
+        shares.serve(tenant, SEGMENT_LINES, weights[tenant])
         order += tenant
     return order
 
@@ -33,56 +33,22 @@ def sent(turns: Turns, weights: Mapping[str, float], count: int) -> str:
     ],
 )
 def test_the_tenant_with_the_least_service_is_next(weights: Mapping[str, float], expected: str) -> None:
-    assert sent(Turns(), weights, len(expected)) == expected
+    assert sent(TenantShares(), weights, len(expected)) == expected
 
 
 def test_a_tenant_whose_lines_cost_more_sends_fewer_of_them() -> None:
-    turns, costs = Turns(), {"costly": 3 * SEGMENT_LINES, "plain": SEGMENT_LINES}
+    shares, costs = TenantShares(), {"costly": 3 * SEGMENT_LINES, "plain": SEGMENT_LINES}
     order = []
     for _ in range(400):
-        tenant = turns.order({"costly": 1, "plain": 1})[0]
-        turns.serve(tenant, costs[tenant], 1)
+        tenant = shares.order({"costly": 1, "plain": 1})[0]
+        shares.serve(tenant, costs[tenant], 1)
         order.append(tenant)
     assert Counter(order) == {"costly": 100, "plain": 300}
 
 
-def test_shares_follow_the_weights_over_many_segments() -> None:
-    counts = Counter(sent(Turns(), {"a": 1.0, "b": 2.5, "c": 0.5}, 800))
-    assert counts == {"a": 200, "b": 500, "c": 100}
-
-
 @pytest.mark.parametrize("before", [0, 10], ids=["a newcomer", "a tenant without work for a while"])
-def test_two_segments_of_a_newcomer_are_next_and_then_it_takes_turns(before: int) -> None:
-    turns = Turns()
-    sent(turns, {"a": 1, "b": 1}, before)
-    sent(turns, {"a": 1}, 1_000)
-    assert sent(turns, {"a": 1, "b": 1}, 6) == "bbabab"
-
-
-def time_of_b(lines_of_a: int) -> int:
-    """Steps until B's 100 lines are answered by one worker, a segment in a step.  One segment more waits in the queue and,
-    like that in the worker's hands, was sent before B came."""
-    turns = Turns()
-    left = {"a": -(-lines_of_a // SEGMENT_LINES), "b": 0}
-    queue: list[str] = []
-
-    def step() -> str:
-        """Returns whose segment was answered."""
-        while len(queue) < 2 and (weights := {name: 1.0 for name, count in left.items() if count}):
-            tenant = turns.order(weights)[0]
-            turns.serve(tenant, SEGMENT_LINES, 1.0)
-            left[tenant] -= 1
-            queue.append(tenant)
-        return queue.pop(0) if queue else ""
-
-    for _ in range(5):
-        step()
-    left["b"] = 2
-    answered = ""
-    while answered.count("b") < 2:
-        answered += step()
-    return len(answered)
-
-
-def test_a_hundred_lines_behind_ten_thousand_end_within_twice_their_time_alone() -> None:
-    assert (time_of_b(0), time_of_b(10_000)) == (2, 3), "a segment of A was in the queue"
+def test_two_segments_of_a_newcomer_are_next_and_then_it_takes_shares(before: int) -> None:
+    shares = TenantShares()
+    sent(shares, {"a": 1, "b": 1}, before)
+    sent(shares, {"a": 1}, 1_000)
+    assert sent(shares, {"a": 1, "b": 1}, 6) == "bbabab"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,13 +95,6 @@ def test_every_document_is_found_by_text_and_by_vector_and_a_second_run_embeds_n
     second = index(docs)
     assert (second.added, second.replaced, second.unchanged, second.passages) == (0, 0, 3, 0)
     assert (second.generation, embedder.embedded) == (report.generation, [])
-
-
-def test_title_heading_and_text_are_embedded(index: Index, embedder: HashingEmbedder) -> None:
-    index([raw("guide", f"## Part\n\n{LONG}\n\n{LONG}", markup="markdown")])
-    starts = {"\n".join(text.split("\n")[:2]) for text in embedder.embedded}
-    assert starts == {"guide\n## Part", "guide\nPart"}
-    assert all(embedder.count_pieces(text) <= embedder.max_pieces for text in embedder.embedded)
 
 
 def test_a_changed_document_is_replaced_whole(index: Index, store: EmbeddedStore, docs: Path) -> None:
@@ -214,16 +206,6 @@ def test_an_id_that_comes_twice_is_reported_and_the_first_kept(index: Index, sto
     assert store.search_text("n", ["second"], Search(depth=1))[0].hits == ()
 
 
-def test_skipped_files_are_in_the_report(index: Index) -> None:
-    quiet, fault = (
-        Skipped("a.txt", LeftOut.EMPTY, "empty"),
-        Skipped("b.txt", LeftOut.NOT_UTF8, "binary"),
-    )
-    assert not index([quiet]).has_faults
-    report = index([quiet, fault])
-    assert (report.skipped, report.has_faults) == ([quiet, fault], True)
-
-
 def test_another_manifest_is_refused_before_anything_is_read(index: Index, docs: Path) -> None:
     index(docs)
 
@@ -284,21 +266,6 @@ def test_indexing_a_message_asks_the_store_only_for_its_documents(store: Embedde
     report = index([raw("a", "new"), raw("b"), raw("d")], store=counting)
     assert (report.added, report.replaced, report.unchanged) == (1, 1, 1)
     assert report.generation == store.generation("n") == 2
-
-
-def test_the_remaining_time_is_unknown_while_all_documents_are_unchanged(index: Index) -> None:
-    """They are skipped at the speed of reading, while the others take the time of the model."""
-    seen: list[Progress] = []
-    documents = [raw(str(n)) for n in range(6)]
-    index(documents[:4])
-    begun_s = time.monotonic()
-    index(documents, batch_documents=1, progress=seen.append, total=6)
-    took_s = time.monotonic() - begun_s
-    assert [each.documents for each in seen if each.remaining_s is None] == [1, 2, 3, 4, 4]
-    known = next(each for each in seen if each.remaining_s is not None)
-    # 5 of 6 documents are done, one of them by the model: the last one takes as long as the run so far.
-    assert known.documents == 5
-    assert 0 < (known.remaining_s or 0) < took_s
 
 
 def test_progress_counts_documents_and_passages_up_to_the_total(index: Index) -> None:

@@ -1,4 +1,4 @@
-"""Commands about bulk jobs as clients of version 1 send them, and the replies that they read."""
+"""Calls to the sweeper process as clients of version 1 send them, and the replies that they read."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from redis import Redis
 
 from audit.database import upgrade
 from config.settings import Settings
-from tasks.jobs.commands import JobCommands
+from tasks.service_calls import ServiceCalls
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
-STORED = Path(__file__).parent / "stored_messages" / "v1" / "job_commands.json"
+STORED = Path(__file__).parent / "stored_messages" / "v1" / "service_calls.json"
 
 
-def test_commands_of_version_1_are_done_and_replied_to(
+def test_calls_of_version_1_are_done_and_replied_to(
     redis_client: Redis, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     resources = Resources(Settings(home=tmp_path), load_pipeline(None), redis_server.url)
     upgrade(resources.settings.audit_database_url)
-    sweeper = JobCommands(resources, lambda: None)
+    sweeper = ServiceCalls(resources, lambda: None)
     stored = json.loads(STORED.read_text("utf-8"))
     for command in stored:
         redis_client.lpush(JOB_COMMANDS, json.dumps(command))

@@ -1,6 +1,6 @@
-"""Does what callers ask of bulk jobs (`chorale_client.job_commands`): they have Redis, and this process has the database.
+"""Does what callers ask of the sweeper process (`chorale_client.service_calls`): they have Redis, and it has the database.
 
-Every sweeper process takes commands from the same list.  A command may come twice.
+Every sweeper process takes calls from the same list.  A call may come twice.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from pydantic_core import to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from config.redis_client import redis_ms
 from jobs.job import RETRIED, SEGMENT_LINES, JobsUnavailable, Line, NoSuchJob, State, WrongState
+from jobs.result_formats import page_of
 from jobs.submitting import new_job
 from models.duty import Duty
 from models.errors import WrongDeclaration
-from tasks.jobs.answering import redis_ms
 from wiring.resources import Resources
 
-log = get_logger("chorale.jobs")
+log = get_logger("chorale.calls")
 
 TAKE_S = 1
-"""How long one look waits for a command."""
+"""How long one look waits for a call."""
 REPLY_KEPT_MS = 60_000
-PAGE_BYTES = 1_000_000
-"""A page of results ends after the line that exceeds this size."""
 MOST_LISTED = 1_000
 
 ON_WIRE: Mapping[type[Exception], str] = {
@@ -42,15 +41,15 @@ ON_WIRE: Mapping[type[Exception], str] = {
 WireLine = tuple[int, str, dict[str, Any] | None, str | None]
 
 
-class _Command(BaseModel):
+class _Message(BaseModel):
     do: str
     caller: str = Field(pattern=r"^[0-9a-f]{32}$")
     number: int
     given: dict[str, Any]
 
 
-class JobCommands(Duty):
-    failing = "job commands wait"
+class ServiceCalls(Duty):
+    failing = "calls of clients wait"
     expected = (*Duty.expected, RedisError)
 
     def __init__(self, resources: Resources, prepare: Callable[[], object]) -> None:
@@ -64,39 +63,38 @@ class JobCommands(Duty):
         return 0.0
 
     def do_next(self) -> bool:
-        """Do one command; returns False if there is none."""
+        """Do one call; returns False if there is none."""
         redis = self._resources.redis
         popped: Any = redis.brpop([JOB_COMMANDS], timeout=TAKE_S)
         if popped is None:
             return False
         try:
-            command = _Command.model_validate_json(popped[1])
+            message = _Message.model_validate_json(popped[1])
         except ValidationError as error:
-            log.warning("job command dropped", error=str(error)[:300])
+            log.warning("call dropped", error=str(error)[:300])
             return True
-        key = JOB_REPLY + command.caller
+        key = JOB_REPLY + message.caller
         with redis.pipeline() as trip:
-            trip.rpush(key, to_json({"number": command.number, **self._reply(command)}, inf_nan_mode="null"))
+            trip.rpush(key, to_json({"number": message.number, **self._reply(message)}, inf_nan_mode="null"))
             trip.pexpire(key, REPLY_KEPT_MS)
             trip.execute()
         return True
 
-    def _reply(self, command: _Command) -> dict[str, Any]:
-        if command.do not in COMMANDS:
-            return {"error": "unknown_command", "message": f"this version cannot do {command.do[:80]!r}"}
-        calls = _JobCalls(self._resources)
+    def _reply(self, message: _Message) -> dict[str, Any]:
+        if message.do not in CALLS:
+            return {"error": "unknown_command", "message": f"this version cannot do {message.do[:80]!r}"}
         try:
-            return {"result": COMMANDS[command.do](calls, **command.given)}
+            return {"result": CALLS[message.do](_Calls(self._resources), **message.given)}
         except tuple(ON_WIRE) as error:
             reason = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
             return {"error": ON_WIRE[type(error)], "message": str(reason)}
         except Exception as error:
-            log.exception("job command failed", do=command.do)
+            log.exception("call failed", do=message.do)
             return {"error": "failed", "message": f"{type(error).__name__}: {error}"[:500]}
 
 
-class _JobCalls:
-    """The commands; each returns what its caller's method returns."""
+class _Calls:
+    """Each method returns what its caller's method returns."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -113,7 +111,7 @@ class _JobCalls:
         }
         if wrong := [number for number, lines in numbered.items() if not 0 < len(lines) <= SEGMENT_LINES]:
             raise WrongDeclaration(f"segment {wrong[0]} does not have 1 to {SEGMENT_LINES} lines")
-        self._jobs.add_all(job_id, numbered, now_ms=self._now_ms)
+        self._jobs.add(job_id, numbered, now_ms=self._now_ms)
 
     def begin(self, job_id: str, segments: int) -> None:
         try:
@@ -153,24 +151,23 @@ class _JobCalls:
 
     def results(self, job_id: str, after: int) -> dict[str, Any]:
         job = self._jobs.get(job_id)
-        lines: list[dict[str, Any]] = []
-        size = 0
-        for line in self._jobs.results(job_id, after=after):
-            lines.append(line)
-            size += len(to_json(line))
-            if size > PAGE_BYTES:
-                break
+        lines = list(page_of(self._jobs.results(job_id, after=after)))
         return {"lines": lines, "is_ended": job.state == State.ENDED}
 
     def namespaces(self) -> list[dict[str, Any]]:
-        """Not about jobs: callers that have no store ask it, too."""
-        states = self._resources.catalogue.namespaces()
+        fields = ("name", "documents", "passages", "generation")
         return [
-            {name: getattr(state, name) for name in ("name", "documents", "passages", "generation")}
-            for state in states
+            {name: getattr(state, name) for name in fields}
+            for state in self._resources.catalogue.namespaces()
         ]
 
 
-COMMANDS: Mapping[str, Callable[..., object]] = {
-    name: validate_call(method) for name, method in vars(_JobCalls).items() if not name.startswith("_")
+CALLS: Mapping[str, Callable[..., object]] = {
+    method.__name__: validate_call(method)
+    for method in (
+        *(_Calls.create, _Calls.add, _Calls.begin, _Calls.refuse),
+        *(_Calls.get, _Calls.last, _Calls.results),
+        *(_Calls.pause, _Calls.resume, _Calls.cancel, _Calls.retry),
+        _Calls.namespaces,
+    )
 }
