@@ -6,7 +6,6 @@ Each is created when it is first needed.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import threading
 from abc import abstractmethod
@@ -121,18 +120,13 @@ class Endpoint(Declared):
         return None
 
     def open_chat(self) -> ChatModel:
-        """Raises NotConfigured if the key or the `openai` package is missing."""
-        key = self.api_key()
-        if importlib.util.find_spec("openai") is None:
-            raise NotConfigured(
-                "the openai package is not installed; `make llm` or `pip install openai` installs it"
-            )
+        """Raises NotConfigured if the key is missing."""
         from inference.chat_model import ChatModel
 
         return ChatModel(
             url=str(self.url),
             model=str(self.model),
-            api_key=key,
+            api_key=self.api_key(),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             fields=self.fields,
@@ -165,7 +159,7 @@ class Generators:
         return self._options.get(branch)
 
     def of(self, branch: str) -> CachedTexts:
-        """Raises NotConfigured if the key or the `openai` package is missing."""
+        """Raises NotConfigured if the key is missing."""
         with self._lock:
             if branch not in self._made:
                 self._made[branch] = self._make(branch)
