@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from cache.caches import Cache, MemoryCache
+from cache.caches import Cache
 from cache.hypotheses import CachedTexts
 from config.declarations import Pipeline
 from models.errors import NotConfigured
@@ -133,9 +133,6 @@ class Endpoint(Declared):
         )
 
 
-KEPT_HERE = 1_000
-
-
 class Generators:
     """Thread-safe.  `shared` is the cache of all processes; `language` chooses the default prompt."""
 
@@ -188,7 +185,7 @@ class Generators:
         return CachedTexts(
             write,
             fingerprint=f"{declared.kind}:{options.fingerprint(options.prompt_text(self._language))}",
-            caches=(MemoryCache(max_entries=KEPT_HERE), self._shared),
+            cache=self._shared,
             is_whole=is_whole,
         )
 

@@ -29,7 +29,7 @@ Logits = Callable[[Ids, Ids, Ids], NDArray[np.float32]]
 """Maps ids, segments and mask to one logit for each row, shape (batch,)."""
 
 SHORT = 16
-"""Word pieces of a short pair.  Warming measures a short pair and one of the maximum length."""
+"""Word pieces of a short pair."""
 WARM_RUNS = 3
 """Only the fastest of these runs counts: while workers start, some runs wait for a core."""
 
@@ -141,17 +141,15 @@ class PairReranker(ABC):
         self._description, self._fingerprint = LazyValue(self._describe), LazyValue(self._compute_fingerprint)
         self._fingerprint()
         logits = self._load()
-        longest = self.pieces.max_pieces
+        length = self.pieces.max_pieces
         most_pieces, most_pairs = self._run_limits
-        for length in sorted({min(SHORT, longest), longest}):
-            words = ("warm", "warm " * length)
-            [row] = self.pieces.read([words])
-            cut = PairRow(row.ids[:length], row.segments[:length])
-            rows = [cut] * max(1, min(most_pieces // length, most_pairs) // 2)
-            # The first run of a shape allocates memory and is slower.
-            self._run(logits, rows)
-            took_s = [self._run(logits, rows)[1] for _ in range(WARM_RUNS)]
-            self.speed.learn(length, len(rows), min(took_s))
+        rows = self.pieces.read([("warm", "warm " * length)]) * max(
+            1, min(most_pieces // length, most_pairs) // 2
+        )
+        # The first run of a shape allocates memory and is slower.
+        self._run(logits, rows)
+        took_s = [self._run(logits, rows)[1] for _ in range(WARM_RUNS)]
+        self.speed.learn(length, len(rows), min(took_s))
         self._logits = logits
 
     def _run_until(
