@@ -61,8 +61,8 @@ mutants: dev ## break each main guarantee in one function and see its tests fail
 soak: dev ## REQUESTS=10000 SEED=1 random questions under attack, a plain chord of the same beside it
 	@$(BIN)/python -m tests.soak --requests $(REQUESTS) --seed $(SEED) --plain
 
-audit: supply-chain ## have the locked versions known weaknesses? (asks PyPI; OSV=all.zip: a copy of OSV's for what PyPI does not answer)
-	@$(BIN)/python -m deploy.audit_locks $(OSV)
+audit: supply-chain ## have the locked versions known weaknesses? (asks PyPI)
+	@$(BIN)/python -m deploy.audit_locks
 
 sbom: supply-chain ## a CycloneDX list of what is locked for the service; INSTALLED='base model pdf' with more groups
 	@mkdir -p $(dir $(SBOM))
