@@ -155,8 +155,8 @@ Encode = Callable[[NDArray[np.int32], NDArray[np.int32]], Matrix]
 class OnnxEmbedder(TextEmbedder):
     """The embedder `onnx`: the BERT family from `model.safetensors`.
 
-    In int8, weights and activations are 8-bit integers.  The scale of the activations is computed
-    over the whole run, so each text runs alone: its vector must not depend on other texts.
+    In int8, weights and activations are 8-bit integers.  The scale of the activations is computed over the whole run, so each
+    text runs alone: its vector must not depend on other texts.
     """
 
     PRECISIONS = ("fp32", "int8")
@@ -165,16 +165,6 @@ class OnnxEmbedder(TextEmbedder):
 
     def weight_files(self) -> list[Path]:
         """The file to load, then the other files that vectors depend on.  Raises NotConfigured and ModelMissing."""
-        return self._files
-
-    def _max_tokens(self, model: Encode) -> int:
-        return ONNX_MAX_TOKENS if self.precision == "fp32" else 1
-
-    def _run(self, model: Encode, texts: list[str], rows: list[list[int]]) -> Matrix:
-        return model(*padded(rows, padding_id=self.model.padding_id))
-
-    @cached_property
-    def _files(self) -> list[Path]:
         model = self.model
         bert_shape(model)
         self.folder(SAFETENSORS)
@@ -183,6 +173,12 @@ class OnnxEmbedder(TextEmbedder):
             raise ModelMissing(f"{model.folder} has no model.safetensors; use 'sentence_transformers'")
         others = (file for file in weight_files(model.folder) if file.suffix == ".safetensors")
         return [weights, *(file for file in others if file != weights)]
+
+    def _max_tokens(self, model: Encode) -> int:
+        return ONNX_MAX_TOKENS if self.precision == "fp32" else 1
+
+    def _run(self, model: Encode, texts: list[str], rows: list[list[int]]) -> Matrix:
+        return model(*padded(rows, padding_id=self.model.padding_id))
 
     def _load(self) -> Encode:
         path = self.weight_files()[0]

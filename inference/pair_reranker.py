@@ -173,20 +173,14 @@ class PairReranker(ABC):
 
     def _batches(self, lengths: Sequence[int], run_s: float) -> Iterator[list[int]]:
         """Positions in batches of similar length.  They stay near their order: if the time is up, the last ones are missing."""
-        first = 0
         most_pieces, most_pairs = self._run_limits
-        while first < len(lengths):
-            last, pieces = first + 1, lengths[first]
-            most = min(len(lengths), first + 2 * most_pairs)
-            while last < most and pieces + lengths[last] <= 2 * most_pieces:
-                pieces += lengths[last]
-                last += 1
-            for batch in batches_by_length(lengths[first:last], max_tokens=most_pieces):
+        window = 2 * most_pairs
+        for first in range(0, len(lengths), window):
+            for batch in batches_by_length(lengths[first : first + window], max_tokens=most_pieces):
                 expected_s = self.speed.expected_s(lengths[first + batch[0]])
                 pairs = max(1, min(most_pairs, int(run_s / expected_s)))
                 for at in range(0, len(batch), pairs):
                     yield [first + place for place in batch[at : at + pairs]]
-            first = last
 
     def _measured(self, logits: Logits, rows: Sequence[PairRow]) -> NDArray[np.float32]:
         scores, took_s = self._run(logits, rows)

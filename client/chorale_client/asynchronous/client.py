@@ -16,8 +16,7 @@ from redis.exceptions import RedisError
 
 from chorale_client import ledger
 from chorale_client.answer import Answer
-from chorale_client.asynchronous.announcements import Announcements, Listener
-from chorale_client.asynchronous.commands import Commands
+from chorale_client.asynchronous.connections import Announcements, Commands, Listener
 from chorale_client.client import (
     ATTEMPTS_TO_ACCEPT,
     FINISH_S,
