@@ -42,7 +42,7 @@ class CachedTexts:
         self._is_whole = is_whole
 
     def known(self, texts: Sequence[str], owner: str | None = None) -> dict[str, tuple[str, ...]]:
-        """Cached results by text.  Each owner has its own, since a quick answer would tell what others have asked."""
+        """Cached results by text.  Each owner has its own, since a quick answer would show what others have asked."""
         key_of = {text: self._key(text, owner) for text in texts}
         values: dict[str, bytes] = {}
         with suppress(CacheUnavailable):

@@ -41,7 +41,7 @@ def rules_at(plan: Plan, position: int) -> QuestionRules:
 
 
 def not_found(rules: QuestionRules, given: Iterable[Ranking]) -> list[str]:
-    """The pinned documents that no branch has found; a store has to tell whether it has them."""
+    """The pinned documents that no branch has found; a store is asked whether it has them."""
     if not rules.pinned:
         return []
     known = {hit.document_id for ranking in given for hit in ranking.hits}
