@@ -150,6 +150,10 @@ class Chorale:
         """The handle of a request that was sent earlier, by any client."""
         return Handle(self, request_id)
 
+    def send(self, questions: Questions, **options: Unpack[RequestOptions]) -> str:
+        """Enqueue and return the request's id at once; `answer(id)` reads the answer later."""
+        return self.submit(questions, **options).id
+
     def answer(self, request_id: str, *, wait_s: float = 0) -> Answer:
         """The answer of a request that was sent.
 

@@ -92,7 +92,7 @@ class Forger:
 
     def _asked(self) -> str | None:
         """A request of the forger's own, to a question that others ask too, and planned; None if it has ended."""
-        request_id = self._client.submit(shared_question(self._chance), request_id=_new_id(), **OPTIONS).id
+        request_id = self._client.send(shared_question(self._chance), request_id=_new_id(), **OPTIONS)
         for _ in range(100):
             if self._redis.hget(entry_key(request_id), "state") not in (None, b"accepted"):
                 return request_id
