@@ -5,7 +5,7 @@
 ARG PYTHON_IMAGE=python:3.12.14-slim-bookworm
 
 FROM $PYTHON_IMAGE AS packages
-ARG GROUPS="elasticsearch weaviate postgresql llm"
+ARG GROUPS="elasticsearch weaviate postgresql"
 RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build

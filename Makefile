@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m deploy.install_packages
 REQUESTS ?= 10000
 SEED ?= 1
 PROCESSES ?= 2
-GROUPS := eval plots pdf parquet postgresql elasticsearch weaviate llm tracing adapters torch dev supply-chain
+GROUPS := eval plots pdf parquet postgresql elasticsearch weaviate tracing adapters torch dev supply-chain
 INSTALLED ?= base model
 SBOM ?= dist/chorale.cdx.json
 
@@ -61,8 +61,8 @@ mutants: dev ## break each main guarantee in one function and see its tests fail
 soak: dev ## REQUESTS=10000 SEED=1 random questions under attack, a plain chord of the same beside it
 	@$(BIN)/python -m tests.soak --requests $(REQUESTS) --seed $(SEED) --plain
 
-audit: supply-chain ## have the locked versions known weaknesses? (asks PyPI; OSV=all.zip: a copy of OSV's for what PyPI does not answer)
-	@$(BIN)/python -m deploy.audit_locks $(OSV)
+audit: supply-chain ## have the locked versions known weaknesses? (asks PyPI)
+	@$(BIN)/python -m deploy.audit_locks
 
 sbom: supply-chain ## a CycloneDX list of what is locked for the service; INSTALLED='base model pdf' with more groups
 	@mkdir -p $(dir $(SBOM))
@@ -77,7 +77,6 @@ dev: $(VENV)/.dev ## what the tests and checks need
 eval: $(VENV)/.eval ## ir-measures, for chorale eval
 elasticsearch: $(VENV)/.elasticsearch ## its client, for stores in Elasticsearch
 weaviate: $(VENV)/.weaviate ## its client, for stores in Weaviate
-llm: $(VENV)/.llm ## the openai client, for branches that ask a language model
 tracing: $(VENV)/.tracing ## OpenTelemetry's SDK and exporter, for traces of requests
 adapters: $(VENV)/.adapters ## LangChain, Haystack, LlamaIndex, LangGraph and MCP, for the adapters
 plots: $(VENV)/.plots ## matplotlib, for chorale eval --plot and chorale tune --plot

@@ -1,4 +1,4 @@
-"""What callers with keys are told of failures: what and why, without the addresses and folders of the installation.
+"""Failures as callers with keys see them: what and why, without the addresses and folders of the installation.
 
 Details name servers, paths and texts of other programs.  They stay in the logs and in the audit trail.
 """

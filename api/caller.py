@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Annotated, Any, TypeVar
 
 from anyio import fail_after, to_thread
@@ -20,6 +20,7 @@ from access.key_store import KeysUnavailable
 from api.limits import REFUSED_AFTER_S, count
 from api.problems import Problem, not_found
 from api.services import Services
+from api.waiting import with_pauses
 
 T = TypeVar("T")
 
@@ -86,23 +87,16 @@ async def _grant_of(request: Request) -> Grant | None:
 async def _while_key_is_valid(request: Request, parts: AsyncIterator[T]) -> AsyncIterator[T]:
     """The parts of a response, which ends early when its key is revoked or expires."""
     loop = asyncio.get_running_loop()
-    following = asyncio.ensure_future(anext(parts, None))
     checked_at_s = loop.time()
-    try:
-        while True:
-            await asyncio.wait({following}, timeout=KEY_CHECKED_EVERY_S)
+    async with aclosing(with_pauses(parts, KEY_CHECKED_EVERY_S)) as coming:
+        async for part in coming:
             if loop.time() - checked_at_s >= KEY_CHECKED_EVERY_S:
                 with suppress(KeysUnavailable):  # then nothing is known of the key
                     if await _grant_of(request) is None:
                         return
                 checked_at_s = loop.time()
-            if following.done():
-                if (part := following.result()) is None:
-                    return
+            if part is not None:
                 yield part
-                following = asyncio.ensure_future(anext(parts, None))
-    finally:
-        following.cancel()
 
 
 class KeyFirst(APIRoute):

@@ -1,4 +1,4 @@
-"""Requests a minute of a key, counted in Redis for all processes of the API, and told in the headers `RateLimit` and
+"""Requests a minute of a key, counted in Redis for all processes of the API, and shown in the headers `RateLimit` and
 `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10)."""
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class Problem(Exception):
 
 
 def not_found() -> Problem:
-    """One text for an unknown id and for another tenant's: the difference would tell who else asks."""
+    """One text for an unknown id and for another tenant's: a difference would show who else asks."""
     return Problem("not_found", "nothing is known of this id")
 
 

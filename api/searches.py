@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Collection
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -35,7 +35,7 @@ from api.headers import LONGEST_WAIT_S, IdempotencyKey, Preferences, id_for, pre
 from api.limits import count_cost
 from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, response_of
 from api.services import Services, ServicesDep
-from api.waiting import Closing, unless_gone
+from api.waiting import Closing, unless_gone, with_pauses
 from models.plan import ordinary_calls
 
 log = logging.getLogger(__name__)
@@ -293,31 +293,17 @@ async def _stream(
     search_id: str, parts: Collection[str], first: Event, events: AsyncIterator[Event], closing: Closing
 ) -> AsyncIterator[bytes]:
     yield f"retry: {RECONNECT_MS}\n".encode() + _text(search_id, first, parts)
-    following = asyncio.ensure_future(anext(events, None))
-    try:
-        while True:
-            await closing.unless_begun(asyncio.wait({following}, timeout=KEEP_ALIVE_S))
-            if following.done():
-                if (event := _next_of(following)) is None:
-                    return
-                yield _text(search_id, event, parts)
-                following = asyncio.ensure_future(anext(events, None))
-            elif closing.has_begun:
-                return  # the reader connects again, to another process
-            else:
-                yield b": still running\n\n"
-    finally:
-        following.cancel()
-
-
-def _next_of(following: asyncio.Future[Event | None]) -> Event | None:
-    """The next event.  None ends the stream: after the last event, and if Redis does not answer; then the reader connects
-    again and gets the error's status."""
-    try:
-        return following.result()
-    except ChoraleError as error:
-        log.warning("a stream of events ends early: %s", error)
-        return None
+    async with aclosing(with_pauses(events, KEEP_ALIVE_S, closing.unless_begun)) as coming:
+        try:
+            async for event in coming:
+                if event is not None:
+                    yield _text(search_id, event, parts)
+                elif closing.has_begun:
+                    return  # the reader connects again, to another process
+                else:
+                    yield b": still running\n\n"
+        except ChoraleError as error:  # the reader connects again, and gets the error's status
+            log.warning("a stream of events ends early: %s", error)
 
 
 def _text(search_id: str, event: Event, parts: Collection[str]) -> bytes:

@@ -95,7 +95,7 @@ class LimitedRequests(HttpToolsProtocol):
 
 
 def uvicorn_config(app: ASGIApp, settings: Settings, *, host: str, port: int) -> uvicorn.Config:
-    """A server that is told to stop ends its open calls after `soft_shutdown_s`."""
+    """A server that stops ends its open calls after `soft_shutdown_s`."""
     return uvicorn.Config(
         app,
         host=host,

@@ -1,10 +1,11 @@
-"""Waits that end early: the caller goes away, or the process stops and the caller asks another process for the rest."""
+"""Waits that end early: the caller goes away, or the process stops and the caller asks another process for the rest; and
+the parts of a response, with a look now and then while none comes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -37,6 +38,27 @@ async def unless_gone(request: Request, doing: Awaitable[T]) -> T:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def with_pauses(
+    parts: AsyncIterator[T],
+    every_s: float,
+    wait: Callable[[Awaitable[Any]], Awaitable[Any]] = lambda waiting: waiting,
+) -> AsyncGenerator[T | None, None]:
+    """The parts as they come, and None whenever `every_s` seconds have passed without one, or `wait` ends early."""
+    following = asyncio.ensure_future(anext(parts, None))
+    try:
+        while True:
+            await wait(asyncio.wait({following}, timeout=every_s))
+            if not following.done():
+                yield None
+            elif (part := following.result()) is None:
+                return
+            else:
+                yield part
+                following = asyncio.ensure_future(anext(parts, None))
+    finally:
+        following.cancel()
 
 
 class Closing:

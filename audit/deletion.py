@@ -124,7 +124,7 @@ def count_waiting(client: redis.Redis, column: str, value: str) -> int:
 
 
 def erase_waiting(client: redis.Redis, column: str, value: str) -> int:
-    """Delete these entries, so that nobody is told of these ends any more; returns how many entries there were."""
+    """Delete these entries, and the callbacks of these requests that wait; returns how many entries there were."""
     for stream, entry in _entries(client, column, value, TO_TELL):
         client.xdel(stream, entry)
     return sum(client.xdel(stream, entry) for stream, entry in _entries(client, column, value))

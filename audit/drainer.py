@@ -31,7 +31,7 @@ GATHER_S = 0.2
 BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
 
 TOLD_KEPT = 10_000
-"""Maximum number of ends that wait to be told while the broker is away."""
+"""Maximum number of ends whose callbacks wait while the broker is away."""
 
 FIELDS_KEPT = 1_000
 """Maximum fields of an entry that is set aside; Lua passes on only a few thousand values at once."""

@@ -43,7 +43,7 @@ class Rows:
     branches: list[Row]
     hits: list[Row]
     is_told: bool = False
-    """Whether somebody is to be told of the end."""
+    """Whether the request has a callback."""
 
     @property
     def identity(self) -> tuple[str, int]:

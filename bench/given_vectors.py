@@ -11,7 +11,7 @@ from inference.backends import EMBEDDERS
 from models.documents import Document, Matrix, Passage, Vector
 
 BACKEND = "given"
-EMBEDDERS[BACKEND] = (__name__, "GivenVectors")
+EMBEDDERS[BACKEND] = f"{__name__}:GivenVectors"
 DIMENSION = 384
 TOPIC_PASSAGES = 50
 """Passages that share a topic: a word of the text, and a direction of the vector."""

@@ -6,7 +6,6 @@ Each is created when it is first needed.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import threading
 from abc import abstractmethod
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from cache.caches import Cache, MemoryCache
+from cache.caches import Cache
 from cache.hypotheses import CachedTexts
 from config.declarations import Pipeline
 from models.errors import NotConfigured
@@ -121,25 +120,17 @@ class Endpoint(Declared):
         return None
 
     def open_chat(self) -> ChatModel:
-        """Raises NotConfigured if the key or the `openai` package is missing."""
-        key = self.api_key()
-        if importlib.util.find_spec("openai") is None:
-            raise NotConfigured(
-                "the openai package is not installed; `make llm` or `pip install openai` installs it"
-            )
+        """Raises NotConfigured if the key is missing."""
         from inference.chat_model import ChatModel
 
         return ChatModel(
             url=str(self.url),
             model=str(self.model),
-            api_key=key,
+            api_key=self.api_key(),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             fields=self.fields,
         )
-
-
-KEPT_HERE = 1_000
 
 
 class Generators:
@@ -165,7 +156,7 @@ class Generators:
         return self._options.get(branch)
 
     def of(self, branch: str) -> CachedTexts:
-        """Raises NotConfigured if the key or the `openai` package is missing."""
+        """Raises NotConfigured if the key is missing."""
         with self._lock:
             if branch not in self._made:
                 self._made[branch] = self._make(branch)
@@ -194,7 +185,7 @@ class Generators:
         return CachedTexts(
             write,
             fingerprint=f"{declared.kind}:{options.fingerprint(options.prompt_text(self._language))}",
-            caches=(MemoryCache(max_entries=KEPT_HERE), self._shared),
+            cache=self._shared,
             is_whole=is_whole,
         )
 

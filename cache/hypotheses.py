@@ -25,8 +25,7 @@ class Write(Protocol):
 class CachedTexts:
     """Caches the texts of `write` by question and `fingerprint` (model, prompt and everything else that matters).
 
-    `caches` are asked in order, the nearest first; one that is down is skipped.  Only results for which `is_whole` holds
-    are stored, never failures or partial results.
+    A cache that is down is skipped.  Only results for which `is_whole` holds are stored, never failures or partial results.
     """
 
     def __init__(
@@ -34,60 +33,45 @@ class CachedTexts:
         write: Write,
         *,
         fingerprint: str,
-        caches: Sequence[Cache],
+        cache: Cache,
         is_whole: Callable[[tuple[str, ...]], bool],
     ) -> None:
         self._write = write
         self._fingerprint = fingerprint
-        self._caches = tuple(caches)
+        self._cache = cache
         self._is_whole = is_whole
 
     def known(self, texts: Sequence[str], owner: str | None = None) -> dict[str, tuple[str, ...]]:
-        """Cached results by text.  Each owner has its own, since a quick answer would tell what others have asked."""
+        """Cached results by text.  Each owner has its own, since a quick answer would show what others have asked."""
         key_of = {text: self._key(text, owner) for text in texts}
-        known: dict[str, tuple[str, ...]] = {}
-        for at, cache in enumerate(self._caches):
-            if not (missing := [text for text in key_of if text not in known]):
-                break
-            with suppress(CacheUnavailable):
-                values = cache.get_many([key_of[text] for text in missing])
-                read = {text: _read(values.get(key_of[text])) for text in missing}
-                whole = {
-                    text: texts_of
-                    for text, texts_of in read.items()
-                    if texts_of is not None and self._is_whole(texts_of)
-                }
-                self._store({key_of[text]: texts_of for text, texts_of in whole.items()}, self._caches[:at])
-                known.update(whole)
-        return known
+        values: dict[str, bytes] = {}
+        with suppress(CacheUnavailable):
+            values = self._cache.get_many(list(key_of.values()))
+        read = {text: _read(values.get(key)) for text, key in key_of.items()}
+        return {
+            text: texts_of
+            for text, texts_of in read.items()
+            if texts_of is not None and self._is_whole(texts_of)
+        }
 
     def write(
         self, texts: Sequence[str], *, timeout_s: float, keep: bool = True, owner: str | None = None
     ) -> list[GenerationResult]:
         """Write new texts in one call; returns one result for each text, and caches whole results."""
         written = list(self._write(texts, timeout_s=timeout_s))
+        fresh = {
+            self._key(text, owner): to_json(result)
+            for text, result in zip(texts, written, strict=True)
+            if isinstance(result, tuple) and self._is_whole(result)
+        }
         if keep:
-            fresh = zip(texts, written, strict=True)
-            self._store(
-                {
-                    self._key(text, owner): result
-                    for text, result in fresh
-                    if isinstance(result, tuple) and self._is_whole(result)
-                },
-                self._caches,
-            )
+            with suppress(CacheUnavailable):
+                self._cache.put_many(fresh, ttl_s=TTL_S)
         return written
 
     def _key(self, text: str, owner: str | None) -> str:
         hashed = hashlib.sha256(normalised_text(text).encode("utf-8", "surrogatepass")).hexdigest()
         return f"hypothesis:{self._fingerprint}:{hashed}{'' if owner is None else f':{owner}'}"
-
-    def _store(self, written: dict[str, tuple[str, ...]], caches: Sequence[Cache]) -> None:
-        """`written` is by key."""
-        values = {key: to_json(result) for key, result in written.items()}
-        for cache in caches:
-            with suppress(CacheUnavailable):
-                cache.put_many(values, ttl_s=TTL_S)
 
 
 def _read(value: bytes | None) -> tuple[str, ...] | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from cache.caches import MemoryCache
-from models.documents import Matrix
+from models.documents import Matrix, Vector
 
 MAX_ENTRIES = 10_000
 """15 MB with vectors of 384 numbers."""
-TTL_S = 86_400.0
 
 
 class QuestionEmbedder(Protocol):
@@ -26,21 +25,25 @@ class QuestionEmbedder(Protocol):
 
 
 class CachedQuestions:
-    """Caches an embedder's `embed_questions` by text."""
+    """Caches an embedder's `embed_questions` by text.  Thread-safe; the least recently used vector goes first."""
 
     def __init__(self, embedder: QuestionEmbedder) -> None:
         self._embedder = embedder
-        self._cache = MemoryCache(max_entries=MAX_ENTRIES)
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._lock = threading.Lock()
 
     def embed_questions(self, texts: Sequence[str]) -> Matrix:
         """Shape (len(texts), dimension); embeds all distinct missing texts in one call."""
-        keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
-        known = self._cache.get_many(list(dict.fromkeys(keys)))
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        if missing:
-            vectors = self._embedder.embed_questions(list(missing.values()))
-            fresh = {key: vector.tobytes() for key, vector in zip(missing, vectors, strict=True)}
-            self._cache.put_many(fresh, ttl_s=TTL_S)
-            known.update(fresh)
-        rows = np.frombuffer(b"".join(known[key] for key in keys), np.float32)
-        return rows.reshape(len(texts), self._embedder.dimension).copy()
+        with self._lock:
+            vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
+        if missing := [text for text in dict.fromkeys(texts) if text not in vectors]:
+            vectors |= zip(missing, self._embedder.embed_questions(missing).copy(), strict=True)
+        with self._lock:
+            for text, vector in vectors.items():
+                self._vectors[text] = vector
+                self._vectors.move_to_end(text)
+            while len(self._vectors) > MAX_ENTRIES:
+                self._vectors.popitem(last=False)
+        return np.array([vectors[text] for text in texts], np.float32).reshape(
+            len(texts), self._embedder.dimension
+        )

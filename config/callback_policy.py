@@ -1,4 +1,4 @@
-"""Whom this installation tells of an end (`on_end`)."""
+"""The targets that callbacks may have here (`on_end`)."""
 
 from __future__ import annotations
 

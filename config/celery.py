@@ -94,7 +94,7 @@ def celery_settings(
         "broker_pool_acquire_timeout": 1.0,
         # The sweeper retries publishing; a caller's thread must not wait for the broker.
         "task_publish_retry": False,
-        # For Flower.  The tasks of a request send none; `tasks.sweeping.request_events` tells of the whole request.
+        # For Flower.  The tasks of a request send none; `tasks.sweeping.request_events` sends those of the whole request.
         "worker_send_task_events": settings.task_events,
         # A command can stop a worker, or name any queue for its reply.
         "worker_enable_remote_control": settings.remote_control,

@@ -11,11 +11,19 @@ from base64 import b64decode
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.wire_names import QUEUE_BRANCH, QUEUE_BULK, QUEUE_INDEX, QUEUE_RETRIEVE
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from config.addresses import check_broker, check_database, check_redis
 from config.home import shared_environment
@@ -104,10 +112,10 @@ class Settings(BaseModel):
     """Load weights in Python's pickle format where a model has no safetensors. Off, because a pickle can run
     code when it is loaded. Code that comes with a model is never run."""
     embedder_backend: str = Field("onnx", min_length=1)
-    """The library that runs the model: `onnx` (the BERT family, and models with an ONNX file) or
+    """The library that runs the model: `onnx` (the BERT family) or
     `sentence_transformers` (any model; needs `make torch`)."""
     embedder_document_precision: Literal["fp32", "int8"] = "fp32"
-    """Precision for embedding documents. `int8` (only `onnx` with the BERT family) is about twice as fast and
+    """Precision for embedding documents. `int8` (only `onnx`) is about twice as fast and
     gives slightly different vectors; a namespace keeps its precision."""
     embedder_question_precision: Literal["fp32", "int8"] = "fp32"
     """Precision for embedding questions. A worker that needs both precisions holds two models in memory."""
@@ -195,7 +203,7 @@ class Settings(BaseModel):
     webhook_secret: str | None = Field(None, repr=False)
     """Signs webhooks of bulk jobs: any text of at least 16 characters, or `whsec_` and the base64 of the key;
     or two of these, separated by a comma: then both sign. Not set: jobs with a webhook are refused."""
-    webhook_hosts: tuple[str, ...] = ()
+    webhook_hosts: tuple[Annotated[str, StringConstraints(to_lower=True)], ...] = ()
     """Hosts that webhooks may call although their addresses are not public, by `http://` too, such as
     `127.0.0.1,reports.internal`."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
@@ -259,9 +267,7 @@ class Settings(BaseModel):
     @field_validator("on_end_queues", "webhook_hosts", mode="before")
     @classmethod
     def _names(cls, value: Any) -> Any:
-        return (
-            [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-        )
+        return _listed(value) if isinstance(value, str) else value
 
     @field_validator("on_end_queues")
     @classmethod
@@ -270,15 +276,10 @@ class Settings(BaseModel):
             raise ValueError("a queue of the pipeline; only queues of other applications are allowed")
         return value
 
-    @field_validator("webhook_hosts")
-    @classmethod
-    def _lower(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(host.lower() for host in value)
-
     @field_validator("signing_key")
     @classmethod
     def _are_keys(cls, value: str | None) -> str | None:
-        keys = [] if value is None else [key.strip() for key in value.split(",")]
+        keys = _listed(value)
         if len(keys) > 2 or any(len(key) < 32 for key in keys):
             raise ValueError("one or two texts of at least 32 characters, separated by a comma")
         return value
@@ -293,7 +294,7 @@ class Settings(BaseModel):
     @field_validator("webhook_secret")
     @classmethod
     def _are_secrets(cls, value: str | None) -> str | None:
-        secrets = [secret.strip() for secret in (value or "").split(",")] if value else []
+        secrets = _listed(value)
         if len(secrets) > 2:
             raise ValueError("one secret, or two with a comma between them")
         for secret in secrets:

@@ -243,8 +243,8 @@ def acl_file(environ: Mapping[str, str]) -> str:
             raise WrongDeclaration(
                 f"{ROLES[name].variable} has {len(password)} characters; at least {SHORTEST_PASSWORD} are needed"
             )
-    told = [name.strip() for name in environ.get("CHORALE_ON_END_QUEUES", "").split(",") if name.strip()]
-    more = {"sweeper": Grant(tuple(told), ("lpush",))} if told else {}
+    queues = [name.strip() for name in environ.get("CHORALE_ON_END_QUEUES", "").split(",") if name.strip()]
+    more = {"sweeper": Grant(tuple(queues), ("lpush",))} if queues else {}
     channels: dict[str, tuple[str, ...]] = {}
     if _is_on(environ.get("CHORALE_REMOTE_CONTROL", "")):
         more["flower"] = Grant((*_REMOTE_CONTROL, f"{BINDINGS}_deadlines"), _WATCHING)

@@ -32,7 +32,7 @@ from fusion.conditions import (
 from fusion.confidence import signals_of
 from fusion.deduplication import Duplicate, deduplicate
 from fusion.fused_hits import BranchScore, FusedHit, FusedQuestion, coverage
-from fusion.page import NO_PIN_LOOKUP, NO_RULES, PinLookup, Ruled, pinned_first, rules_at
+from fusion.page import NO_PIN_LOOKUP, NO_RULES, PinLookup, Placed, Ruled, pinned_first, rules_at
 from fusion.question_terms import question_type
 from fusion.rankings import Scores, collapse_ranking, completed, reliability, unit_ids, unscored
 from fusion.rerank import shown_range
@@ -42,29 +42,30 @@ from models.hits import Ranking
 from models.plan import BoostPlan, Plan
 
 
-def _multipliers(candidates: Sequence[Candidate], boosts: BoostPlan, now: datetime) -> list[float]:
-    """The product of each candidate's factors."""
-    known: dict[tuple[str | None, str | None], float] = {}
-    multipliers = []
+def _boosted(
+    candidates: Sequence[Candidate], boosts: BoostPlan | None, now: datetime | None, notes: StageNotes
+) -> list[Placed]:
+    """The candidates in their order after boosts; without boosts, in the fused order."""
+    if boosts is None or now is None:
+        notes.skip(Stage.BOOST)
+        return [(candidate, candidate.score, {}) for candidate in candidates]
+    known: dict[tuple[str | None, str | None], dict[str, float]] = {}
+    factors = []
     for _, hit, _ in candidates:
         described = (hit.source_type, hit.published_at)
         if described not in known:
-            known[described] = prod(boost_factors(boosts, *described, now).values())
-        multipliers.append(known[described])
-    return multipliers
-
-
-def _boosted_order(
-    candidates: Sequence[Candidate], boosts: BoostPlan | None, now: datetime | None, notes: StageNotes
-) -> list[tuple[int, float, float]]:
-    """The order that `bounded_order` returns; without boosts, the fused order."""
-    if boosts is None or now is None:
-        notes.skip(Stage.BOOST)
-        return [(place, candidate.score, 1.0) for place, candidate in enumerate(candidates)]
-    multipliers = _multipliers(candidates, boosts, now)
-    order = bounded_order([candidate.score for candidate in candidates], multipliers, boosts.max_places)
+            known[described] = boost_factors(boosts, *described, now)
+        factors.append(known[described])
+    order = bounded_order(
+        [candidate.score for candidate in candidates],
+        [prod(each.values()) for each in factors],
+        boosts.max_places,
+    )
     notes.add(Stage.BOOST, len(candidates), len(candidates))
-    return order
+    return [
+        (candidates[at], score, factors[at] if bound == 1.0 else {**factors[at], BOUND: bound})
+        for at, score, bound in order
+    ]
 
 
 def _folded(
@@ -79,16 +80,8 @@ def _folded(
     return kept
 
 
-def _factors(
-    candidate: Candidate, boosts: BoostPlan | None, now: datetime | None, bound: float
-) -> dict[str, float]:
-    hit = candidate.hit
-    factors = boost_factors(boosts, hit.source_type, hit.published_at, now) if boosts and now else {}
-    return factors if bound == 1.0 else {**factors, BOUND: bound}
-
-
 def _fused_hit(
-    candidate: Candidate, score: float, boosts: dict[str, float], folded: Sequence[Duplicate]
+    candidate: Candidate, score: float, boosts: Mapping[str, float], folded: Sequence[Duplicate]
 ) -> FusedHit:
     branches: dict[str, BranchScore] = {}
     earned: dict[str, float] = {}
@@ -189,20 +182,6 @@ def _fused(
     return candidates, n_fused
 
 
-def _fused_hits(
-    kept: Sequence[tuple[int, Sequence[Duplicate]]],
-    ruled: Ruled,
-    boosts: BoostPlan | None,
-    now: datetime | None,
-) -> list[FusedHit]:
-    hits = []
-    for place, folded in kept:
-        candidate, score, bound = ruled.placed[place]
-        hit = _fused_hit(candidate, score, _factors(candidate, boosts, now, bound), folded)
-        hits.append(ruled.marked(hit, place))
-    return hits
-
-
 def _note_rules(ruled: Ruled, notes: StageNotes) -> None:
     rules = ruled.rules
     if ruled.blocked:
@@ -265,13 +244,13 @@ def fuse_question(
     )
 
     boosts, now = None if request.boosts == "off" else plan.boosts, read_moment(plan.now)
-    order = _boosted_order(candidates, boosts, now, notes)
-    ranked = [(candidates[before], score, bound) for before, score, bound in order]
+    ranked = _boosted(candidates, boosts, now, notes)
     ruled = pinned_first(ranked, plan, position, answered, pin_lookup, frozenset(request.exclude_ids))
     _note_rules(ruled, notes)
     kept = _folded([candidate for candidate, _, _ in ruled.placed], plan, notes)
 
-    hits = _fused_hits(kept[slice(*shown_range(request, plan))], ruled, boosts, now)
+    shown = kept[slice(*shown_range(request, plan))]
+    hits = [ruled.marked(_fused_hit(*ruled.placed[place], folded), place) for place, folded in shown]
     return FusedQuestion(
         hits=tuple(hits),
         stages=tuple(notes.notes),

@@ -83,7 +83,7 @@ class FusedQuestion:
     texts: Mapping[str, PassageText] = field(default_factory=dict)
     """The texts that came with the rankings, by passage id."""
     signals: Mapping[str, float] = field(default_factory=dict)
-    """What tells whether a relevant document was found (`fusion.confidence`)."""
+    """The signals from which `fusion.confidence` computes the confidence."""
     rules: tuple[str, ...] = ()
     """The rules of the namespace that have acted."""
     score_kind: str | None = None

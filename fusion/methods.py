@@ -258,7 +258,7 @@ def _bounded_values(scores: Sequence[float], ranking: BranchRanking) -> list[flo
 
 
 BOUNDED = _score_method("bounded", by_score(_bounded_values), equal=0.5)
-"""Bounded scores: sum of weight x score / (score + half); a value tells how good a hit is by itself, and not in its list.
+"""Bounded scores: sum of weight x score / (score + half); a value shows how good a hit is by itself, and not in its list.
 
 `half` is the score that is worth .5; a configuration declares it for each branch (`halves`), best as the median of the best scores of
 a namespace.  A branch without one takes its own best score.  Scores below 0 are worth 0.

@@ -41,15 +41,15 @@ def rules_at(plan: Plan, position: int) -> QuestionRules:
 
 
 def not_found(rules: QuestionRules, given: Iterable[Ranking]) -> list[str]:
-    """The pinned documents that no branch has found; a store has to tell whether it has them."""
+    """The pinned documents that no branch has found; a store is asked whether it has them."""
     if not rules.pinned:
         return []
     known = {hit.document_id for ranking in given for hit in ranking.hits}
     return [document for document in rules.pinned if document not in known]
 
 
-Placed = tuple[Candidate, float, float]
-"""A candidate, its score after boosts, and the factor that bounds it."""
+Placed = tuple[Candidate, float, Mapping[str, float]]
+"""A candidate, its score after boosts, and the factors of its boosts by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def pinned_first(
         if document in best:
             pinned[document] = ranked[best[document]]
         elif document in known and document not in excluded:
-            pinned[document] = Candidate(0.0, known[document][0]._replace(score=0.0), []), 0.0, 1.0
+            pinned[document] = Candidate(0.0, known[document][0]._replace(score=0.0), []), 0.0, {}
     taken = {best[document] for document in pinned if document in best}
     rest = (candidate_placed for place, candidate_placed in enumerate(ranked) if place not in taken)
     blocked = [document for document in rules.blocked if document in known]

@@ -136,7 +136,7 @@ def unscored(rankings: Sequence[BranchRanking]) -> dict[str, dict[str, list[Hit]
 
 
 def completed(rankings: Sequence[BranchRanking], scores: Scores) -> list[BranchRanking]:
-    """The rankings with every document that any of them has; `found` tells the branch's own hits.
+    """The rankings with every document that any of them has; `found` is the number of the branch's own hits.
 
     Of a document's passages the one with the best of `scores` stands for it.  A document that has none gets the branch's
     `floor` or, if the branch has none, the score of its last hit: it cannot have more.

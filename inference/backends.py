@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
+from pkgutil import resolve_name
 from typing import Any
 
 from inference.protocol import Embedder, Reranker
 from models.documents import Matrix
 from models.errors import WrongDeclaration
 
-EMBEDDERS: dict[str, tuple[str, str]] = {
-    "onnx": ("inference.embedders", "OnnxEmbedder"),
-    "sentence_transformers": (
-        "inference.embedders",
-        "SentenceTransformersEmbedder",
-    ),
+EMBEDDERS = {
+    "onnx": "inference.embedders:OnnxEmbedder",
+    "sentence_transformers": "inference.embedders:SentenceTransformersEmbedder",
 }
-"""Module and class by name; a module is imported only when its embedder is loaded."""
-RERANKERS: dict[str, tuple[str, str]] = {
-    "onnx": ("inference.rerankers", "OnnxReranker"),
-    "sentence_transformers": ("inference.rerankers", "CrossEncoderReranker"),
+"""Class by name; its module is imported only when its embedder is loaded."""
+RERANKERS = {
+    "onnx": "inference.rerankers:OnnxReranker",
+    "sentence_transformers": "inference.rerankers:CrossEncoderReranker",
 }
 
 
@@ -30,7 +27,7 @@ def load_embedder(name: str, *, backend: str, **settings: Any) -> Embedder:
     Nothing is read before the first use, or `warm()`, which raise ModelMissing, NotConfigured (the backend does not
     support this model) and WrongDeclaration (`max_pieces`).
     """
-    made: Embedder = _found("embedder", EMBEDDERS, backend)(name, **settings)
+    made: Embedder = _class("embedder", EMBEDDERS, backend)(name, **settings)
     return made
 
 
@@ -39,15 +36,14 @@ def load_reranker(name: str, *, backend: str, **settings: Any) -> Reranker:
 
     Nothing is read before `warm()` or `fingerprint`, which raise ModelMissing and NotConfigured.
     """
-    made: Reranker = _found("reranker", RERANKERS, backend)(name, **settings)
+    made: Reranker = _class("reranker", RERANKERS, backend)(name, **settings)
     return made
 
 
-def _found(what: str, table: Mapping[str, tuple[str, str]], backend: str) -> Any:
+def _class(what: str, table: Mapping[str, str], backend: str) -> Any:
     if backend not in table:
         raise WrongDeclaration(f"no {what} {backend!r}; there are: {', '.join(table)}")
-    module, kind = table[backend]
-    return getattr(importlib.import_module(module), kind)
+    return resolve_name(table[backend])
 
 
 class TwoPrecisions:

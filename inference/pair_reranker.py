@@ -29,7 +29,7 @@ Logits = Callable[[Ids, Ids, Ids], NDArray[np.float32]]
 """Maps ids, segments and mask to one logit for each row, shape (batch,)."""
 
 SHORT = 16
-"""Word pieces of a short pair.  Warming measures a short pair and one of the maximum length."""
+"""Word pieces of a short pair."""
 WARM_RUNS = 3
 """Only the fastest of these runs counts: while workers start, some runs wait for a core."""
 
@@ -141,17 +141,15 @@ class PairReranker(ABC):
         self._description, self._fingerprint = LazyValue(self._describe), LazyValue(self._compute_fingerprint)
         self._fingerprint()
         logits = self._load()
-        longest = self.pieces.max_pieces
+        length = self.pieces.max_pieces
         most_pieces, most_pairs = self._run_limits
-        for length in sorted({min(SHORT, longest), longest}):
-            words = ("warm", "warm " * length)
-            [row] = self.pieces.read([words])
-            cut = PairRow(row.ids[:length], row.segments[:length])
-            rows = [cut] * max(1, min(most_pieces // length, most_pairs) // 2)
-            # The first run of a shape allocates memory and is slower.
-            self._run(logits, rows)
-            took_s = [self._run(logits, rows)[1] for _ in range(WARM_RUNS)]
-            self.speed.learn(length, len(rows), min(took_s))
+        rows = self.pieces.read([("warm", "warm " * length)]) * max(
+            1, min(most_pieces // length, most_pairs) // 2
+        )
+        # The first run of a shape allocates memory and is slower.
+        self._run(logits, rows)
+        took_s = [self._run(logits, rows)[1] for _ in range(WARM_RUNS)]
+        self.speed.learn(length, len(rows), min(took_s))
         self._logits = logits
 
     def _run_until(
@@ -175,20 +173,14 @@ class PairReranker(ABC):
 
     def _batches(self, lengths: Sequence[int], run_s: float) -> Iterator[list[int]]:
         """Positions in batches of similar length.  They stay near their order: if the time is up, the last ones are missing."""
-        first = 0
         most_pieces, most_pairs = self._run_limits
-        while first < len(lengths):
-            last, pieces = first + 1, lengths[first]
-            most = min(len(lengths), first + 2 * most_pairs)
-            while last < most and pieces + lengths[last] <= 2 * most_pieces:
-                pieces += lengths[last]
-                last += 1
-            for batch in batches_by_length(lengths[first:last], max_tokens=most_pieces):
+        window = 2 * most_pairs
+        for first in range(0, len(lengths), window):
+            for batch in batches_by_length(lengths[first : first + window], max_tokens=most_pieces):
                 expected_s = self.speed.expected_s(lengths[first + batch[0]])
                 pairs = max(1, min(most_pairs, int(run_s / expected_s)))
                 for at in range(0, len(batch), pairs):
                     yield [first + place for place in batch[at : at + pairs]]
-            first = last
 
     def _measured(self, logits: Logits, rows: Sequence[PairRow]) -> NDArray[np.float32]:
         scores, took_s = self._run(logits, rows)

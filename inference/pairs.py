@@ -45,48 +45,26 @@ class PairPieces:
 
 HEADROOM = 0.8
 """The share of a budget that is planned for; the rest absorbs small slowdowns."""
-FORGOTTEN_AFTER = 20
-"""A measurement is forgotten after this many runs without a pair of its length."""
+WEIGHT = 0.3
+"""The weight of the latest measurement; after seven, earlier ones count for a twelfth."""
 
 
 class PairSpeed:
-    """Seconds that a pair takes by its length: an exponentially weighted mean (EWMA) for each bucket of lengths.
+    """Seconds that a word piece takes: an exponentially weighted mean (EWMA) of the measured runs."""
 
-    A bucket holds the lengths up to a power of two.  Its mean counts seconds per word piece, because a pair's time grows
-    slightly faster than its length.  A bucket without a recent measurement takes the value of its nearest neighbour:
-    a bucket that once seemed slow would otherwise never be tried, and never measured, again.  When one bucket becomes
-    slower or faster by a factor, the others change by the factor's root: a busy machine slows all buckets, and the
-    remaining difference corrects a wrong ratio between two of them.
-    """
-
-    def __init__(self, *, weight: float = 0.3) -> None:
-        """`weight`: the weight of the latest measurement; after seven, earlier ones count for a twelfth."""
-        self._weight = weight
-        self._piece_s: dict[int, float] = {}
-        self._runs = 0
-        self._last_run: dict[int, int] = {}
+    def __init__(self) -> None:
+        self._piece_s: float | None = None
 
     def learn(self, length: int, pairs: int, took_s: float) -> None:
         """Record that a run of `pairs`, each of `length` word pieces with padding, took `took_s` seconds."""
-        # A coarse clock may measure 0, and a mean of 0 could never change again.
-        bucket, measured = length.bit_length(), max(took_s, 1e-6) / (length * pairs)
-        before = self._piece_s.get(bucket, measured)
-        factor = 1 + self._weight * (measured / before - 1)
-        self._runs += 1
-        self._last_run[bucket] = self._runs
-        self._piece_s = {
-            known: piece_s * factor**0.5
-            for known, piece_s in self._piece_s.items()
-            if self._runs - self._last_run[known] <= FORGOTTEN_AFTER
-        }
-        self._piece_s[bucket] = before * factor
+        # A coarse clock may measure 0, and then every pair would seem to fit.
+        measured_s = max(took_s, 1e-6) / (length * pairs)
+        before_s = measured_s if self._piece_s is None else self._piece_s
+        self._piece_s = before_s + WEIGHT * (measured_s - before_s)
 
     def expected_s(self, length: int) -> float:
         """Expected seconds for one pair; 0 before the first measurement."""
-        if not self._piece_s:
-            return 0.0
-        bucket = length.bit_length()
-        return length * self._piece_s[min(self._piece_s, key=lambda known: (abs(known - bucket), -known))]
+        return length * (self._piece_s or 0.0)
 
     def affordable(self, lengths: Sequence[int], limit_s: float) -> int:
         """How many pairs, counted from the first, are expected to end within the limit.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,29 +10,17 @@ from numpy.typing import NDArray
 
 from inference.bert_shape import classifier_shape
 from inference.pair_reranker import Ids, Logits, PairReranker
-from inference.sentence_model import SentenceModel
-from models.errors import ModelMissing, NotConfigured, StageFailure
+from models.errors import ModelMissing, NotConfigured
 
 
 class OnnxReranker(PairReranker):
     """The reranker `onnx`: the BERT family from `model.safetensors`, in fp32."""
 
     def _load(self) -> Logits:
-        classifier_shape(self.model)
+        shape = classifier_shape(self.model)
         path = self.model.transformer / "model.safetensors"
         if path not in self.weight_files():
             raise ModelMissing(f"{self.model.folder} has no model.safetensors; use 'sentence_transformers'")
-        try:
-            return _OnnxClassifier(self.model, path, threads=self.threads)
-        except StageFailure:
-            raise
-        # The exceptions for damaged files and wrong shapes share no base class.
-        except Exception as error:
-            raise ModelMissing(f"{path} cannot be loaded: {error}") from error
-
-
-class _OnnxClassifier:
-    def __init__(self, model: SentenceModel, path: Path, *, threads: int) -> None:
         # ONNX and its runtime take .25 s to import; a fingerprint needs neither.
         from safetensors import safe_open
 
@@ -54,15 +41,17 @@ class _OnnxClassifier:
                 # The pooler has the encoder's prefix; a classifier has none.
                 return read(prefix + name if name.startswith("pooler.") else name)
 
-            kind = str(model.config["model_type"])
-            graph = classifier_graph(classifier_shape(model), kind, under(prefix, read), read_head)
-        self._session = bert_session(graph, threads)
-        self._inputs = {entry.name for entry in self._session.get_inputs()}
+            graph = classifier_graph(
+                shape, str(self.model.config["model_type"]), under(prefix, read), read_head
+            )
+        session = bert_session(graph, self.threads)
+        names = {entry.name for entry in session.get_inputs()}
 
-    def __call__(self, ids: Ids, segments: Ids, mask: Ids) -> NDArray[np.float32]:
-        given = {"input_ids": ids, "segments": segments, "mask": mask}
-        inputs = {name: values for name, values in given.items() if name in self._inputs}
-        logits: NDArray[np.float32] = self._session.run(None, inputs)[0]
+        def logits(ids: Ids, segments: Ids, mask: Ids) -> NDArray[np.float32]:
+            inputs = {"input_ids": ids, "segments": segments, "mask": mask}
+            scores: NDArray[np.float32] = session.run(None, {name: inputs[name] for name in names})[0]
+            return scores
+
         return logits
 
 
@@ -100,23 +89,20 @@ class CrossEncoderReranker(PairReranker):
                 f"{self.model.transformer} lacks {', '.join(missing[:5])}: a model without all its weights ranks at random"
             )
         self.device = str(device)
-        return _TorchClassifier(torch, model.to(device).eval(), self.device)
-
-
-class _TorchClassifier:
-    def __init__(self, torch: Any, model: Any, device: str) -> None:
-        self._torch, self._model, self._device = torch, model, device
+        classifier = model.to(device).eval()
         # Architectures without token types refuse this input, or know only one type.
-        self._has_segments = int(getattr(model.config, "type_vocab_size", 0) or 0) > 1
+        has_segments = int(getattr(model.config, "type_vocab_size", 0) or 0) > 1
 
-    def __call__(self, ids: Ids, segments: Ids, mask: Ids) -> NDArray[np.float32]:
-        given = {"input_ids": ids, "attention_mask": mask}
-        if self._has_segments:
-            given["token_type_ids"] = segments
-        with self._torch.inference_mode():
-            inputs = {
-                name: self._torch.from_numpy(values.astype(np.int64)).to(self._device)
-                for name, values in given.items()
-            }
-            logits: NDArray[np.float32] = self._model(**inputs).logits[:, 0].float().cpu().numpy()
+        def logits(ids: Ids, segments: Ids, mask: Ids) -> NDArray[np.float32]:
+            inputs = {"input_ids": ids, "attention_mask": mask}
+            if has_segments:
+                inputs["token_type_ids"] = segments
+            with torch.inference_mode():
+                tensors = {
+                    name: torch.from_numpy(values.astype(np.int64)).to(device)
+                    for name, values in inputs.items()
+                }
+                scores: NDArray[np.float32] = classifier(**tensors).logits[:, 0].float().cpu().numpy()
+            return scores
+
         return logits

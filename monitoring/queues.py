@@ -33,13 +33,13 @@ _SEARCHES = TASK_SEARCH.format(kind="")
 @dataclass(frozen=True, slots=True)
 class QueueState:
     length: int | None
-    """Messages that no worker has taken; None if the broker does not tell."""
+    """Messages that no worker has taken; None if that is unknown."""
     age_s: float | None = None
     """How long the oldest message has waited for a worker; None if the queue is empty, or if this is unknown because the
     message's request has ended.  With a broker that shows no messages: the time since the queue was last seen empty or
     shrinking."""
     workers: int | None = None
-    """Number of consumers; None if the broker does not tell."""
+    """Number of consumers; None if that is unknown."""
     oldest: str | None = None
     """The tag of the oldest message: while it stays, nobody serves the queue."""
 

@@ -45,7 +45,7 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
 
 
 def open_spans(environ: Mapping[str, str], *, with_texts: bool) -> RequestSpans | None:
-    """Exports over OTLP, from a thread of its own; None if traces are not wanted or the packages are missing.
+    """Exports over OTLP, from a thread of its own; None if traces are off or the packages are missing.
 
     If this process has a provider already (`opentelemetry-instrument`), its exporters get the spans.
     """

@@ -8,8 +8,8 @@ from __future__ import annotations
 import threading
 import time
 import unicodedata
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import cast
@@ -43,7 +43,7 @@ def _exact(text: str) -> Stems:
 
 
 class Matcher:
-    """Finds the rules of a question without a look at each of them."""
+    """Finds the rules of a question."""
 
     def __init__(self, rules: Rules, version: int) -> None:
         self.version = version
@@ -56,18 +56,12 @@ class Matcher:
         for name, rule in self._when.items():
             for text in rule.questions:
                 self._questions.setdefault(_exact(text), []).append(name)
-        contains = [
+        self._contains = [
             (frozenset(stems), name)
             for name, rule in self._when.items()
             for text in rule.contains
             if (stems := _stems(text))
         ]
-        counts = Counter(stem for words, _ in contains for stem in words)
-        self._contains: dict[str, list[tuple[frozenset[str], str]]] = {}
-        for words, name in contains:
-            # Under the rarest of its words, which the fewest questions have.
-            rarest = min(words, key=lambda stem: (counts[stem], stem))
-            self._contains.setdefault(rarest, []).append((words, name))
         self._phrases: dict[str, list[tuple[Stems, str]]] = {}
         for name, synonyms in rules.synonyms.items():
             for text in synonyms.words:
@@ -78,7 +72,9 @@ class Matcher:
     def of(self, question: str) -> QuestionRules | None:
         """None if no rule concerns it."""
         stems = _stems(question)
-        concerned = {*self._always, *self._questions.get(_exact(question), ()), *self._containing(stems)}
+        words = set(stems)
+        containing = [name for required, name in self._contains if required <= words]
+        concerned = {*self._always, *self._questions.get(_exact(question), ()), *containing}
         names = sorted(concerned, key=self._places.__getitem__)
         blocked = {
             document: name
@@ -100,13 +96,6 @@ class Matcher:
         if not (blocked or pinned or also):
             return None
         return QuestionRules(pinned=pinned, blocked=blocked, also=also, synonyms=synonyms)
-
-    def _containing(self, stems: Sequence[str]) -> Iterator[str]:
-        words = set(stems)
-        for word in words:
-            for required, name in self._contains.get(word, ()):
-                if required <= words:
-                    yield name
 
     def _also(self, stems: Stems) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The synonyms of the question's words, and the rules that they come from, both in the order of the rules."""

@@ -78,7 +78,7 @@ class Generations:
             self._comparing.release()
 
     def _compared(self, namespace: str, copied: int | None) -> int | None:
-        """The generation if the corpus has the one that Redis `told`; otherwise it is copied to Redis, and None."""
+        """The generation if the corpus has the one that Redis has (`copied`); otherwise it is copied to Redis, and None."""
         with suppress(ServiceError, RedisError):
             # Read after Redis: a writer commits to the corpus before it publishes.
             own = self._writing_store().generation(namespace)

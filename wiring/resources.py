@@ -300,7 +300,7 @@ class Resources:
 
     @cached_property
     def fitted(self) -> tuple[Fitted, ...]:
-        """What tells the confidence of an answer.  Raises WrongDeclaration."""
+        """The factors for the confidence of an answer.  Raises WrongDeclaration."""
         return read_fitted(self.settings.confidence_file)
 
     @cached_property

@@ -1,5 +1,5 @@
--- Moves entries from the outbox to the stream of ends to tell.  An entry that is not in the outbox was moved or erased before.
--- KEYS  outbox, ends to tell     ARGV  maximum number of ends to tell, ids of the entries
+-- Moves entries from the outbox to the stream of ends with callbacks.  An entry that is not in the outbox was moved or erased before.
+-- KEYS  outbox, ends with callbacks     ARGV  maximum number of these, ids of the entries
 for place = 2, #ARGV do
   local found = redis.call('XRANGE', KEYS[1], ARGV[place], ARGV[place])[1]
   -- Deleted first: Redis over `maxmemory` refuses writes only to a script that has not written yet.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
 from chorale_client.wire_names import Reason
@@ -134,8 +133,7 @@ def _ask(options: Endpoint) -> None:
     if isinstance(options, HydeOptions) and options.is_foreign:
         (text,) = open_generator(options).imagine([PROMPT], timeout_s=options.limit_s)
     else:
-        with closing(options.open_chat()) as chat:
-            (text,) = chat.complete([PROMPT], timeout_s=options.limit_s)
+        (text,) = options.open_chat().complete([PROMPT], timeout_s=options.limit_s)
     if isinstance(text, StageFailure):
         raise text
 

@@ -1,4 +1,4 @@
-"""Whom a request or a job names to be told of its end."""
+"""The callbacks of a request or a job at its end."""
 
 from __future__ import annotations
 

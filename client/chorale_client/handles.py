@@ -32,11 +32,11 @@ class _RequestHandle(Generic[Client]):
         self._client = client
         self.id = request_id
         self.accepted = accepted
-        """What the ledger said to this request; None for a handle of an id."""
+        """How the ledger accepted the request; None for a handle of an id."""
 
     @property
     def state(self) -> Literal["new", "known", "ended"] | None:
-        """What the ledger said: the request is `new`, or an equal request with this id was `known` or had `ended`.  A request
+        """How the ledger accepted it: the request is `new`, or an equal request with this id was `known` or had `ended`.  A request
         that is refused under overload has ended.  None for a handle of an id."""
         if self.accepted is None:
             return None

@@ -7,9 +7,9 @@
 | celery-task-meta-<id>        | string     | the answer, as Celery's result; published on the same channel  |
 | chorale:outbox               | stream     | ended requests on their way to the audit tables                |
 | chorale:outbox:unreadable    | stream     | ended requests that the audit could not read; capped           |
-| chorale:outbox:to_tell       | stream     | ended requests of which somebody is to be told (`on_end`,      |
+| chorale:outbox:to_tell       | stream     | ended requests with callbacks (`on_end`,                       |
 |                              |            | `link`, `chain`); capped                                       |
-| chorale:outbox:teller        | string     | which sweeper process tells at present; expires                |
+| chorale:outbox:teller        | string     | which sweeper process sends the callbacks; expires             |
 | chorale:outbox:limit         | string     | how many entries may wait in the outbox, as workers published  |
 | chorale:outbox:refused       | string     | how many requests were refused because the outbox was full     |
 | chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -24,11 +23,6 @@ def address_of(url: str | None = None) -> str:
     options = dict(parse_qsl(parts.query))
     options["db"] = options.pop("virtual_host", "0")
     return f"unix://{parts.netloc}{parts.path}?{urlencode(options)}"
-
-
-def socket_url(socket: Path) -> str:
-    """The address of a server on a unix socket, for redis-py."""
-    return f"unix://{quote(str(socket))}?db=0"
 
 
 def celery_url(url: str) -> str:

@@ -354,7 +354,6 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "`make audit`, `make sbom`; exact versions, digests and hashes",
         (
             "tests/architecture/test_supply_chain.py::test_the_audit_is_green_only_if_pypi_answers_for_every_version",
-            "tests/architecture/test_supply_chain.py::test_a_copy_of_the_database_answers_where_pypi_does_not_and_is_never_green",
             "tests/architecture/test_supply_chain.py::test_every_locked_package_of_the_service_is_in_the_sbom_with_its_version_and_hashes",
             "tests/acceptance/deploy/test_compose.py::test_the_image_is_built_from_an_exact_version_that_can_be_pinned",
             "tests/acceptance/deploy/test_kubernetes.py::test_an_image_can_be_pinned_by_its_digest",

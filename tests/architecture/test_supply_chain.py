@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import pytest
 
@@ -22,23 +21,6 @@ INSTALLED = (ROOT / ".venv" / ".supply-chain").exists()
 needs_tools = pytest.mark.skipif(not INSTALLED and "CI" not in os.environ, reason="make supply-chain")
 
 LOCK = "fine==1.0 \\\n    --hash=sha256:00\nweak[extra]==1.4 ; python_version < '3.12' \\\nweak==2.0 \\\n"
-
-
-def osv_copy(path: Path, *affected: dict[str, Any]) -> str:
-    with ZipFile(path, "w") as file:
-        for number, one in enumerate(affected):
-            package = {"ecosystem": "PyPI", "name": one.pop("name")}
-            entry = {
-                "id": f"PYSEC-{number}",
-                "modified": f"2026-11-0{number + 1}T00:00:00Z",
-                "affected": [{"package": package, **one}],
-            }
-            file.writestr(f"PYSEC-{number}.json", json.dumps(entry))
-    return str(path)
-
-
-def between(**events: str) -> dict[str, Any]:
-    return {"ranges": [{"type": "ECOSYSTEM", "events": [{kind: at} for kind, at in events.items()]}]}
 
 
 @pytest.fixture
@@ -54,53 +36,16 @@ def answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str,
 def test_the_audit_is_green_only_if_pypi_answers_for_every_version(
     answered: dict[tuple[str, str], list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([]) == 3
+    assert main() == 3
     assert "answered for 0 of 3" in (said := capsys.readouterr().out)
     assert "NOT CHECKED: fine==1.0, weak==1.4, weak==2.0" in said
     answered |= {("fine", "1.0"): [], ("weak", "1.4"): []}
-    assert main([]) == 3
+    assert main() == 3
     answered[("weak", "2.0")] = []
-    assert main([]) == 0
+    assert main() == 0
     answered[("weak", "2.0")] = ["CVE-1"]
-    assert main([]) == 1
+    assert main() == 1
     assert "weak==2.0: CVE-1" in capsys.readouterr().out
-
-
-def test_a_copy_of_the_database_answers_where_pypi_does_not_and_is_never_green(
-    answered: dict[tuple[str, str], list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    harmless = osv_copy(tmp_path / "none.zip", {"name": "fine", "versions": ["0.9"]})
-    assert main([harmless]) == 3
-    assert (
-        "OFFLINE: the other 3 were looked up in a copy of OSV's database of 2026-11-01"
-        in capsys.readouterr().out
-    )
-    copy = osv_copy(
-        tmp_path / "all.zip",
-        {"name": "Weak", "versions": ["1.4"]},
-        {"name": "other", **between(introduced="0")},
-    )
-    assert main([copy]) == 1
-    assert "\nweak==1.4: PYSEC-0\n1 of the 3 versions" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("events", "concerned"),
-    [
-        ({"introduced": "0"}, {"1.4", "2.0"}),
-        ({"introduced": "1.4", "fixed": "1.10"}, {"1.4"}),
-        ({"fixed": "1.4", "introduced": "0"}, set()),
-        ({"introduced": "1.5"}, {"2.0"}),
-        ({"introduced": "0", "last_affected": "1.4"}, {"1.4"}),
-        ({"introduced": "0", "last_affected": "1.3"}, set()),
-    ],
-)
-def test_a_version_is_in_a_range_as_the_osv_schema_says(
-    tmp_path: Path, events: dict[str, str], concerned: set[str]
-) -> None:
-    copy = Path(osv_copy(tmp_path / "all.zip", {"name": "weak", **between(**events)}))
-    found, _ = deploy.audit_locks.looked_up([("weak", "1.4"), ("weak", "2.0")], copy)
-    assert {version for (_, version), ids in found.items() if ids} == concerned
 
 
 @needs_tools

@@ -202,7 +202,7 @@ return self._write(batch), {}""",
         "what a key asks for replaces the key's own filter",
         "access/grant.py",
         "joined_filters",
-        "return {**forced, **asked}",
+        "return {**forced, **requested}",
         ("tests/unit/access/test_grant.py::test_a_condition_of_the_key_is_never_dropped",),
     ),
     Mutant(

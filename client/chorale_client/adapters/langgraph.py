@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from dataclasses import asdict
+from typing import Any, TypedDict, cast
 
 from chorale_client.adapters import needs
 from chorale_client.adapters.connection import Connection, Retrieved
@@ -97,16 +98,6 @@ def _read(state: Any, name: str) -> Any:
 
 
 def _result(retrieved: Retrieved) -> RetrievalResult:
-    documents = [
-        RetrievedPassage(
-            id=document.passage_id,
-            document_id=document.document_id,
-            title=document.title,
-            text=document.text,
-            url=document.url,
-            score=document.score,
-            metadata=document.metadata,
-        )
-        for document in retrieved.documents
-    ]
+    rows = [asdict(document) for document in retrieved.documents]
+    documents = [cast("RetrievedPassage", {"id": row.pop("passage_id"), **row}) for row in rows]
     return RetrievalResult(documents=documents, coverage=retrieved.coverage)

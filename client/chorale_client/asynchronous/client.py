@@ -9,15 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from chorale_client import ledger
 from chorale_client.answer import Answer
-from chorale_client.asynchronous.announcements import Announcements, Listener
-from chorale_client.asynchronous.commands import Commands
+from chorale_client.asynchronous.connections import Announcements, Commands, Listener
 from chorale_client.client import (
     ATTEMPTS_TO_ACCEPT,
     FINISH_S,
@@ -42,6 +41,9 @@ from chorale_client.wire_names import Status
 
 T = TypeVar("T")
 
+MOST_CONNECTIONS = 16
+"""Commands that are under way at the same time; more wait."""
+
 
 class AsyncChorale:
     """Belongs to the event loop in which it is first used; all tasks of the loop share one client.
@@ -58,15 +60,18 @@ class AsyncChorale:
         socket_timeout_s: float = 2,
     ) -> None:
         url = address_of(redis_url)
-        self._redis = Redis.from_url(
+        pool = BlockingConnectionPool.from_url(
             url,
+            max_connections=MOST_CONNECTIONS,
+            timeout=None,
             socket_timeout=socket_timeout_s,
             socket_connect_timeout=socket_timeout_s,
             retry=Retry(NoBackoff(), 0),
             protocol=2,
         )
-        self._commands = Commands(self._redis.connection_pool)
-        self._announcements = Announcements(self._redis.connection_pool)
+        self._redis = Redis.from_pool(pool)
+        self._commands = Commands(self._redis)
+        self._announcements = Announcements(pool)
         self._patience_s = socket_timeout_s
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
         self._default_times = DefaultTimes()

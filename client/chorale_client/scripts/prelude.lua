@@ -42,17 +42,17 @@ local function outbox_share()
 end
 
 -- Calls a step of one entry; returns whether it succeeded, and its answer.  A malformed entry costs no other entry its step.
--- A refusal by Redis itself (it is full, say) tells nothing about the entry, and is raised.  Redis 7.0 says of a missing
+-- A refusal by Redis itself, such as one of a full server, is raised: the entry is not at fault.  Redis 7.0 says of a missing
 -- right not NOPERM, as other versions do, but "The user executing the script can't ...".
 local function try(step, keys, args)
-  local is_done, found = pcall(step, keys, args)
+  local is_done, result = pcall(step, keys, args)
   if not is_done then
-    local said = type(found) == 'table' and found.err or tostring(found)
+    local message = type(result) == 'table' and result.err or tostring(result)
     for _, refusal in ipairs({ 'OOM ', 'MISCONF ', 'READONLY ', 'NOREPLICAS ', 'NOPERM ', 'The user executing the script' }) do
-      if string.find(said, refusal, 1, true) then error(said) end
+      if string.find(message, refusal, 1, true) then error(message) end
     end
   end
-  return is_done, found
+  return is_done, result
 end
 
 -- Names and values of an entry for the outbox: Lua passes on only a few thousand at once.

@@ -11,7 +11,6 @@ from chorale_client import Answer
 from chorale_client.wire_names import QUEUE_RETRIEVE
 from structlog.testing import capture_logs
 
-from inference.chat_model import ChatModel
 from tasks.worker.warming import warm
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
@@ -70,22 +69,12 @@ def running(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     environment = {"CHORALE_BREAKER_FAILURES": str(FAILURES_THAT_OPEN)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KEY_OF_THE_TESTS", SECRET)
-        opened: list[ChatModel] = []
-        opens = ChatModel.__init__
-
-        def open_model(self: ChatModel, *args: Any, **options: Any) -> None:
-            opens(self, *args, **options)
-            opened.append(self)
-
-        patch.setattr(ChatModel, "__init__", open_model)
         with (
             RedisServer() as redis,
             OneProcess(redis, pipeline_file=file, environment=environment) as started,
         ):
             started.index()
             yield started
-        for model in opened:
-            model.close()
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from chorale_client.wire_names import WIRE_VERSION
 
 from branches.branch_task import BranchTask
 from branches.searches import search_bm25
-from cache.caches import MemoryCache
 from ledger.protocol import Started
 from models.branch_result import BranchResult
 from models.errors import StoreUnavailable
@@ -45,7 +44,7 @@ def started(here: OneProcess, request: Request, *, left_ms: int = 20_000) -> Sta
 
 
 def forget_vectors(here: OneProcess) -> None:
-    here.resources.questions._cache = MemoryCache(max_entries=1_000)
+    here.resources.questions._vectors.clear()
 
 
 def hits_of(envelope: BranchResult) -> list[tuple[str, float]]:

@@ -30,7 +30,7 @@ class Noting(given_vectors.GivenVectors):
         return super().embed_passages(texts, **options)
 
 given_vectors.Noting = Noting
-EMBEDDERS["given"] = ("bench.given_vectors", "Noting")
+EMBEDDERS["given"] = "bench.given_vectors:Noting"
 """
 """Code for `preload`: notes what is embedded.  The first passages take longer than a turn, and until the test has handed in both."""
 

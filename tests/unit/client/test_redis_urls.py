@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from celery import Celery
-from chorale_client.redis_urls import address_of, broker_tls, celery_url, socket_url, without_password
+from chorale_client.redis_urls import address_of, broker_tls, celery_url, without_password
 from redis.connection import parse_url
 
 
@@ -62,7 +63,7 @@ def test_kombu_gets_the_options_to_verify_a_brokers_certificate(url: str, expect
 @pytest.mark.parametrize("folder", ["/run/plain", "/home/a b/50%/ünï", "/tmp/q?x=1#y"])
 def test_every_path_reaches_redis_py_and_celery_unchanged(folder: str) -> None:
     socket = Path(folder) / "redis.sock"
-    url = socket_url(socket)
+    url = f"unix://{quote(str(socket))}?db=0"
     assert parse_url(url)["path"] == str(socket)
 
     backend = Celery(backend=celery_url(url), broker="memory://").backend

@@ -15,7 +15,6 @@ from inference.pairs import PairSpeed
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 
 FIFTY = [("a question", f"text word tree {'date ' * (place % 5)}") for place in range(50)]
-FIFTY_LONG = [("a question", "text " * 40) for _ in range(50)]
 LIMIT_S = 4.0
 
 
@@ -25,15 +24,12 @@ class Timed(PairReranker):
     def __init__(self, folder: Path) -> None:
         self.now_s = 0.0
         self.pair_s = 0.04
-        self.short_pair_s: float | None = None
-        """Seconds for a pair of at most 16 word pieces, if different."""
         self.runs: list[int] = []
         super().__init__(str(folder), threads=1, max_pieces=32, clock=lambda: self.now_s)
 
     def _load(self) -> Any:
         def run(ids: Any, segments: Any, mask: Any) -> Any:
-            is_short = ids.shape[1] <= 16
-            self.now_s += len(ids) * (self.short_pair_s if is_short and self.short_pair_s else self.pair_s)
+            self.now_s += len(ids) * self.pair_s
             self.runs.append(len(ids))
             return np.arange(len(ids), dtype=np.float32)
 
@@ -86,33 +82,21 @@ def test_one_pair_is_tried_even_if_the_model_was_slow(timed: Timed) -> None:
 
 
 def test_texts_of_more_pairs_than_can_fit_are_not_fetched(timed: Timed) -> None:
-    # Warming measured .04 s for 16 pieces.
-    assert timed.most(LIMIT_S) == pytest.approx(LIMIT_S / 0.04, abs=1)
+    # Warming measured .04 s for 32 pieces, and a short pair has 16.
+    assert timed.most(LIMIT_S) == pytest.approx(LIMIT_S / 0.02, abs=1)
     assert timed.most(0.001) == 1
 
 
-def test_an_unmeasured_length_bucket_takes_the_mean_of_its_neighbour() -> None:
-    speed = PairSpeed(weight=0.5)
+def test_the_mean_follows_the_latest_runs() -> None:
+    speed = PairSpeed()
     # Without measurements all pairs fit.
     assert speed.affordable([100, 200], limit_s=0.001) == 2
     speed.learn(length=16, pairs=10, took_s=0.16)  # .001 s a piece
-    speed.learn(length=100, pairs=2, took_s=0.6)  # .003
-    assert speed.expected_s(20) == pytest.approx(20 * 0.001)
-    assert speed.expected_s(120) == pytest.approx(120 * 0.003)
-    assert speed.expected_s(400) == pytest.approx(400 * 0.003)
-    # .8 x 1 s: two of .3 s and one of .016 fit, the next of .3 does not
-    assert speed.affordable([100, 100, 16, 100], limit_s=1) == 3
-
-
-def test_a_stall_during_warming_is_forgotten_although_no_short_pair_follows(tmp_path: Path) -> None:
-    reranker = Timed(write_tiny_cross_encoder(tmp_path))
-    reranker.short_pair_s = 30 * reranker.pair_s
-    reranker.warm()
-    assert reranker.most(LIMIT_S) < 10
-    for _ in range(20):
-        reranker.score(FIFTY_LONG[: reranker.most(LIMIT_S)], limit_s=LIMIT_S)
-    assert reranker.most(LIMIT_S) >= 50
-    assert reranker.score(FIFTY_LONG, limit_s=LIMIT_S).chosen == 50
+    speed.learn(length=100, pairs=2, took_s=0.4)  # .002
+    # .7 x .001 + .3 x .002
+    assert speed.expected_s(100) == pytest.approx(0.13)
+    # .8 x 1 s: six of .13 s fit, the seventh does not
+    assert speed.affordable([100] * 7, limit_s=1) == 6
 
 
 def test_a_caller_waits_for_a_hung_job_only_until_its_limit() -> None:
