@@ -112,10 +112,10 @@ class Settings(BaseModel):
     """Load weights in Python's pickle format where a model has no safetensors. Off, because a pickle can run
     code when it is loaded. Code that comes with a model is never run."""
     embedder_backend: str = Field("onnx", min_length=1)
-    """The library that runs the model: `onnx` (the BERT family) or
+    """The library that runs the model: `onnx` (the BERT family, and models with an ONNX file) or
     `sentence_transformers` (any model; needs `make torch`)."""
     embedder_document_precision: Literal["fp32", "int8"] = "fp32"
-    """Precision for embedding documents. `int8` (only `onnx`) is about twice as fast and
+    """Precision for embedding documents. `int8` (only `onnx` with the BERT family) is about twice as fast and
     gives slightly different vectors; a namespace keeps its precision."""
     embedder_question_precision: Literal["fp32", "int8"] = "fp32"
     """Precision for embedding questions. A worker that needs both precisions holds two models in memory."""

@@ -45,7 +45,7 @@ def bert_shape(model: SentenceModel) -> BertShape:
         f"the modules {', '.join(model.other_modules)}": not model.other_modules,
         "vectors before pooling": model.has_pooling,
     }
-    check_exact(exact, "embedder", str(model.folder))
+    check_exact(exact, "embedder", f"{model.folder} without an ONNX file of it")
     return _shape(model)
 
 

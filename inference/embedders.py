@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from inference.bert_shape import bert_shape
 from inference.concurrency import LazyValue
-from inference.model_files import DEFAULT_TRUST, SAFETENSORS, ModelTrust, model_folder
+from inference.model_files import DEFAULT_TRUST, ONNX, SAFETENSORS, ModelTrust, model_folder
 from inference.sentence_model import SentenceModel, read_sentence_model
-from inference.weight_files import fingerprint, refuse_pickles, weight_files
+from inference.weight_files import fingerprint, onnx_files, refuse_pickles, weight_files
 from inference.word_pieces import WordPieces, batches_by_length, padded, whole_characters
 from models.documents import Matrix
-from models.errors import InvalidAnswer, ModelMissing, StageFailure, WrongDeclaration
+from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure, WrongDeclaration
 
 Progress = Callable[[int], None]
 
@@ -153,10 +153,10 @@ Encode = Callable[[NDArray[np.int32], NDArray[np.int32]], Matrix]
 
 
 class OnnxEmbedder(TextEmbedder):
-    """The embedder `onnx`: the BERT family from `model.safetensors`.
+    """The embedder `onnx`: the BERT family from `model.safetensors`, other models from their own ONNX file.
 
-    In int8, weights and activations are 8-bit integers.  The scale of the activations is computed over the whole run, so each
-    text runs alone: its vector must not depend on other texts.
+    Only the BERT family has int8: weights and activations are 8-bit integers.  The scale of the activations is computed
+    over the whole run, so each text runs alone: its vector must not depend on other texts.
     """
 
     PRECISIONS = ("fp32", "int8")
@@ -165,14 +165,7 @@ class OnnxEmbedder(TextEmbedder):
 
     def weight_files(self) -> list[Path]:
         """The file to load, then the other files that vectors depend on.  Raises NotConfigured and ModelMissing."""
-        model = self.model
-        bert_shape(model)
-        self.folder(SAFETENSORS)
-        weights = model.transformer / "model.safetensors"
-        if not weights.is_file():
-            raise ModelMissing(f"{model.folder} has no model.safetensors; use 'sentence_transformers'")
-        others = (file for file in weight_files(model.folder) if file.suffix == ".safetensors")
-        return [weights, *(file for file in others if file != weights)]
+        return self._files
 
     def _max_tokens(self, model: Encode) -> int:
         return ONNX_MAX_TOKENS if self.precision == "fp32" else 1
@@ -180,10 +173,36 @@ class OnnxEmbedder(TextEmbedder):
     def _run(self, model: Encode, texts: list[str], rows: list[list[int]]) -> Matrix:
         return model(*padded(rows, padding_id=self.model.padding_id))
 
+    @cached_property
+    def _files(self) -> list[Path]:
+        model, refusal = self.model, None
+        try:
+            bert_shape(model)
+        except NotConfigured as not_bert:
+            refusal = not_bert
+        else:
+            self.folder(SAFETENSORS)
+            if (weights := model.transformer / "model.safetensors").is_file():
+                others = (file for file in weight_files(model.folder) if file.suffix == ".safetensors")
+                return [weights, *(file for file in others if file != weights)]
+        self.folder(ONNX)
+        if not (files := onnx_files(model.folder)):
+            raise refusal or ModelMissing(
+                f"{model.folder} has neither model.safetensors nor model.onnx; use 'sentence_transformers'"
+            )
+        return files
+
     def _load(self) -> Encode:
         path = self.weight_files()[0]
+        is_file = path.suffix == ".onnx"
+        if is_file and self.precision != "fp32":
+            raise NotConfigured(f"the embedder 'onnx' does not support {self.precision} for {path}; use fp32")
         # ONNX and its runtime take up to .25 s to import; a fingerprint needs neither.
         try:
+            if is_file:
+                from inference.onnx_models import OnnxFile
+
+                return OnnxFile(self.model, path, threads=self.threads)
             from inference.onnx_models import OnnxBert
 
             return OnnxBert(self.model, path, precision=self.precision, threads=self.threads)

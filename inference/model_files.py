@@ -90,8 +90,10 @@ LEFT_OUT = ("onnx/*.json", "onnx/*.txt", "openvino/*")
 
 SAFETENSORS = ("model*.safetensors", "*/model.safetensors")
 """The weights in one precision, including those of dense modules."""
+ONNX = ("onnx/model.onnx*", "model.onnx*")
+"""The ONNX file in full precision, and the data of large models beside it (`model.onnx_data`)."""
 
-_CHECKED = (*DESCRIPTION, *SAFETENSORS, *(f"*{suffix}" for suffix in PICKLED))
+_CHECKED = (*DESCRIPTION, *SAFETENSORS, *ONNX, *(f"*{suffix}" for suffix in PICKLED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def model_folder(
 ) -> Path:
     """The folder of a model: `name` is a folder, or a name on the hub.
 
-    Downloads the description and those `weights` (SAFETENSORS) that are missing; with `is_local` it downloads
+    Downloads the description and those `weights` (SAFETENSORS, ONNX) that are missing; with `is_local` it downloads
     nothing, because the hub may not answer for minutes.  A name without an owner belongs to sentence-transformers.
     `HF_HUB_OFFLINE` and `HF_HOME`, settings of the hub's library, apply.  Raises ModelMissing, also for files that are
     not the published ones or not those that were seen first, and NotConfigured.

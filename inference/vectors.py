@@ -16,15 +16,34 @@ Mask = NDArray[np.float32]
 """Shape (batch, length): 1 for a token, 0 for padding on the right; no row is only padding."""
 
 
+def _sum(tokens: Tokens, weights: Mask) -> Any:
+    return np.matmul(weights[:, np.newaxis, :], tokens)[:, 0]
+
+
+def _count(mask: Mask) -> Any:
+    return mask.sum(axis=1, keepdims=True)
+
+
 def _mean(tokens: Tokens, mask: Mask) -> Any:
-    return np.matmul(mask[:, np.newaxis, :], tokens)[:, 0] / mask.sum(axis=1, keepdims=True)
+    return _sum(tokens, mask) / _count(mask)
 
 
 POOLINGS: Mapping[str, Callable[[Tokens, Mask], Matrix]] = {
     "mean": _mean,
     "cls": lambda tokens, mask: tokens[:, 0],
     "max": lambda tokens, mask: np.where(mask[:, :, np.newaxis] > 0, tokens, -np.inf).max(axis=1),
+    "mean_sqrt_len_tokens": lambda tokens, mask: _sum(tokens, mask) / np.sqrt(_count(mask)),
+    # The n-th token counts n times (Muennighoff, SGPT 2022).
+    "weightedmean": lambda tokens, mask: _mean(
+        tokens, mask * np.arange(1, mask.shape[1] + 1, dtype=np.float32)
+    ),
+    "lasttoken": lambda tokens, mask: tokens[np.arange(len(tokens)), mask.sum(axis=1).astype(np.int64) - 1],
 }
+
+
+def pool(tokens: Tokens, mask: Mask, pooling: str) -> Matrix:
+    """Shape (batch, width times the number of poolings); `pooling` is a key of POOLINGS, or several joined by "+"."""
+    return np.concatenate([POOLINGS[name](tokens, mask) for name in pooling.split("+")], axis=1)
 
 
 def normalised(vectors: Matrix) -> Matrix:

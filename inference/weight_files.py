@@ -40,6 +40,14 @@ def refuse_pickles(files: Sequence[Path], *, allowed: bool) -> None:
         )
 
 
+def onnx_files(folder: Path) -> list[Path]:
+    """The model's ONNX file and its data files; empty if it has none."""
+    for path in (folder / "onnx" / "model.onnx", folder / "model.onnx"):
+        if path.is_file():
+            return [path, *sorted(set(path.parent.glob("model.onnx*")) - {path})]
+    return []
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file, computed once for each version of the file in a process (90 MB take 60 ms)."""
     state = path.stat()

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
-from inference.model_files import DESCRIPTION, LEFT_OUT, SAFETENSORS, model_folder
+from inference.model_files import DESCRIPTION, LEFT_OUT, ONNX, SAFETENSORS, model_folder
 from models.errors import ModelMissing
 from tests.support.servers.services import need
 
@@ -71,7 +71,8 @@ DESCRIBED = ["config.json", *WORDS, "1_Pooling/config.json"]
 DENSE = "2_Dense/model.safetensors"
 OTHERS = ["README.md", "pytorch_model.bin", "tf_model.h5", "onnx/config.json", "openvino/config.json"]
 OTHER_GRAPHS = ["onnx/model_O4.onnx", "onnx/model_qint8_avx512.onnx", "openvino/openvino_model.xml"]
-LISTED = [*DESCRIBED, DENSE, "model.safetensors", *OTHERS, *OTHER_GRAPHS]
+GRAPH = ["onnx/model.onnx", "onnx/model.onnx_data"]
+LISTED = [*DESCRIBED, DENSE, "model.safetensors", *GRAPH, *OTHERS, *OTHER_GRAPHS]
 """Typical files of a sentence-transformers repository."""
 
 
@@ -80,6 +81,7 @@ LISTED = [*DESCRIBED, DENSE, "model.safetensors", *OTHERS, *OTHER_GRAPHS]
     [
         ((), DESCRIBED),
         (SAFETENSORS, [*DESCRIBED, DENSE, "model.safetensors"]),
+        (ONNX, [*DESCRIBED, *GRAPH]),
     ],
 )
 def test_only_the_needed_weights_are_downloaded(weights: tuple[str, ...], fetched: list[str]) -> None:
