@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,9 +29,6 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Also measure this fusion method in the default configuration; may be repeated."),
     ] = None,
-    plot: Annotated[
-        list[Path] | None, typer.Option(help="Draw the figures to this .png or .html file; may be repeated.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Index a judged collection and measure every branch and configuration on its questions.
@@ -49,8 +45,6 @@ def evaluate(
         chorale eval ~/collections/scifact --split train --limit 200 --json
 
         chorale eval ~/collections/scifact --fusion tm2c2 --fusion opensearch
-
-        chorale eval ~/collections/scifact --plot figures.html --plot figures.png
     """
     from chorale_client.wire_names import Status
 
@@ -59,13 +53,10 @@ def evaluate(
     from cli.views.progress import asking_bar
     from config.settings import load_settings
     from evaluation.collection import read_collection
-    from evaluation.pictures import check_picture_file
     from evaluation.run import evaluate as ask_all
     from evaluation.run import runs_of
     from wiring.pipeline import load_pipeline
 
-    for file in plot or ():
-        check_picture_file(file)
     collection = read_collection(folder, split).limited(limit)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
@@ -79,8 +70,6 @@ def evaluate(
             evaluation = ask_all(
                 collection, runs=runs, documents=documents, ask=measured.client.ask, progress=progress
             )
-    for file in plot or ():
-        _draw(evaluation, file)
     print_result(evaluation.to_wire(), *_parts(evaluation), as_json=as_json)
     if evaluation.faults:
         console.print(f"{sum(evaluation.faults.values())} answers were not whole; the figures are too low:")
@@ -122,25 +111,10 @@ def _parts(evaluation: Evaluation) -> Iterator[Table | str]:
     """What the console prints, from top to bottom."""
     from evaluation.metrics import MEASURES
 
-    yield f"{_title(evaluation)}\n"
+    yield f"{evaluation.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions\n"
     table = plain_table("run", *(f">{name}" for name in MEASURES))
     for name, figures in evaluation.figures.items():
         table.add_row(name, *(f"{figures[measure]:.4f}" for measure in MEASURES))
     yield table
     medians = ", ".join(f"{name} {score:.3g}" for name, score in evaluation.best_scores.items())
     yield f"\nmedian of the best scores: {medians}"
-
-
-def _title(evaluation: Evaluation) -> str:
-    return f"{evaluation.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions"
-
-
-def _draw(evaluation: Evaluation, file: Path) -> None:
-    """nDCG and recall of each branch and configuration."""
-    from evaluation.pictures import Panel, Picture, Point, draw
-
-    panels = [
-        Panel(name, [Point(figures[name]) for figures in evaluation.figures.values()])
-        for name in ("ndcg@10", "recall@10", "recall@100")
-    ]
-    draw(Picture(_title(evaluation), list(evaluation.figures), panels), file)

@@ -50,9 +50,6 @@ def tune(
         Path | None,
         typer.Option(help="The pipeline file to write; by default NAME.toml in CHORALE_HOME/tuning."),
     ] = None,
-    plot: Annotated[
-        list[Path] | None, typer.Option(help="Draw the table to this .png or .html file; may be repeated.")
-    ] = None,
     seed: Annotated[int, typer.Option(help="Which questions are held out together.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -68,7 +65,7 @@ def tune(
 
     Examples:
 
-        chorale tune ~/collections/scifact --plot tuning.png
+        chorale tune ~/collections/scifact
 
         chorale tune --judgements questions.yaml --namespace docs --output pipeline.toml
 
@@ -78,7 +75,6 @@ def tune(
     from config.home import find_redis_url
     from config.settings import load_settings
     from evaluation.branch_lists import record
-    from evaluation.pictures import check_picture_file
     from evaluation.tuned_file import check_name
     from evaluation.tuning import tune as tune_fusion
     from wiring.pipeline import load_pipeline
@@ -86,8 +82,6 @@ def tune(
 
     if (folder is None) == (judgements is None):
         raise typer.BadParameter("one of the two is needed: FOLDER or --judgements FILE")
-    for file in plot or ():
-        check_picture_file(file)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
     check_name(name, pipeline)
@@ -105,8 +99,6 @@ def tune(
     with asking_bar(console, None) as progress:
         tuning = tune_fusion(pipeline, recording, graded, name=name, seed=seed, progress=progress)
     written = _write(tuning, settings, output, f"chorale tune {label} --seed {seed}")
-    for file in plot or ():
-        _draw(tuning, label, file)
     if as_json:
         print_json({**tuning.to_wire(), "file": None if written is None else str(written)})
     else:
@@ -228,15 +220,3 @@ def _use(tuning: Tuning, written: Path | None) -> list[str]:
         f"Use it:  CHORALE_PIPELINE_FILE={written} chorale up",
         f'         chorale search --configuration {name} "…"   (or default_configuration = "{name}" in the file)',
     ]
-
-
-def _draw(tuning: Tuning, label: str, file: Path) -> None:
-    """The gains over the default with their intervals, and the means."""
-    from evaluation.pictures import Panel, Picture, Point, draw
-
-    rows = _rows_shown(tuning)
-    names = [f"{row.name} (held out)" if row.is_held_out else row.name for row in rows]
-    gains = [Point(row.gain.mean, row.gain.low, row.gain.high, row.is_held_out) for row in rows]
-    means = [Point(row.mean) for row in rows]
-    panels = [Panel("nDCG@10", means), Panel(f"gain over {tuning.default}, 95 % interval", gains, zero=0)]
-    draw(Picture(f"{label}: {tuning.questions:,} judged questions", names, panels), file)
