@@ -25,8 +25,8 @@ from cli.local.processes import REDIS, worker_children, worker_environment
 from cli.local.redis_server import prepare_redis
 from cli.local.servers import http_child, with_http
 from cli.local.supervisor import Supervisor
+from cli.progress import note
 from cli.terminal import stderr
-from cli.views.progress import note
 from config.settings import Settings, load_settings
 from ingest.raw_documents import RawDocument
 from models.errors import ServiceError
@@ -91,7 +91,7 @@ def bench_installation(
     output: Output,
     layout: Layout,
     *,
-    plain: bool = True,
+    plain: bool = False,
     http: Address | None = None,
 ) -> Iterator[BenchInstallation]:
     """Start everything in `home`, with or without the workers of a plain chord and the HTTP API, and stop it with the block."""

@@ -39,7 +39,7 @@ def last(
         chorale audit last 100 --json
     """
     from audit import queries
-    from cli.views.audit import lines_table
+    from cli.audit_view import lines_table
 
     with trail() as engine:
         lines = queries.last(engine, n)
@@ -60,7 +60,7 @@ def show(
 
         chorale audit show 4ad2be09 --json
     """
-    from cli.views.audit import request_parts
+    from cli.audit_view import request_parts
 
     row = recorded_request(request_id)
     print_result({"request": row.shown()}, *request_parts(row), as_json=as_json)
@@ -79,7 +79,7 @@ def prune(older_than: OlderThan, yes: Yes = False, as_json: AsJson = False) -> N
     import time
 
     from audit import deletion
-    from cli.views.progress import working_bar
+    from cli.progress import working_bar
 
     # No request is older than 1970, and a longer time may exceed the numbers of a database.
     before_ms = max(0, time.time_ns() // 1_000_000 - seconds_of(older_than, "--older-than") * 1000)
@@ -125,7 +125,7 @@ def erase(
         chorale audit erase --correlation customer-17 --yes
     """
     from audit import deletion
-    from cli.views.progress import working_bar
+    from cli.progress import working_bar
 
     selectors = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
     ((column, value), *others) = [(name, value) for name, value in selectors.items() if value] or [("", "")]

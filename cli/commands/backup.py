@@ -35,7 +35,7 @@ def backup(
     """
     from cli.backup.copying import back_up
     from cli.installation import find_installation
-    from cli.views.progress import working_bar
+    from cli.progress import working_bar
 
     installation, target = find_installation(), folder.expanduser().absolute()
     with working_bar("copying"):
@@ -62,7 +62,7 @@ def restore(
     """
     from cli.backup.copying import put_back
     from cli.installation import find_installation
-    from cli.views.progress import working_bar
+    from cli.progress import working_bar
 
     installation = find_installation()
     with working_bar("checking, copying, building the lexical indexes"):

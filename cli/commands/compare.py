@@ -88,7 +88,7 @@ def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -
     """The answers of both sides: read, or asked of the pipeline."""
     from cli.commands.evaluate import index_collection
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.views.progress import asking_bar
+    from cli.progress import asking_bar
     from evaluation.comparison import answered, read_answers
     from wiring.pipeline import load_pipeline
 

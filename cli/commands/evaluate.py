@@ -50,7 +50,7 @@ def evaluate(
 
     from cli.exit_codes import BY_STATUS
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.views.progress import asking_bar
+    from cli.progress import asking_bar
     from config.settings import load_settings
     from evaluation.collection import read_collection
     from evaluation.run import evaluate as ask_all
@@ -81,7 +81,7 @@ def evaluate(
 
 def index_collection(collection: Collection, resources: Resources, console: Console) -> int:
     """Index the collection; returns its number of documents."""
-    from cli.views.progress import IndexingBar
+    from cli.progress import IndexingBar
     from ingest.read import read_documents
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus

@@ -60,7 +60,7 @@ def golden(
     from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
     from cli.golden_suite import NAMESPACE, QUESTIONS, index_suite
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.views.progress import asking_bar
+    from cli.progress import asking_bar
     from config.settings import load_settings
     from evaluation.golden import figures, judge
     from evaluation.golden_file import read_golden

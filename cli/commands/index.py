@@ -19,7 +19,7 @@ from models.errors import ServiceError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cli.views.progress import IndexingBar
+    from cli.progress import IndexingBar
     from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 
 SHOWN = 10
@@ -97,7 +97,7 @@ def index(
         chorale index ~/docs --rebuild
     """
     from cli.indexing.by_workers import index_by_workers
-    from cli.views.progress import IndexingBar
+    from cli.progress import IndexingBar
 
     check_namespace(namespace)
     fields = _fields(map_ or ())

@@ -102,8 +102,8 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     """
     from cli.installation import find_installation
     from cli.namespace_states import existing
+    from cli.progress import working_bar
     from cli.terminal import counted, print_result
-    from cli.views.progress import working_bar
     from tasks.indexing.namespace_writer import drop_namespace
 
     installation = find_installation()

@@ -138,8 +138,8 @@ def search(
         # A field that was not asked for is left out, not null.
         sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")
     else:
+        from cli.answer_view import show_answer
         from cli.terminal import stdout
-        from cli.views.answer import show_answer
 
         show_answer(stdout(), answer, explain=explain)
     if (

@@ -71,7 +71,7 @@ def tune(
 
         chorale tune ~/collections/scifact --split dev --limit 300 --json
     """
-    from cli.views.progress import asking_bar
+    from cli.progress import asking_bar
     from config.home import find_redis_url
     from config.settings import load_settings
     from evaluation.branch_lists import record

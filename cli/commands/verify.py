@@ -38,8 +38,8 @@ def verify(
     from cli.exit_codes import PART_DONE
     from cli.installation import find_installation
     from cli.namespace_states import check_namespace, publish
+    from cli.progress import working_bar
     from cli.terminal import print_json, stdout
-    from cli.views.progress import working_bar
     from search.documents.store import ClusteredStore
 
     check_namespace(namespace)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.demo.python_docs import SOURCE, python_docs
-from cli.views.progress import IndexingBar
+from cli.progress import IndexingBar
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from tasks.indexing.indexing_run import SourceDocuments

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, TextColumn
 
+from cli.progress import duration
 from cli.terminal import Text, counted, facts_table, moment, plain_table, short_id
-from cli.views.progress import duration
 from jobs.job import JobsUnavailable, State
 from jobs.submitting import INSIST_S
 

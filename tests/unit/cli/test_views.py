@@ -18,12 +18,12 @@ from chorale_client.job_lines import JobLine
 from pydantic_core import to_json
 from rich.console import Console
 
+from cli import progress
+from cli.answer_view import bar, highlighted, missing_lines, placed_stages
+from cli.audit_view import branches_table
 from cli.commands.tune import _of_file, show_tuning
 from cli.jobs import view
-from cli.views import progress
-from cli.views.answer import bar, highlighted, missing_lines, placed_stages
-from cli.views.audit import branches_table
-from cli.views.progress import IndexingBar, duration
+from cli.progress import IndexingBar, duration
 from config.declarations import Configuration
 from evaluation.metrics import Gain
 from evaluation.tuning import Row, Tuning
