@@ -18,6 +18,15 @@ OlderThan: TypeAlias = Annotated[
 Configuration: TypeAlias = Annotated[
     str | None, typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline.")
 ]
+RequestOptions: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--options",
+        metavar="JSON",
+        help="Any other options of a request as one JSON object.",
+        show_default=False,
+    ),
+]
 CollectionFolder: TypeAlias = Annotated[
     Path, typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/.")
 ]

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from cli.options import AsJson, Configuration, OlderThan, Yes, command_group, confirm_deletion, seconds_of
+from cli.options import (
+    AsJson,
+    Configuration,
+    OlderThan,
+    RequestOptions,
+    Yes,
+    command_group,
+    confirm_deletion,
+    seconds_of,
+)
 from cli.terminal import counted, print_json, print_line, print_result, stderr, stdout
 
 if TYPE_CHECKING:
@@ -55,21 +64,7 @@ def submit(
     ] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = None,
     configuration: Configuration = None,
-    depth: Annotated[
-        int | None, typer.Option(help="Documents of each branch, 1 to 1,000.", show_default=False)
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PART", help="ids, metadata, snippets, texts or explanation; may be given again."
-        ),
-    ] = None,
-    options: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="Any other options of a request as one JSON object.", show_default=False
-        ),
-    ] = None,
+    options: RequestOptions = None,
     watch: Watch = False,
     as_json: AsJson = False,
 ) -> None:
@@ -92,14 +87,14 @@ def submit(
 
     from cli.exit_codes import of_job
     from cli.jobs.opening import open_jobs
-    from cli.jobs.submission import deadline_s_of, opened, options_of, store_lines, target_of
+    from cli.jobs.submission import deadline_s_of, opened, store_lines, target_of
     from cli.jobs.view import job_facts
+    from cli.request_options import parse_options
     from jobs.submitting import described, new_job
 
-    request_options = {"top_k": top_k, "configuration": configuration, "depth": depth, "include": include}
-    defaults = options_of(options) | {
-        key: value for key, value in request_options.items() if value is not None
-    }
+    defaults = parse_options(options)
+    defaults |= {} if top_k is None else {"top_k": top_k}
+    defaults |= {} if configuration is None else {"configuration": configuration}
     form = form_of(file, format_)
     if name is None:
         name = "" if file == "-" else Path(file).name

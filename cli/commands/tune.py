@@ -55,8 +55,7 @@ def tune(
 ) -> None:
     """Choose method, weights, k, depth and boosts by judged questions, and say whether that is better.
 
-    Every question is searched once, and what the branches found is kept in CHORALE_HOME/tuning; an interrupted
-    run goes on from there. Then the fusion alone is tried with many configurations. Five times a fifth of the
+    Every question is searched once. Then the fusion alone is tried with many configurations. Five times a fifth of the
     questions is held out, and counts for what the others have chosen. Only if these questions have a better
     nDCG@10 than with the best existing configuration, beyond chance, a pipeline file with the new configuration is
     written. No server and no worker has to run.
@@ -95,7 +94,7 @@ def tune(
         assert judgements is not None
         label, questions, graded = _of_file(judgements, namespace, limit)
     with asking_bar(console, len(questions)) as progress:
-        recording = record(questions, resources, settings.home / "tuning" / f"{label}.jsonl", progress)
+        recording = record(questions, resources, progress)
     with asking_bar(console, None) as progress:
         tuning = tune_fusion(pipeline, recording, graded, name=name, seed=seed, progress=progress)
     written = _write(tuning, settings, output, f"chorale tune {label} --seed {seed}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -29,19 +28,6 @@ def opened(file: str) -> IO[bytes]:
         return Path(file).open("rb")
     except OSError as error:
         raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
-
-
-def options_of(text: str | None) -> dict[str, Any]:
-    """The options of a request that `--options` holds."""
-    if text is None:
-        return {}
-    try:
-        options = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"not JSON: {error}", param_hint="--options") from None
-    if not isinstance(options, dict):
-        raise typer.BadParameter('not a JSON object such as {"depth": 50}', param_hint="--options")
-    return options
 
 
 def deadline_s_of(text: str | None) -> int | None:
