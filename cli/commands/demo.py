@@ -60,7 +60,7 @@ def demo() -> None:
 def _prepare(console: Console, installation: DemoInstallation) -> None:
     """Index while the workers warm up, then ask once, so that each worker opens its index."""
     from cli.demo.python_docs import SOURCE, python_docs
-    from cli.progress import IndexingBar
+    from cli.progress import ProgressBar
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
 
@@ -72,7 +72,7 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
         "  rrf     fuses their ranks (reciprocal rank fusion)\n"
     )
     console.print("  Starting Redis and a worker for each queue, in a temporary folder …", style="dim")
-    with IndexingBar(console) as bar:
+    with ProgressBar(console) as bar:
         bar.say("  reading the documentation")
         documents = list(python_docs())
         bar.say("  indexing", total=len(documents))
@@ -80,7 +80,7 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
             installation.resources,
             SourceDocuments(documents, SOURCE, total=len(documents)),
             namespace=installation.namespace,
-            progress=bar.show,
+            progress=bar.show_indexing,
         )
         bar.say("  waiting for the workers")
         installation.supervisor.require_ready()

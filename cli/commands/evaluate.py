@@ -81,13 +81,13 @@ def evaluate(
 
 def index_collection(collection: Collection, resources: Resources, console: Console) -> int:
     """Index the collection; returns its number of documents."""
-    from cli.progress import IndexingBar
+    from cli.progress import ProgressBar
     from ingest.read import read_documents
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
 
     total = collection.count_documents()
-    with IndexingBar(console) as bar:
+    with ProgressBar(console) as bar:
         bar.say(f"indexing {collection.name}", total=total)
         report = index_corpus(
             resources,
@@ -100,7 +100,7 @@ def index_collection(collection: Collection, resources: Resources, console: Cons
                 total=total,
             ),
             namespace=collection.namespace,
-            progress=bar.show,
+            progress=bar.show_indexing,
         )
     for skipped in report.skipped:
         console.print(str(skipped))

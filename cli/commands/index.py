@@ -19,7 +19,7 @@ from models.errors import ServiceError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cli.progress import IndexingBar
+    from cli.progress import ProgressBar
     from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 
 SHOWN = 10
@@ -97,7 +97,7 @@ def index(
         chorale index ~/docs --rebuild
     """
     from cli.indexing.by_workers import index_by_workers
-    from cli.progress import IndexingBar
+    from cli.progress import ProgressBar
 
     check_namespace(namespace)
     fields = _fields(map_ or ())
@@ -112,7 +112,7 @@ def index(
     has_table = installation.resources.has_document_table
     by_workers = where == "workers" or (where is None and not rebuild and has_table)
     try:
-        with IndexingBar(stderr()) as bar:
+        with ProgressBar(stderr()) as bar:
             bar.say("counting the documents")
             documents = _documents(
                 installation, paths, source, ids=ids, fields=fields, prune=prune, follows_links=follow_links
@@ -120,7 +120,7 @@ def index(
             if by_workers:
                 bar.say(f"indexing into {namespace}", total=documents.total)
                 report = index_by_workers(
-                    installation, documents, namespace=namespace, progress=bar.show, say=bar.tell
+                    installation, documents, namespace=namespace, progress=bar.show_indexing, say=bar.tell
                 )
             else:
                 report = _index_here(installation, documents, namespace, bar, rebuild=rebuild, yes=yes)
@@ -177,7 +177,7 @@ def _index_here(
     installation: Installation,
     documents: SourceDocuments,
     namespace: str,
-    bar: IndexingBar,
+    bar: ProgressBar,
     *,
     rebuild: bool,
     yes: bool,
@@ -204,7 +204,7 @@ def _index_here(
         documents,
         namespace=namespace,
         rebuild=rebuild,
-        progress=bar.show,
+        progress=bar.show_indexing,
         order=order_of(installation, namespace),
     )
 

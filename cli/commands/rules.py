@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -89,7 +88,8 @@ def show(
 def set_(
     namespace: Namespace,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="TOML or JSON; `-` is standard input.", allow_dash=True)
+        typer.FileText,
+        typer.Argument(metavar="FILE", help="TOML or JSON; `-` is standard input.", encoding="utf-8"),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -253,25 +253,19 @@ def _about(version: Version) -> str:
     return f"{version.namespace}: version {version.version}, {counted(len(version.rules.names), 'rule')}"
 
 
-def _read(file: Path) -> str:
-    import sys
-
+def _read(file: IO[str]) -> str:
     from chorale_client.limits import MAX_RULES_BYTES
 
     from models.errors import WrongDeclaration
 
     most = 4 * MAX_RULES_BYTES  # a file has indents and comments
     try:
-        if str(file) == "-":
-            text = sys.stdin.read(most + 1)
-        else:
-            with file.open(encoding="utf-8") as opened:
-                text = opened.read(most + 1)
+        text = file.read(most + 1)
     except UnicodeDecodeError:
-        raise WrongDeclaration(f"{file}: not UTF-8") from None
+        raise WrongDeclaration(f"{file.name}: not UTF-8") from None
     if len(text) > most:
         raise WrongDeclaration(
-            f"{file}: longer than {most:,} characters; rules have {MAX_RULES_BYTES:,} bytes at most"
+            f"{file.name}: longer than {most:,} characters; rules have {MAX_RULES_BYTES:,} bytes at most"
         )
     return text
 

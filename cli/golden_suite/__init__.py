@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.demo.python_docs import SOURCE, python_docs
-from cli.progress import IndexingBar
+from cli.progress import ProgressBar
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from tasks.indexing.indexing_run import SourceDocuments
@@ -32,7 +32,7 @@ def index_suite(resources: Resources, console: Console) -> None:
         SOURCE: python_docs(),
         ARTICLES.name: read_documents([ARTICLES], limits=resources.read_limits),
     }
-    with IndexingBar(console) as bar:
+    with ProgressBar(console) as bar:
         for source, items in sources.items():
             documents = list(items)
             bar.say(f"indexing {source}", total=len(documents))
@@ -40,5 +40,5 @@ def index_suite(resources: Resources, console: Console) -> None:
                 resources,
                 SourceDocuments(documents, source, prune=True, total=len(documents)),
                 namespace=NAMESPACE,
-                progress=bar.show,
+                progress=bar.show_indexing,
             )

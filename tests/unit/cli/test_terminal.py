@@ -20,7 +20,7 @@ from cli.answer_view import show_answer
 from cli.commands.index import show_left_out
 from cli.exit_codes import exit_with
 from cli.local.child_process import JsonLines, PrefixedLines
-from cli.progress import IndexingBar
+from cli.progress import ProgressBar
 from cli.terminal import Text, facts_table, plain_table, print_json
 from ingest.raw_documents import Skipped
 from models.errors import ServiceError
@@ -66,7 +66,7 @@ def _live(console: Console) -> None:
 
 
 def _progress(console: Console) -> None:
-    with IndexingBar(console) as bar:
+    with ProgressBar(console) as bar:
         bar.say(BAD)
         bar.refresh()
 
