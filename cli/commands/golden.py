@@ -19,10 +19,7 @@ SHOWN = 3
 
 
 def golden(
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="YAML or JSON lines with `question` and `expected`; by default our own suite."),
-    ] = None,
+    file: Annotated[Path, typer.Argument(help="YAML or JSON lines with `question` and `expected`.")],
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of questions that name none.")
     ] = "default",
@@ -42,14 +39,11 @@ def golden(
 
     A question passes if one of its documents is among the first hits, or if nothing answers it and the answer
     says so (`abstained`). The questions go through the running pipeline; where none runs, one is started for
-    this command. Without a file, our own suite is asked: 30 questions about the documentation of Python and
-    eight articles, which are indexed in the namespace `golden`.
+    this command.
 
     Exit code: 0 all passed, 9 more failed than may fail, 3 some answer was degraded, 2 wrong usage, 1 anything else.
 
     Examples:
-
-        chorale golden
 
         chorale golden questions.yaml --namespace docs --may-fail 2
 
@@ -58,7 +52,6 @@ def golden(
     from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
-    from cli.golden_suite import NAMESPACE, QUESTIONS, index_suite
     from cli.local.measured_pipeline import measured_pipeline
     from cli.progress import asking_bar
     from config.settings import load_settings
@@ -66,14 +59,11 @@ def golden(
     from evaluation.golden_file import read_golden
     from wiring.pipeline import load_pipeline
 
-    questions = read_golden(file or QUESTIONS)
+    questions = read_golden(file)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
     console = stderr()
     with measured_pipeline(settings, pipeline) as measured:
-        if file is None:
-            namespace = NAMESPACE
-            index_suite(measured.resources, console)
         with asking_bar(console, len(questions)) as progress:
             verdicts = judge(
                 questions,
