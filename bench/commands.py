@@ -165,7 +165,9 @@ def bulk(
     The one process has every core and answers 64 questions at once. Then interactive requests are measured, one after
     another, alone and while a job runs.
     """
-    with measured_installation(documents, bulk=load_settings().processes(QUEUE_BULK)) as measured:
+    processes = load_settings().processes(QUEUE_BULK)
+    others = {f"bulk-{number}": ("bulk",) for number in range(1, 1 + processes)}
+    with measured_installation(documents, others=others) as measured:
         figures = jobs.measure(measured, questions, requests)
     tables = [
         table_of(title, figures[name]) for name, title in (("runs", "bulk"), ("interactive", "interactive"))

@@ -17,7 +17,6 @@ from bench.installation import BenchInstallation, bench_installation
 from bench.no_op import PIPELINE_FILE
 from bench.timing import ask_all, compare
 from bench.variants import ROLES, Layout, make_variants
-from cli.local.measured_pipeline import LastLines
 from tasks.indexing.namespace_writer import manifest_for
 from wiring.resources import Resources
 
@@ -52,10 +51,10 @@ def measure(
 ) -> Iterator[dict[str, Any]]:
     """A row for each size, number of processes and number in flight."""
     os.environ |= {"CHORALE_EMBEDDER_BACKEND": given_vectors.BACKEND, "CHORALE_LAYOUT": "queues"}
-    with LastLines() as lines, tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
+    with tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
         for held, size in pairwise([0, *sizes]):
             for number in processes:
-                with bench_installation(Path(home), PIPELINE_FILE, lines, layout_of(number)) as installation:
+                with bench_installation(PIPELINE_FILE, layout_of(number), home=Path(home)) as installation:
                     if number == processes[0]:
                         fill(installation.resources, held, size, progress)
                     progress(f"{size:,} passages, {number} processes a branch")

@@ -62,18 +62,16 @@ def golden(
     questions = read_golden(file)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
-    console = stderr()
-    with measured_pipeline(settings, pipeline) as measured:
-        with asking_bar(console, len(questions)) as progress:
-            verdicts = judge(
-                questions,
-                ask=measured.client.ask,
-                top=top,
-                progress=lambda: progress("golden", 1),
-                namespace=namespace,
-                configuration=configuration,
-                abstain=abstain,
-            )
+    with measured_pipeline(settings, pipeline) as measured, asking_bar(stderr(), len(questions)) as progress:
+        verdicts = judge(
+            questions,
+            ask=measured.client.ask,
+            top=top,
+            progress=lambda: progress("golden", 1),
+            namespace=namespace,
+            configuration=configuration,
+            abstain=abstain,
+        )
     failed = sum(not verdict.passed for verdict in verdicts)
     if as_json:
         means = {name: round(value, 4) for name, value in figures(verdicts).items()}
