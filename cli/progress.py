@@ -23,7 +23,11 @@ LINE_EVERY_S = 5.0
 
 
 class ProgressBar(Bar):
-    def __init__(self, console: Console, what: str = "", *, total: int | None = None) -> None:
+    """Where no terminal is, `prints_at_once` prints the first line without waiting."""
+
+    def __init__(
+        self, console: Console, what: str = "", *, total: int | None = None, prints_at_once: bool = False
+    ) -> None:
         super().__init__(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=28),
@@ -35,7 +39,7 @@ class ProgressBar(Bar):
             disable=not console.is_terminal,
         )
         self._work = self.add_task(visible(what), total=total, count="", note="")
-        self._line_s = time.monotonic()
+        self._line_s = time.monotonic() - (LINE_EVERY_S if prints_at_once else 0.0)
 
     def say(self, what: str, *, total: int | None = None) -> None:
         """Show what is being done; `total` is the approximate number of its parts."""

@@ -88,7 +88,7 @@ def _share(job: Job) -> str:
 
 def watch_job(store: Jobs, job_id: str, console: Console) -> Job:
     """Returns the job when it has ended.  A database that is away is asked again for INSIST_S."""
-    with ProgressBar(console) as bar:
+    with ProgressBar(console, prints_at_once=True) as bar:
         give_up = time.monotonic() + INSIST_S
         while True:
             try:

@@ -155,7 +155,7 @@ def test_watching_ends_with_the_job_and_its_exit_code(
     monkeypatch.setattr(view, "time", SimpleNamespace(monotonic=time.monotonic, sleep=work))
     called = alone("jobs", "show", "job", "--watch", "--json")
     assert document(called, code)["outcome"] == outcome
-    assert "queued: 0 of 2 lines" in called.stderr
+    assert "queued: 0 of 2" in called.stderr
 
 
 def test_a_job_is_paused_resumed_cancelled_and_retried(alone: Run, store: Jobs) -> None:
