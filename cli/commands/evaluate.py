@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.evaluation_view import measures_table
 from cli.options import AsJson, CollectionFolder
-from cli.terminal import plain_table, print_result, stderr
+from cli.terminal import print_result, stderr
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,12 +110,7 @@ def index_collection(collection: Collection, resources: Resources, console: Cons
 
 def _parts(evaluation: Evaluation) -> Iterator[Table | str]:
     """What the console prints, from top to bottom."""
-    from evaluation.metrics import MEASURES
-
     yield f"{evaluation.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions\n"
-    table = plain_table("run", *(f">{name}" for name in MEASURES))
-    for name, figures in evaluation.figures.items():
-        table.add_row(name, *(f"{figures[measure]:.4f}" for measure in MEASURES))
-    yield table
+    yield measures_table("run", evaluation.figures)
     medians = ", ".join(f"{name} {score:.3g}" for name, score in evaluation.best_scores.items())
     yield f"\nmedian of the best scores: {medians}"

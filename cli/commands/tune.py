@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.evaluation_view import interval
 from cli.options import AsJson
 from cli.terminal import Text, plain_table, print_json, stderr, stdout
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from evaluation.branch_lists import JudgedQuestion
     from evaluation.collection import Judgements
-    from evaluation.metrics import Gain
     from evaluation.tuning import Row, Tuning
     from wiring.resources import Resources
 
@@ -145,7 +145,7 @@ def _write(tuning: Tuning, settings: Settings, output: Path | None, command: str
     target = output or settings.home / "tuning" / f"{tuning.configuration.name}.toml"
     gain = tuning.over_best
     remarks = (
-        f"{command}: nDCG@10 {gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]",
+        f"{command}: nDCG@10 {interval(gain)}",
         f"over {tuning.best_existing} on {gain.questions} held-out questions",
     )
     write_tuned(tuning.configuration, remarks, source=settings.pipeline_file, target=target)
@@ -159,10 +159,6 @@ def _rows_shown(tuning: Tuning) -> Sequence[Row]:
     return [row for row in tuning.rows if row in best or not row.name.startswith("fusion=")]
 
 
-def _interval(gain: Gain) -> str:
-    return f"{gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]"
-
-
 def show_tuning(tuning: Tuning, label: str, written: Path | None) -> None:
     """Print table, verdict, and how the written file is used."""
     console = stdout()
@@ -172,12 +168,11 @@ def show_tuning(tuning: Tuning, label: str, written: Path | None) -> None:
             f"{label}: {tuning.questions:,} judged questions ({types}); {tuning.tried:,} configurations tried\n"
         )
     )
-    table = plain_table("", ">nDCG@10", f">gain over {tuning.default}", ">p", ">wins", ">losses")
+    table = plain_table("", ">nDCG@10", f">gain over {tuning.default}", ">wins", ">losses")
     for row in _rows_shown(tuning):
         name = f"{row.name} (held out)" if row.is_held_out else row.name
-        gain = row.gain
         table.add_row(
-            Text(name), f"{row.mean:.4f}", _interval(gain), f"{gain.p:.3f}", str(gain.wins), str(gain.losses)
+            Text(name), f"{row.mean:.4f}", interval(row.gain), str(row.gain.wins), str(row.gain.losses)
         )
     console.print(table)
     console.print()
@@ -187,7 +182,9 @@ def show_tuning(tuning: Tuning, label: str, written: Path | None) -> None:
 
 def _verdict(tuning: Tuning) -> list[str]:
     name, gain = tuning.configuration.name, tuning.over_best
-    comparison = f"{name} over the best existing configuration ({tuning.best_existing}), held out: {_interval(gain)}, p {gain.p:.3f}"
+    comparison = (
+        f"{name} over the best existing configuration ({tuning.best_existing}), held out: {interval(gain)}"
+    )
     lines = (
         [f"Better. {comparison}"]
         if tuning.is_better
@@ -198,15 +195,15 @@ def _verdict(tuning: Tuning) -> list[str]:
     existing = tuning.row(tuning.best_existing)
     if tuning.best_existing != tuning.default and existing.gain.is_better and not tuning.is_better:
         lines.append(
-            f"{existing.name} is better than the default {tuning.default}: {_interval(existing.gain)}"
+            f"{existing.name} is better than the default {tuning.default}: {interval(existing.gain)}"
         )
     if tuning.by_type is None:
         lines.append("Weights by type of question: no type has enough questions, or weights of its own.")
     else:
         verdict = "better" if tuning.by_type.is_better else "not distinguishable, and left out"
-        lines.append(f"Weights by type of question: {_interval(tuning.by_type)}: {verdict}.")
+        lines.append(f"Weights by type of question: {interval(tuning.by_type)}: {verdict}.")
     if tuning.deeper.is_distinguishable:
-        lines.append(f"Requests with `depth` 200 instead of 100: {_interval(tuning.deeper)}")
+        lines.append(f"Requests with `depth` 200 instead of 100: {interval(tuning.deeper)}")
     return lines
 
 
