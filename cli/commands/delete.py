@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+from cli.exit_codes import PART_DONE
+from cli.installation import find_installation
+from cli.namespace_states import check_namespace, order_of
 from cli.options import AsJson
 from cli.terminal import print_json, stdout
 
@@ -23,9 +26,6 @@ def delete(
 
         chorale delete 'faq.csv#17' 'faq.csv#18' -n law --json
     """
-    from cli.exit_codes import PART_DONE
-    from cli.installation import find_installation
-    from cli.namespace_states import check_namespace, order_of
     from tasks.indexing.namespace_writer import delete_documents
 
     check_namespace(namespace)
