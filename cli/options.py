@@ -27,6 +27,14 @@ RequestOptions: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+Namespace: TypeAlias = Annotated[str, typer.Option("--namespace", "-n", help="Name of the namespace.")]
+QuestionNamespace: TypeAlias = Annotated[
+    str, typer.Option("--namespace", "-n", help="Namespace of questions that name none.")
+]
+Split: TypeAlias = Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")]
+Limit: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="Use only this many judged questions, the first ones.")
+]
 CollectionFolder: TypeAlias = Annotated[
     Path, typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/.")
 ]

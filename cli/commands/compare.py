@@ -10,7 +10,7 @@ import typer
 
 from cli.evaluation_view import interval, measures_table, movements_table
 from cli.exit_codes import BY_STATUS
-from cli.options import AsJson, CollectionFolder
+from cli.options import AsJson, CollectionFolder, Limit, Split
 from cli.terminal import Text, print_result, stderr
 from models.errors import WrongDeclaration
 
@@ -28,10 +28,8 @@ def compare(
         str, typer.Argument(metavar="B", help="Another one; a win is a question that B answers better.")
     ],
     folder: CollectionFolder,
-    split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "test",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Compare on only this many judged questions, the first ones.")
-    ] = None,
+    split: Split = "test",
+    limit: Limit = None,
     measure: Annotated[str, typer.Option(help="ndcg@10, recall@10, recall@100 or mrr@10.")] = "ndcg@10",
     movers: Annotated[int, typer.Option(min=0, max=1_000, help="Explain this many questions.")] = 5,
     record: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.evaluation_view import measures_table
-from cli.options import AsJson, CollectionFolder
+from cli.options import AsJson, CollectionFolder, Limit, Split
 from cli.terminal import print_result, stderr
 
 if TYPE_CHECKING:
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 def evaluate(
     folder: CollectionFolder,
-    split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "test",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Ask only this many judged questions, the first ones.")
-    ] = None,
+    split: Split = "test",
+    limit: Limit = None,
     fusion: Annotated[
         list[str] | None,
         typer.Option(help="Also measure this fusion method in the default configuration; may be repeated."),

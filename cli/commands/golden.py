@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson
+from cli.options import AsJson, Configuration, QuestionNamespace
 from cli.terminal import Text, counted, print_json, stderr, stdout
 
 if TYPE_CHECKING:
@@ -20,12 +20,8 @@ SHOWN = 3
 
 def golden(
     file: Annotated[Path, typer.Argument(help="YAML or JSON lines with `question` and `expected`.")],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of questions that name none.")
-    ] = "default",
-    configuration: Annotated[
-        str | None, typer.Option("--configuration", "-c", help="Instead of the pipeline's default.")
-    ] = None,
+    namespace: QuestionNamespace = "default",
+    configuration: Configuration = None,
     top: Annotated[
         int, typer.Option(min=1, max=10, help="An expected document must be among so many first hits.")
     ] = 5,

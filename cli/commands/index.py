@@ -12,7 +12,7 @@ import typer
 from cli.exit_codes import PART_DONE
 from cli.installation import Installation, find_installation
 from cli.namespace_states import check_namespace, known, order_of
-from cli.options import AsJson
+from cli.options import AsJson, Namespace
 from cli.terminal import Text, counted, print_result, stderr, stdout
 from models.errors import ServiceError
 
@@ -28,7 +28,7 @@ _COUNTS = ("added", "replaced", "unchanged", "deleted")
 
 def index(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Target namespace.")] = "default",
+    namespace: Namespace = "default",
     source: Annotated[
         str | None,
         typer.Option(

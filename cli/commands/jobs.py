@@ -16,6 +16,7 @@ from cli.jobs.writing import Reading, form_of_results, replaced, write_to_stdout
 from cli.options import (
     AsJson,
     Configuration,
+    Namespace,
     OlderThan,
     RequestOptions,
     Yes,
@@ -43,7 +44,7 @@ Watch: TypeAlias = Annotated[bool, typer.Option("--watch", help="Show the progre
 @jobs.command()
 def submit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines or CSV; `-` reads stdin.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to search.")] = "default",
+    namespace: Namespace = "default",
     format_: Annotated[
         Literal["jsonl", "csv"] | None,
         typer.Option("--format", help="By default by the file's name; `jsonl` for stdin."),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import AsJson, Configuration, RequestOptions
+from cli.options import AsJson, Configuration, Namespace, RequestOptions
 
 if TYPE_CHECKING:
     from cli.installation import Installation
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to search.")] = "default",
+    namespace: Namespace = "default",
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = 5,
     configuration: Configuration = None,
     branch: Annotated[

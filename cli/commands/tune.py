@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.evaluation_view import interval
-from cli.options import AsJson
+from cli.options import AsJson, Limit, QuestionNamespace, Split
 from cli.terminal import Text, plain_table, print_json, stderr, stdout
 
 if TYPE_CHECKING:
@@ -35,16 +35,9 @@ def tune(
             help="Instead of a collection: YAML or JSON lines with `question` and `expected`, as for `chorale golden`."
         ),
     ] = None,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace", "-n", help="Namespace of the questions of `--judgements` that name none."
-        ),
-    ] = "default",
-    split: Annotated[str, typer.Option(help="Name of the judgements of a collection.")] = "train",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Use only this many judged questions, the first ones.")
-    ] = None,
+    namespace: QuestionNamespace = "default",
+    split: Split = "train",
+    limit: Limit = None,
     name: Annotated[str, typer.Option(help="Name of the new configuration.")] = "tuned",
     output: Annotated[
         Path | None,

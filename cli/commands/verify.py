@@ -10,7 +10,7 @@ import typer
 from cli.exit_codes import PART_DONE
 from cli.installation import find_installation
 from cli.namespace_states import check_namespace, publish
-from cli.options import AsJson
+from cli.options import AsJson, Namespace
 from cli.progress import working_bar
 from cli.terminal import print_json, stdout
 
@@ -23,7 +23,7 @@ KINDS = ("missing", "outdated", "incomplete", "surplus")
 
 
 def verify(
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to compare.")] = "default",
+    namespace: Namespace = "default",
     check: Annotated[bool, typer.Option("--check", help="Compare only, and mend nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
