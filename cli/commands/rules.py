@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Annotated, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -88,8 +89,7 @@ def show(
 def set_(
     namespace: Namespace,
     file: Annotated[
-        typer.FileText,
-        typer.Argument(metavar="FILE", help="TOML or JSON; `-` is standard input.", encoding="utf-8"),
+        Path, typer.Argument(metavar="FILE", help="TOML or JSON; `-` is standard input.", allow_dash=True)
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -253,19 +253,25 @@ def _about(version: Version) -> str:
     return f"{version.namespace}: version {version.version}, {counted(len(version.rules.names), 'rule')}"
 
 
-def _read(file: IO[str]) -> str:
+def _read(file: Path) -> str:
+    import sys
+
     from chorale_client.limits import MAX_RULES_BYTES
 
     from models.errors import WrongDeclaration
 
     most = 4 * MAX_RULES_BYTES  # a file has indents and comments
     try:
-        text = file.read(most + 1)
+        if str(file) == "-":
+            text = sys.stdin.read(most + 1)
+        else:
+            with file.open(encoding="utf-8") as opened:
+                text = opened.read(most + 1)
     except UnicodeDecodeError:
-        raise WrongDeclaration(f"{file.name}: not UTF-8") from None
+        raise WrongDeclaration(f"{file}: not UTF-8") from None
     if len(text) > most:
         raise WrongDeclaration(
-            f"{file.name}: longer than {most:,} characters; rules have {MAX_RULES_BYTES:,} bytes at most"
+            f"{file}: longer than {most:,} characters; rules have {MAX_RULES_BYTES:,} bytes at most"
         )
     return text
 

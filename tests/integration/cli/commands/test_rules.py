@@ -60,7 +60,7 @@ def test_each_mistake_is_answered_with_one_sentence(alone: Run, tmp_path: Path) 
     for arguments, code, sentence in (
         (("pin", "law", "d", "--contains", "x"), 1, "there is no namespace 'law'"),
         (("set", "law", str(file)), WRONG_USAGE, "pin.a.document: unknown field"),
-        (("set", "law", str(tmp_path / "missing")), WRONG_USAGE, "No such file"),
+        (("set", "law", str(tmp_path / "missing")), 1, "No such file"),
         (("set", "law", str(long)), WRONG_USAGE, "longer than 524,288 characters"),
     ):
         assert sentence in complaint(alone("rules", *arguments), code)
