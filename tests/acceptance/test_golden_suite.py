@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from cli.demo.python_docs import SOURCE, python_docs
 from cli.installation import Installation
 from config.settings import Settings
@@ -17,6 +19,7 @@ SUITE = Path(__file__).with_name("golden_suite")
 ARTICLES, QUESTIONS = SUITE / "articles", SUITE / "questions.yaml"
 
 
+@pytest.mark.limit_s(300)  # it embeds some hundred documents
 def test_an_expected_document_is_among_the_first_five_and_what_nothing_answers_is_abstained(
     tmp_path: Path,
 ) -> None:
