@@ -19,7 +19,7 @@ from models.errors import ServiceError
 from tasks.registration import make_app
 from wiring.resources import Resources
 
-BESIDE = 10_000
+BESIDE = 5_000
 """Lines of the job beside which requests are measured; it is cancelled afterwards."""
 QUESTIONS_OF_A_DOCUMENT = 2
 """Questions that a document gives on average; the demo's documents have words for more."""
