@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m deploy.install_packages
 REQUESTS ?= 10000
 SEED ?= 1
 PROCESSES ?= 2
-GROUPS := eval plots pdf parquet postgresql elasticsearch weaviate tracing adapters torch dev supply-chain
+GROUPS := eval pdf parquet postgresql elasticsearch weaviate tracing adapters torch dev supply-chain
 INSTALLED ?= base model
 SBOM ?= dist/chorale.cdx.json
 
@@ -79,7 +79,6 @@ elasticsearch: $(VENV)/.elasticsearch ## its client, for stores in Elasticsearch
 weaviate: $(VENV)/.weaviate ## its client, for stores in Weaviate
 tracing: $(VENV)/.tracing ## OpenTelemetry's SDK and exporter, for traces of requests
 adapters: $(VENV)/.adapters ## LangChain, Haystack, LlamaIndex, LangGraph and MCP, for the adapters
-plots: $(VENV)/.plots ## matplotlib, for chorale eval --plot and chorale tune --plot
 pdf: $(VENV)/.pdf ## pypdf, to index PDF files
 parquet: $(VENV)/.parquet ## pyarrow, for results of jobs as Parquet
 postgresql: $(VENV)/.postgresql ## psycopg, for audit tables in PostgreSQL

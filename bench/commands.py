@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from socket import create_server
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from chorale_client import Chorale
 from chorale_client.wire_names import QUEUE_BULK
-from rich.console import Group
+from rich.table import Table
 
 from bench import bulk as jobs
-from bench import crowding as costly
-from bench import given_vectors, keyless
-from bench.growth import fill, layout_of
-from bench.growth import measure as measure_growth
+from bench import filters as largest_filters
+from bench import growth as growing
 from bench.http import make_variants as make_http_variants
-from bench.installation import NAMESPACE, Measured, bench_installation, measured_installation
-from bench.latency import COUNTED_REQUESTS, compare, cpu_by_process, redis_cost, waterfall_of
-from bench.no_op import PIPELINE_FILE
-from bench.timing import WARMING, ask_all
-from bench.variants import SWEEPER, TIMEOUT_S, ChordPath, make_variants
-from bench.views import bulk_parts, figures_table, growth_table, latency_parts, runs_table
-from cli.local.measured_pipeline import LastLines
+from bench.installation import NAMESPACE, Measured, measured_installation
+from bench.latency import COUNTED_REQUESTS, redis_cost, waterfall_of
+from bench.timing import WARMING, Variant, ask_all, compare
+from bench.variants import make_variants
 from cli.local.ports import Address
 from cli.local.servers import own_key
 from cli.options import AsJson, command_group
-from cli.terminal import print_result, stderr
+from cli.terminal import plain_table, print_result, stderr
 from config.settings import load_settings
-from tasks.registration import make_app
 
 IN_FLIGHT = [1, 16, 64]
-HTTP_IN_FLIGHT = [1, 16]
-SIZES = [5_000, 20_000, 50_000, 100_000, 200_000]
+SIZES = [5_000, 50_000, 200_000]
 PROCESSES = [1, 2, 4]
-GROWTH_IN_FLIGHT = [1, 4, 16, 64]
 WATERFALL_REQUESTS = 50
 ATTEMPTS_TO_WARM = 4
 """Maximum warm-up requests; each takes up to TIMEOUT_S."""
@@ -54,6 +42,22 @@ Documents: TypeAlias = Annotated[
 InFlight: TypeAlias = Annotated[
     list[int], typer.Option(min=1, help="Numbers in flight; the option may come several times.")
 ]
+
+
+def table_of(title: str, rows: Iterable[Mapping[str, Any]]) -> Table:
+    """A column for each field of the rows; of the processor time of processes the sum."""
+    rows = list(rows)
+    names = list(rows[0])
+    table = plain_table(*((f">{name}" if at else title) for at, name in enumerate(names)))
+    for row in rows:
+        values = (sum(row[name].values()) if isinstance(row[name], dict) else row[name] for name in names)
+        table.add_row(
+            *(
+                "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+                for value in values
+            )
+        )
+    return table
 
 
 @bench.command()
@@ -78,11 +82,19 @@ def latency(
     """
     with measured_installation(documents, pipeline, plain=True) as measured:
         figures = _latency(measured, questions, in_flight)
-    print_result(figures, *latency_parts(figures), as_json=as_json)
+    cost = {name: value for name, value in figures.items() if not isinstance(value, list)}
+    titles = {
+        "runs": "real branches",
+        "no_op_runs": "branches without work",
+        "waterfall": "medians",
+        "redis_at": "in Redis",
+    }
+    tables = [table_of(title, figures[name]) for name, title in titles.items()]
+    print_result(figures, *tables, table_of("a request", [cost]), as_json=as_json)
 
 
 def _latency(measured: Measured, questions: int, in_flight: Sequence[int]) -> dict[str, Any]:
-    resources, run_only, progress = measured.resources, measured.installation.run_only, measured.progress
+    resources = measured.resources
     counted, drawn = min(COUNTED_REQUESTS, questions), min(WATERFALL_REQUESTS, questions)
     by_in_flight, texts = measured.questions(questions, in_flight, more=counted + drawn)
     real = make_variants(resources, {"namespace": NAMESPACE}, measured.layout)
@@ -90,36 +102,39 @@ def _latency(measured: Measured, questions: int, in_flight: Sequence[int]) -> di
     empty = [
         variant for variant in make_variants(resources, options, measured.layout) if variant.name != "cache"
     ]
-    for variant in (*real, *empty):
-        # The plain chord's workers have no heartbeat: the first answer shows that all of them run.
-        for _ in range(ATTEMPTS_TO_WARM):
-            if ask_all(variant.ask, [WARMING]):
-                break
-    runs = compare(real, by_in_flight, run_only=run_only, progress=progress)
-    no_op_runs = compare(
-        empty, by_in_flight, run_only=run_only, progress=lambda what: progress(f"no-op branches: {what}")
-    )
+    runs, no_op_runs = (_compared(variants, by_in_flight, measured) for variants in (real, empty))
     chord = real[0]
-    run_only(chord.processes)
-    progress("commands and bytes")
+    measured.installation.run_only(chord.processes)
+    measured.progress("operations and bytes")
     url = resources.settings.audit_database_url
     return {
         "runs": runs,
         "no_op_runs": no_op_runs,
         **redis_cost(resources.redis, chord.ask, texts[:counted], audit_url=url),
-        "cpu_ms_per_request": cpu_by_process(runs) | cpu_by_process(no_op_runs, ", no-op"),
         "waterfall": waterfall_of([chord.ask(text) for text in texts[counted:]]),
     }
+
+
+def _compared(
+    variants: Sequence[Variant], questions: Mapping[int, Sequence[str]], measured: Measured
+) -> list[dict[str, Any]]:
+    for variant in variants:
+        measured.installation.run_only(variant.processes)
+        # The plain chord's workers have no heartbeat: the first answer shows that all of them run.
+        for _ in range(ATTEMPTS_TO_WARM):
+            if ask_all(variant.ask, [WARMING]):
+                break
+    return compare(variants, questions, run_only=measured.installation.run_only, progress=measured.progress)
 
 
 @bench.command()
 def http(
     questions: Questions = 300,
     documents: Documents = None,
-    in_flight: InFlight = HTTP_IN_FLIGHT,
+    in_flight: InFlight = IN_FLIGHT[:2],
     as_json: AsJson = False,
 ) -> None:
-    """Measure searches over HTTP beside the same questions through the Python client, and beside callers without a key."""
+    """Measure searches over HTTP beside the same questions through the Python client."""
     with create_server(("127.0.0.1", 0)) as free:
         address = Address(*free.getsockname())
     with measured_installation(documents, others={"retrieve": ("retrieve",)}, http=address) as measured:
@@ -132,81 +147,32 @@ def http(
             port=address.port,
             key=key.read_text().strip(),
         )
-        for variant in variants:
-            ask_all(variant.ask, [WARMING])
-        by_in_flight, others = measured.questions(questions, in_flight, more=questions)
-        run_only, by_http = measured.installation.run_only, variants[-1]
-        runs = compare(variants, by_in_flight, run_only=run_only, progress=measured.progress)
-        run_only(by_http.processes)
-        beside = keyless.compare(by_http.ask, others, port=address.port, progress=measured.progress)
-    tables = Group(runs_table("over HTTP", runs), figures_table(beside))
-    print_result({"runs": runs, "keyless": beside}, tables, as_json=as_json)
+        runs = _compared(variants, measured.questions(questions, in_flight)[0], measured)
+    print_result({"runs": runs}, table_of("over HTTP", runs), as_json=as_json)
 
 
 @bench.command()
 def bulk(
     questions: Annotated[int, typer.Option(min=200, help="Questions for each variant.")] = 10_000,
     requests: Annotated[
-        int, typer.Option(min=20, help="Interactive requests, half of them beside a job.")
-    ] = 600,
+        int, typer.Option(min=10, help="Interactive requests, alone and beside a job.")
+    ] = 300,
     documents: Documents = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a bulk job beside one process that answers the same questions without Celery, and beside the encoder alone.
+    """Measure a bulk job beside one process that answers the same questions without Celery.
 
-    The one process has every core and answers 64 questions at once, in one thread or two, whichever is faster. Then
-    interactive requests are measured, one after another, alone and while a job runs.
+    The one process has every core and answers 64 questions at once. Then interactive requests are measured, one after
+    another, alone and while a job runs.
     """
-    with measured_installation(documents, bulk=load_settings().processes(QUEUE_BULK)) as measured:
-        figures = _bulk(measured, questions, requests)
-    print_result(figures, *bulk_parts(figures), as_json=as_json)
-
-
-def _bulk(measured: Measured, questions: int, requests: int) -> dict[str, Any]:
-    resources, progress = measured.resources, measured.progress
-    texts = jobs.many_questions(measured.corpus, questions + requests)
-    of_installation = jobs.BulkJobs(resources, NAMESPACE)
-    options = {"namespace": NAMESPACE, "cache": "bypass", "timeout_s": TIMEOUT_S}
-    ask = ChordPath(make_app(resources), resources, options).ask
-    progress("loading the models")
-    ask_all(ask, [WARMING])
-    of_installation.seconds([f"{WARMING} {number}" for number in range(8 * 64)])
-    runs = jobs.compare(
-        of_installation,
-        resources,
-        NAMESPACE,
-        texts[:questions],
-        run_only=lambda run: measured.installation.run_only((*measured.layout, SWEEPER) if run else ()),
-        progress=progress,
-    )
-    beside = [f"{text} beside" for text in jobs.many_questions(measured.corpus, jobs.BESIDE)]
-    interactive = jobs.interactive(of_installation, ask, texts[questions:], beside, progress=progress)
-    return {"runs": runs, "interactive": interactive}
-
-
-@bench.command()
-def crowding(
-    requests: Annotated[int, typer.Option(min=60, help="Requests, half of them beside costly ones.")] = 1_500,
-    documents: Documents = None,
-    bulk_workers: Annotated[
-        int | None, typer.Option(min=0, help="By default as many as `chorale up` has.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure requests, 25 in flight, alone and beside costly ones of 64 questions with 8 documents each.
-
-    Without bulk workers the others answer costly requests, in slices.
-    """
-    processes = load_settings().processes(QUEUE_BULK) if bulk_workers is None else bulk_workers
-    with measured_installation(documents, others={"retrieve": ("retrieve",)}, bulk=processes) as measured:
-        client = Chorale(measured.resources.redis_url)
-        try:
-            texts = jobs.many_questions(measured.corpus, requests)
-            times = costly.compare(client, NAMESPACE, texts, progress=measured.progress)
-        finally:
-            client.close()
-    figures = {"bulk_workers": processes, **times}
-    print_result(figures, figures_table(figures), as_json=as_json)
+    processes = load_settings().processes(QUEUE_BULK)
+    others = {f"bulk-{number}": ("bulk",) for number in range(1, 1 + processes)}
+    with measured_installation(documents, others=others) as measured:
+        figures = jobs.measure(measured, questions, requests)
+    tables = [
+        table_of(title, figures[name]) for name, title in (("runs", "bulk"), ("interactive", "interactive"))
+    ]
+    print_result(figures, *tables, as_json=as_json)
 
 
 @bench.command()
@@ -215,7 +181,7 @@ def growth(
     processes: Annotated[
         list[int], typer.Option(min=1, help="Processes for each branch and the fusion.")
     ] = PROCESSES,
-    in_flight: InFlight = GROWTH_IN_FLIGHT,
+    in_flight: InFlight = IN_FLIGHT,
     questions: Annotated[int, typer.Option(min=2, help="Fewest questions for each row.")] = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -223,32 +189,19 @@ def growth(
 
     Passages are synthetic and have given vectors, so no model is loaded. Each list option may come several times.
     """
-    runs = list(_growth(sorted(set(passages)), processes, in_flight, questions))
-    print_result({"runs": runs}, growth_table(runs), as_json=as_json)
+    with stderr().status("starting") as status:
+        runs = list(growing.measure(sorted(set(passages)), processes, in_flight, questions, status.update))
+    print_result({"runs": runs}, table_of("growth", runs), as_json=as_json)
 
 
-def _growth(
-    sizes: Sequence[int], processes: Sequence[int], in_flight: Sequence[int], questions: int
-) -> Iterator[dict[str, Any]]:
-    os.environ |= {"CHORALE_EMBEDDER_BACKEND": given_vectors.BACKEND, "CHORALE_LAYOUT": "queues"}
-    with (
-        LastLines() as lines,
-        tempfile.TemporaryDirectory(prefix="chorale-bench-") as home,
-        stderr().status("starting") as status,
-    ):
-        for held, size in pairwise([0, *sizes]):
-            for number in processes:
-                with bench_installation(
-                    Path(home), PIPELINE_FILE, lines, layout_of(number), plain=False
-                ) as installation:
-                    if number == processes[0]:
-                        fill(
-                            installation.resources,
-                            held,
-                            size,
-                            lambda done: status.update(f"{done:,} passages"),
-                        )
-                    status.update(f"{size:,} passages, {number} processes a branch")
-                    yield from measure_growth(
-                        installation.resources, installation.run_only, size, number, in_flight, questions
-                    )
+@bench.command()
+def filters(
+    passages: Annotated[int, typer.Option(min=1, help="Size of the corpus.")] = 50_000,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the first searches with the largest filters that a request may have, in the embedded store.
+
+    Times are shares of the time limit.
+    """
+    rows = list(largest_filters.measure(passages))
+    print_result({"filters": rows}, table_of("filter", rows), as_json=as_json)

@@ -1,13 +1,7 @@
-"""`python -m bench.filters`: the largest filters that a request may have, at their first search of the embedded store.
-
-Prints a line of JSON for each filter: its first search's time as a share of its time limit, how often it must be repeated until it
-is answered, the time of the search after that, and that of a usual filter's first search.
-"""
+"""Measures the largest filters that a request may have, at their first search of the embedded store."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -16,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from chorale_client.filters import check_filters
-from chorale_client.limits import MAX_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_VALUES, MAX_METADATA_BYTES
+from chorale_client.limits import MAX_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_VALUES
 
 from bench import given_vectors
 from models.documents import Document, Manifest
 from models.errors import StoreTimeout
 from search.embedded.store import EmbeddedStore
-from search.filters import compile_filters
 from search.protocol import Search
 
 NAMESPACE = "filters"
@@ -65,15 +58,6 @@ def documents(first: int, end: int) -> Iterator[Document]:
         yield replace(document, metadata=fields)
 
 
-def longest_document_s() -> float:
-    """The time of the document that costs most: the deadline can be missed by so much."""
-    parts = ["b" + "a" * 95 + str(i) for i in range(MAX_CONDITIONS)]
-    compiled = compile_filters(check_filters({"about": {"not": {"contains": parts}}}))
-    begun_s = time.perf_counter()
-    compiled.judged({"about": "a" * (MAX_METADATA_BYTES - 100)})
-    return time.perf_counter() - begun_s
-
-
 def seconds(store: EmbeddedStore, filters: Mapping[str, Any]) -> tuple[float, bool]:
     """The time of one search, and whether it was answered."""
     begun_s = time.perf_counter()
@@ -84,7 +68,9 @@ def seconds(store: EmbeddedStore, filters: Mapping[str, Any]) -> tuple[float, bo
     return time.perf_counter() - begun_s, True
 
 
-def measured(store: EmbeddedStore, filters: Mapping[str, Any]) -> dict[str, Any]:
+def _measured(store: EmbeddedStore, filters: Mapping[str, Any]) -> dict[str, Any]:
+    """The time of the first search, how often it must be repeated until it is answered, and the time of the search after
+    that; times are shares of the time limit."""
     first_s, is_answered = seconds(store, check_filters(dict(filters)))
     searches = 1
     while not is_answered:
@@ -97,25 +83,16 @@ def measured(store: EmbeddedStore, filters: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--passages", type=int, default=50_000)
-    size = arguments.parse_args().passages
-    manifest = Manifest(
-        "none", "en", "chorale-lexical-1", given_vectors.GivenVectors.fingerprint, given_vectors.DIMENSION
-    )
-    longest_s = min(longest_document_s() for _ in range(5))
-    print(json.dumps({"longest document, of the limit": round(longest_s / LIMIT_S, 3)}), flush=True)
+def measure(passages: int) -> Iterator[dict[str, Any]]:
+    """A row for a usual filter and for each of the largest."""
+    embedder = given_vectors.GivenVectors
+    manifest = Manifest("none", "en", "chorale-lexical-1", embedder.fingerprint, embedder.dimension)
     with tempfile.TemporaryDirectory(prefix="chorale-filters-") as folder:
         store = EmbeddedStore(Path(folder))
         store.create(NAMESPACE, manifest)
-        for first in range(0, size, BATCH):
-            store.upsert(NAMESPACE, list(documents(first, min(size, first + BATCH))))
+        for first in range(0, passages, BATCH):
+            store.upsert(NAMESPACE, list(documents(first, min(passages, first + BATCH))))
         store.warm(NAMESPACE)
         for name, filters in [("usual", USUAL), *largest()]:
-            print(json.dumps({"filter": name, "passages": size, **measured(store, filters)}), flush=True)
+            yield {"filter": name, "passages": passages, **_measured(store, filters)}
         store.close()
-
-
-if __name__ == "__main__":
-    main()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from itertools import count, pairwise
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from bench import given_vectors
-from bench.latency import compare
-from bench.timing import ask_all
+from bench.installation import BenchInstallation, bench_installation
+from bench.no_op import PIPELINE_FILE
+from bench.timing import ask_all, compare
 from bench.variants import ROLES, Layout, make_variants
 from tasks.indexing.namespace_writer import manifest_for
 from wiring.resources import Resources
@@ -26,7 +30,7 @@ def layout_of(processes: int) -> Layout:
     return {f"{role}-{number}": (role,) for role in ROLES for number in range(1, processes + 1)}
 
 
-def fill(resources: Resources, held: int, size: int, progress: Callable[[int], object]) -> None:
+def fill(resources: Resources, held: int, size: int, progress: Callable[[str], None]) -> None:
     """Write the synthetic passages from `held` to `size`."""
     store = resources.writing_store
     store.create(NAMESPACE, manifest_for(resources, resources.indexing_embedder))
@@ -34,19 +38,34 @@ def fill(resources: Resources, held: int, size: int, progress: Callable[[int], o
     while done < size:
         end = min(size, done + _BATCH)
         store.upsert(NAMESPACE, list(given_vectors.passages(done, end)))
-        progress(done := end)
+        progress(f"{(done := end):,} passages")
     resources.generations.publish(NAMESPACE, store.generation(NAMESPACE))
 
 
 def measure(
-    resources: Resources,
-    run_only: Callable[[Sequence[str]], dict[str, int]],
-    size: int,
-    processes: int,
+    sizes: Sequence[int],
+    processes: Sequence[int],
     in_flight: Sequence[int],
     questions: int,
+    progress: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
-    """A row for each number in flight; the processor time is summed over the processes of a role."""
+    """A row for each size, number of processes and number in flight."""
+    os.environ |= {"CHORALE_EMBEDDER_BACKEND": given_vectors.BACKEND, "CHORALE_LAYOUT": "queues"}
+    with tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
+        for held, size in pairwise([0, *sizes]):
+            for number in processes:
+                with bench_installation(PIPELINE_FILE, layout_of(number), home=Path(home)) as installation:
+                    if number == processes[0]:
+                        fill(installation.resources, held, size, progress)
+                    progress(f"{size:,} passages, {number} processes a branch")
+                    yield from _rows(installation, size, number, in_flight, questions)
+
+
+def _rows(
+    installation: BenchInstallation, size: int, processes: int, in_flight: Sequence[int], questions: int
+) -> Iterator[dict[str, Any]]:
+    """The processor time is summed over the processes of a role."""
+    resources, run_only = installation.resources, installation.run_only
     chord = make_variants(resources, {"namespace": NAMESPACE}, layout_of(processes))[0]
     ask_all(chord.ask, given_vectors.questions(20, size, seed=next(_SEEDS)))
     by_in_flight = {

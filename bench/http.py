@@ -12,8 +12,8 @@ from typing import Any
 from chorale_client import Chorale
 from chorale_client.answer import Answer
 
-from bench.latency import Variant, wait_for_audit
-from bench.timing import Hung, complete
+from bench.latency import wait_for_audit
+from bench.timing import Hung, Variant, complete
 from bench.variants import SWEEPER, TIMEOUT_S
 from models.errors import ServiceError
 from wiring.resources import Resources
@@ -38,22 +38,11 @@ class HttpPath:
         connection.request("POST", "/v1/searches", body, self._headers)
         response = connection.getresponse()
         raw = response.read()
-        if response.status not in (200, 503):
-            raise ServiceError(f"the API answers {response.status}: {raw[:500].decode()}")
-        if response.status != 200:
+        if response.status == 503:
             raise Hung(f"{text!r}: {raw[:500].decode()}")
+        if response.status != 200:
+            raise ServiceError(f"the API answers {response.status}: {raw[:500].decode()}")
         return complete(text, Answer.from_wire(raw))
-
-
-class ClientPath:
-    """Asks through the thin client, which sends `chorale.retrieve`."""
-
-    def __init__(self, redis_url: str, options: Mapping[str, Any]) -> None:
-        self._chorale, self._options = Chorale(redis_url), options
-
-    def ask(self, text: str) -> Answer:
-        """Raises Hung if the answer is not complete."""
-        return complete(text, self._chorale.retrieve(text, **self._options))
 
 
 def make_variants(
@@ -61,10 +50,13 @@ def make_variants(
 ) -> list[Variant]:
     """`options` go with every request; `workers` are the processes that answer."""
     options = {**options, "timeout_s": TIMEOUT_S, "rerank": "off", "cache": "bypass"}
-    running = (*workers, SWEEPER)
-
+    client, running = Chorale(resources.redis_url), (*workers, SWEEPER)
     settle = partial(wait_for_audit, resources.redis)
+
+    def ask(text: str) -> Answer:
+        return complete(text, client.retrieve(text, **options))
+
     return [
-        Variant("client", ClientPath(resources.redis_url, options).ask, running, settle=settle),
+        Variant("client", ask, running, settle=settle),
         Variant("http", HttpPath(port, key, options).ask, (*running, SERVER), settle=settle),
     ]

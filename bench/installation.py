@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -18,19 +19,15 @@ from bench.no_op import KINDS, PIPELINE_FILE
 from bench.timing import ROUNDS
 from bench.variants import IDLE_BESIDE, PLAIN_WORKERS, ROLES, SWEEPER, Layout
 from cli.demo.python_docs import SOURCE, python_docs
-from cli.local.child_process import Child, Output
+from cli.local.child_process import Child
 from cli.local.measured_pipeline import LastLines
 from cli.local.ports import Address
-from cli.local.processes import REDIS, worker_children, worker_environment
-from cli.local.redis_server import prepare_redis
-from cli.local.servers import http_child, with_http
+from cli.local.processes import REDIS, running, worker_children
 from cli.local.supervisor import Supervisor
 from cli.terminal import stderr
-from cli.views.progress import note
-from config.settings import Settings, load_settings
+from config.settings import load_settings
 from ingest.raw_documents import RawDocument
 from models.errors import ServiceError
-from monitoring.heartbeats import RedisHeartbeats
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from wiring.pipeline import load_pipeline
@@ -65,6 +62,7 @@ NAMESPACE = "bench"
 class BenchInstallation:
     resources: Resources
     supervisor: Supervisor
+    layout: Layout
 
     def run_only(self, processes: Sequence[str]) -> dict[str, int]:
         """Hold every other worker still; returns the process ids of these and of Redis, by name."""
@@ -86,42 +84,28 @@ def chosen_layout(pipeline_file: Path) -> Layout:
 
 @contextmanager
 def bench_installation(
-    home: Path,
-    pipeline_file: Path,
-    output: Output,
-    layout: Layout,
-    *,
-    plain: bool = True,
-    http: Address | None = None,
+    pipeline_file: Path, layout: Layout, *, home: Path, plain: bool = False, http: Address | None = None
 ) -> Iterator[BenchInstallation]:
     """Start everything in `home`, with or without the workers of a plain chord and the HTTP API, and stop it with the block."""
     # An empty setting counts as not set: the caller's own installation is left alone.
     os.environ.update(dict.fromkeys(("CHORALE_BROKER_URL", "CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL"), ""))
+    os.environ |= {"CHORALE_HOME": str(home), "CHORALE_REDIS_URL": "", "CHORALE_LOG_LEVEL": "WARNING"}
     os.environ["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
-    os.environ["CHORALE_LOG_LEVEL"] = "WARNING"
-    redis_url, command = prepare_redis(home)
-    environment = worker_environment(redis_url, home, os.environ)
-    os.environ.update(environment)
-    resources = Resources(Settings(), load_pipeline(pipeline_file, KINDS), redis_url)
-    supervisor = Supervisor(
-        [
-            Child(REDIS, command, level=0),
-            *_workers(environment, layout, plain=plain),
-            *([http_child(http, environment)] if http else []),
-        ],
-        output=output,
-        heartbeats=with_http(RedisHeartbeats(redis_url, server=REDIS), http),
-    )
-    with supervisor:
-        supervisor.require_ready()
+    settings, pipeline = load_settings(), load_pipeline(pipeline_file, KINDS)
+    workers = partial(_workers, layout, plain)
+    with LastLines() as lines, running(settings, pipeline, lines, http=http, workers=workers) as started:
+        started.supervisor.require_ready()
+        # For the resources that a thread of this process opens from the environment.
+        os.environ["CHORALE_REDIS_URL"] = started.redis_url
         try:
-            yield BenchInstallation(resources, supervisor)
+            resources = Resources(settings, pipeline, started.redis_url)
+            yield BenchInstallation(resources, started.supervisor, layout)
         finally:
             # Celery's results unsubscribe when they are collected, and without a server each tries for seconds.
             gc.collect()
 
 
-def _workers(environment: Mapping[str, str], layout: Layout, *, plain: bool) -> list[Child]:
+def _workers(layout: Layout, plain: bool, environment: Mapping[str, str]) -> list[Child]:
     def child(name: str, module: str, *arguments: str, beats: bool = True) -> Child:
         return Child(name, (sys.executable, "-m", module, *arguments), environment, beats=beats)
 
@@ -146,12 +130,15 @@ class Measured:
 
     installation: BenchInstallation
     corpus: Sequence[RawDocument]
-    layout: Layout
     progress: Callable[[str], None]
 
     @property
     def resources(self) -> Resources:
         return self.installation.resources
+
+    @property
+    def layout(self) -> Layout:
+        return self.installation.layout
 
     def questions(
         self, count: int, in_flight: Sequence[int], *, more: int = 0
@@ -169,31 +156,27 @@ def measured_installation(
     pipeline: Path | None = None,
     *,
     others: Mapping[str, Sequence[str]] | None = None,
-    bulk: int = 0,
     http: Address | None = None,
     plain: bool = False,
 ) -> Iterator[Measured]:
-    """Start an installation and index the corpus.  It has these `others` besides the workers that answer, and `bulk` workers
-    of jobs."""
+    """Start an installation with these `others` besides the workers that answer, and index the corpus."""
     file, corpus = pipeline or PIPELINE_FILE, list(islice(python_docs(), documents))
     layout = {**chosen_layout(file), **(others or {})}
-    layout |= {f"bulk-{number}": ("bulk",) for number in range(1, bulk + 1)}
     with (
-        LastLines() as lines,
         tempfile.TemporaryDirectory(prefix="chorale-bench-") as home,
         stderr().status("starting") as status,
-        bench_installation(Path(home), file, lines, layout, plain=plain, http=http) as installation,
+        bench_installation(file, layout, home=Path(home), plain=plain, http=http) as installation,
     ):
         index_corpus(
             installation.resources,
             SourceDocuments(corpus, SOURCE, total=len(corpus)),
             namespace=NAMESPACE,
             progress=lambda so_far: status.update(
-                f"indexing {so_far.documents:,} of {len(corpus):,} documents, {note(so_far)}"
+                f"indexing {so_far.documents:,} of {len(corpus):,} documents"
             ),
         )
         try:
-            yield Measured(installation, corpus, layout, status.update)
+            yield Measured(installation, corpus, status.update)
         finally:
             # Elasticsearch and Weaviate outlive the installation.
             installation.resources.writing_store.drop(NAMESPACE)

@@ -1,4 +1,4 @@
-"""Asks many questions with several in flight, and computes percentiles of their times."""
+"""Asks the same questions in several ways, in rounds by turns, and takes their times and processor time."""
 
 from __future__ import annotations
 
@@ -49,25 +49,66 @@ class Timing:
         None where no request was answered.
         """
         ordered = sorted(self.latencies_ms)
-        return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
+        return round(ordered[max(0, ceil(share * len(ordered)) - 1)], 2) if ordered else None
 
     def to_wire(self, name: str, in_flight: int) -> dict[str, Any]:
+        answered = max(1, len(self.latencies_ms))
         return {
             "name": name,
             "in_flight": in_flight,
-            "p50_ms": rounded(self.percentile_ms(0.50)),
-            "p95_ms": rounded(self.percentile_ms(0.95)),
-            "p99_ms": rounded(self.percentile_ms(0.99)),
-            "requests_per_s": round(len(self.latencies_ms) / self.wall_s, 1),
+            "p50_ms": self.percentile_ms(0.50),
+            "p95_ms": self.percentile_ms(0.95),
+            "p99_ms": self.percentile_ms(0.99),
+            "requests_per_s": float(f"{len(self.latencies_ms) / self.wall_s:.4g}"),
             "hung": self.hung,
-            "cpu_ms": {
-                name: round(ms / max(1, len(self.latencies_ms)), 2) for name, ms in self.cpu_ms.items()
-            },
+            "cpu_ms": {process: round(ms / answered, 2) for process, ms in self.cpu_ms.items()},
         }
 
 
-def rounded(ms: float | None) -> float | None:
-    return None if ms is None else round(ms, 2)
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to answer a question."""
+
+    name: str
+    ask: Ask
+    processes: tuple[str, ...] = ()
+    """The others stand still meanwhile."""
+    prepare: Ask | None = None
+    """Called with every question before its round; not timed."""
+    settle: Callable[[], object] = lambda: None
+    """Waits for the work that answered requests leave behind."""
+    beside: Callable[[], AbstractContextManager[object]] = nullcontext
+    """What runs beside each round."""
+
+
+def compare(
+    variants: Sequence[Variant],
+    questions: Mapping[int, Sequence[str]],
+    *,
+    run_only: Callable[[Sequence[str]], Mapping[str, int] | None],
+    progress: Callable[[str], None] = lambda what: None,
+    rounds: int = ROUNDS,
+) -> list[dict[str, Any]]:
+    """Every variant on the same questions, which are given for each number in flight.
+
+    `run_only(processes)` lets these run, holds the others still, and returns the ids to measure by name.  The order of the
+    variants rotates from round to round.  Raises what a variant's `ask` raises, other than Hung, which is counted.
+    """
+    timings = {(variant.name, in_flight): Timing() for in_flight in questions for variant in variants}
+    for number in range(rounds):
+        first = number % len(variants)
+        for variant in [*variants[first:], *variants[:first]]:
+            pids = run_only(variant.processes) or {}
+            for in_flight, texts in questions.items():
+                portion = texts[number::rounds]
+                progress(f"{variant.name}, {in_flight} in flight, round {number + 1} of {rounds}")
+                if variant.prepare is not None:
+                    drive(variant.prepare, portion, in_flight=in_flight, timing=Timing())
+                timing = timings[variant.name, in_flight]
+                with variant.beside():
+                    meter = cpu_measured(timing, pids, variant.settle)
+                    drive(variant.ask, portion, in_flight=in_flight, timing=timing, meter=meter)
+    return [timing.to_wire(name, in_flight) for (name, in_flight), timing in timings.items()]
 
 
 def cpu_ms(processes: Mapping[str, int]) -> Counter[str]:
@@ -145,32 +186,6 @@ def complete(text: str, answer: Answer | None) -> Answer:
     if answer is None or answer.status != Status.COMPLETE:
         raise Hung(f"{text!r}: {answer.degraded if answer else 'no answer came'}")
     return answer
-
-
-def alone_and_beside(
-    ask: Ask,
-    texts: Sequence[str],
-    others: Callable[[], AbstractContextManager[object]],
-    shares: Mapping[str, float],
-    *,
-    in_flight: int,
-    progress: Callable[[str], object],
-) -> dict[str, Any]:
-    """These shares of the times of requests, alone and while `others` run, in turns.  `hung` counts those without a complete
-    answer."""
-    timings = {"alone": Timing(), "beside": Timing()}
-    for number in range(ROUNDS):
-        mine = texts[number::ROUNDS]
-        for half, (name, timing) in enumerate(timings.items()):
-            progress(f"{len(mine) // 2} requests {name}, round {number + 1} of {ROUNDS}")
-            with others() if half else nullcontext():
-                drive(ask, mine[half::2], in_flight=in_flight, timing=timing)
-    figures: dict[str, Any] = {
-        f"{name}_{figure}_ms": rounded(timing.percentile_ms(share))
-        for name, timing in timings.items()
-        for figure, share in shares.items()
-    }
-    return {**figures, "hung": sum(timing.hung for timing in timings.values())}
 
 
 def ask_all(ask: Ask, texts: Sequence[str]) -> int:

@@ -15,9 +15,9 @@ from chorale_client.sans_io import read_answer
 from redis.client import PubSub
 
 from bench import one_process
-from bench.latency import Variant, wait_for_audit
+from bench.latency import wait_for_audit
 from bench.plain_chord import PlainChord
-from bench.timing import complete
+from bench.timing import Variant, complete
 from tasks.registration import make_app
 from tasks.request.fanout import Fanout
 from tasks.request.retrieve import submit

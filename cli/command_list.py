@@ -47,7 +47,6 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "eval": "Index a judged collection and measure every branch and configuration on its questions.",
         "golden": "Ask questions whose answers are known, and show where an expected document is missing.",
         "compare": "Compare two configurations, or recorded answers, on the judged questions of a collection.",
-        "train": "Fit models of this installation on judged questions.",
         "tune": "Choose method, weights, k, depth and boosts by judged questions, and say whether that is better.",
     },
 }

@@ -18,6 +18,23 @@ OlderThan: TypeAlias = Annotated[
 Configuration: TypeAlias = Annotated[
     str | None, typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline.")
 ]
+RequestOptions: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--options",
+        metavar="JSON",
+        help="Any other options of a request as one JSON object.",
+        show_default=False,
+    ),
+]
+Namespace: TypeAlias = Annotated[str, typer.Option("--namespace", "-n", help="Name of the namespace.")]
+QuestionNamespace: TypeAlias = Annotated[
+    str, typer.Option("--namespace", "-n", help="Namespace of questions that name none.")
+]
+Split: TypeAlias = Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")]
+Limit: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="Use only this many judged questions, the first ones.")
+]
 CollectionFolder: TypeAlias = Annotated[
     Path, typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/.")
 ]

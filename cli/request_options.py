@@ -1,18 +1,16 @@
-"""Parses filters, thresholds and groups of the command line into those of a request.
+"""Parses the filters and options of a request on the command line.
 
 `year>=2020` becomes `{"year": {"gte": 2020}}`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
-
-if TYPE_CHECKING:
-    from chorale_client.request_factory import GroupingOptions, ThresholdOptions
 
 OPERATORS = {">=": "gte", "<=": "lte", "!=": "not", ">": "gt", "<": "lt", "~": "contains", "=": ""}
 """The operator of the request by the sign on the command line; `=` has none, the request has the bare value."""
@@ -104,28 +102,14 @@ def _meanings(value: str, is_quoted: bool) -> list[Any]:
     return [value]
 
 
-def parse_thresholds(texts: Iterable[str]) -> ThresholdOptions | None:
-    """`NAME=SCORE` with the name of a branch, `fused` or `rerank`; None without any.  Raises BadParameter."""
-    thresholds: ThresholdOptions = {"min_branch_score": {}}
-    for text in texts:
-        name, _, score = text.partition("=")
-        try:
-            value = float(score)
-        except ValueError:
-            raise typer.BadParameter(
-                f"{text!r} is not NAME=SCORE: a branch, `fused` or `rerank`, and a number",
-                param_hint="--threshold",
-            ) from None
-        if name == "fused":
-            thresholds["min_fused_score"] = value
-        elif name == "rerank":
-            thresholds["min_rerank_score"] = value
-        else:
-            thresholds["min_branch_score"][name] = value
-    return thresholds if len(thresholds) > 1 or thresholds["min_branch_score"] else None
-
-
-def parse_group(text: str) -> GroupingOptions:
-    """`FIELD`, or `FIELD=N` for N hits of each group."""
-    field, equals, size = text.rpartition("=")
-    return {"field": field, "size": int(size)} if equals and size.isdecimal() else {"field": text}
+def parse_options(text: str | None) -> dict[str, Any]:
+    """The options of a request that `--options` holds; raises BadParameter."""
+    if text is None:
+        return {}
+    try:
+        options = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"not JSON: {error}", param_hint="--options") from None
+    if not isinstance(options, dict):
+        raise typer.BadParameter('not a JSON object such as {"depth": 50}', param_hint="--options")
+    return options

@@ -142,7 +142,7 @@ class Settings(BaseModel):
     """The `tokenizer.json` of the language model that reads contexts. Not set: the embedder's tokenizer."""
 
     confidence_file: Path | None = None
-    """Factors for the confidence of answers with your own models, written by `chorale train confidence`."""
+    """Factors for the confidence of answers with your own models, written by `examples/confidence/train.py`."""
 
     # Feedback: the hypothesis without a language model
     feedback_alpha: float = Field(0.6, ge=0.5, le=1)

@@ -1,4 +1,4 @@
-"""How good answers are, by judged questions: evaluating, comparing, tuning and training.
+"""How good answers are, by judged questions: evaluating, comparing and tuning.
 
 Uses `wiring`; must not contain anything that answering a request needs.
 """

@@ -1,26 +1,21 @@
-"""The lists of the branches for judged questions: recorded once, and fused again as any configuration would.
+"""The lists of the branches for judged questions: searched once, and fused again as any configuration would.
 
 A question goes through the planner, the branches, their stores and the completion of scores as a request does, by function
-calls instead of messages.  A recording is a file of JSON lines: a head that says what the lists depend on, then a question a
-line.  Whoever is interrupted goes on where the file ends; a recording of another index or of other branches is made anew.
+calls instead of messages.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from chorale_client.limits import MAX_TEXT_CHARS
 from chorale_client.request import Question, Request
 from chorale_client.request_factory import make_request
 from chorale_client.wire_names import EnvelopeStatus
-from pydantic_core import from_json, to_json
 
 from branches.branch_task import BranchTask
 from config.declarations import Configuration, Pipeline
@@ -37,22 +32,18 @@ from tasks.request.score_backfill import complete
 from wiring.resources import Resources
 
 DEPTHS = (20, 50, 100, 200)
-"""For each of these depths the recording has every score that `complete_scores` needs; the lists have the last depth."""
+"""For each of these depths there is every score that `complete_scores` needs; the lists have the last depth."""
+TOP_K = 10
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """A question to record."""
+    """A question to search."""
 
     question_id: str
     text: str
     namespace: str
     filters: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def where(self) -> str:
-        """`BranchLists.where`."""
-        return to_json([self.namespace, self.filters]).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +55,6 @@ class BranchLists:
     rankings: Mapping[str, Ranking]
     """By branch."""
     scores: Scores
-    where: str = ""
-    """Namespace and filters as JSON."""
-
-    def to_wire(self) -> bytes:
-        rankings = {name: ranking.to_wire() for name, ranking in self.rankings.items()}
-        return to_json([self.question_id, self.text, rankings, self.scores, self.where])
-
-    @classmethod
-    def from_wire(cls, raw: bytes) -> BranchLists:
-        """Raises ValueError, KeyError or TypeError."""
-        question_id, text, rankings, scores, where = from_json(raw)
-        read = {name: Ranking.from_wire(ranking) for name, ranking in rankings.items()}
-        return cls(question_id, text, read, scores, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,87 +62,20 @@ class Recording:
     """The lists of all questions, and the moment from which recency counts."""
 
     lists: Sequence[BranchLists]
-    now: str
-    reused: int = 0
-    """Number of questions that were recorded before."""
+    now: datetime
 
 
 def record(
     questions: Sequence[JudgedQuestion],
     resources: Resources,
-    file: Path,
     progress: Callable[[str, int], None] = lambda what, questions: None,
 ) -> Recording:
-    """The lists of `questions` in their order; those that `file` does not have yet are searched and appended.
-
-    Raises ServiceError for a branch or store that fails; what was recorded before stays.
-    """
-    identity = _identity(resources, sorted({question.namespace for question in questions}))
-    now, known = _read(file, identity)
-    if now is None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(to_json({"v": 1, "identity": identity, "now": now}) + b"\n")
-    missing = [
-        question
-        for question in questions
-        if (question.question_id, question.text, question.where) not in known
-    ]
-    progress("recording", len(questions) - len(missing))
-    with file.open("ab") as stream:
-        for question in missing:
-            known[question.question_id, question.text, question.where] = lists = _searched(
-                question, resources, now
-            )
-            stream.write(lists.to_wire() + b"\n")
-            stream.flush()
-            progress("recording", 1)
-    lists_in_order = [known[question.question_id, question.text, question.where] for question in questions]
-    return Recording(lists_in_order, now, len(questions) - len(missing))
-
-
-def _identity(resources: Resources, namespaces: Sequence[str]) -> str:
-    """A hash of everything that the lists depend on: stores, branches, models, and the state of each index."""
-    pipeline = resources.pipeline
-    stores = {branch.store for branch in pipeline.branches}
-    states = [
-        (name, namespace, resources.store(name).generation(namespace))
-        for name in sorted(stores)
-        for namespace in namespaces
-    ]
-    branches = [branch.model_copy(update={"weight": 1.0}) for branch in pipeline.branches]
-    dependencies = (
-        DEPTHS,
-        pipeline.stores,
-        branches,
-        _recorded(pipeline).branches,
-        resources.fingerprints,
-        states,
-    )
-    return sha256(repr(dependencies).encode()).hexdigest()[:16]
-
-
-def _read(file: Path, identity: str) -> tuple[str | None, dict[tuple[str, str, str], BranchLists]]:
-    """The moment and the questions of a recording; None if it has to be made anew.
-
-    A line that an interrupted run left unfinished is cut off.
-    """
-    with suppress(OSError, ValueError, KeyError, TypeError), file.open("r+b") as stream:
-        head = from_json(stream.readline())
-        if head["identity"] != identity:
-            return None, {}
-        known = {}
-        whole = stream.tell()
-        for raw in iter(stream.readline, b""):
-            try:
-                lists = BranchLists.from_wire(raw)
-            except (ValueError, KeyError, TypeError):
-                break
-            known[lists.question_id, lists.text, lists.where] = lists
-            whole = stream.tell()
-        stream.truncate(whole)
-        return str(head["now"]), known
-    return None, {}
+    """Search the questions.  Raises ServiceError for a branch or store that fails."""
+    now, lists = datetime.now(UTC), []
+    for question in questions:
+        lists.append(_searched(question, resources, now))
+        progress("searching", 1)
+    return Recording(lists, now)
 
 
 def _recorded(pipeline: Pipeline) -> Configuration:
@@ -180,7 +91,7 @@ def _recorded(pipeline: Pipeline) -> Configuration:
     )
 
 
-def _searched(question: JudgedQuestion, resources: Resources, now: str) -> BranchLists:
+def _searched(question: JudgedQuestion, resources: Resources, now: datetime) -> BranchLists:
     chosen = _recorded(resources.pipeline)
     request = make_request(
         [question.text[:MAX_TEXT_CHARS]],
@@ -191,7 +102,7 @@ def _searched(question: JudgedQuestion, resources: Resources, now: str) -> Branc
         timeout_s=TIMEOUT_S,
     )
     pipeline = replace(resources.pipeline, configurations={chosen.name: chosen})
-    plan = resolve(request, pipeline, accepted_at=datetime.fromisoformat(now), generation=None, models={})
+    plan = resolve(request, pipeline, accepted_at=now, generation=None, models={})
     answers = BranchAnswers(request, plan)
     if plan.asked:
         envelopes = {branch.name: _envelope(resources, answers, branch) for branch in plan.branches}
@@ -199,8 +110,8 @@ def _searched(question: JudgedQuestion, resources: Resources, now: str) -> Branc
     scores: dict[str, dict[str, float]] = {branch.name: {} for branch in plan.branches}
     for depth in DEPTHS if plan.asked else ():
         _complete(resources, replace(answers, plan=_cut(plan, depth)), scores)
-    rankings = {name: _kept(envelope.rankings[0]) for name, envelope in answers.envelopes.items()}
-    return BranchLists(question.question_id, question.text, rankings, scores, question.where)
+    rankings = {name: envelope.rankings[0] for name, envelope in answers.envelopes.items()}
+    return BranchLists(question.question_id, question.text, rankings, scores)
 
 
 def _envelope(resources: Resources, answers: BranchAnswers, branch: BranchPlan) -> BranchResult:
@@ -238,28 +149,12 @@ def _complete(resources: Resources, answers: BranchAnswers, scores: Mapping[str,
             scores[name].update(known)
 
 
-def _kept(ranking: Ranking) -> Ranking:
-    """Without what the fusion does not read."""
-    return Ranking(ranking.hits, ranking.total_matches, known_words=ranking.known_words)
-
-
-TOP_K = 10
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    request: Request
-    envelopes: Mapping[str, BranchResult]
-    scores: Scores
-
-
 class OfflineFusion:
     """The rankings of recorded questions under any configuration; no store and no model is asked."""
 
     def __init__(self, pipeline: Pipeline, recording: Recording) -> None:
         self._pipeline = pipeline
-        self._now = datetime.fromisoformat(recording.now)
-        self._questions = {lists.question_id: _question(lists) for lists in recording.lists}
+        self._recording = recording
 
     def rankings(self, configuration: Configuration, *, depth: int = 100) -> dict[str, list[str]]:
         """By question id, the ten best documents, each followed by its copies, for requests of this `depth`.
@@ -268,29 +163,20 @@ class OfflineFusion:
         """
         pipeline = replace(self._pipeline, configurations={configuration.name: configuration})
         chosen = {"configuration": configuration.name, "depth": depth, "rerank": "off"}
-        request = _question_request("?").model_copy(update=chosen)
-        plan = resolve(request, pipeline, accepted_at=self._now, generation=None, models={})
+        request = _request("?").model_copy(update=chosen)
+        plan = resolve(request, pipeline, accepted_at=self._recording.now, generation=None, models={})
         method = pipeline.kinds.method(plan.method)
         rankings: dict[str, list[str]] = {}
-        for question_id, question in self._questions.items():
-            fused = fuse_question(
-                plan, question.envelopes, 0, question.request, method, scores=question.scores
-            )
-            rankings[question_id] = [
-                id_
-                for hit in fused.hits
-                for id_ in (hit.document_id, *(copy.document_id for copy in hit.folded))
-            ]
+        for lists in self._recording.lists:
+            envelopes = {
+                name: BranchResult(name, EnvelopeStatus.OK, rankings=(ranking,))
+                for name, ranking in lists.rankings.items()
+            }
+            fused = fuse_question(plan, envelopes, 0, _request(lists.text), method, scores=lists.scores)
+            copies = ((hit.document_id, *(copy.document_id for copy in hit.folded)) for hit in fused.hits)
+            rankings[lists.question_id] = [id_ for ids in copies for id_ in ids]
         return rankings
 
 
-def _question(lists: BranchLists) -> _Question:
-    envelopes = {
-        name: BranchResult(name, EnvelopeStatus.OK, rankings=(ranking,))
-        for name, ranking in lists.rankings.items()
-    }
-    return _Question(_question_request(lists.text), envelopes, lists.scores)
-
-
-def _question_request(text: str) -> Request:
+def _request(text: str) -> Request:
     return Request(questions=(Question(text=text[:MAX_TEXT_CHARS]),), top_k=TOP_K)

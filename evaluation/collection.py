@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -41,11 +41,7 @@ class Collection:
 
     def limited(self, questions: int | None) -> Collection:
         """The collection with only its first `questions` questions; None: all of them."""
-        return self.only(islice(self.questions, questions))
-
-    def only(self, ids: Iterable[str]) -> Collection:
-        """The collection with these questions alone."""
-        kept = {id_: self.questions[id_] for id_ in ids}
+        kept = dict(islice(self.questions.items(), questions))
         return replace(self, questions=kept, judgements={id_: self.judgements[id_] for id_ in kept})
 
     def count_documents(self) -> int:

@@ -20,8 +20,7 @@ from config.declarations import Pipeline
 from evaluation.collection import Collection, text_lines
 from evaluation.metrics import Gain, measure_each, paired_gain
 from evaluation.movements import Movement, movements
-from evaluation.run import QUESTIONS_A_REQUEST, Run, ranked_documents, request_of
-from models.batching import in_batches
+from evaluation.run import Run, answers_of, ranked_documents
 from models.errors import WrongDeclaration
 
 SHOWN = 3
@@ -109,14 +108,8 @@ def answered(
     chosen = pipeline.configurations[configuration]
     branches = tuple(branch.name for branch in pipeline.branches_of(chosen))
     run = Run(configuration, configuration, branches, is_reranked=chosen.reranker is not None)
-    side = Answered(configuration)
-    # The questions of a request share the time budget of its reranker.
-    for ids in in_batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
-        request = request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids])
-        answer = ask(request.model_copy(update={"include": ("ids", "explanation")}))
-        side.answers.update(zip(ids, answer.questions, strict=True))
-        progress(configuration, len(ids))
-    return side
+    answers = answers_of(run, collection, ask, progress, include=("ids", "explanation"))
+    return Answered(configuration, {id_: question for id_, question, _ in answers})
 
 
 def count_faults(collection: Collection, answers: Mapping[str, QuestionAnswer]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -112,21 +112,37 @@ def evaluate(
     measure(collection.judgements, {})
     for run in runs:
         rankings: dict[str, list[str]] = {}
-        # The questions of a request share the time budget of its reranker.
-        for ids in in_batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
-            answer = ask(request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids]))
-            for question_id, question in zip(ids, answer.questions, strict=True):
-                rankings[question_id] = ranked_documents(question)
-                best_branch = question.hits[0].branches.get(run.name) if question.hits else None
-                if best_branch is not None and best_branch.score is not None:
-                    best.setdefault(run.name, []).append(best_branch.score)
-                if question.status not in (Status.COMPLETE, Status.SKIPPED):
-                    why = ", ".join(f"{missing.where} {missing.reason}" for missing in answer.degraded)
-                    faults[f"{run.name}: {why}"] = faults.get(f"{run.name}: {why}", 0) + 1
-            progress(run.name, len(ids))
+        for question_id, question, answer in answers_of(run, collection, ask, progress):
+            rankings[question_id] = ranked_documents(question)
+            best_branch = question.hits[0].branches.get(run.name) if question.hits else None
+            if best_branch is not None and best_branch.score is not None:
+                best.setdefault(run.name, []).append(best_branch.score)
+            if question.status not in (Status.COMPLETE, Status.SKIPPED):
+                why = ", ".join(f"{missing.where} {missing.reason}" for missing in answer.degraded)
+                faults[f"{run.name}: {why}"] = faults.get(f"{run.name}: {why}", 0) + 1
         figures[run.name] = measure(collection.judgements, rankings)
     medians = {name: median(scores) for name, scores in best.items()}
     return Evaluation(collection.name, documents, len(collection.questions), figures, faults, medians)
+
+
+def answers_of(
+    run: Run,
+    collection: Collection,
+    ask: Callable[[Request], Answer],
+    progress: Callable[[str, int], None],
+    **options: Any,
+) -> Iterator[tuple[str, QuestionAnswer, Answer]]:
+    """The answer to each question of the collection, with its id and the answer of its request.
+
+    `options` take the place of those of the run's requests.
+    """
+    # The questions of a request share the time budget of its reranker.
+    for ids in in_batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
+        request = request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids])
+        answer = ask(request.model_copy(update=options))
+        for question_id, question in zip(ids, answer.questions, strict=True):
+            yield question_id, question, answer
+        progress(run.name, len(ids))
 
 
 def ranked_documents(question: QuestionAnswer) -> list[str]:
@@ -141,28 +157,19 @@ def ranked_documents(question: QuestionAnswer) -> list[str]:
 
 
 def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
-    """A `plain_request`, without a reranker unless the run has one."""
-    return plain_request(
-        texts,
-        namespace,
+    """Without boosts, cache and thresholds, and without a reranker unless the run has one."""
+    return make_request(
+        [text[:MAX_TEXT_CHARS] for text in texts],
+        namespace=namespace,
+        depth=DEPTH,
+        top_k=DEPTH,
+        boosts="off",
+        cache="bypass",
+        timeout_s=TIMEOUT_S,
         configuration=run.configuration,
         fusion=run.fusion,
         branches=run.branches,
         weights=None if run.weights is None else dict(run.weights),
         include=["ids"] if run.weights is None else ["ids", "explanation"],
         rerank=None if run.is_reranked else "off",
-    )
-
-
-def plain_request(texts: Sequence[str], namespace: str, *, depth: int = DEPTH, **options: Any) -> Request:
-    """A request for `depth` documents, without boosts, cache and thresholds."""
-    return make_request(
-        [text[:MAX_TEXT_CHARS] for text in texts],
-        namespace=namespace,
-        depth=depth,
-        top_k=depth,
-        boosts="off",
-        cache="bypass",
-        timeout_s=TIMEOUT_S,
-        **options,
     )

@@ -3,7 +3,7 @@
 It is the product of two logistic models: whether the corpus is about the question, and whether what is relevant then stands
 so high.
 
-`confidence.json` has the factors, and what they were fitted on; `chorale train confidence` fits them again.
+`confidence.json` has the factors, and what they were fitted on; `examples/confidence/train.py` fits them again.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,7 +39,7 @@ def last(
         chorale audit last 100 --json
     """
     from audit import queries
-    from cli.views.audit import lines_table
+    from cli.audit_view import lines_table
 
     with trail() as engine:
         lines = queries.last(engine, n)
@@ -60,7 +60,7 @@ def show(
 
         chorale audit show 4ad2be09 --json
     """
-    from cli.views.audit import request_parts
+    from cli.audit_view import request_parts
 
     row = recorded_request(request_id)
     print_result({"request": row.shown()}, *request_parts(row), as_json=as_json)
@@ -79,7 +79,7 @@ def prune(older_than: OlderThan, yes: Yes = False, as_json: AsJson = False) -> N
     import time
 
     from audit import deletion
-    from cli.views.progress import working_bar
+    from cli.progress import working_bar
 
     # No request is older than 1970, and a longer time may exceed the numbers of a database.
     before_ms = max(0, time.time_ns() // 1_000_000 - seconds_of(older_than, "--older-than") * 1000)
@@ -125,7 +125,6 @@ def erase(
         chorale audit erase --correlation customer-17 --yes
     """
     from audit import deletion
-    from cli.views.progress import working_bar
 
     selectors = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
     ((column, value), *others) = [(name, value) for name, value in selectors.items() if value] or [("", "")]
@@ -133,45 +132,50 @@ def erase(
         raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
     with trail() as engine:
         waiting = _ask_redis(lambda redis: deletion.count_waiting(redis, column, value))
-        in_outbox = 0 if isinstance(waiting, str) else waiting
+        in_outbox = waiting if isinstance(waiting, int) else 0
         if column == "request_id" and not in_outbox:
             value = matching(engine, value) or value
-        which = deletion.requests_of(column, value)
+        count = deletion.count_matching(engine, deletion.requests_of(column, value)) + in_outbox
         selection = f"of {column.removesuffix('_id')} {value}"
-        count = deletion.count_matching(engine, which) + in_outbox
-        if not count and not isinstance(waiting, str):
+        if not count and isinstance(waiting, int):
             raise ServiceError(f"nothing in the trail or on its way there is {selection}")
         if not yes:
             there = counted(count, "request")
             confirm_deletion(there, f"Delete {there} {selection}?", as_json=as_json)
-        # In this order: see audit/deletion.py.
-        with working_bar("erasing"):
-            from_outbox = _ask_redis(lambda redis: deletion.erase_waiting(redis, column, value))
-            deletion.wait_for_drainers(engine)
-            ids = deletion.ids_of(engine, which)
-            removed = deletion.remove_rows(engine, which)
-            from_jobs, unended = _erase_from_jobs(column, value)
-            is_rewritten = _ask_redis(lambda redis: deletion.forget_answers(redis, ids))
-            is_empty = deletion.checkpoint(engine)
-    is_reached = not isinstance(from_outbox, str)
-    fields = {
-        "removed": removed,
-        "removed_from_outbox": from_outbox if is_reached else None,
-        "erased_from_jobs": from_jobs,
-        "log_of_redis_rewritten": is_rewritten is True,
-        "log_of_database_emptied": is_empty,
-    }
-    too = f", {from_outbox:,} from the outbox" if is_reached else ""
+        fields, left = _erase(engine, column, value)
+    from_outbox, from_jobs = fields["removed_from_outbox"], fields["erased_from_jobs"]
+    too = "" if from_outbox is None else f", {from_outbox:,} from the outbox"
     too += f", {counted(from_jobs, 'line')} of jobs" if from_jobs else ""
-    sentence = f"{counted(removed, 'request')} {selection}: deleted from the trail{too}"
+    sentence = f"{counted(fields['removed'], 'request')} {selection}: deleted from the trail{too}"
     print_result(fields, sentence, as_json=as_json)
+    for what in left:
+        print_line(f"chorale: {what}", sys.stderr)
+    if left:
+        raise typer.Exit(PART_DONE)
+
+
+def _erase(engine: Engine, column: str, value: str) -> tuple[dict[str, Any], list[str]]:
+    """What was erased, and a sentence for each thing that could not be done."""
+    from audit import deletion
+    from cli.progress import working_bar
+
+    which = deletion.requests_of(column, value)
+    # In this order: see audit/deletion.py.
+    with working_bar("erasing"):
+        from_outbox = _ask_redis(lambda redis: deletion.erase_waiting(redis, column, value))
+        deletion.wait_for_drainers(engine)
+        ids = deletion.ids_of(engine, which)
+        removed = deletion.remove_rows(engine, which)
+        from_jobs, unended = _erase_from_jobs(column, value)
+        is_rewritten = _ask_redis(lambda redis: deletion.forget_answers(redis, ids))
+        is_empty = deletion.checkpoint(engine)
     left = []
-    if not is_reached:
+    if isinstance(from_outbox, str):
         left.append(
             f"the outbox was not reached, and requests that wait in it still enter the trail; {from_outbox}"
         )
     elif is_rewritten is not True:
-        why = "Redis has not written its append-only file anew" if is_rewritten is False else is_rewritten
+        why = is_rewritten or "Redis has not written its append-only file anew"
         left.append(f"the texts stay in the append-only file of Redis until it is rewritten; {why}")
     if not is_empty:
         left.append(
@@ -180,10 +184,14 @@ def erase(
     if unended:
         keep = "job has not ended and keeps its" if unended == 1 else "jobs have not ended and keep their"
         left.append(f"{unended:,} {keep} lines: `chorale jobs cancel`, then call this again")
-    for what in left:
-        print_line(f"chorale: {what}", sys.stderr)
-    if left:
-        raise typer.Exit(PART_DONE)
+    fields = {
+        "removed": removed,
+        "removed_from_outbox": None if isinstance(from_outbox, str) else from_outbox,
+        "erased_from_jobs": from_jobs,
+        "log_of_redis_rewritten": is_rewritten is True,
+        "log_of_database_emptied": is_empty,
+    }
+    return fields, left
 
 
 def _erase_from_jobs(column: str, value: str) -> tuple[int, int]:

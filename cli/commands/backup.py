@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.installation import Installation, find_installation
 from cli.options import AsJson
+from cli.progress import working_bar
 from cli.terminal import counted, print_result
 
 if TYPE_CHECKING:
     from cli.backup.folder import Backup
-    from cli.installation import Installation
 
 
 def backup(
@@ -34,8 +35,6 @@ def backup(
         chorale backup /backups/latest --force --json
     """
     from cli.backup.copying import back_up
-    from cli.installation import find_installation
-    from cli.views.progress import working_bar
 
     installation, target = find_installation(), folder.expanduser().absolute()
     with working_bar("copying"):
@@ -61,8 +60,6 @@ def restore(
         chorale restore /backups/latest --force
     """
     from cli.backup.copying import put_back
-    from cli.installation import find_installation
-    from cli.views.progress import working_bar
 
     installation = find_installation()
     with working_bar("checking, copying, building the lexical indexes"):

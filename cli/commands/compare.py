@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.evaluation_view import interval, measures_table, movements_table
 from cli.exit_codes import BY_STATUS
-from cli.options import AsJson, CollectionFolder
-from cli.terminal import Text, plain_table, print_result, stderr
+from cli.options import AsJson, CollectionFolder, Limit, Split
+from cli.terminal import Text, print_result, stderr
 from models.errors import WrongDeclaration
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from evaluation.collection import Collection
     from evaluation.comparison import Answered, Comparison, Mover
-    from evaluation.movements import Movement, Place
 
 
 def compare(
@@ -28,10 +28,8 @@ def compare(
         str, typer.Argument(metavar="B", help="Another one; a win is a question that B answers better.")
     ],
     folder: CollectionFolder,
-    split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "test",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Compare on only this many judged questions, the first ones.")
-    ] = None,
+    split: Split = "test",
+    limit: Limit = None,
     measure: Annotated[str, typer.Option(help="ndcg@10, recall@10, recall@100 or mrr@10.")] = "ndcg@10",
     movers: Annotated[int, typer.Option(min=0, max=1_000, help="Explain this many questions.")] = 5,
     record: Annotated[
@@ -88,7 +86,7 @@ def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -
     """The answers of both sides: read, or asked of the pipeline."""
     from cli.commands.evaluate import index_collection
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.views.progress import asking_bar
+    from cli.progress import asking_bar
     from evaluation.comparison import answered, read_answers
     from wiring.pipeline import load_pipeline
 
@@ -115,17 +113,14 @@ def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -
 def _parts(comparison: Comparison) -> Iterator[Table | Text | str]:
     """What the console prints: the means, the paired test, and the questions that differ most."""
     (a, b), gain = comparison.names, comparison.gain
-    table = plain_table("", *(f">{name}" for name in comparison.means))
-    for at, name in enumerate(comparison.names):
-        table.add_row(f"{'AB'[at]}  {name}", *(f"{pair[at]:.4f}" for pair in comparison.means.values()))
+    sides = {f"{'AB'[at]}  {name}": at for at, name in enumerate(comparison.names)}
+    means = comparison.means
     yield f"{comparison.collection}: {gain.questions:,} judged questions\n"
-    yield table
+    yield measures_table("", {side: {name: means[name][at] for name in means} for side, at in sides.items()})
     verdict = "not distinguishable"
     if gain.is_distinguishable:
         verdict = f"{b if gain.mean > 0 else a} is better"
-    yield (
-        f"\n{comparison.measure}, B - A: {gain.mean:+.4f} (95 %: {gain.low:+.4f} to {gain.high:+.4f}, p {gain.p:.4f}): {verdict}"
-    )
+    yield f"\n{comparison.measure}, B - A: {interval(gain)}: {verdict}"
     yield f"B wins {gain.wins:,}, loses {gain.losses:,}, ties {comparison.ties:,}"
     for mover in comparison.movers:
         yield ""
@@ -144,44 +139,3 @@ def _mover_parts(mover: Mover) -> Iterator[Table | Text]:
         for movement in mover.moved
     ]
     yield movements_table(mover.moved, marks)
-
-
-def movements_table(moved: Sequence[Movement], marks: Sequence[str] = ()) -> Table:
-    """A row for each document: its rank before and now, and for each branch its rank and contribution before and now.
-
-    `marks` are shown beside the documents.
-    """
-    branches = sorted(
-        {
-            name
-            for movement in moved
-            for place in (movement.before, movement.after)
-            if place
-            for name in place.branches
-        }
-    )
-    table = plain_table(">was", ">now", "document", *([""] if marks else ()), *branches)
-    for at, movement in enumerate(moved):
-        table.add_row(
-            _rank(movement.before),
-            Text(_rank(movement.after), "bold"),
-            movement.document_id,
-            *([Text(marks[at], "green")] if marks else ()),
-            *(_part(movement.before, movement.after, name) for name in branches),
-        )
-    return table
-
-
-def _rank(place: Place | None) -> str:
-    return "-" if place is None else str(place.rank)
-
-
-def _part(before: Place | None, after: Place | None, branch: str) -> str:
-    """A branch's rank and contribution, before and now; a document that it only scored has no rank."""
-    parts = [None if place is None else place.branches.get(branch) for place in (before, after)]
-    ranks = ["-" if part is None else f"#{part.rank}" if part.rank else "scored" for part in parts]
-    shares = ["" if part is None else f" {part.contribution:.4f}" for part in parts]
-    was, now = (rank + share for rank, share in zip(ranks, shares, strict=True))
-    if was == now:
-        return was
-    return f"{was} →{shares[1]}" if ranks[0] == ranks[1] else f"{was} → {now}"

@@ -6,13 +6,16 @@ from typing import Annotated
 
 import typer
 
-from cli.options import AsJson
+from cli.exit_codes import PART_DONE
+from cli.installation import find_installation
+from cli.namespace_states import check_namespace, order_of
+from cli.options import AsJson, Namespace
 from cli.terminal import print_json, stdout
 
 
 def delete(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Document ids, as hits have them.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Their namespace.")] = "default",
+    namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
     """Delete documents from a namespace; ids that are not there do no harm and are counted.
@@ -23,9 +26,6 @@ def delete(
 
         chorale delete 'faq.csv#17' 'faq.csv#18' -n law --json
     """
-    from cli.exit_codes import PART_DONE
-    from cli.installation import find_installation
-    from cli.namespace_states import check_namespace, order_of
     from tasks.indexing.namespace_writer import delete_documents
 
     check_namespace(namespace)

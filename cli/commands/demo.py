@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 import typer
 from chorale_client.errors import ChoraleError
 
-from models.errors import ServiceError
-
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cli.demo.installation import DemoInstallation
-    from cli.demo.screens import Screens
+    from cli.demo.tour import Tour
 
 WIDTH = 100
 INTERRUPTED = 130
@@ -33,16 +31,12 @@ def demo() -> None:
     asks: what only words find, what only meaning finds, where the fusion beats both; then a worker hangs,
     and the answer still comes on time. On a terminal it then takes questions. Nothing stays behind.
 
-    Exit code: 0 if every screen showed what it claims, 1 otherwise.
-
     Examples:
 
         chorale demo
-
-        CHORALE_REDIS_URL=redis://localhost:6379/1 chorale demo
     """
     from cli.demo.installation import demo_installation
-    from cli.demo.screens import Screens
+    from cli.demo.tour import Tour
     from cli.local.measured_pipeline import LastLines
     from cli.terminal import stdout
 
@@ -54,11 +48,11 @@ def demo() -> None:
         )
         with LastLines() as lines, demo_installation(lines) as installation:
             _prepare(console, installation)
-            screens = Screens(console, installation)
-            _tour(screens)
+            tour = Tour(console, installation)
+            tour.show()
             _farewell(console)
             if sys.stdin.isatty() and sys.stdout.isatty():
-                _take_questions(screens)
+                _take_questions(tour)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 
@@ -66,7 +60,7 @@ def demo() -> None:
 def _prepare(console: Console, installation: DemoInstallation) -> None:
     """Index while the workers warm up, then ask once, so that each worker opens its index."""
     from cli.demo.python_docs import SOURCE, python_docs
-    from cli.views.progress import IndexingBar
+    from cli.progress import ProgressBar
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
 
@@ -78,7 +72,7 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
         "  rrf     fuses their ranks (reciprocal rank fusion)\n"
     )
     console.print("  Starting Redis and a worker for each queue, in a temporary folder …", style="dim")
-    with IndexingBar(console) as bar:
+    with ProgressBar(console) as bar:
         bar.say("  reading the documentation")
         documents = list(python_docs())
         bar.say("  indexing", total=len(documents))
@@ -86,7 +80,7 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
             installation.resources,
             SourceDocuments(documents, SOURCE, total=len(documents)),
             namespace=installation.namespace,
-            progress=bar.show,
+            progress=bar.show_indexing,
         )
         bar.say("  waiting for the workers")
         installation.supervisor.require_ready()
@@ -98,18 +92,6 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
     )
 
 
-def _tour(screens: Screens) -> None:
-    """Show all screens; raises ServiceError with the claims that do not hold."""
-    from cli.demo.questions import QUESTIONS
-
-    for question in QUESTIONS:
-        screens.question(question)
-    screens.degraded()
-    screens.cached(screens.resumed())
-    if screens.broken:
-        raise ServiceError("the demo does not show what it claims: " + "; ".join(screens.broken))
-
-
 def _farewell(console: Console) -> None:
     from rich.padding import Padding
     from rich.rule import Rule
@@ -119,14 +101,12 @@ def _farewell(console: Console) -> None:
 
     console.print()
     console.print(Rule(Text(" Now with yours ", "bold cyan"), align="left", style="cyan dim"))
-    commands = {
-        "export PATH=$PWD/.venv/bin:$PATH": "where `chorale` is",
+    commands = {} if which("chorale") else {"export PATH=$PWD/.venv/bin:$PATH": "where `chorale` is"}
+    commands |= {
         "chorale up": "server, workers and sweeper, until Ctrl-C",
         "chorale index ~/docs -n docs": "text, Markdown, HTML, CSV, JSON lines, PDF",
         'chorale search "…" -n docs': "with --explain: how each score came about",
     }
-    if which("chorale"):
-        del commands["export PATH=$PWD/.venv/bin:$PATH"]
     for command, what in commands.items():
         console.print(Text.assemble("  ", (f"{command:<34}", "bold"), (what, "dim")))
     console.print()
@@ -138,13 +118,13 @@ def _farewell(console: Console) -> None:
     )
 
 
-def _take_questions(screens: Screens) -> None:
+def _take_questions(tour: Tour) -> None:
     """Answer questions until an empty line or the end of the input."""
-    from cli.views.answer import show_answer
+    from cli.answer_view import show_answer
 
     with suppress(ImportError):
         import_module("readline")  # with it `input` can edit its line
-    console = screens.console
+    console = tour.console
     console.print("  Ask the documentation yourself; an empty line ends.\n", style="dim")
     while True:
         try:
@@ -154,7 +134,7 @@ def _take_questions(screens: Screens) -> None:
         if not text:
             return
         try:
-            show_answer(console, screens.ask(text, timeout_s=10))
+            show_answer(console, tour.ask(text, timeout_s=10))
         except ChoraleError as error:
             console.print(f"  {error}", style="red")
         console.print()

@@ -45,26 +45,15 @@ class Examined:
 
 
 def checks() -> Mapping[str, Check]:
-    from cli.doctor import (
-        audit_trail,
-        celery_settings,
-        corpus,
-        environment,
-        file_modes,
-        redis_server,
-        reports,
-        servers,
-        workers,
-    )
+    from cli.doctor import audit_trail, corpus, environment, redis_server, reports, servers, workers
 
     return {
         "settings": environment.variables,
-        "file modes": file_modes.private,
+        "file modes": environment.private,
         "redis answers": redis_server.reachable,
         "redis version": redis_server.version,
         "redis release": redis_server.release,
         "redis memory": redis_server.memory,
-        "redis evictions": redis_server.evictions,
         "redis durability": redis_server.durability,
         "redis clock": redis_server.clock,
         "redis keys": redis_server.strangers,
@@ -80,9 +69,8 @@ def checks() -> Mapping[str, Check]:
         "same addresses": environment.same_addresses,
         "same folder": reports.folders,
         "same model": reports.models,
-        "celery settings": celery_settings.workers,
-        "task events": celery_settings.events,
-        "chords": celery_settings.chords,
+        "task events": workers.events,
+        "chords": workers.chords,
         "queues": workers.queue_lengths,
         "sweeper": workers.sweeper,
         "outbox": audit_trail.outbox,

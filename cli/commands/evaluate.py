@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson, CollectionFolder
-from cli.terminal import plain_table, print_result, stderr
+from cli.evaluation_view import measures_table
+from cli.options import AsJson, CollectionFolder, Limit, Split
+from cli.terminal import print_result, stderr
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,16 +22,11 @@ if TYPE_CHECKING:
 
 def evaluate(
     folder: CollectionFolder,
-    split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "test",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Ask only this many judged questions, the first ones.")
-    ] = None,
+    split: Split = "test",
+    limit: Limit = None,
     fusion: Annotated[
         list[str] | None,
         typer.Option(help="Also measure this fusion method in the default configuration; may be repeated."),
-    ] = None,
-    plot: Annotated[
-        list[Path] | None, typer.Option(help="Draw the figures to this .png or .html file; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -49,23 +44,18 @@ def evaluate(
         chorale eval ~/collections/scifact --split train --limit 200 --json
 
         chorale eval ~/collections/scifact --fusion tm2c2 --fusion opensearch
-
-        chorale eval ~/collections/scifact --plot figures.html --plot figures.png
     """
     from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.views.progress import asking_bar
+    from cli.progress import asking_bar
     from config.settings import load_settings
     from evaluation.collection import read_collection
-    from evaluation.pictures import check_picture_file
     from evaluation.run import evaluate as ask_all
     from evaluation.run import runs_of
     from wiring.pipeline import load_pipeline
 
-    for file in plot or ():
-        check_picture_file(file)
     collection = read_collection(folder, split).limited(limit)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
@@ -79,8 +69,6 @@ def evaluate(
             evaluation = ask_all(
                 collection, runs=runs, documents=documents, ask=measured.client.ask, progress=progress
             )
-    for file in plot or ():
-        _draw(evaluation, file)
     print_result(evaluation.to_wire(), *_parts(evaluation), as_json=as_json)
     if evaluation.faults:
         console.print(f"{sum(evaluation.faults.values())} answers were not whole; the figures are too low:")
@@ -92,13 +80,13 @@ def evaluate(
 
 def index_collection(collection: Collection, resources: Resources, console: Console) -> int:
     """Index the collection; returns its number of documents."""
-    from cli.views.progress import IndexingBar
+    from cli.progress import ProgressBar
     from ingest.read import read_documents
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
 
     total = collection.count_documents()
-    with IndexingBar(console) as bar:
+    with ProgressBar(console) as bar:
         bar.say(f"indexing {collection.name}", total=total)
         report = index_corpus(
             resources,
@@ -111,7 +99,7 @@ def index_collection(collection: Collection, resources: Resources, console: Cons
                 total=total,
             ),
             namespace=collection.namespace,
-            progress=bar.show,
+            progress=bar.show_indexing,
         )
     for skipped in report.skipped:
         console.print(str(skipped))
@@ -120,27 +108,7 @@ def index_collection(collection: Collection, resources: Resources, console: Cons
 
 def _parts(evaluation: Evaluation) -> Iterator[Table | str]:
     """What the console prints, from top to bottom."""
-    from evaluation.metrics import MEASURES
-
-    yield f"{_title(evaluation)}\n"
-    table = plain_table("run", *(f">{name}" for name in MEASURES))
-    for name, figures in evaluation.figures.items():
-        table.add_row(name, *(f"{figures[measure]:.4f}" for measure in MEASURES))
-    yield table
+    yield f"{evaluation.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions\n"
+    yield measures_table("run", evaluation.figures)
     medians = ", ".join(f"{name} {score:.3g}" for name, score in evaluation.best_scores.items())
     yield f"\nmedian of the best scores: {medians}"
-
-
-def _title(evaluation: Evaluation) -> str:
-    return f"{evaluation.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions"
-
-
-def _draw(evaluation: Evaluation, file: Path) -> None:
-    """nDCG and recall of each branch and configuration."""
-    from evaluation.pictures import Panel, Picture, Point, draw
-
-    panels = [
-        Panel(name, [Point(figures[name]) for figures in evaluation.figures.values()])
-        for name in ("ndcg@10", "recall@10", "recall@100")
-    ]
-    draw(Picture(_title(evaluation), list(evaluation.figures), panels), file)

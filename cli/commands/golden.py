@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson
+from cli.options import AsJson, Configuration, QuestionNamespace
 from cli.terminal import Text, counted, print_json, stderr, stdout
 
 if TYPE_CHECKING:
@@ -19,16 +19,9 @@ SHOWN = 3
 
 
 def golden(
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="YAML or JSON lines with `question` and `expected`; by default our own suite."),
-    ] = None,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of questions that name none.")
-    ] = "default",
-    configuration: Annotated[
-        str | None, typer.Option("--configuration", "-c", help="Instead of the pipeline's default.")
-    ] = None,
+    file: Annotated[Path, typer.Argument(help="YAML or JSON lines with `question` and `expected`.")],
+    namespace: QuestionNamespace = "default",
+    configuration: Configuration = None,
     top: Annotated[
         int, typer.Option(min=1, max=10, help="An expected document must be among so many first hits.")
     ] = 5,
@@ -42,14 +35,11 @@ def golden(
 
     A question passes if one of its documents is among the first hits, or if nothing answers it and the answer
     says so (`abstained`). The questions go through the running pipeline; where none runs, one is started for
-    this command. Without a file, our own suite is asked: 30 questions about the documentation of Python and
-    eight articles, which are indexed in the namespace `golden`.
+    this command.
 
     Exit code: 0 all passed, 9 more failed than may fail, 3 some answer was degraded, 2 wrong usage, 1 anything else.
 
     Examples:
-
-        chorale golden
 
         chorale golden questions.yaml --namespace docs --may-fail 2
 
@@ -58,32 +48,26 @@ def golden(
     from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
-    from cli.golden_suite import NAMESPACE, QUESTIONS, index_suite
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.views.progress import asking_bar
+    from cli.progress import asking_bar
     from config.settings import load_settings
     from evaluation.golden import figures, judge
     from evaluation.golden_file import read_golden
     from wiring.pipeline import load_pipeline
 
-    questions = read_golden(file or QUESTIONS)
+    questions = read_golden(file)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
-    console = stderr()
-    with measured_pipeline(settings, pipeline) as measured:
-        if file is None:
-            namespace = NAMESPACE
-            index_suite(measured.resources, console)
-        with asking_bar(console, len(questions)) as progress:
-            verdicts = judge(
-                questions,
-                ask=measured.client.ask,
-                top=top,
-                progress=lambda: progress("golden", 1),
-                namespace=namespace,
-                configuration=configuration,
-                abstain=abstain,
-            )
+    with measured_pipeline(settings, pipeline) as measured, asking_bar(stderr(), len(questions)) as progress:
+        verdicts = judge(
+            questions,
+            ask=measured.client.ask,
+            top=top,
+            progress=lambda: progress("golden", 1),
+            namespace=namespace,
+            configuration=configuration,
+            abstain=abstain,
+        )
     failed = sum(not verdict.passed for verdict in verdicts)
     if as_json:
         means = {name: round(value, 4) for name, value in figures(verdicts).items()}

@@ -12,14 +12,14 @@ import typer
 from cli.exit_codes import PART_DONE
 from cli.installation import Installation, find_installation
 from cli.namespace_states import check_namespace, known, order_of
-from cli.options import AsJson
+from cli.options import AsJson, Namespace
 from cli.terminal import Text, counted, print_result, stderr, stdout
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cli.views.progress import IndexingBar
+    from cli.progress import ProgressBar
     from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 
 SHOWN = 10
@@ -28,7 +28,7 @@ _COUNTS = ("added", "replaced", "unchanged", "deleted")
 
 def index(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Target namespace.")] = "default",
+    namespace: Namespace = "default",
     source: Annotated[
         str | None,
         typer.Option(
@@ -97,7 +97,7 @@ def index(
         chorale index ~/docs --rebuild
     """
     from cli.indexing.by_workers import index_by_workers
-    from cli.views.progress import IndexingBar
+    from cli.progress import ProgressBar
 
     check_namespace(namespace)
     fields = _fields(map_ or ())
@@ -112,7 +112,7 @@ def index(
     has_table = installation.resources.has_document_table
     by_workers = where == "workers" or (where is None and not rebuild and has_table)
     try:
-        with IndexingBar(stderr()) as bar:
+        with ProgressBar(stderr()) as bar:
             bar.say("counting the documents")
             documents = _documents(
                 installation, paths, source, ids=ids, fields=fields, prune=prune, follows_links=follow_links
@@ -120,7 +120,7 @@ def index(
             if by_workers:
                 bar.say(f"indexing into {namespace}", total=documents.total)
                 report = index_by_workers(
-                    installation, documents, namespace=namespace, progress=bar.show, say=bar.tell
+                    installation, documents, namespace=namespace, progress=bar.show_indexing, say=bar.tell
                 )
             else:
                 report = _index_here(installation, documents, namespace, bar, rebuild=rebuild, yes=yes)
@@ -177,7 +177,7 @@ def _index_here(
     installation: Installation,
     documents: SourceDocuments,
     namespace: str,
-    bar: IndexingBar,
+    bar: ProgressBar,
     *,
     rebuild: bool,
     yes: bool,
@@ -204,7 +204,7 @@ def _index_here(
         documents,
         namespace=namespace,
         rebuild=rebuild,
-        progress=bar.show,
+        progress=bar.show_indexing,
         order=order_of(installation, namespace),
     )
 

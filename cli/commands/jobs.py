@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
+from chorale_client.job_lines import defaults_in, form_of, read_lines
 
-from cli.options import AsJson, Configuration, OlderThan, Yes, command_group, confirm_deletion, seconds_of
+from cli.exit_codes import PART_DONE, of_job
+from cli.jobs.opening import NoJobs, OpenJobs, open_jobs
+from cli.jobs.submission import deadline_s_of, opened, store_lines, target_of
+from cli.jobs.view import comparison_parts, job_facts, jobs_table, watch_job
+from cli.jobs.writing import Reading, form_of_results, replaced, write_to_stdout
+from cli.options import (
+    AsJson,
+    Configuration,
+    Namespace,
+    OlderThan,
+    RequestOptions,
+    Yes,
+    command_group,
+    confirm_deletion,
+    seconds_of,
+)
+from cli.request_options import parse_options
 from cli.terminal import counted, print_json, print_line, print_result, stderr, stdout
-
-if TYPE_CHECKING:
-    from cli.jobs.opening import OpenJobs
-    from jobs.job import Job
+from jobs.comparison import compare_jobs
+from jobs.job import RETRIED, Job
+from jobs.result_formats import writer_of
+from jobs.submitting import described, new_job
 
 jobs = command_group("Submit files of questions, watch and steer the jobs, and read their results.")
 
@@ -27,7 +44,7 @@ Watch: TypeAlias = Annotated[bool, typer.Option("--watch", help="Show the progre
 @jobs.command()
 def submit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines or CSV; `-` reads stdin.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to search.")] = "default",
+    namespace: Namespace = "default",
     format_: Annotated[
         Literal["jsonl", "csv"] | None,
         typer.Option("--format", help="By default by the file's name; `jsonl` for stdin."),
@@ -55,21 +72,7 @@ def submit(
     ] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = None,
     configuration: Configuration = None,
-    depth: Annotated[
-        int | None, typer.Option(help="Documents of each branch, 1 to 1,000.", show_default=False)
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PART", help="ids, metadata, snippets, texts or explanation; may be given again."
-        ),
-    ] = None,
-    options: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="Any other options of a request as one JSON object.", show_default=False
-        ),
-    ] = None,
+    options: RequestOptions = None,
     watch: Watch = False,
     as_json: AsJson = False,
 ) -> None:
@@ -88,18 +91,9 @@ def submit(
 
         chorale jobs submit - -n law --deadline 2h --options '{"filters": {"year": {"gte": 2020}}}'
     """
-    from chorale_client.job_lines import defaults_in, form_of, read_lines
-
-    from cli.exit_codes import of_job
-    from cli.jobs.opening import open_jobs
-    from cli.jobs.submission import deadline_s_of, opened, options_of, store_lines, target_of
-    from cli.jobs.view import job_facts
-    from jobs.submitting import described, new_job
-
-    request_options = {"top_k": top_k, "configuration": configuration, "depth": depth, "include": include}
-    defaults = options_of(options) | {
-        key: value for key, value in request_options.items() if value is not None
-    }
+    defaults = parse_options(options)
+    defaults |= {} if top_k is None else {"top_k": top_k}
+    defaults |= {} if configuration is None else {"configuration": configuration}
     form = form_of(file, format_)
     if name is None:
         name = "" if file == "-" else Path(file).name
@@ -146,9 +140,6 @@ def list_(
 
         chorale jobs list 100 --json
     """
-    from cli.jobs.opening import NoJobs, open_jobs
-    from cli.jobs.view import jobs_table
-
     try:
         with open_jobs() as opened:
             last = opened.store.last(n)
@@ -171,10 +162,6 @@ def show(job_id: JobId, watch: Watch = False, as_json: AsJson = False) -> None:
 
         chorale jobs show 4ad2be09 --watch
     """
-    from cli.exit_codes import of_job
-    from cli.jobs.opening import open_jobs
-    from cli.jobs.view import job_facts
-
     with open_jobs() as opened:
         job = opened.store.find(job_id)
         if job.outcome is None and (missing := opened.missing()):
@@ -241,10 +228,6 @@ def retry(
 
         chorale jobs retry 4ad2be09 --only degraded --deadline 2h
     """
-    from cli.jobs.opening import open_jobs
-    from cli.jobs.submission import deadline_s_of
-    from jobs.job import RETRIED
-
     if wrong := sorted({*only} - {*RETRIED}):
         raise typer.BadParameter(f"{wrong[0]!r} is none of {', '.join(RETRIED)}", param_hint="--only")
     after_s = deadline_s_of(deadline)
@@ -286,11 +269,6 @@ def results(
 
         chorale jobs results 4ad2be09 --after 6400 --format csv
     """
-    from cli.exit_codes import PART_DONE
-    from cli.jobs.opening import open_jobs
-    from cli.jobs.writing import Reading, form_of_results, replaced, write_to_stdout
-    from jobs.result_formats import writer_of
-
     form = form_of_results(format_, output)
     with open_jobs() as opened:
         lines = Reading(opened.store, opened.store.find(job_id), after)
@@ -318,8 +296,6 @@ def prune(older_than: OlderThan, yes: Yes = False, as_json: AsJson = False) -> N
 
         chorale jobs prune --older-than 30d --yes
     """
-    from cli.jobs.opening import open_jobs
-
     age_s = seconds_of(older_than, "--older-than")
     with open_jobs() as opened:
         # No job is older than 1970, and a longer time may exceed the numbers of a database.
@@ -348,10 +324,6 @@ def compare(
 
         chorale jobs compare 4ad2be09 f5334cde --json
     """
-    from cli.jobs.opening import open_jobs
-    from cli.jobs.view import comparison_parts
-    from jobs.comparison import compare_jobs
-
     with open_jobs() as opened:
         fields = compare_jobs(opened.store, [opened.store.find(begins) for begins in (first, second)])
     print_result(fields, *comparison_parts(fields), as_json=as_json)
@@ -359,9 +331,6 @@ def compare(
 
 def _watched(opened: OpenJobs, job_id: str) -> Job:
     """The job when it has ended; Ctrl-C ends the command and not the job."""
-    from cli.exit_codes import PART_DONE
-    from cli.jobs.view import watch_job
-
     try:
         return watch_job(opened.store, job_id, stderr())
     except KeyboardInterrupt:
@@ -370,7 +339,6 @@ def _watched(opened: OpenJobs, job_id: str) -> Job:
 
 
 def _steer(begins: str, action: Literal["pause", "resume", "cancel"], effect: str, *, as_json: bool) -> None:
-    from cli.jobs.opening import open_jobs
 
     with open_jobs() as opened:
         job_id = opened.store.find(begins).job_id

@@ -7,7 +7,11 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from cli.installation import find_installation
+from cli.namespace_states import existing, known, namespace_fields, namespaces_table, publish, published
 from cli.options import AsJson, Yes, command_group, confirm_deletion
+from cli.progress import working_bar
+from cli.terminal import counted, facts_table, print_result
 from models.errors import ServiceError, StageFailure
 
 namespaces = command_group("List, show, create, deactivate and delete namespaces.")
@@ -25,10 +29,6 @@ def list_(as_json: AsJson = False) -> None:
 
         chorale namespaces list --json
     """
-    from cli.installation import find_installation
-    from cli.namespace_states import namespace_fields, namespaces_table, published
-    from cli.terminal import print_result
-
     installation = find_installation()
     states = installation.resources.writing_store.namespaces()
     in_redis = published(installation, [state.name for state in states])
@@ -46,10 +46,6 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
 
         chorale namespaces show law
     """
-    from cli.installation import find_installation
-    from cli.namespace_states import existing, namespace_fields, published
-    from cli.terminal import facts_table, print_result
-
     installation = find_installation()
     state = existing(installation, namespace)
     in_redis = published(installation, [namespace]).get(namespace)
@@ -73,9 +69,6 @@ def create(namespace: Name, as_json: AsJson = False) -> None:
 
         chorale namespaces create drafts --json
     """
-    from cli.installation import find_installation
-    from cli.namespace_states import known, publish
-    from cli.terminal import counted, print_result
     from tasks.indexing.namespace_writer import manifest_for
 
     resources = find_installation().resources
@@ -100,10 +93,6 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
 
         chorale namespaces delete drafts --yes --json
     """
-    from cli.installation import find_installation
-    from cli.namespace_states import existing
-    from cli.terminal import counted, print_result
-    from cli.views.progress import working_bar
     from tasks.indexing.namespace_writer import drop_namespace
 
     installation = find_installation()
@@ -130,9 +119,6 @@ def deactivate(namespace: Name, as_json: AsJson = False) -> None:
 
         chorale namespaces deactivate law-2019
     """
-    from cli.installation import find_installation
-    from cli.namespace_states import existing
-    from cli.terminal import print_result
     from models.errors import NotConfigured
 
     installation = find_installation()

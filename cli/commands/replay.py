@@ -58,8 +58,8 @@ def replay(
 
 def _parts(replay: Replay) -> Iterator[Table | Text | str]:
     """What the console prints: what was replayed, each question with its hits, and what the audit rows lack."""
-    from cli.commands.compare import movements_table
-    from cli.views.audit import UNKEPT
+    from cli.audit_view import UNKEPT
+    from cli.evaluation_view import movements_table
 
     change = replay.was if replay.was == replay.now else f"{replay.was} → {replay.now}"
     yield f"{replay.request_id}  {change}"

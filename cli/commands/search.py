@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import AsJson, Configuration
+from cli.options import AsJson, Configuration, Namespace, RequestOptions
 
 if TYPE_CHECKING:
     from cli.installation import Installation
@@ -15,12 +15,9 @@ if TYPE_CHECKING:
 
 def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to search.")] = "default",
+    namespace: Namespace = "default",
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = 5,
     configuration: Configuration = None,
-    fusion: Annotated[
-        str | None, typer.Option(metavar="METHOD", help="A fusion method, not the configuration's.")
-    ] = None,
     branch: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this branch; may be given again.")
     ] = None,
@@ -30,52 +27,16 @@ def search(
             "--filter", "-f", metavar="CONDITION", help="Only documents that meet it; may be given again."
         ),
     ] = None,
-    threshold: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=SCORE",
-            help="Lowest score of a branch, or share of `fused` or `rerank`, 0 to 1; may be given again.",
-        ),
-    ] = None,
-    relax: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CONDITION",
-            help="Drop this condition if nothing is found: filters.FIELD, thresholds.NAME; may be given again, in order.",
-        ),
-    ] = None,
-    group_by: Annotated[
-        str | None,
-        typer.Option(metavar="FIELD[=N]", help="At most N (1) hits with the same value of a metadata field."),
-    ] = None,
-    autocut: Annotated[
-        int | None, typer.Option(help="Cut the hits after this jump in their scores; 1 is the first.")
-    ] = None,
-    diversity: Annotated[
-        float | None, typer.Option(help="0 to 1: prefer hits that differ from those before; .3 is usual.")
-    ] = None,
-    abstain: Annotated[
-        float | None,
-        typer.Option(
-            help="0 to 1: the lowest confidence of an answer; below it the hits are shown as no answer."
-        ),
-    ] = None,
-    context_tokens: Annotated[
-        int | None, typer.Option(help="Also pack the passages into a text of so many tokens.")
-    ] = None,
-    context_around: Annotated[
-        str, typer.Option(help="So many passages before and after each in the context, or `document`.")
-    ] = "0",
     timeout_s: Annotated[
         float | None,
         typer.Option(
             help="Seconds within which the answer comes, 0.05 to 60; by default the configuration's time, or 2."
         ),
     ] = None,
-    snippet_chars: Annotated[int, typer.Option(help="Length of a snippet, 40 to 2,000 characters.")] = 440,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Neither read the cache nor store in it.")
     ] = False,
+    options: RequestOptions = None,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Show how each score came about, and the stages with their times."),
@@ -97,38 +58,32 @@ def search(
         chorale search "ERR-4711" -n law --branch bm25 --explain
 
         chorale search "late rent" -n law --filter 'year>=2020' --filter 'source=faq,guide' --json
+
+        chorale search "late rent" -n law --options '{"group_by": {"field": "source", "size": 2}, "diversity": 0.3}'
     """
     from chorale_client import Reason, make_request
 
     from cli.exit_codes import BY_STATUS, OTHER
     from cli.installation import NotRunning, find_installation
-    from cli.request_options import parse_filters, parse_group, parse_thresholds
+    from cli.request_options import parse_filters, parse_options
     from config.visible_text import visible_json
     from monitoring.heartbeats import read_heartbeats
 
     explained = ["explanation"] if explain or not as_json else []
-    options: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "namespace": namespace,
         "top_k": top_k,
         "configuration": configuration,
-        "fusion": fusion,
         "branches": branch or None,
         "filters": parse_filters(filter_ or ()),
-        "thresholds": parse_thresholds(threshold or ()),
-        "group_by": parse_group(group_by) if group_by else None,
-        "relax": relax or (),
-        "autocut": autocut,
-        "diversity": diversity,
-        "abstain": abstain,
-        "context_tokens": context_tokens,
-        "context_around": int(context_around) if context_around.isdecimal() else context_around,
-        "snippet_chars": snippet_chars,
+        "snippet_chars": 440,
         "include": ["ids", "metadata", "snippets", *explained],
         "cache": "bypass" if no_cache else "use",
         **({} if timeout_s is None else {"timeout_s": timeout_s}),
+        **parse_options(options),
     }
     installation = find_installation(is_client=True)
-    request = make_request(question, **options)
+    request = make_request(question, **fields)
     if not read_heartbeats(installation.running_redis()):
         raise NotRunning(
             "Redis answers, but no worker does: start them with `chorale up` in another terminal"
@@ -138,8 +93,8 @@ def search(
         # A field that was not asked for is left out, not null.
         sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")
     else:
+        from cli.answer_view import show_answer
         from cli.terminal import stdout
-        from cli.views.answer import show_answer
 
         show_answer(stdout(), answer, explain=explain)
     if (

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from cli.installation import Installation, find_installation
+from cli.namespace_states import namespace_fields, namespaces_table, published
 from cli.options import AsJson
 from cli.terminal import Text, plain_table, print_json, print_line, print_result
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from redis import Redis
     from rich.table import Table
 
-    from cli.installation import Installation
     from ledger.breakers import Breaker
 
 Fields: TypeAlias = Mapping[str, Any]
@@ -42,8 +43,6 @@ def status(
 
         chorale status --prometheus > /var/lib/node_exporter/chorale.prom
     """
-    from cli.installation import find_installation
-
     installation = find_installation()
     if prometheus:
         from config.visible_text import visible
@@ -75,7 +74,6 @@ def read_status(installation: Installation) -> dict[str, Any]:
     from chorale_client.keys import WAKEUPS
     from chorale_client.redis_urls import without_password
 
-    from cli.namespace_states import namespace_fields, published
     from ledger.backlog import read_quarantine
     from ledger.outcomes import store_name
     from monitoring.heartbeats import read_heartbeats
@@ -130,8 +128,6 @@ def _outbox_fields(redis: Redis) -> dict[str, Any]:
 
 def view(status: Fields) -> list[Any]:
     """What the console prints, from top to bottom."""
-    from cli.namespace_states import namespaces_table
-
     outbox, waiting = status["outbox"], "empty"
     if outbox["entries"]:
         most = f" of at most {outbox['limit']:,}" if outbox["limit"] else ""
@@ -215,7 +211,6 @@ def env(as_json: AsJson = False) -> None:
 
         chorale env --json
     """
-    from cli.installation import find_installation
     from config.home import find_redis_url
 
     installation = find_installation()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson
+from cli.evaluation_view import interval
+from cli.options import AsJson, Limit, QuestionNamespace, Split
 from cli.terminal import Text, plain_table, print_json, stderr, stdout
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from evaluation.branch_lists import JudgedQuestion
     from evaluation.collection import Judgements
-    from evaluation.metrics import Gain
     from evaluation.tuning import Row, Tuning
     from wiring.resources import Resources
 
@@ -35,31 +35,20 @@ def tune(
             help="Instead of a collection: YAML or JSON lines with `question` and `expected`, as for `chorale golden`."
         ),
     ] = None,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace", "-n", help="Namespace of the questions of `--judgements` that name none."
-        ),
-    ] = "default",
-    split: Annotated[str, typer.Option(help="Name of the judgements of a collection.")] = "train",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Use only this many judged questions, the first ones.")
-    ] = None,
+    namespace: QuestionNamespace = "default",
+    split: Split = "train",
+    limit: Limit = None,
     name: Annotated[str, typer.Option(help="Name of the new configuration.")] = "tuned",
     output: Annotated[
         Path | None,
         typer.Option(help="The pipeline file to write; by default NAME.toml in CHORALE_HOME/tuning."),
-    ] = None,
-    plot: Annotated[
-        list[Path] | None, typer.Option(help="Draw the table to this .png or .html file; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Which questions are held out together.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Choose method, weights, k, depth and boosts by judged questions, and say whether that is better.
 
-    Every question is searched once, and what the branches found is kept in CHORALE_HOME/tuning; an interrupted
-    run goes on from there. Then the fusion alone is tried with many configurations. Five times a fifth of the
+    Every question is searched once. Then the fusion alone is tried with many configurations. Five times a fifth of the
     questions is held out, and counts for what the others have chosen. Only if these questions have a better
     nDCG@10 than with the best existing configuration, beyond chance, a pipeline file with the new configuration is
     written. No server and no worker has to run.
@@ -68,17 +57,16 @@ def tune(
 
     Examples:
 
-        chorale tune ~/collections/scifact --plot tuning.png
+        chorale tune ~/collections/scifact
 
         chorale tune --judgements questions.yaml --namespace docs --output pipeline.toml
 
         chorale tune ~/collections/scifact --split dev --limit 300 --json
     """
-    from cli.views.progress import asking_bar
+    from cli.progress import asking_bar
     from config.home import find_redis_url
     from config.settings import load_settings
     from evaluation.branch_lists import record
-    from evaluation.pictures import check_picture_file
     from evaluation.tuned_file import check_name
     from evaluation.tuning import tune as tune_fusion
     from wiring.pipeline import load_pipeline
@@ -86,8 +74,6 @@ def tune(
 
     if (folder is None) == (judgements is None):
         raise typer.BadParameter("one of the two is needed: FOLDER or --judgements FILE")
-    for file in plot or ():
-        check_picture_file(file)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
     check_name(name, pipeline)
@@ -101,12 +87,10 @@ def tune(
         assert judgements is not None
         label, questions, graded = _of_file(judgements, namespace, limit)
     with asking_bar(console, len(questions)) as progress:
-        recording = record(questions, resources, settings.home / "tuning" / f"{label}.jsonl", progress)
+        recording = record(questions, resources, progress)
     with asking_bar(console, None) as progress:
         tuning = tune_fusion(pipeline, recording, graded, name=name, seed=seed, progress=progress)
     written = _write(tuning, settings, output, f"chorale tune {label} --seed {seed}")
-    for file in plot or ():
-        _draw(tuning, label, file)
     if as_json:
         print_json({**tuning.to_wire(), "file": None if written is None else str(written)})
     else:
@@ -154,7 +138,7 @@ def _write(tuning: Tuning, settings: Settings, output: Path | None, command: str
     target = output or settings.home / "tuning" / f"{tuning.configuration.name}.toml"
     gain = tuning.over_best
     remarks = (
-        f"{command}: nDCG@10 {gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]",
+        f"{command}: nDCG@10 {interval(gain)}",
         f"over {tuning.best_existing} on {gain.questions} held-out questions",
     )
     write_tuned(tuning.configuration, remarks, source=settings.pipeline_file, target=target)
@@ -168,10 +152,6 @@ def _rows_shown(tuning: Tuning) -> Sequence[Row]:
     return [row for row in tuning.rows if row in best or not row.name.startswith("fusion=")]
 
 
-def _interval(gain: Gain) -> str:
-    return f"{gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]"
-
-
 def show_tuning(tuning: Tuning, label: str, written: Path | None) -> None:
     """Print table, verdict, and how the written file is used."""
     console = stdout()
@@ -181,12 +161,11 @@ def show_tuning(tuning: Tuning, label: str, written: Path | None) -> None:
             f"{label}: {tuning.questions:,} judged questions ({types}); {tuning.tried:,} configurations tried\n"
         )
     )
-    table = plain_table("", ">nDCG@10", f">gain over {tuning.default}", ">p", ">wins", ">losses")
+    table = plain_table("", ">nDCG@10", f">gain over {tuning.default}", ">wins", ">losses")
     for row in _rows_shown(tuning):
         name = f"{row.name} (held out)" if row.is_held_out else row.name
-        gain = row.gain
         table.add_row(
-            Text(name), f"{row.mean:.4f}", _interval(gain), f"{gain.p:.3f}", str(gain.wins), str(gain.losses)
+            Text(name), f"{row.mean:.4f}", interval(row.gain), str(row.gain.wins), str(row.gain.losses)
         )
     console.print(table)
     console.print()
@@ -196,7 +175,9 @@ def show_tuning(tuning: Tuning, label: str, written: Path | None) -> None:
 
 def _verdict(tuning: Tuning) -> list[str]:
     name, gain = tuning.configuration.name, tuning.over_best
-    comparison = f"{name} over the best existing configuration ({tuning.best_existing}), held out: {_interval(gain)}, p {gain.p:.3f}"
+    comparison = (
+        f"{name} over the best existing configuration ({tuning.best_existing}), held out: {interval(gain)}"
+    )
     lines = (
         [f"Better. {comparison}"]
         if tuning.is_better
@@ -207,15 +188,15 @@ def _verdict(tuning: Tuning) -> list[str]:
     existing = tuning.row(tuning.best_existing)
     if tuning.best_existing != tuning.default and existing.gain.is_better and not tuning.is_better:
         lines.append(
-            f"{existing.name} is better than the default {tuning.default}: {_interval(existing.gain)}"
+            f"{existing.name} is better than the default {tuning.default}: {interval(existing.gain)}"
         )
     if tuning.by_type is None:
         lines.append("Weights by type of question: no type has enough questions, or weights of its own.")
     else:
         verdict = "better" if tuning.by_type.is_better else "not distinguishable, and left out"
-        lines.append(f"Weights by type of question: {_interval(tuning.by_type)}: {verdict}.")
+        lines.append(f"Weights by type of question: {interval(tuning.by_type)}: {verdict}.")
     if tuning.deeper.is_distinguishable:
-        lines.append(f"Requests with `depth` 200 instead of 100: {_interval(tuning.deeper)}")
+        lines.append(f"Requests with `depth` 200 instead of 100: {interval(tuning.deeper)}")
     return lines
 
 
@@ -228,15 +209,3 @@ def _use(tuning: Tuning, written: Path | None) -> list[str]:
         f"Use it:  CHORALE_PIPELINE_FILE={written} chorale up",
         f'         chorale search --configuration {name} "…"   (or default_configuration = "{name}" in the file)',
     ]
-
-
-def _draw(tuning: Tuning, label: str, file: Path) -> None:
-    """The gains over the default with their intervals, and the means."""
-    from evaluation.pictures import Panel, Picture, Point, draw
-
-    rows = _rows_shown(tuning)
-    names = [f"{row.name} (held out)" if row.is_held_out else row.name for row in rows]
-    gains = [Point(row.gain.mean, row.gain.low, row.gain.high, row.is_held_out) for row in rows]
-    means = [Point(row.mean) for row in rows]
-    panels = [Panel("nDCG@10", means), Panel(f"gain over {tuning.default}, 95 % interval", gains, zero=0)]
-    draw(Picture(f"{label}: {tuning.questions:,} judged questions", names, panels), file)

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson
+from cli.exit_codes import PART_DONE
+from cli.installation import find_installation
+from cli.namespace_states import check_namespace, publish
+from cli.options import AsJson, Namespace
+from cli.progress import working_bar
+from cli.terminal import print_json, stdout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +23,7 @@ KINDS = ("missing", "outdated", "incomplete", "surplus")
 
 
 def verify(
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to compare.")] = "default",
+    namespace: Namespace = "default",
     check: Annotated[bool, typer.Option("--check", help="Compare only, and mend nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -35,11 +40,6 @@ def verify(
 
         chorale verify -n law --check --json
     """
-    from cli.exit_codes import PART_DONE
-    from cli.installation import find_installation
-    from cli.namespace_states import check_namespace, publish
-    from cli.terminal import print_json, stdout
-    from cli.views.progress import working_bar
     from search.documents.store import ClusteredStore
 
     check_namespace(namespace)

@@ -1,16 +1,19 @@
-"""The variables of this shell, and whether all processes use the same databases, the same broker and the same stores."""
+"""The variables of this shell, who may read its files, and whether all processes use the same servers."""
 
 from __future__ import annotations
 
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
+from audit.database import trail_file
 from cli.doctor.finding import Finding
 from cli.doctor.reports import read_reports
 from cli.installation import Installation
 from config.settings import unknown_variables
+from search.documents.snapshot import table_file
 from tasks.worker.heartbeat import addresses
 
 _DATABASES = {"the audit trail": "CHORALE_AUDIT_URL", "the table of documents": "CHORALE_DOCUMENTS_URL"}
@@ -21,6 +24,39 @@ def variables(_: Installation) -> Iterator[Finding]:
     for name, intended in unknown_variables(os.environ).items():
         better = f"set {intended} instead" if intended else "docs/reference/settings.md lists all settings"
         yield Finding(f"the variable {name} is no setting and has no effect", f"unset it; {better}")
+
+
+def private(installation: Installation) -> Iterator[Finding]:
+    """The home, and SQLite files outside of it."""
+    settings = installation.settings
+    kept = [settings.home]
+    for file in (trail_file(settings.audit_database_url), table_file(settings.documents_database_url)):
+        # A file in the home is protected by the mode of the home itself.
+        if file is not None and settings.home not in file.absolute().parents:
+            kept.append(file)
+    for path in dict.fromkeys(kept):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue
+        if status.st_uid not in (os.geteuid(), 0):
+            yield Finding(
+                f"{path} belongs to the user {status.st_uid}, who can read and replace everything in it",
+                f"chown -R {os.geteuid()} {path}, or use a folder of your own",
+            )
+        # A folder that a group shares on purpose has the setgid bit.  A folder of root is a volume mounted for this user.
+        is_shared = status.st_mode & stat.S_ISGID
+        if status.st_uid == os.geteuid() and status.st_mode & (0o007 if is_shared else 0o077):
+            yield Finding(
+                f"other users of this machine may use {path} (its mode is {stat.S_IMODE(status.st_mode):04o})",
+                f"chmod -R {'o=' if is_shared else 'go='} {path}",
+            )
+        for above in path.resolve().parents:
+            if above.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
+                yield Finding(
+                    f"everybody on this machine may write to {above}, and so put another folder in the place of {path}",
+                    f"chmod o-w {above}",
+                )
 
 
 def same_addresses(installation: Installation) -> Iterator[Finding]:

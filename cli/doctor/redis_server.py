@@ -73,14 +73,6 @@ def memory(installation: Installation) -> Iterator[Finding]:
         )
 
 
-def evictions(installation: Installation) -> Iterator[Finding]:
-    if count := int(_info(installation).get("evicted_keys", 0)):
-        yield Finding(
-            f"Redis has evicted {count:,} keys since it started: requests, answers or messages may be among them",
-            "see `redis memory` and `redis-cli CONFIG GET maxmemory-policy`; then `redis-cli CONFIG RESETSTAT`",
-        )
-
-
 def clock(installation: Installation) -> Iterator[Finding]:
     before_s = time.time()
     seconds, microseconds = installation.running_redis().time()

@@ -9,9 +9,12 @@ from chorale_client.keys import SWEEPER
 from chorale_client.wire_names import WIRE_VERSION
 
 from cli.doctor.finding import Finding
+from cli.doctor.reports import read_reports
 from cli.installation import Installation
+from config.celery import is_redis
 from monitoring.heartbeats import read_heartbeats
 from monitoring.queues import read_queues
+from tasks.celery_internals.visibility import BINDINGS
 
 STALE_S = 5.0
 """A worker writes its heartbeat every second; the key expires after ten."""
@@ -79,3 +82,35 @@ def wire_versions(installation: Installation) -> Iterator[Finding]:
                 f"{worker.name} writes version {worker.wire} of the wire format, this program {WIRE_VERSION}",
                 "update the older of the two and restart its workers",
             )
+
+
+def chords(installation: Installation) -> Iterator[Finding]:
+    """Plain chords are several times slower; they are intended only where the broker is no Redis."""
+    from tasks.registration import make_app
+
+    why = make_app(installation.resources).fanout.why_plain
+    if why is not None and is_redis(installation.settings.broker_url or "redis://"):
+        yield Finding(
+            f"requests are published as plain chords, several times slower: {why}",
+            "one Redis database for ledger and broker (no CHORALE_BROKER_URL), CHORALE_LEAN not off, and the "
+            "versions of requirements/base.txt",
+        )
+
+
+def events(installation: Installation) -> Iterator[Finding]:
+    redis = installation.running_redis()
+    # An operator who turned the events off has chosen so: Flower then shows only workers and queues.
+    is_chosen = "task_events" in installation.settings.model_fields_set
+    if is_chosen or not redis.exists(f"{BINDINGS}.celeryev"):
+        return
+    silent = [
+        report.name
+        for report in read_reports(redis)
+        if not report.about.get("celery", {}).get("worker_send_task_events", True)
+    ]
+    if silent:
+        yield Finding(
+            f"somebody watches Celery's events (Flower), and {', '.join(silent)} send none of their task events",
+            "set CHORALE_TASK_EVENTS=true and restart them; or set it to false, for them and for this command, if it is "
+            "enough to see workers and queues",
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,8 +13,8 @@ from chorale_client.errors import InvalidJob
 from chorale_client.input_stats import InputStats
 
 from cli.jobs.opening import OpenJobs
-from cli.jobs.view import JobBar
 from cli.options import seconds_of
+from cli.progress import ProgressBar
 from cli.terminal import stderr
 from jobs.job import NewJob
 from jobs.submitting import submit_lines
@@ -29,19 +28,6 @@ def opened(file: str) -> IO[bytes]:
         return Path(file).open("rb")
     except OSError as error:
         raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
-
-
-def options_of(text: str | None) -> dict[str, Any]:
-    """The options of a request that `--options` holds."""
-    if text is None:
-        return {}
-    try:
-        options = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"not JSON: {error}", param_hint="--options") from None
-    if not isinstance(options, dict):
-        raise typer.BadParameter('not a JSON object such as {"depth": 50}', param_hint="--options")
-    return options
 
 
 def deadline_s_of(text: str | None) -> int | None:
@@ -60,8 +46,11 @@ def store_lines(opened_jobs: OpenJobs, new: NewJob, lines: Iterator[Any], *, ref
     """Stores the job and its lines with a bar of progress; raises InvalidJob, and then there is no job."""
     # SIGTERM, an orderly `kill`, refuses the job as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with JobBar(stderr()) as bar:
-        read = InputStats(refuses, progress=lambda read: bar.read(read.lines, read.wrong))
+    with ProgressBar(stderr(), "validating") as bar:
+        read = InputStats(
+            refuses,
+            progress=lambda read: bar.show(read.lines, note=f"{read.wrong:,} wrong" if read.wrong else ""),
+        )
         try:
             submit_lines(opened_jobs.store, new, lines, read, now_ms=opened_jobs.now_ms)
         except InvalidJob as error:

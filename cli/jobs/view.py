@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, Progress, TextColumn
-
+from cli.progress import ProgressBar, duration
 from cli.terminal import Text, counted, facts_table, moment, plain_table, short_id
-from cli.views.progress import duration
 from jobs.job import State
 from jobs.submitting import insist
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 _STYLES = {"completed": "green", "cancelled": "yellow", "expired": "yellow", "failed": "red"}
 EVERY_S = 0.5
-LINE_EVERY_S = 5.0
 
 
 def jobs_table(jobs: Sequence[Job]) -> Table:
@@ -73,25 +70,11 @@ def job_facts(job: Job) -> Table:
     return facts_table(facts)
 
 
-def progress_line(job: Job) -> str:
-    """State, lines, counts, rate and time left as one line."""
-    counts = [f"{count:,} {name}" for name, count in _ended_counts(job)]
-    return " · ".join(
-        filter(None, (f"{job.state}: {job.answered:,} of {counted(job.total, 'line')}", *counts, pace(job)))
-    )
-
-
 def pace(job: Job) -> str:
     """Rate and time left; empty while they are unknown."""
     rate = None if job.rate_1m is None else f"{job.rate_1m:,.0f} lines/s"
     left = None if job.eta_s is None else f"{duration(job.eta_s)} left"
     return " · ".join(filter(None, (rate, left)))
-
-
-def _ended_counts(job: Job) -> list[tuple[str, int]]:
-    return [
-        (name, count) for name, count in job.counts.items() if count and name not in ("pending", "running")
-    ]
 
 
 def _state(job: Job) -> Text:
@@ -103,61 +86,19 @@ def _share(job: Job) -> str:
     return f"{job.answered / job.total:.0%}" if job.total else ""
 
 
-class JobBar(Progress):
-    """A progress bar that is shown on terminals alone and disappears at the end."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[lines]}", markup=False),
-            TextColumn("{task.fields[note]}", style="dim", markup=False),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._lines = self.add_task("", total=None, lines="", note="")
-
-    def show(self, job: Job) -> None:
-        counts = [f"{count:,} {name}" for name, count in _ended_counts(job) if name != "complete"]
-        note = " · ".join(filter(None, (*counts, pace(job))))
-        lines = f"{job.answered:,} of {job.total:,}"
-        self.update(
-            self._lines,
-            description=job.state,
-            total=job.total,
-            completed=job.answered,
-            lines=lines,
-            note=note,
-        )
-
-    def read(self, lines: int, wrong: int) -> None:
-        """Lines of the file that are stored."""
-        note = f"{wrong:,} wrong" if wrong else ""
-        self.update(self._lines, description="validating", total=None, lines=f"{lines:,}", note=note)
-
-
 def watch_job(store: Jobs, job_id: str, console: Console) -> Job:
-    """Returns the job when it has ended."""
-    with JobBar(console) as bar:
-        tell = bar.show if console.is_terminal else _lines(console)
+    """Returns the job when it has ended.  A database that is away is asked again for a time."""
+    with ProgressBar(console, prints_at_once=True) as bar:
         while (job := insist(lambda: store.get(job_id))).state != State.ENDED:
-            tell(job)
+            counts = [
+                f"{count:,} {name}"
+                for name, count in job.counts.items()
+                if count and name not in ("pending", "running")
+            ]
+            bar.say(job.state, total=job.total)
+            bar.show(job.answered, note=" · ".join(filter(None, (*counts, pace(job)))))
             time.sleep(EVERY_S)
         return job
-
-
-def _lines(console: Console) -> Callable[[Job], None]:
-    last, printed = -LINE_EVERY_S, ""
-
-    def tell(job: Job) -> None:
-        nonlocal last, printed
-        line = progress_line(job)
-        if line != printed and time.monotonic() - last >= LINE_EVERY_S:
-            console.print(Text(line), soft_wrap=True)
-            last, printed = time.monotonic(), line
-
-    return tell
 
 
 def comparison_parts(comparison: Mapping[str, Any]) -> list[Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,10 +143,11 @@ def running(
     *,
     flower_port: int | None = None,
     http: Address | None = None,
+    workers: Callable[[Mapping[str, str]], list[Child]] | None = None,
 ) -> Iterator[Running]:
     """Start Redis, where none is configured, every worker, Flower if it has a port, and the HTTP API if it has an address.
 
-    All of them stop with the block.
+    `workers` makes other processes of the environment than those of the layout.  All of them stop with the block.
 
     Raises ServiceError: WrongHome, PortTaken, or because another `chorale up` runs or no Redis can be used.
     """
@@ -165,10 +167,11 @@ def running(
                 announce_redis(home, redis_url, pid)
 
         environment = worker_environment(redis_url, home, os.environ)
+        make_workers = workers or partial(worker_children, settings, pipeline)
         watching = [] if flower_port is None else [flower_child(home, flower_port, environment)]
         watching += [] if http is None else [http_child(http, environment)]
         supervisor = Supervisor(
-            [*own_redis, *worker_children(settings, pipeline, environment), *watching],
+            [*own_redis, *make_workers(environment), *watching],
             output=output,
             heartbeats=with_http(RedisHeartbeats(redis_url, server=REDIS if own_redis else None), http),
             on_start=announce,

@@ -60,9 +60,6 @@ def table(measured: Mapping[str, Any]) -> str:
         ]
     lines["**cells**: each a Redis, a sweeper, an audit database"] = [f"**{cells[rate]}**" for rate in RATES]
     lines["cores in all"] = [f"{ceil(rate * sum(cpu.values()) / 1_000 / BUSY):,}" for rate in RATES]
-    lines[f"commands of clients a second ({redis['commands']:.1f} a request)"] = [
-        f"{rate * redis['commands']:,.0f}" for rate in RATES
-    ]
     lines[f"operations in Redis a second ({redis['operations']:.0f} a request)"] = [
         f"{rate * redis['operations']:,.0f}" for rate in RATES
     ]

@@ -35,12 +35,10 @@ def bench(tmp_path: Path) -> Bench:
 def test_a_job_and_its_rivals_answer_the_same_questions(bench: Bench) -> None:
     wire = bench("bulk", "--questions 200 --requests 20 --documents 100")
     assert wire["v"] == 1
-    assert [run["name"] for run in wire["runs"]] == ["job", "in_process", "encoder"]
+    assert [run["name"] for run in wire["runs"]] == ["job", "in_process"]
     assert all(run["questions_per_s"] > 0 for run in wire["runs"])
-    times = wire["interactive"]
-    assert 0 < times["alone_p50_ms"] <= times["alone_p95_ms"]
-    assert 0 < times["beside_p50_ms"] <= times["beside_p95_ms"]
-    assert times["hung"] == 0
+    assert [run["name"] for run in wire["interactive"]] == ["alone", "beside"]
+    assert all(0 < run["p50_ms"] <= run["p95_ms"] and not run["hung"] for run in wire["interactive"])
 
 
 def test_growth_has_a_row_for_each_number_in_flight_with_processor_time_of_each_role(bench: Bench) -> None:
@@ -59,7 +57,6 @@ def test_the_client_and_http_answer_the_same_questions(bench: Bench) -> None:
     assert [(run["name"], run["in_flight"]) for run in runs] == expected
     assert all(run["p50_ms"] > 0 and run["requests_per_s"] > 0 and run["hung"] == 0 for run in runs)
     assert runs[1]["cpu_ms"]["http"] > 0
-    assert wire["keyless"]["hung"] == 0
 
 
 def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Bench) -> None:
@@ -73,15 +70,24 @@ def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Be
         assert run["name"] == "plain_chord" or run["hung"] == 0
         assert {"caller", "redis"} <= run["cpu_ms"].keys()
     assert {run["name"] for run in wire["no_op_runs"]} == {"chord", "in_process", "plain_chord"}
-    # accept, plan, three starts, three reports, join, finish; and what waiting and the audit need
-    assert 10 <= wire["redis_commands_per_request"] <= 20
     assert wire["redis_bytes_left_per_request"] > 0
     # a row for the request, its question and each branch, and for each hit
     assert wire["audit_rows_per_request"] > 5
     assert [cost["in_flight"] for cost in wire["redis_at"]] == [1, 16]
     for cost in wire["redis_at"]:
-        assert 0 < cost["commands"] < cost["operations"]
+        assert cost["operations"] > 10  # accept, plan, three starts, three reports, join, finish
         assert cost["bytes_moved"] > 0
-    assert set(wire["cpu_ms_per_request"]) >= {*names, "chord, no-op"}
     stages = {line["stage"] for line in wire["waterfall"]}
     assert stages >= {"plan", "search.bm25", "search.vector", "search.hyde", "fuse", "fetch"}
+
+
+def test_the_largest_filters_are_answered_after_some_searches(bench: Bench) -> None:
+    rows = bench("filters", "--passages 200")["filters"]
+    assert [row["filter"] for row in rows] == [
+        "usual",
+        "dates in lists",
+        "fields",
+        "parts of texts",
+        "ranges, deep",
+    ]
+    assert all(row["searches until answered"] >= 1 for row in rows)

@@ -6,20 +6,16 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from chorale_client.answer import Answer
-from chorale_client.request_factory import make_request
 from rich.console import Console
 
-from bench import crowding
+from bench.commands import table_of
 from bench.installation import questions_about
-from bench.latency import Variant, compare, cpu_by_process, is_counted, waterfall_of
+from bench.latency import waterfall_of
 from bench.no_op import KINDS, PIPELINE_FILE
-from bench.timing import WARMING, Hung, Timing, drive
-from bench.views import runs_table
+from bench.timing import WARMING, Hung, Timing, Variant, compare, drive
 from ingest.raw_documents import RawDocument
 from models.errors import ServiceError
 from wiring.pipeline import load_pipeline
@@ -78,13 +74,12 @@ def test_a_request_that_hangs_is_counted_and_the_others_are_asked(in_flight: int
     (run,) = compare([variant], {in_flight: list("abcde")}, run_only=lambda _: None, rounds=1)
     assert run["hung"] == 2
     assert run["p50_ms"] is not None
-    assert cpu_by_process([run], ", no-op").keys() == {"plain_chord, no-op"}
     assert run["cpu_ms"].keys() == {"caller"}
     console = Console(width=120, color_system=None)
     with console.capture() as capture:
-        console.print(runs_table("real branches", [run]))
+        console.print(table_of("real branches", [run]))
     head, row = capture.get().splitlines()
-    assert (head.split()[-1], row.split()[-1]) == ("hung", "2")
+    assert (head.split()[-2:], row.split()[-2]) == (["hung", "cpu_ms"], "2")
 
 
 def test_a_variant_of_which_every_request_hangs_has_no_latencies() -> None:
@@ -135,28 +130,6 @@ def test_the_waterfall_has_medians_in_the_order_of_the_stages() -> None:
     ]
 
 
-OF_REQUESTS = [
-    "EVALSHA abc 1 chorale:request:1 x",
-    "XDEL chorale:outbox 1-1",
-    "SUBSCRIBE celery-task-meta-1",
-    "EVALSHA abc 1 chorale.bm25 chorale.bm25 chorale.search.bm25 1:bm25 7",
-    "EVALSHA abc 0 chorale.fusion chorale.fuse 1",
-]
-OTHERS = [
-    "BRPOP chorale.bm25 1",
-    "SET chorale:heartbeat:bm25-1 {} EX 10",
-    "EVALSHA abc 2 chorale:moments chorale:sweeper me 64 150",
-    "EVALSHA abc 2 chorale.retrieve chorale.bm25",
-    "XREAD BLOCK 1000 COUNT 100 STREAMS chorale:outbox 0",
-]
-
-
-def test_only_commands_that_clients_send_for_requests_are_counted() -> None:
-    counted = [text for text in OF_REQUESTS + OTHERS if is_counted({"client_type": "unix", "command": text})]
-    assert counted == OF_REQUESTS
-    assert not is_counted({"client_type": "lua", "command": "HSET chorale:request:1 state planned"})
-
-
 def test_questions_are_distinct_and_the_same_each_time() -> None:
     words = "one two three four five six seven eight"
     documents = [RawDocument(f"d{n}", "s", "", f"{words} number{n % 5}") for n in range(20)]
@@ -177,27 +150,3 @@ def test_the_clustered_pipeline_has_the_branches_and_configurations_of_the_embed
         for pipeline in (embedded, clustered)
     )
     assert shared == others
-
-
-def test_a_costly_request_is_as_large_as_the_limits_allow() -> None:
-    request = make_request(crowding.costly(["what does `os.fork` do?"]))
-    documents = [text for question in request.questions for text in question.hypothetical_documents]
-    assert (len(request.questions), len(documents), len(set(documents))) == (64, 512, 512)
-
-
-def test_requests_are_timed_alone_and_beside_costly_ones() -> None:
-    attacked = threading.Event()
-
-    def retrieve(questions: Any, **_: Any) -> Any:
-        if isinstance(questions, list):
-            attacked.set()
-        time.sleep(0.001)
-        return SimpleNamespace(status="degraded" if questions == "question 5" else "complete", degraded=())
-
-    client: Any = SimpleNamespace(retrieve=retrieve)
-    times = crowding.compare(
-        client, "docs", [f"question {number}" for number in range(60)], progress=lambda _: None
-    )
-    assert attacked.is_set()
-    assert (times["hung"], set(times["costly"])) == (1, {"complete"})
-    assert times["alone_p95_ms"] > 0 < times["beside_p95_ms"]

@@ -8,7 +8,7 @@ import pytest
 import typer
 from chorale_client import make_request
 
-from cli.request_options import WrongFilter, parse_filters, parse_group, parse_thresholds
+from cli.request_options import WrongFilter, parse_filters, parse_options
 from search.filters import compile_filters
 
 
@@ -66,23 +66,9 @@ def test_an_unreadable_condition_is_refused_with_the_reason(given: list[str], sa
     assert repr(given[-1]) in str(refused.value)
 
 
-def test_thresholds_are_of_branches_of_the_fusion_and_of_the_reranker() -> None:
-    assert parse_thresholds(["bm25=5", "vector=.25", "fused=0.3", "rerank=1"]) == {
-        "min_branch_score": {"bm25": 5.0, "vector": 0.25},
-        "min_fused_score": 0.3,
-        "min_rerank_score": 1.0,
-    }
-    assert parse_thresholds([]) is None
-
-
-def test_a_wrong_threshold_says_how_it_is_written() -> None:
-    for text in ("bm25", "bm25=", "bm25=high", "0.3"):
-        with pytest.raises(typer.BadParameter, match="is not NAME=SCORE"):
-            parse_thresholds([text])
-
-
-def test_a_group_has_a_field_and_perhaps_a_size() -> None:
-    assert parse_group("shop") == {"field": "shop"}
-    assert parse_group("shop=2") == {"field": "shop", "size": 2}
-    assert parse_group("a=b") == {"field": "a=b"}
-    assert parse_group("a=b=3") == {"field": "a=b", "size": 3}
+def test_options_are_one_json_object() -> None:
+    assert parse_options('{"depth": 50}') == {"depth": 50}
+    assert parse_options(None) == {}
+    for text in ("depth=50", "[1]"):
+        with pytest.raises(typer.BadParameter, match="not "):
+            parse_options(text)

@@ -16,12 +16,12 @@ from rich.live import Live
 from rich.text import Text as RichText
 
 from cli import terminal
+from cli.answer_view import show_answer
 from cli.commands.index import show_left_out
 from cli.exit_codes import exit_with
 from cli.local.child_process import JsonLines, PrefixedLines
+from cli.progress import ProgressBar
 from cli.terminal import Text, facts_table, plain_table, print_json
-from cli.views.answer import show_answer
-from cli.views.progress import IndexingBar
 from ingest.raw_documents import Skipped
 from models.errors import ServiceError
 from models.left_out import LeftOut
@@ -66,7 +66,7 @@ def _live(console: Console) -> None:
 
 
 def _progress(console: Console) -> None:
-    with IndexingBar(console) as bar:
+    with ProgressBar(console) as bar:
         bar.say(BAD)
         bar.refresh()
 

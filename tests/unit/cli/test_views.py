@@ -18,12 +18,12 @@ from chorale_client.job_lines import JobLine
 from pydantic_core import to_json
 from rich.console import Console
 
+from cli import progress
+from cli.answer_view import bar, highlighted, missing_lines, placed_stages
+from cli.audit_view import branches_table
 from cli.commands.tune import _of_file, show_tuning
 from cli.jobs import view
-from cli.views import progress
-from cli.views.answer import bar, highlighted, missing_lines, placed_stages
-from cli.views.audit import branches_table
-from cli.views.progress import IndexingBar, duration
+from cli.progress import ProgressBar, duration
 from config.declarations import Configuration
 from evaluation.metrics import Gain
 from evaluation.tuning import Row, Tuning
@@ -207,18 +207,19 @@ def test_after_a_wrong_line_nothing_is_stored_and_control_characters_reach_no_te
     assert [name for name, *_ in store.calls] == ["create", "refuse"]
 
 
-def test_watching_goes_on_when_the_database_is_back(store: Any) -> None:
+def test_watching_goes_on_when_the_database_is_back(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
     printed = io.StringIO()
     ended = view.watch_job(store, "job", Console(file=printed, width=100))
     assert ended.state == State.ENDED
-    assert printed.getvalue() == "running: 1 of 100,000 lines · 1 complete\n"
+    assert printed.getvalue() == "running: 1 of 100,000, 1 complete\nrunning: 2 of 100,000, 2 complete\n"
 
 
 def test_indexing_without_a_terminal_prints_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
     console = Console(file=io.StringIO(), width=100)
-    with IndexingBar(console) as bar:
+    with ProgressBar(console) as bar:
         bar.say("indexing into docs", total=1_000)
-        bar.show(Progress(documents=250, passages=400, passages_per_s=40.0, remaining_s=75.0))
+        bar.show_indexing(Progress(documents=250, passages=400, passages_per_s=40.0, remaining_s=75.0))
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue() == "indexing into docs: 250 of 1,000, 40 passages/s · 1 min 15 s left\n"

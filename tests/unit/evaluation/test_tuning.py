@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -23,7 +24,7 @@ branches.vector = { kind = "vector", group = "dense", store = "local", weight = 
 configurations.rrf.method = "rrf"
 """
 OTHER = {"bm25": "vector", "vector": "bm25"}
-NOW = "2026-01-01T00:00:00+00:00"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SENTENCE, IDENTIFIER = "how do I mend the meter?", "error E4711 of the meter"
 
 

@@ -146,7 +146,7 @@ def test_a_failed_question_and_hits_that_are_not_shown_have_no_confidence() -> N
 
 def test_the_shipped_coefficients_say_how_they_were_fitted_and_how_good_they_are() -> None:
     file = FittedFile.model_validate_json(SHIPPED.read_bytes())
-    assert file.how.startswith("chorale train confidence ")
+    assert file.how.startswith("examples/confidence/train.py ")
     checks: Any = file.figures[0]["checks"]
     assert len(checks) >= 2
     assert all(check["calibration_error"] < 0.05 for check in checks)

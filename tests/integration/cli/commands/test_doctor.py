@@ -238,20 +238,6 @@ def test_plain_chords_are_found_with_the_reason(bare: Installation, own_redis_se
         assert reason in the_finding(changed, "chords").what
 
 
-@pytest.mark.parametrize(
-    "own_redis_server", [{"maxmemory": "3mb", "maxmemory_policy": "allkeys-lru"}], indirect=True
-)
-def test_keys_that_were_evicted_are_found(bare: Installation, own_redis_server: RedisServer) -> None:
-    client = own_redis_server.client()
-    assert findings(bare, "redis evictions") == []
-    for number in range(200):
-        client.set(f"chorale:cache:{number}", "x" * 20_000)
-    client.config_set("maxmemory-policy", "noeviction")
-    assert the_finding(bare, "redis evictions").what.startswith("Redis has evicted ")
-    client.config_resetstat()
-    assert findings(bare, "redis evictions") == []
-
-
 def test_foreign_keys_clocks_that_are_apart_and_a_redis_that_is_too_old_are_found(
     bare: Installation, own_redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""`chorale doctor` and workers of another version, with other settings, or started with Celery's own options."""
+"""`chorale doctor` and workers of another version or with other settings."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from celery import Celery
-from celery.concurrency import prefork, solo
+from celery.concurrency import solo
 from redis import Redis
 
-from cli.doctor.celery_settings import RULES
 from cli.installation import Installation
 from config.settings import Settings
 from tasks.registration import make_app
@@ -24,17 +22,9 @@ from tests.integration.cli.commands.findings import findings, the_finding
 from tests.support.servers.redis_server import RedisServer
 from wiring.resources import Resources
 
-WRONG = {
-    "result_backend": "redis", "pool": "prefork", "task_acks_late": False, "ack_emulation": False,
-    "visibility_timeout": 3600, "unacked_restore_interval": 10, "unacked_restore_throttle": 10,
-    "priority_steps": [0, 3, 6, 9], "socket_timeout": None, "prefetch": 4, "worker_disable_prefetch": True,
-    "accept_content": ["json", "yaml"], "task_serializer": "yaml", "result_serializer": "yaml",
-    "task_ignore_result": False, "result_backend_thread_safe": False, "redis_socket_timeout": 120,
-    "worker_proc_alive_timeout": 4, "task_create_missing_queues": True, "worker_deduplicate_successful_tasks": True,
-}  # fmt: skip
 QUEUES = ("chorale.index",)
 ROOT = Path(__file__).parents[4]
-REPORTS = ("package versions", "same settings", "same pipeline", "same folder", "celery settings")
+REPORTS = ("package versions", "same settings", "same pipeline", "same folder")
 
 Beats = Callable[..., None]
 
@@ -47,7 +37,10 @@ def here(redis_server: RedisServer, redis_client: Redis, tmp_path: Path) -> Inst
 @pytest.fixture
 def beats(here: Installation, redis_client: Redis) -> Beats:
     """Writes the heartbeat of an index worker of this version, with changes in its report."""
-    report = reported_by(here, make_app(here.resources, queues=QUEUES))
+    app = make_app(here.resources, queues=QUEUES)
+    report = self_report(
+        here.resources, worker=SimpleNamespace(app=app, pool_cls=solo.TaskPool, prefetch_multiplier=1)
+    )
 
     def beat(**changes: Any) -> None:
         about = report | {
@@ -61,37 +54,9 @@ def beats(here: Installation, redis_client: Redis) -> Beats:
     return beat
 
 
-def reported_by(
-    here: Installation, app: Celery, pool: ModuleType = solo, prefetch: int = 1
-) -> dict[str, Any]:
-    """What a worker of this application says of itself."""
-    worker = SimpleNamespace(app=app, pool_cls=pool.TaskPool, prefetch_multiplier=prefetch)
-    return self_report(here.resources, worker=worker)
-
-
 def test_a_worker_of_this_version_gives_no_finding(here: Installation, beats: Beats) -> None:
     beats()
     assert findings(here, *REPORTS) == []
-
-
-def test_each_wrong_setting_of_celery_is_found(here: Installation, beats: Beats) -> None:
-    assert {rule.setting for rule in RULES} == WRONG.keys()
-    for setting, value in WRONG.items():
-        beats(celery={setting: value})
-        finding = the_finding(here, "celery settings")
-        assert finding.what.startswith(f"index has {setting} = {value!r} instead of ")
-        assert finding.mend == "start it as `chorale worker index` of this version"
-
-
-def test_a_worker_reports_the_settings_that_it_runs_with(here: Installation, beats: Beats) -> None:
-    app = make_app(here.resources, queues=QUEUES)
-    app.conf.task_acks_late = False
-    app.conf.broker_transport_options.update(visibility_timeout=3600, priority_steps=[0, 3, 6, 9])
-    beats(celery=reported_by(here, app, prefork, prefetch=4)["celery"])
-    wrong = ("pool", "task_acks_late", "visibility_timeout", "prefetch", "priority_steps")
-    expected = {f"index has {setting} = {WRONG[setting]!r}" for setting in wrong}
-    what = [finding.what.partition(" instead of ")[0] for finding in findings(here, "celery settings")]
-    assert (len(what), set(what)) == (5, expected)
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,11 @@ def test_a_file_is_submitted_where_nothing_runs_and_waits(alone: Run, store: Job
 
 def test_options_are_the_defaults_of_every_line_from_a_pipe(alone: Run, store: Jobs) -> None:
     rows = '{"text": "bread?"}\n\n{"id": "b", "text": "butter?", "depth": 20}\n'
-    options = ("--include", "ids", "--depth", "30", "--options", '{"cache": "bypass", "depth": 40}')
+    options = ("-k", "30", "--options", '{"cache": "bypass", "include": ["ids"], "top_k": 40}')
     job = document(alone("jobs", "submit", "-", *options, "--json", stdin=rows))
     assert (job["state"], job["total"], job["name"]) == ("queued", 2, "")
     first, second = taken(store, job["job_id"]).lines
-    expected = {"include": ["ids"], "depth": 30, "cache": "bypass", "questions": [{"text": "bread?"}]}
+    expected = {"include": ["ids"], "top_k": 30, "cache": "bypass", "questions": [{"text": "bread?"}]}
     assert (first.id, first.fields) == ("1", expected)
     assert (second.number, second.id, (second.fields or {})["depth"]) == (3, "b", 20)
 
@@ -155,7 +155,7 @@ def test_watching_ends_with_the_job_and_its_exit_code(
     monkeypatch.setattr(view, "time", SimpleNamespace(monotonic=time.monotonic, sleep=work))
     called = alone("jobs", "show", "job", "--watch", "--json")
     assert document(called, code)["outcome"] == outcome
-    assert "queued: 0 of 2 lines" in called.stderr
+    assert "queued: 0 of 2" in called.stderr
 
 
 def test_a_job_is_paused_resumed_cancelled_and_retried(alone: Run, store: Jobs) -> None:

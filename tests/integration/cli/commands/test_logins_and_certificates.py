@@ -85,7 +85,7 @@ def test_a_login_without_the_right_is_told_which_login_to_use(secured: SecuredRe
 def test_doctor_with_a_worker_s_login_says_why_it_did_not_look(secured: SecuredRedis, alone: Run) -> None:
     worker = {"CHORALE_REDIS_URL": secured.url_of("worker")}
     assert (
-        "not looked at: redis version, redis release, redis memory, redis evictions, redis durability "
+        "not looked at: redis version, redis release, redis memory, redis durability "
         "Redis does not allow this login to do that (this user has no permissions to run the 'info' command): put a login "
     ) in shown(alone("doctor", **worker), 1)
     report = document(alone("doctor", "--json", **worker), 1)["checks"]

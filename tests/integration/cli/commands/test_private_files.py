@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.file_modes import private
+from cli.doctor.environment import private
 from cli.installation import Installation
 from config.settings import Settings
 from tests.support.command_line import Run

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from tests.integration.cli.commands.printed import complaint, document, shown
@@ -35,26 +38,26 @@ def test_json_is_one_document_on_stdout_and_nothing_else(chorale: Run) -> None:
 
 
 def test_a_fusion_method_is_named_on_the_command_line(chorale: Run) -> None:
-    search = ("search", "ERR-4711", "--no-cache", "--json", "--fusion")
-    hits = document(chorale(*search, "weaviate-relative"))["questions"][0]["hits"]
+    search = ("search", "ERR-4711", "--no-cache", "--json", "--options")
+    hits = document(chorale(*search, '{"fusion": "weaviate-relative"}'))["questions"][0]["hits"]
     assert {hit["score_kind"] for hit in hits} == {"weaviate-relative"}
-    unknown = chorale(*search, "magic")
+    unknown = chorale(*search, '{"fusion": "magic"}')
     assert "fusion: no 'magic'; there are: bounded, comb-mnz" in unknown.stdout + unknown.stderr
 
 
 def test_what_follows_the_fusion_is_asked_for_on_the_command_line(chorale: Run) -> None:
-    options = (
-        "--threshold fused=0.999 --group-by shop=2 --diversity 0.3 --context-tokens 60 --context-around 1"
-    )
-    words = shown(chorale("search", "ERR-4711", *options.split(), "--no-cache", "--timeout-s", "30"))
+    options: dict[str, Any] = {
+        "thresholds": {"min_fused_score": 0.999},
+        "group_by": {"field": "shop", "size": 2},
+    }
+    options |= {"diversity": 0.3, "context_tokens": 60, "context_around": 1, "timeout_s": 30}
+    words = shown(chorale("search", "ERR-4711", "--no-cache", "--options", json.dumps(options)))
     assert "[1] Error ERR-4711" in words
     assert "removed by min_fused_score" in words
-    wrong = chorale("search", "ERR-4711", "--threshold", "bm25")
-    assert (wrong.returncode, "NAME=SCORE" in wrong.stdout + wrong.stderr) == (2, True)
 
 
 def test_an_abstained_question_shows_its_hits_and_says_so(chorale: Run) -> None:
-    options = ("--abstain", "0.9", "--explain", "--no-cache")
+    options = ("--options", '{"abstain": 0.9}', "--explain", "--no-cache")
     words = shown(chorale("search", "which planet has rings", *options))
     for part in ("abstained: the confidence 0.0", "(cosine 0.", "complete · 5 hits"):
         assert part in words
@@ -64,8 +67,8 @@ def test_a_filter_that_no_document_meets_gives_no_hits_and_says_so(chorale: Run)
     words = shown(chorale("search", "bread", "--filter", "colour=red,green"))
     assert "complete · no hits" in words
     assert "warning filter 'colour': no document has this field" in words
-    options = ["--filter", "colour=red", "--relax", "filters.colour", "--autocut", "1", "--no-cache"]
-    words = shown(chorale("search", "bread", *options, "--timeout-s", "30"))
+    relaxed = '{"relax": ["filters.colour"], "autocut": 1, "timeout_s": 30}'
+    words = shown(chorale("search", "bread", "--filter", "colour=red", "--no-cache", "--options", relaxed))
     assert "· found without filters.colour ·" in words
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chorale_client import Chorale
 
 from evaluation.branch_lists import JudgedQuestion, OfflineFusion, record
 from evaluation.run import ranked_documents
-from models.errors import StageFailure
 from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Called, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -59,18 +57,13 @@ def _tune(pipeline: RunningPipeline, *options: str) -> Called:
 
 
 @pytest.mark.slow
-def test_a_replay_ranks_as_the_workers_do_and_a_recording_is_made_once(
-    pipeline: RunningPipeline, folder: Path, tmp_path: Path
-) -> None:
-    report = document(_tune(pipeline, str(folder), "--json", "--plot", str(tmp_path / "tuning.html")))
+def test_a_fusion_of_recorded_lists_ranks_as_the_workers_do(pipeline: RunningPipeline, folder: Path) -> None:
+    report = document(_tune(pipeline, str(folder), "--json"))
     assert report["questions"] == 30
     assert (report["verdict"] == "better") == (report["file"] is not None)
     assert {"rrf", "scores", "fusion=rrf", "tuned"} <= {row["name"] for row in report["rows"]}
-    assert "</svg>" in (tmp_path / "tuning.html").read_text()
 
-    file = pipeline.home / "tuning" / "things-train.jsonl"
-    recording = record(ASKED, pipeline.resources, file)
-    assert recording.reused == 30
+    recording = record(ASKED, pipeline.resources)
     replayed = OfflineFusion(pipeline.resources.pipeline, recording)
     client = Chorale(pipeline.server.url)
     for name, configuration in pipeline.resources.pipeline.configurations.items():
@@ -81,35 +74,6 @@ def test_a_replay_ranks_as_the_workers_do_and_a_recording_is_made_once(
             )
             assert answer.status == "complete"
             assert rankings[one.question_id] == ranked_documents(answer.questions[0]), name
-
-
-@pytest.mark.slow  # it reads what the test before has indexed
-def test_an_interrupted_recording_goes_on_where_it_ended(
-    pipeline: RunningPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, store = tmp_path / "recording.jsonl", pipeline.resources.store("local")
-    search, left = store.search_text, [1] * 8
-
-    def failing(*arguments: Any, **options: Any) -> Any:
-        if not left:
-            raise StageFailure("the disk is gone")
-        left.pop()
-        return search(*arguments, **options)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(store, "search_text", failing)
-        with pytest.raises(StageFailure):
-            record(ASKED[:6], pipeline.resources, file)
-    whole = file.read_bytes()
-    recorded = len(whole.splitlines()) - 1
-    assert 0 < recorded < 6
-    file.write_bytes(whole + b'["q5", "half a li')
-
-    again = record(ASKED[:6], pipeline.resources, file)
-    assert again.reused == recorded
-    assert file.read_bytes().startswith(whole)
-    assert [lists.question_id for lists in again.lists] == [f"q{at}" for at in range(6)]
-    assert record(ASKED[:6], pipeline.resources, file) == type(again)(again.lists, again.now, reused=6)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The progress of long work on a terminal: indexing, asking many questions, and work whose end cannot be estimated."""
+"""The progress of long work on a terminal: one bar that disappears, and elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from cli.terminal import Text, stderr
@@ -22,37 +22,45 @@ LINE_EVERY_S = 5.0
 """Where no terminal is."""
 
 
-class IndexingBar(Bar):
-    """A progress bar that disappears at the end."""
+class ProgressBar(Bar):
+    """Where no terminal is, `prints_at_once` prints the first line without waiting."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(
+        self, console: Console, what: str = "", *, total: int | None = None, prints_at_once: bool = False
+    ) -> None:
         super().__init__(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=28),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[count]}"),
+            TimeElapsedColumn(),
             TextColumn("{task.fields[note]}", style="dim", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
-        self._documents = self.add_task("", total=None, note="")
-        self._line_s = time.monotonic()
+        self._work = self.add_task(visible(what), total=total, count="", note="")
+        self._line_s = time.monotonic() - (LINE_EVERY_S if prints_at_once else 0.0)
 
     def say(self, what: str, *, total: int | None = None) -> None:
-        """Show what is being done; `total` is the approximate number of documents."""
-        self.update(self._documents, description=visible(what), total=total)
+        """Show what is being done; `total` is the approximate number of its parts."""
+        self.update(self._work, description=visible(what), total=total)
 
     def tell(self, what: str) -> None:
         """Print a line that stays, also where no terminal is."""
         self.console.print(Text(what), soft_wrap=True)
 
-    def show(self, so_far: Progress) -> None:
-        # The number of documents is an estimate; the bar must not exceed its end.
-        total = max(self.tasks[0].total or 0, so_far.documents)
-        self.update(self._documents, total=total, completed=so_far.documents, note=note(so_far))
+    def show(self, done: int, *, note: str = "") -> None:
+        """Show how many parts are done."""
+        # The total is an estimate; the bar must not exceed its end.
+        total = max(int(self.tasks[0].total or 0), done)
+        count = f"{done:,} of {total:,}"
+        self.update(self._work, total=total, completed=done, count=count, note=note)
         if not self.console.is_terminal and (now_s := time.monotonic()) >= self._line_s + LINE_EVERY_S:
             self._line_s = now_s
-            self.tell(f"{self.tasks[0].description}: {so_far.documents:,} of {total:,}, {note(so_far)}")
+            self.tell(", ".join(filter(None, (f"{self.tasks[0].description}: {count}", note))))
+
+    def show_indexing(self, so_far: Progress) -> None:
+        self.show(so_far.documents, note=note(so_far))
 
 
 def note(so_far: Progress) -> str:
@@ -76,17 +84,18 @@ def duration(seconds: float) -> str:
 @contextmanager
 def asking_bar(console: Console, total: int | None) -> Iterator[Callable[[str, int], None]]:
     """Yields a function to call with what is asked, and how many questions were answered since the last call."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=28), MofNCompleteColumn())
-    with Bar(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task("asking", total=total)
-        yield lambda what, questions: bar.update(task, description=what, advance=questions)
+    done = 0
+    with ProgressBar(console, "asking", total=total) as bar:
+
+        def progress(what: str, questions: int) -> None:
+            nonlocal done
+            done += questions
+            bar.say(what, total=total)
+            bar.show(done)
+
+        yield progress
 
 
-@contextmanager
-def working_bar(what: str) -> Iterator[None]:
-    """Shows a moving bar with the time so far on stderr; it disappears at the end."""
-    console = stderr()
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=28), TimeElapsedColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        bar.add_task(what, total=None)
-        yield
+def working_bar(what: str) -> ProgressBar:
+    """A moving bar on stderr for work whose end cannot be estimated."""
+    return ProgressBar(stderr(), what)

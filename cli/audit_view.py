@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from chorale_client.answer import Degradation
 from chorale_client.wire_names import EnvelopeStatus
 
+from cli.answer_view import STATUS_STYLES, missing_lines
 from cli.terminal import Text, facts_table, moment, plain_table, short_id
-from cli.views.answer import STATUS_STYLES, missing_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
