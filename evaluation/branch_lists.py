@@ -32,6 +32,7 @@ from models.branch_result import BranchResult
 from models.errors import ServiceError
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan
+from search.deadline import Deadline
 from tasks.request.planning import resolve
 from tasks.request.score_backfill import complete
 from wiring.resources import Resources
@@ -228,9 +229,8 @@ def _cut(plan: Plan, depth: int) -> Plan:
 
 def _complete(resources: Resources, answers: BranchAnswers, scores: Mapping[str, dict[str, float]]) -> None:
     """Adds the scores that this depth needs."""
-    completed = complete(
-        resources, answers, resources.pipeline.kinds.method(answers.plan.method), limit_s=TIMEOUT_S
-    )
+    method = resources.pipeline.kinds.method(answers.plan.method)
+    completed = complete(resources, answers, method, Deadline(TIMEOUT_S, "the store"))
     if completed.why is not None:
         raise ServiceError(f"{completed.why.where} {completed.why.reason}: {completed.why.detail}")
     for by_branch in completed.scores:
@@ -273,9 +273,8 @@ class OfflineFusion:
         method = pipeline.kinds.method(plan.method)
         rankings: dict[str, list[str]] = {}
         for question_id, question in self._questions.items():
-            fused = fuse_question(
-                plan, question.envelopes, 0, question.request, method, scores=question.scores
-            )
+            answers = BranchAnswers(question.request, plan, question.envelopes)
+            fused = fuse_question(answers, 0, method, scores=question.scores)
             rankings[question_id] = [
                 id_
                 for hit in fused.hits

@@ -1,7 +1,7 @@
 """The answer as it goes on the wire, in plain JSON values (`chorale_client.answer` reads it), and the limit on its size.
 
-`request_id`, `correlation_id` and `took_ms` are known only when the request ends: the script that ends it writes them
-in front, as '{' + head + ',' + `answer_tail(fields)`.
+`request_id`, `correlation_id` and `took_ms` are known only when the request ends: the script that ends it puts them in front
+of these fields.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _named(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_NAMED_PASSAGES]) + more
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pages:
     """The fused questions of a request with their texts, and what was noted while they were made."""
 
@@ -162,18 +162,25 @@ class Pages:
     """Key: the question's place in the request."""
     texts: Mapping[str, PassageText] | None = None
     """Key: passage id.  None if no texts were fetched; `degraded` then has the reason."""
-    stages: Sequence[StageNote] = ()
-    degraded: Sequence[Degradation] = ()
+    stages: list[StageNote] = field(default_factory=list)
+    degraded: list[Degradation] = field(default_factory=list)
     contexts: Mapping[int, Context] = field(default_factory=dict)
     """Key: the question's place in the request."""
     confidences: Mapping[int, float | None] = field(default_factory=dict)
     """Key: the question's place in the request."""
     gone: Collection[str] = ()
     """Passages that a branch found and the store has no longer; none of them is in `fused`."""
-    warnings: Sequence[str] = ()
+    warnings: tuple[str, ...] = ()
+
+    def add(self, note: StageNote | None, why: Degradation | None = None) -> None:
+        """Add what one stage has done, and why something is missing."""
+        if note is not None:
+            self.stages.append(note)
+        if why is not None and why not in self.degraded:
+            self.degraded.append(why)
 
 
-def build_answer_tail(
+def answer_fields(
     results: BranchAnswers, pages: Pages, *, took_ms: float = 0.0, clock: Callable[[], float] | None = None
 ) -> dict[str, Any]:
     """The answer's fields, except those that the end of the request writes in front.
@@ -256,20 +263,15 @@ def warnings_of(results: BranchAnswers, pages: Pages) -> list[str]:
     return list(dict.fromkeys(warnings))
 
 
-def answer_tail(fields: Mapping[str, Any]) -> str:
-    """The JSON text after the head: '{' + head + ',' + this is the whole document."""
-    return to_json(fields, inf_nan_mode="null").decode().removeprefix("{")
-
-
 _KEPT_FIELDS = ("rank", "document_id", "passage_id", "score", "score_kind", "rerank", "found_by")
 
 
-def size_limited_tail(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[str, Any], str]:
-    """The fields of `build_answer_tail` and their JSON text.  If that is longer than `limit_bytes`, hits are reduced."""
-    tail = answer_tail(fields)
-    size = len(tail.encode())
+def size_limited(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[str, Any], bytes]:
+    """The fields of an answer and their JSON.  If that is longer than `limit_bytes`, hits are reduced."""
+    body = to_json(fields, inf_nan_mode="null")
+    size = len(body)
     if size <= limit_bytes:
-        return fields, tail
+        return fields, body
     hits = sum(len(question["hits"]) for question in fields["questions"])
     why = Degradation(
         Stage.FETCH,
@@ -284,7 +286,7 @@ def size_limited_tail(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapp
         "degraded": [*fields["degraded"], why.to_wire()],
         "questions": questions,
     }
-    return fields, answer_tail(fields)
+    return fields, to_json(fields, inf_nan_mode="null")
 
 
 def _reduced_question(question: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,8 @@ from models.plan import is_costly
 from tasks.celery_internals.batch_consumer import BatchConsumer, TakenMessage
 from tasks.celery_internals.result_backend import Report
 from tasks.request.cost import uses_bulk_queue
-from tasks.request.finishing import FUSION_WORKER, end_joined
+from tasks.request.draft import FUSION_WORKER
+from tasks.request.finishing import end_joined
 from tasks.request.search import answer_together, open_part
 from wiring.resources import Resources
 

@@ -22,12 +22,12 @@ from pydantic import ValidationError
 from redis.exceptions import ResponseError
 from structlog import get_logger
 
-from fusion.answer import Pages, build_answer_tail, size_limited_tail
+from fusion.answer import Pages, answer_fields, size_limited
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from ledger.protocol import End
 from models.branch_result import Degradation, StageNote
-from models.errors import ModelMissing, WrongDeclaration
+from models.errors import ModelMissing, StageFailure, WrongDeclaration
 from models.plan import Plan
 from tasks.callbacks.ends import check_callbacks
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
@@ -45,8 +45,7 @@ from tasks.request.branch_selection import (
 from tasks.request.cost import with_cost
 from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_failed
-from tasks.request.planning import NotOffered, resolve, with_rules
-from tasks.request.reranking import with_reranker_fingerprint
+from tasks.request.planning import NotOffered, resolve
 from wiring.resources import Resources
 
 log = get_logger("chorale.retrieve")
@@ -84,13 +83,39 @@ def plan_request(
     _fan_out(resources, fanout, request, _timed(plan, begun_s), coalescing_key, text)
 
 
-def resolve_plan(resources: Resources, request: Request, accepted_at_ms: int, **known: Any) -> Plan:
+def resolve_plan(
+    resources: Resources,
+    request: Request,
+    accepted_at_ms: int,
+    *,
+    generation: int | None,
+    models: Mapping[str, str],
+    warnings: tuple[str, ...] = (),
+) -> Plan:
     """The plan before the cache is asked; raises NotOffered."""
-    accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
-    plan = resolve(request, resources.pipeline, accepted_at=accepted_at, **known)
     rules = resources.rules
-    plan = with_rules(request, plan, rules.of(request.namespace), rules.warnings(request.namespace))
+    plan = resolve(
+        request,
+        resources.pipeline,
+        accepted_at=datetime.fromtimestamp(accepted_at_ms / 1000, UTC),
+        generation=generation,
+        models=models,
+        warnings=(*warnings, *rules.warnings(request.namespace)),
+        rules=rules.of(request.namespace),
+    )
     return with_reranker_fingerprint(resources, plan)
+
+
+def with_reranker_fingerprint(resources: Resources, plan: Plan) -> Plan:
+    """The plan with the reranker's fingerprint; if that is not known, the answers are not cached."""
+    if plan.rerank is None:
+        return plan
+    try:
+        mark = resources.reranker(plan.rerank.name).fingerprint
+    except StageFailure as failure:
+        warning = f"cache: {failure.reason}: {failure.detail}"
+        return plan.model_copy(update={"generation": None, "warnings": (*plan.warnings, warning)})
+    return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})
 
 
 def _timed(plan: Plan, begun_s: float) -> Plan:
@@ -101,9 +126,9 @@ def _timed(plan: Plan, begun_s: float) -> Plan:
 def _end_unasked(resources: Resources, answers: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
     """End a request of which no branch is asked."""
     fused = {index: FusedQuestion() for index in answers.plan.asked}
-    fields = build_answer_tail(answers, Pages(fused))
-    _, tail = size_limited_tail(fields, resources.settings.answer_limit_bytes)
-    resources.ledger.finish_all([End(answers.request.request_id, tail, is_complete)], by=by)
+    fields = answer_fields(answers, Pages(fused))
+    _, body = size_limited(fields, resources.settings.answer_limit_bytes)
+    resources.ledger.finish_all([End(answers.request.request_id, body, is_complete)], by=by)
 
 
 def _fan_out(
@@ -188,8 +213,14 @@ def _plan_ahead(resources: Resources, request: Request, warnings: tuple[str, ...
         )
         if generation is None or not loads.is_well:
             return None
-        known = {"generation": generation, "models": resources.fingerprints, "warnings": warnings}
-        plan = resolve_plan(resources, request, loads.now_ms, **known)
+        plan = resolve_plan(
+            resources,
+            request,
+            loads.now_ms,
+            generation=generation,
+            models=resources.fingerprints,
+            warnings=warnings,
+        )
     except (ResponseError, ModelMissing, NotOffered):
         return None
     return plan if plan.asked and plan.generation == generation else None

@@ -37,7 +37,7 @@ MUTANTS = (
         """  local entry = as_table(redis.call('HGETALL', ENTRY .. id))
   entry.head, entry.accepted_at = entry.head or '"v":1', entry.accepted_at or now
   entry.fingerprint, entry.request, entry.answer_ttl = entry.fingerprint or '', entry.request or '', entry.answer_ttl or 1000
-  return write_end(id, entry, by, tail, now, false, completed), entry""",
+  return write_end(id, entry, by, body, now, false, completed), entry""",
         (f"{_LEDGER}/test_ending.py::test_the_first_terminal_write_wins",),
     ),
     Mutant(
@@ -173,7 +173,7 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
         "write_end",
         """  redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', WAKEUPS, id)
-  local result = '{"status":"SUCCESS","fingerprint":"' .. entry.fingerprint .. '","result":{' .. entry.head .. ',' .. tail .. '}'
+  local result = '{"status":"SUCCESS","fingerprint":"' .. entry.fingerprint .. '","result":{' .. entry.head .. ',' .. string.sub(body, 2) .. '}'
   redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
   return result""",
         (f"{_LEDGER}/test_ending.py::test_the_outbox_entry_has_every_field_for_the_audit",),

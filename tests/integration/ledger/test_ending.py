@@ -15,7 +15,7 @@ from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
 from tests.integration.ledger.real import Real
-from tests.support.ledger.requests import TAIL, ok
+from tests.support.ledger.requests import BODY, ok
 from tests.support.ledger.script import (
     Script,
     accept,
@@ -121,7 +121,7 @@ def test_an_end_leaves_only_answer_and_outbox_and_its_date_is_the_servers(
 def test_a_full_redis_can_still_end_requests(real: Real, request_: Request) -> None:
     real.ledger.load(request_.request_id)
     # The server knows the script itself.
-    real.ledger.finish("unknown", by="fusion", tail=TAIL, is_complete=True)
+    real.ledger.finish("unknown", by="fusion", body=BODY, is_complete=True)
     real.redis.config_set("maxmemory", "100kb")
     try:
         with pytest.raises(OutOfMemoryError):

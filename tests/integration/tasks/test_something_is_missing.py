@@ -9,7 +9,7 @@ import pytest
 import redis
 from chorale_client import Chorale
 
-from tasks.request.finishing import SWEEPER
+from tasks.request.draft import SWEEPER
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer

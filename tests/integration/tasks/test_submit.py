@@ -18,7 +18,7 @@ from ledger.breakers import FEWEST_DURATIONS
 from ledger.outcomes import Outcome
 from models.plan import Plan
 from tasks.registration import make_app
-from tasks.request.planning import question_keys
+from tasks.request.answer_cache import question_keys
 from tasks.request.retrieve import submit
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
