@@ -291,9 +291,8 @@ class _ConcernsOne(Exception):
 
 def _searched(resources: Resources, request: Request) -> BranchAnswers:
     generation = resources.generations.in_redis_or_copied(request.namespace)
-    plan = resolve_plan(
-        resources, request, round(time.time() * 1000), generation=generation, models=resources.fingerprints
-    )
+    now_ms, models = round(time.time() * 1000), resources.fingerprints
+    plan = resolve_plan(resources, request, now_ms, generation, models)
     plan, _, _ = with_cached(resources, request, plan)
     branches = plan.branches if plan.asked else ()
     envelopes = {branch.name: _envelope(resources, request, plan, branch) for branch in branches}

@@ -21,8 +21,6 @@ from wiring.resources import Resources
 
 log = get_logger("chorale.cost")
 
-_ASIDE = f'"queue":"{QUEUE_BULK}"'.encode()
-
 QUESTION_MS = 2.5
 HIT_MS = 0.3
 """Time kept for each question after the first, and for each hit shown: about three times what an idle core takes."""
@@ -65,11 +63,6 @@ def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
     return plan.model_copy(
         update={"branches": tuple(branch.model_copy(update=changes) for branch in plan.branches)}
     )
-
-
-def uses_bulk_queue(plan: bytes | None) -> bool:
-    """Whether the request of this plan runs on the bulk workers.  The plan is not read: no text of JSON contains this."""
-    return plan is not None and _ASIDE in plan
 
 
 def is_bulk_served(resources: Resources) -> bool:
