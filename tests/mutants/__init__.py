@@ -8,7 +8,7 @@ from __future__ import annotations
 from tests.mutants.breaking import Mutant
 
 _LEDGER = "tests/integration/ledger"
-_ASKED_BEFORE = "tests/integration/tasks/test_asked_before.py"
+_ANSWER_CACHE = "tests/integration/tasks/test_answer_cache.py"
 _TOGETHER = "tests/integration/tasks/test_searched_together.py"
 _JOBS = "tests/integration/jobs/test_store.py"
 
@@ -124,7 +124,7 @@ except Exception as error:
         "answer_key",
         """document = json.dumps([dict(question), dict(options), dict(plan)], sort_keys=True)
 return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
-        (f"{_ASKED_BEFORE}::test_a_cached_answer_is_never_given_in_another_namespace",),
+        (f"{_ANSWER_CACHE}::test_a_cached_answer_is_never_given_in_another_namespace",),
     ),
     Mutant(
         "Documents",
