@@ -17,6 +17,7 @@ from cache.caches import CacheUnavailable, answer_key
 from fusion.branch_results import BranchAnswers
 from fusion.page import is_chosen_late
 from models.branch_result import StageNote
+from models.errors import StageFailure
 from models.plan import Plan
 from wiring.resources import Resources
 
@@ -33,6 +34,18 @@ _PLAN_IN_KEY = {
 }  # fmt: skip
 _BRANCH_NOT_IN_KEY = {"limit_ms", "queue", "is_decisive", "hedge_after_ms", "lease_ms", "is_costly"}
 """A branch's time, queue and policy do not change a complete answer."""
+
+
+def with_reranker_fingerprint(resources: Resources, plan: Plan) -> Plan:
+    """The plan with the reranker's fingerprint; if that is not known, the answers are not cached."""
+    if plan.rerank is None:
+        return plan
+    try:
+        mark = resources.reranker(plan.rerank.name).fingerprint
+    except StageFailure as failure:
+        warning = f"cache: {failure.reason}: {failure.detail}"
+        return plan.model_copy(update={"generation": None, "warnings": (*plan.warnings, warning)})
+    return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})
 
 
 def with_cached(

@@ -27,12 +27,12 @@ from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from ledger.protocol import End
 from models.branch_result import Degradation, StageNote
-from models.errors import ModelMissing, StageFailure, WrongDeclaration
+from models.errors import ModelMissing, WrongDeclaration
 from models.plan import Plan
 from tasks.callbacks.ends import check_callbacks
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
 from tasks.celery_internals.result_backend import id_of_task
-from tasks.request.answer_cache import with_cached
+from tasks.request.answer_cache import with_cached, with_reranker_fingerprint
 from tasks.request.branch_selection import (
     breakers_of,
     fails_policy,
@@ -212,18 +212,6 @@ def resolve_plan(
         rules=rules.of(request.namespace),
     )
     return with_reranker_fingerprint(resources, plan)
-
-
-def with_reranker_fingerprint(resources: Resources, plan: Plan) -> Plan:
-    """The plan with the reranker's fingerprint; if that is not known, the answers are not cached."""
-    if plan.rerank is None:
-        return plan
-    try:
-        mark = resources.reranker(plan.rerank.name).fingerprint
-    except StageFailure as failure:
-        warning = f"cache: {failure.reason}: {failure.detail}"
-        return plan.model_copy(update={"generation": None, "warnings": (*plan.warnings, warning)})
-    return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})
 
 
 def _answer_unread(resources: Resources, fields: Mapping[str, Any], own_id: str, error: ValueError) -> None:

@@ -23,6 +23,7 @@ from ledger.protocol import BranchDispatch, Chord
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
+from tasks.request.answer_cache import with_reranker_fingerprint
 from tasks.request.draft import FUSION_WORKER, Draft
 from tasks.request.finishing import end_joined
 from tasks.request.reranking import (
@@ -32,7 +33,6 @@ from tasks.request.reranking import (
     rerank_pages,
     time_for_it_s,
 )
-from tasks.request.retrieve import with_reranker_fingerprint
 from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan
@@ -105,14 +105,6 @@ def warm(declare: Declare, tmp_path: Path) -> Resources:
 def missing(declare: Declare, tmp_path: Path) -> Resources:
     """A pipeline with a reranker whose model is missing."""
     return declare(tmp_path / "no/such/model")
-
-
-def test_a_missing_reranker_model_keeps_the_fused_order_and_names_the_reason(missing: Resources) -> None:
-    ended = reranked(missing, 0.4)
-    assert ended.why is not None
-    assert (ended.why.where, ended.why.reason) == ("rerank", Reason.MODEL_MISSING)
-    assert (ended.note.status, ended.note.n_in, ended.note.n_out) == ("failed", 6, 0)
-    assert [one.document_id for one in ended.page.hits] == ["d0", "d1", "d2"]
 
 
 OTHER = RERANK.model_copy(update={"name": "of_another_version", "budget_ms": 30_000})
