@@ -126,6 +126,7 @@ def _answered(resources: Resources, entry: Snapshot, draft: Draft) -> _Answered:
     counted = resources.breakers.arguments(request.request_id, ended)
     coalescing_key = None if entry.forged else entry.coalescing_key
     fields: Mapping[str, Any] | None = None
+    body: bytes | str
     complete, completed = False, ""
     try:
         composed = compose(draft)

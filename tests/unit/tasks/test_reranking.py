@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,8 @@ class Reranked:
 
 
 def result_of(draft: Draft) -> Reranked:
-    [note], [why] = draft.pages.stages, draft.pages.degraded or [None]
-    return Reranked(draft.pages.fused[0], note, why)
+    [note] = draft.pages.stages
+    return Reranked(draft.pages.fused[0], note, next(iter(draft.pages.degraded), None))
 
 
 def reranked(
@@ -143,15 +144,14 @@ def test_a_plan_for_another_model_is_reranked_and_not_cached(warm: Resources) ->
         assert ended.why is None or f"planned for the model another, reranked by {own}" in ended.why.detail
 
 
-def test_a_question_without_hits_needs_no_rerank(missing: Resources) -> None:
-    for rerank in (
-        lambda draft: rerank_pages(draft, RERANK, ()),
-        lambda draft: leave_as_fused(draft, RERANK),
-    ):
-        pages = Pages({0: fuse_question(PLAN, {}, 0, REQUEST)})
-        draft = Draft(missing, BranchAnswers(REQUEST, PLAN), 1_000, pages=pages)
-        rerank(draft)
-        assert result_of(draft).why is None
+@pytest.mark.parametrize(
+    "rerank", [partial(rerank_pages, readable=()), leave_as_fused], ids=["worker", "sweeper"]
+)
+def test_a_question_without_hits_needs_no_rerank(missing: Resources, rerank: Callable[..., None]) -> None:
+    pages = Pages({0: fuse_question(PLAN, {}, 0, REQUEST)})
+    draft = Draft(missing, BranchAnswers(REQUEST, PLAN), 1_000, pages=pages)
+    rerank(draft, RERANK)
+    assert result_of(draft).why is None
 
 
 @pytest.mark.parametrize(
