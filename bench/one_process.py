@@ -12,7 +12,7 @@ from chorale_client.request import Request
 from chorale_client.wire_names import EnvelopeStatus
 
 from branches.branch_task import BranchTask
-from fusion.answer import Pages, build_answer_tail
+from fusion.answer import Pages, answer_fields
 from fusion.branch_results import BranchAnswers
 from fusion.fuse import fuse_question
 from fusion.fused_hits import texts_to_fetch
@@ -56,13 +56,14 @@ def fuse(
 ) -> dict[str, Any]:
     """The answer's fields, with the texts of its hits where the request includes them."""
     method = resources.pipeline.kinds.method(plan.method)
-    fused = {index: fuse_question(plan, envelopes, index, request, method) for index in plan.asked}
+    answers = BranchAnswers(request, plan, envelopes)
+    fused = {index: fuse_question(answers, index, method) for index in plan.asked}
     texts: dict[str, PassageText] = {}
     if "snippets" in request.include:
         hits = [hit for question in fused.values() for hit in question.hits]
         for store, passage_ids in texts_to_fetch(plan, hits, ()).items():
             texts |= resources.store(store).texts(plan.namespace, passage_ids)
-    return build_answer_tail(BranchAnswers(request, plan, envelopes), Pages(fused, texts or None))
+    return answer_fields(answers, Pages(fused, texts or None))
 
 
 def answer(resources: Resources, request: Request) -> dict[str, Any]:

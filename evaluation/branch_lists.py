@@ -27,6 +27,7 @@ from models.branch_result import BranchResult
 from models.errors import ServiceError
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan
+from search.deadline import Deadline
 from tasks.request.planning import resolve
 from tasks.request.score_backfill import complete
 from wiring.resources import Resources
@@ -139,9 +140,8 @@ def _cut(plan: Plan, depth: int) -> Plan:
 
 def _complete(resources: Resources, answers: BranchAnswers, scores: Mapping[str, dict[str, float]]) -> None:
     """Adds the scores that this depth needs."""
-    completed = complete(
-        resources, answers, resources.pipeline.kinds.method(answers.plan.method), limit_s=TIMEOUT_S
-    )
+    method = resources.pipeline.kinds.method(answers.plan.method)
+    completed = complete(resources, answers, method, Deadline(TIMEOUT_S, "the store"))
     if completed.why is not None:
         raise ServiceError(f"{completed.why.where} {completed.why.reason}: {completed.why.detail}")
     for by_branch in completed.scores:
@@ -172,7 +172,8 @@ class OfflineFusion:
                 name: BranchResult(name, EnvelopeStatus.OK, rankings=(ranking,))
                 for name, ranking in lists.rankings.items()
             }
-            fused = fuse_question(plan, envelopes, 0, _request(lists.text), method, scores=lists.scores)
+            answers = BranchAnswers(_request(lists.text), plan, envelopes)
+            fused = fuse_question(answers, 0, method, scores=lists.scores)
             copies = ((hit.document_id, *(copy.document_id for copy in hit.folded)) for hit in fused.hits)
             rankings[lists.question_id] = [id_ for ids in copies for id_ in ids]
         return rankings

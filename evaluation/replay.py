@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from config.declarations import Pipeline
 from evaluation.movements import Movement, movements
+from fusion.branch_results import BranchAnswers
 from fusion.conditions import least_relaxed
 from fusion.fuse import fuse_question, unscored_passages
 from fusion.fused_hits import FusedHit, FusedQuestion
@@ -162,7 +163,7 @@ def _unscored(
     if not plan.complete_scores:
         return set()
     method = pipeline.kinds.method(plan.method)
-    passages = unscored_passages(plan, envelopes, position, request, method)
+    passages = unscored_passages(BranchAnswers(request, plan, envelopes), position, method)
     return {(branch, id_) for branch, ids in passages.items() for id_ in ids}
 
 
@@ -198,7 +199,8 @@ def _fused(
     whole = request.model_copy(update={"offset": 0, "top_k": _ALL, **without_late_stages})
     method = pipeline.kinds.method(plan.method)
     plan = plan.model_copy(update={"rerank": None})
-    return fuse_question(plan, envelopes, position, whole, method, scores=scores).hits
+    answers = BranchAnswers(whole, plan, envelopes)
+    return fuse_question(answers, position, method, scores=scores).hits
 
 
 def _page(hits: Sequence[FusedHit], request: Request, plan: Plan) -> Sequence[FusedHit]:

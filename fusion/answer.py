@@ -1,7 +1,7 @@
 """The answer as it goes on the wire, in plain JSON values (`chorale_client.answer` reads it), and the limit on its size.
 
-`request_id`, `correlation_id` and `took_ms` are known only when the request ends: the script that ends it writes them
-in front, as '{' + head + ',' + `answer_tail(fields)`.
+`request_id`, `correlation_id` and `took_ms` are known only when the request ends: the script that ends it puts them in front
+of these fields.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from chorale_client.request import Request
 from chorale_client.wire_names import (
     WIRE_VERSION,
     WORST_FIRST,
@@ -27,30 +26,20 @@ from fusion.confidence import UNKNOWN
 from fusion.context import Context, passages_of
 from fusion.fused_hits import FusedHit, FusedQuestion, hit_to_wire
 from fusion.question_terms import QuestionTerms
-from models.branch_result import BranchResult, Degradation, StageNote
+from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
-from models.plan import Plan
 
 _NAMED_PASSAGES = 10
 
 
-def required_branches(request: Request, plan: Plan) -> tuple[str, ...]:
-    """The branches without which the request is `failed`: those of `require`, or all with `on_missing: fail`."""
-    if request.require or request.on_missing != "fail":
-        return request.require
-    return tuple(branch.name for branch in plan.branches)
-
-
-def question_status(
-    request: Request, plan: Plan, envelopes: Mapping[str, BranchResult], degraded: Iterable[Degradation]
-) -> Status:
+def question_status(answers: BranchAnswers, degraded: Iterable[Degradation] = ()) -> Status:
     """The status of every searched question: `failed` if the policy is not met, else `degraded` or `complete`."""
-    answered = {
-        branch.name
-        for branch in plan.branches
-        if (envelope := envelopes.get(branch.name)) is not None and envelope.answered
-    }
-    if len(answered) < request.min_branches or not answered.issuperset(required_branches(request, plan)):
+    request, plan = answers.request, answers.plan
+    names = [branch.name for branch in plan.branches]
+    answered = {name for name in names if name in answers.envelopes and answers.envelopes[name].answered}
+    # With `on_missing: fail` and without `require`, every branch is required.
+    required = request.require or (names if request.on_missing == "fail" else ())
+    if len(answered) < request.min_branches or not answered.issuperset(required):
         return Status.FAILED
     return (
         Status.DEGRADED
@@ -63,73 +52,6 @@ def worst(statuses: Iterable[str]) -> Status:
     """The status of a request from those of its questions; an unknown status counts as `failed`."""
     known = {status if status in WORST_FIRST else Status.FAILED for status in statuses}
     return next((status for status in WORST_FIRST if status in known), Status.COMPLETE)
-
-
-def build_question(
-    request: Request,
-    plan: Plan,
-    index: int,
-    fused: FusedQuestion | None,
-    texts: Mapping[str, PassageText] | None,
-    status: Status,
-    *,
-    context: Context | None = None,
-    confidence: float | None = None,
-    took_ms: float = 0.0,
-) -> dict[str, Any]:
-    """One question of the answer; `index` is its place in the request.
-
-    A `failed` or `skipped` question has no hits.  `texts` is by passage id; a hit without a text keeps all fields that
-    need none.
-    """
-    if fused is None or status in (Status.FAILED, Status.SKIPPED):
-        fused = FusedQuestion()
-    needs_terms = {"snippets", "texts"} & set(request.include)
-    also = plan.rules[index].also if index in plan.rules else ()
-    terms = QuestionTerms(" ".join((request.questions[index].text, *also)) if needs_terms else "")
-    hits = [
-        hit_to_wire(
-            hit,
-            rank,
-            score_kind=fused.score_kind or plan.method,
-            include=request.include,
-            passages=_passages(hit, texts) if texts else (),
-            terms=terms,
-            snippet_chars=request.snippet_chars,
-        )
-        for rank, hit in enumerate(fused.hits, start=request.offset + 1)
-    ]
-    return {
-        "status": str(status),
-        "hits": hits,
-        "total_matches": fused.total_matches,
-        "ordered_by": fused.ordered_by,
-        **({"removed": dict(fused.removed)} if fused.removed else {}),
-        **({"rules": list(fused.rules)} if fused.rules else {}),
-        **({"also_searched": list(also)} if also and fused.rules else {}),
-        **({"relaxed": list(fused.relaxed)} if fused.relaxed else {}),
-        **({"context": asdict(context)} if context else {}),
-        **_trust(request, fused, confidence),
-        "coverage": round(fused.coverage, 6),
-        "took_ms": round(took_ms, 3),
-    }
-
-
-def _trust(request: Request, fused: FusedQuestion, confidence: float | None) -> dict[str, Any]:
-    trust: dict[str, Any] = {}
-    if confidence is not None:
-        trust["confidence"] = confidence
-    if request.abstain is not None:
-        trust["abstained"] = confidence is not None and confidence < request.abstain
-    if fused.signals and "explanation" in request.include:
-        trust["signals"] = {name: round(value, 6) for name, value in fused.signals.items()}
-    return trust
-
-
-def _unknown_confidence(request: Request, pages: Pages) -> tuple[str, ...]:
-    if request.abstain is None or not any(pages.confidences.get(index) is None for index in pages.fused):
-        return ()
-    return (f"abstain: {UNKNOWN}",)
 
 
 def _passages(hit: FusedHit, texts: Mapping[str, PassageText]) -> list[PassageText]:
@@ -154,7 +76,7 @@ def _named(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_NAMED_PASSAGES]) + more
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pages:
     """The fused questions of a request with their texts, and what was noted while they were made."""
 
@@ -162,40 +84,51 @@ class Pages:
     """Key: the question's place in the request."""
     texts: Mapping[str, PassageText] | None = None
     """Key: passage id.  None if no texts were fetched; `degraded` then has the reason."""
-    stages: Sequence[StageNote] = ()
-    degraded: Sequence[Degradation] = ()
+    stages: list[StageNote] = field(default_factory=list)
+    degraded: list[Degradation] = field(default_factory=list)
     contexts: Mapping[int, Context] = field(default_factory=dict)
     """Key: the question's place in the request."""
     confidences: Mapping[int, float | None] = field(default_factory=dict)
     """Key: the question's place in the request."""
     gone: Collection[str] = ()
     """Passages that a branch found and the store has no longer; none of them is in `fused`."""
-    warnings: Sequence[str] = ()
+    warnings: tuple[str, ...] = ()
+
+    def add(self, note: StageNote | None, why: Degradation | None = None) -> None:
+        """Add what one stage has done, and why something is missing."""
+        if note is not None:
+            self.stages.append(note)
+        if why is not None and why not in self.degraded:
+            self.degraded.append(why)
 
 
-def build_answer_tail(
-    results: BranchAnswers, pages: Pages, *, took_ms: float = 0.0, clock: Callable[[], float] | None = None
+def answer_fields(
+    answers: BranchAnswers, pages: Pages, *, took_ms: float = 0.0, clock: Callable[[], float] | None = None
 ) -> dict[str, Any]:
     """The answer's fields, except those that the end of the request writes in front.
 
     `took_ms` goes on every searched question.  Questions that the cache knew come from the plan as they are.  `clock`
     gives seconds, for the milliseconds that snippets took.
     """
-    request, plan = results.request, results.plan
+    request, plan = answers.request, answers.plan
     reasons = [
         *(
             Degradation(degradation["where"], degradation["reason"], degradation.get("detail", ""))
             for degradation in plan.degraded
         ),
-        *missing_branches(results),
+        *missing_branches(answers),
         *pages.degraded,
     ]
-    searched_status = question_status(request, plan, results.envelopes, reasons)
+    searched_status = question_status(answers, reasons)
     started_s = clock() if clock else 0.0
-    questions = [
-        _question_at(index, request, plan, pages, searched_status, took_ms)
-        for index in range(len(request.questions))
-    ]
+    questions = []
+    for index in range(len(request.questions)):
+        if (known := plan.cached.get(index)) is not None:
+            questions.append(known)
+            continue
+        status = searched_status if index in pages.fused else Status.FAILED
+        status = status if index in plan.asked else Status.SKIPPED
+        questions.append(build_question(answers, index, pages, status, took_ms=took_ms))
     notes = [*(note for question in pages.fused.values() for note in question.stages), *pages.stages]
     if "snippets" in request.include and pages.fused:
         n_hits = sum(len(question.hits) for question in pages.fused.values())
@@ -210,66 +143,88 @@ def build_answer_tail(
             for reason in reasons
             if searched_status == Status.FAILED or consequence(reason.reason).degrades
         ],
-        "stages": waterfall(plan, results.envelopes, reasons, notes),
-        "warnings": warnings_of(results, pages),
+        "stages": waterfall(plan, answers.envelopes, reasons, notes),
+        "warnings": warnings_of(answers, pages),
         "cached": all(index in plan.cached for index in range(len(request.questions))),
         "questions": questions,
     }
 
 
-def _question_at(
-    index: int, request: Request, plan: Plan, pages: Pages, searched_status: Status, took_ms: float
+def build_question(
+    answers: BranchAnswers, index: int, pages: Pages, status: Status, *, took_ms: float = 0.0
 ) -> dict[str, Any]:
-    if (known := plan.cached.get(index)) is not None:
-        return known
-    if index not in plan.asked:
-        return build_question(request, plan, index, None, None, Status.SKIPPED)
-    fused = pages.fused.get(index)
-    status = searched_status if fused is not None else Status.FAILED
-    if status == Status.DEGRADED and request.on_missing == "empty":
-        fused = FusedQuestion()
-    context = pages.contexts.get(index) if fused and fused.hits else None
-    is_shown = fused is pages.fused.get(index) and status != Status.FAILED
-    confidence = pages.confidences.get(index) if is_shown else None
-    return build_question(
-        request,
-        plan,
-        index,
-        fused,
-        pages.texts,
-        status,
-        context=context,
-        confidence=confidence,
-        took_ms=took_ms,
-    )
+    """One question of the answer; `index` is its place in the request.
+
+    A `failed` or `skipped` question has no hits, nor has a `degraded` one with `on_missing: empty`.  A hit without a text
+    keeps all fields that need none.
+    """
+    request, plan, texts = answers.request, answers.plan, pages.texts
+    is_emptied = status == Status.DEGRADED and request.on_missing == "empty"
+    fused, confidence = FusedQuestion(), None
+    if index in pages.fused and not is_emptied and status not in (Status.FAILED, Status.SKIPPED):
+        fused, confidence = pages.fused[index], pages.confidences.get(index)
+    context = pages.contexts.get(index) if fused.hits else None
+    needs_terms = {"snippets", "texts"} & set(request.include)
+    also = plan.rules[index].also if index in plan.rules else ()
+    terms = QuestionTerms(" ".join((request.questions[index].text, *also)) if needs_terms else "")
+    hits = [
+        hit_to_wire(
+            hit,
+            rank,
+            score_kind=fused.score_kind or plan.method,
+            include=request.include,
+            passages=_passages(hit, texts) if texts else (),
+            terms=terms,
+            snippet_chars=request.snippet_chars,
+        )
+        for rank, hit in enumerate(fused.hits, start=request.offset + 1)
+    ]
+    optional: dict[str, Any] = {
+        "removed": dict(fused.removed),
+        "rules": list(fused.rules),
+        "also_searched": list(also) if fused.rules else (),
+        "relaxed": list(fused.relaxed),
+        "context": asdict(context) if context else None,
+    }
+    trust: dict[str, Any] = {} if confidence is None else {"confidence": confidence}
+    if request.abstain is not None:
+        trust["abstained"] = confidence is not None and confidence < request.abstain
+    if fused.signals and "explanation" in request.include:
+        trust["signals"] = {name: round(value, 6) for name, value in fused.signals.items()}
+    return {
+        "status": str(status),
+        "hits": hits,
+        "total_matches": fused.total_matches,
+        "ordered_by": fused.ordered_by,
+        **{name: value for name, value in optional.items() if value},
+        **trust,
+        "coverage": round(fused.coverage, 6),
+        "took_ms": round(took_ms, 3),
+    }
 
 
-def warnings_of(results: BranchAnswers, pages: Pages) -> list[str]:
+def warnings_of(answers: BranchAnswers, pages: Pages) -> list[str]:
     """The warnings of the plan and of the fused questions of `pages`."""
+    is_unknown = any(pages.confidences.get(index) is None for index in pages.fused)
     warnings = (
-        *results.plan.warnings,
+        *answers.plan.warnings,
         *(line for question in pages.fused.values() for line in question.warnings),
         *_missing_texts(pages),
         *pages.warnings,
-        *_unknown_confidence(results.request, pages),
+        *([f"abstain: {UNKNOWN}"] if answers.request.abstain is not None and is_unknown else ()),
     )
     return list(dict.fromkeys(warnings))
-
-
-def answer_tail(fields: Mapping[str, Any]) -> str:
-    """The JSON text after the head: '{' + head + ',' + this is the whole document."""
-    return to_json(fields, inf_nan_mode="null").decode().removeprefix("{")
 
 
 _KEPT_FIELDS = ("rank", "document_id", "passage_id", "score", "score_kind", "rerank", "found_by")
 
 
-def size_limited_tail(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[str, Any], str]:
-    """The fields of `build_answer_tail` and their JSON text.  If that is longer than `limit_bytes`, hits are reduced."""
-    tail = answer_tail(fields)
-    size = len(tail.encode())
+def size_limited(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[str, Any], bytes]:
+    """The fields of an answer and their JSON.  If that is longer than `limit_bytes`, hits are reduced."""
+    body = to_json(fields, inf_nan_mode="null")
+    size = len(body)
     if size <= limit_bytes:
-        return fields, tail
+        return fields, body
     hits = sum(len(question["hits"]) for question in fields["questions"])
     why = Degradation(
         Stage.FETCH,
@@ -284,7 +239,7 @@ def size_limited_tail(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapp
         "degraded": [*fields["degraded"], why.to_wire()],
         "questions": questions,
     }
-    return fields, answer_tail(fields)
+    return fields, to_json(fields, inf_nan_mode="null")
 
 
 def _reduced_question(question: Mapping[str, Any]) -> dict[str, Any]:

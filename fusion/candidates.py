@@ -55,6 +55,7 @@ class Candidate(NamedTuple):
 
 
 _new_candidate = partial(tuple.__new__, Candidate)
+"""Makes a candidate of (score, hit, found) in half the time that `Candidate(…)` takes; a request has hundreds."""
 
 
 def _described(entries: Sequence[tuple[BranchRanking, int, Worth]]) -> Hit:

@@ -105,12 +105,9 @@ def relaxable_thresholds(request: Request, names: Sequence[str]) -> list[str]:
     return [name for name in given if name in names]
 
 
-def without_threshold(request: Request, name: str) -> Request:
-    thresholds = request.thresholds or Thresholds()
-    without = thresholds.model_copy(
-        update={name: Thresholds.model_fields[name].get_default(call_default_factory=True)}
-    )
-    return request.model_copy(update={"thresholds": without})
+def without_threshold(thresholds: Thresholds, name: str) -> Thresholds:
+    default = Thresholds.model_fields[name].get_default(call_default_factory=True)
+    return thresholds.model_copy(update={name: default})
 
 
 def least_relaxed(envelopes: Mapping[str, BranchResult]) -> Mapping[str, BranchResult]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from math import prod
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from types import MappingProxyType
 from chorale_client.request import Request, Thresholds
 from chorale_client.wire_names import Stage
 
-from fusion.branch_results import StageNotes, ranking_of
+from fusion.branch_results import BranchAnswers, StageNotes, ranking_of
 from fusion.candidates import (
     BOUND,
     Candidate,
@@ -36,7 +37,6 @@ from fusion.page import NO_PIN_LOOKUP, NO_RULES, PinLookup, Placed, Ruled, pinne
 from fusion.question_terms import question_type
 from fusion.rankings import Scores, collapse_ranking, completed, reliability, unit_ids, unscored
 from fusion.rerank import shown_range
-from models.branch_result import BranchResult
 from models.fusion_method import BranchRanking, Method
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
@@ -109,10 +109,9 @@ def _fused_hit(
     )
 
 
-def collapsed(
-    plan: Plan, envelopes: Mapping[str, BranchResult], position: int, request: Request, method: Method
-) -> list[BranchRanking]:
+def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[BranchRanking]:
     """A ranking for each branch of the plan, empty where it did not answer this question."""
+    request, plan = answers.request, answers.plan
     excluded = frozenset((*request.exclude_ids, *rules_at(plan, position).blocked))
     weights: Mapping[str, float] = {}
     if plan.weights_by_type:
@@ -120,10 +119,9 @@ def collapsed(
         weights = plan.weights_by_type.get(kind, {})
     rankings = []
     for branch in plan.branches:
-        given = ranking_of(envelopes.get(branch.name), position) or Ranking()
+        given = ranking_of(answers.envelopes.get(branch.name), position) or Ranking()
         depth = branch.depth - plan.spare
         hits = collapse_ranking(given, depth, fuse_by=request.fuse_by, exclude_ids=excluded).hits
-        ids = unit_ids(hits, request.fuse_by)
         weight = weights.get(branch.name, branch.weight)
         if method.uses_scores and not plan.trust_vectors:
             weight *= reliability(given.known_words)
@@ -132,7 +130,7 @@ def collapsed(
                 branch.name,
                 branch.group,
                 weight,
-                ids,
+                unit_ids(hits, request.fuse_by),
                 hits,
                 branch.floor,
                 kind=branch.kind,
@@ -142,11 +140,9 @@ def collapsed(
     return rankings
 
 
-def unscored_passages(
-    plan: Plan, envelopes: Mapping[str, BranchResult], position: int, request: Request, method: Method
-) -> dict[str, list[str]]:
+def unscored_passages(answers: BranchAnswers, position: int, method: Method) -> dict[str, list[str]]:
     """By branch, the passages whose scores complete its ranking of a question: those that only other branches found."""
-    rankings = collapsed(plan, envelopes, position, request, method)
+    rankings, request = collapsed(answers, position, method), answers.request
     if "thresholds.min_branch_score" not in request.relax:
         rankings = above_branch_scores(rankings, request.thresholds)
     return {
@@ -155,31 +151,49 @@ def unscored_passages(
     }
 
 
-def _fused(
-    rankings: Sequence[BranchRanking],
-    answered: Collection[str],
-    plan: Plan,
-    request: Request,
-    method: Method,
-    scores: Scores,
-    notes: StageNotes,
-) -> tuple[list[Candidate], int]:
-    """The candidates above the thresholds, and how many there were before `min_fused_score`."""
-    thresholds, n_ranked = request.thresholds or Thresholds(), sum(len(ranking.ids) for ranking in rankings)
-    if thresholds.min_branch_score:
-        rankings = above_branch_scores(rankings, thresholds)
-        n_given, n_ranked = n_ranked, sum(len(ranking.ids) for ranking in rankings)
-        notes.remove(Stage.THRESHOLD, "min_branch_score", n_given, n_ranked)
-    if plan.complete_scores:
-        rankings = completed(rankings, scores)
-    candidates = fuse_rankings(rankings, method, plan.k)
-    n_fused = len(candidates)
-    notes.add(Stage.FUSE, n_ranked, n_fused)
-    if (lowest := thresholds.min_fused_score) is not None:
-        of = attainable(rankings, answered, method, plan.k, candidates)
-        candidates = above_fused_score(candidates, lowest, of)
-        notes.remove(Stage.THRESHOLD, "min_fused_score", n_fused, len(candidates))
-    return candidates, n_fused
+@dataclass(frozen=True, slots=True)
+class _Rankings:
+    """The collapsed rankings of one question, and what fuses them."""
+
+    rankings: Sequence[BranchRanking]
+    answered: Collection[str]
+    plan: Plan
+    method: Method
+    scores: Scores
+
+    def fused(self, thresholds: Thresholds, notes: StageNotes) -> tuple[list[Candidate], int]:
+        """The candidates above the thresholds, and how many there were before `min_fused_score`."""
+        rankings, k = self.rankings, self.plan.k
+        n_ranked = sum(len(ranking.ids) for ranking in rankings)
+        if thresholds.min_branch_score:
+            rankings = above_branch_scores(rankings, thresholds)
+            n_given, n_ranked = n_ranked, sum(len(ranking.ids) for ranking in rankings)
+            notes.remove(Stage.THRESHOLD, "min_branch_score", n_given, n_ranked)
+        if self.plan.complete_scores:
+            rankings = completed(rankings, self.scores)
+        candidates = fuse_rankings(rankings, self.method, k)
+        n_fused = len(candidates)
+        notes.add(Stage.FUSE, n_ranked, n_fused)
+        if (lowest := thresholds.min_fused_score) is not None:
+            of = attainable(rankings, self.answered, self.method, k, candidates)
+            candidates = above_fused_score(candidates, lowest, of)
+            notes.remove(Stage.THRESHOLD, "min_fused_score", n_fused, len(candidates))
+        return candidates, n_fused
+
+    def fused_relaxed(
+        self, request: Request, notes: StageNotes
+    ) -> tuple[list[Candidate], int, tuple[str, ...]]:
+        """As `fused`, and the thresholds of `relax` that were dropped because nothing was above them."""
+        before, relaxed = len(notes.notes), tuple[str, ...]()
+        thresholds = request.thresholds or Thresholds()
+        candidates, n_fused = self.fused(thresholds, notes)
+        for name in relaxable_thresholds(request, FUSED_THRESHOLDS):
+            if candidates:
+                break
+            del notes.notes[before:], notes.removed[name]
+            thresholds, relaxed = without_threshold(thresholds, name), (*relaxed, f"thresholds.{name}")
+            candidates, n_fused = self.fused(thresholds, notes)
+        return candidates, n_fused, relaxed if candidates else ()
 
 
 def _note_rules(ruled: Ruled, notes: StageNotes) -> None:
@@ -191,31 +205,14 @@ def _note_rules(ruled: Ruled, notes: StageNotes) -> None:
         notes.add(Stage.RULES, len(rules.pinned) + len(rules.blocked) + len(rules.also), acted)
 
 
-def _fused_relaxed(
-    request: Request, fused: Callable[[Request], tuple[list[Candidate], int]], notes: StageNotes
-) -> tuple[list[Candidate], int, tuple[str, ...]]:
-    """As `_fused`, and the thresholds of `relax` that were dropped because nothing was above them."""
-    before, relaxed = len(notes.notes), tuple[str, ...]()
-    candidates, n_fused = fused(request)
-    for name in relaxable_thresholds(request, FUSED_THRESHOLDS):
-        if candidates:
-            break
-        del notes.notes[before:], notes.removed[name]
-        request, relaxed = without_threshold(request, name), (*relaxed, f"thresholds.{name}")
-        candidates, n_fused = fused(request)
-    return candidates, n_fused, relaxed if candidates else ()
-
-
 def _total_matches(given: Sequence[Ranking], n_fused: int, blocked: int) -> int:
     totals = [ranking.total_matches for ranking in given if ranking.total_matches is not None]
     return max([n_fused, *(total - blocked for total in totals)])
 
 
 def fuse_question(
-    plan: Plan,
-    envelopes: Mapping[str, BranchResult],
+    answers: BranchAnswers,
     position: int,
-    request: Request,
     method: Method,
     *,
     scores: Scores = MappingProxyType({}),
@@ -224,24 +221,24 @@ def fuse_question(
 ) -> FusedQuestion:
     """Fuse the branches' answers to one question into its page, or into the hits that a reranker makes the page from.
 
-    `method` is the one that `plan.method` names.  `position` is the question's place in `plan.asked`, and therefore in
-    each envelope's rankings.  `envelopes` are by branch name; a branch that failed or has none contributes nothing.
-    `scores`, for a plan with `complete_scores`, are those of passages that only other branches found.  `pin_lookup` has
-    the pinned documents that no branch found.  `clock` gives seconds, and is read only for the milliseconds of the stages.
+    `method` is the one that the plan names.  `position` is the question's place in `plan.asked`, and therefore in each
+    envelope's rankings.  A branch that failed or has no envelope contributes nothing.  `scores`, for a plan with
+    `complete_scores`, are those of passages that only other branches found.  `pin_lookup` has the pinned documents that no
+    branch found.  `clock` gives seconds, and is read only for the milliseconds of the stages.
     """
-    notes = StageNotes(clock)
-    names = [branch.name for branch in plan.branches]
+    request, plan, notes = answers.request, answers.plan, StageNotes(clock)
     answered = {
-        name: ranking for name in names if (ranking := ranking_of(envelopes.get(name), position)) is not None
+        branch.name: ranking
+        for branch in plan.branches
+        if (ranking := ranking_of(answers.envelopes.get(branch.name), position)) is not None
     }
     given = list(answered.values())
-    rankings = collapsed(plan, envelopes, position, request, method)
+    rankings = collapsed(answers, position, method)
     n_given = sum(len(ranking.hits) for ranking in given)
     n_ranked = sum(len(ranking.ids) for ranking in rankings)
     notes.add(Stage.COLLAPSE, n_given, n_ranked)
-    candidates, n_fused, dropped = _fused_relaxed(
-        request, lambda relaxed: _fused(rankings, answered, plan, relaxed, method, scores, notes), notes
-    )
+    fusing = _Rankings(rankings, answered, plan, method, scores)
+    candidates, n_fused, dropped = fusing.fused_relaxed(request, notes)
 
     boosts, now = None if request.boosts == "off" else plan.boosts, read_moment(plan.now)
     ranked = _boosted(candidates, boosts, now, notes)

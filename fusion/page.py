@@ -138,12 +138,12 @@ def _group_of(hit: FusedHit, field: str, texts: Mapping[str, PassageText]) -> by
     return None if value is None else to_json(value)
 
 
-def grouped(question: FusedQuestion, grouping: Grouping) -> FusedQuestion:
+def grouped(question: FusedQuestion, grouping: Grouping, texts: Mapping[str, PassageText]) -> FusedQuestion:
     """The question with the best hits of each group, in order; a hit without a group stays.
 
-    Metadata are those of `one.texts`.  A warning says if no hit has the field.
+    Metadata are those of `texts`, by passage id.  A warning says if no hit has the field.
     """
-    groups = [_group_of(hit, grouping.field, question.texts) for hit in question.hits]
+    groups = [_group_of(hit, grouping.field, texts) for hit in question.hits]
     seen: Counter[bytes | None] = Counter()
     kept = []
     for hit, group in zip(question.hits, groups, strict=True):

@@ -126,7 +126,8 @@ class End:
     """A terminal write."""
 
     request_id: str
-    tail: str
+    body: bytes | str
+    """The answer as a JSON object without its head, which the script puts in front."""
     is_complete: bool
     outcomes: Sequence[Any] = ()
     """`Breakers.arguments`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, cast
 
 from chorale_client.keys import GENERATION, QUARANTINE, SWEEPER, WAKEUPS, entry_key
@@ -114,23 +115,23 @@ class RedisLedger:
 
     def report_and_join(self, reports: Sequence[tuple[str, BranchResult, Started | None]]) -> list[Snapshot]:
         """`report_all` without callbacks, and `join` in the same step for the requests that are complete with it."""
-        _, joined, sent_now = self._report([(*report, b"") for report in reports], joins=True)
-        return [snapshot for answer in joined if (snapshot := self._joined(answer, sent_now)) is not None]
+        _, joined, reported = self._report([(*report, b"") for report in reports], joins=True)
+        return [snapshot for answer in joined if (snapshot := self._joined(answer, reported)) is not None]
 
     def _report(
         self, reports: Sequence[tuple[str, BranchResult, Started | None, bytes]], *, joins: bool
     ) -> Any:
         args: list[Any] = ["1" if joins else ""]
-        sent_now = []
+        reported: dict[tuple[str, str], _Reported] = {}
         plans = self._plans_of([request_id for request_id, _, started, _ in reports if started is None])
         for request_id, result, started, callback in reports:
             result, wire = sent(result)
-            sent_now.append(result)
+            reported[request_id, result.branch] = wire, result
             plan = plans[request_id] if started is None else started.mac
             mac = self._signer.sign(*_of_envelope(request_id, plan, result.branch, wire))
             args += [request_id, result.branch, str(result.status), wire, result.attempt]
             args += ["" if started is None else started.accepted_at_ms, callback, mac]
-        return (*self._run("report_all", args=args), sent_now)
+        return (*self._run("report_all", args=args), reported)
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
         """A frozen snapshot; None if it is too early, another fusion took the request, or the request has ended."""
@@ -142,7 +143,7 @@ class RedisLedger:
         the breaker transitions (`ledger.breakers.read_transitions` reads them).  Only the first end counts outcomes."""
         args: list[Any] = []
         for end in ends:
-            args += [end.request_id, by, end.tail, "1" if end.is_complete else "0", end.coalescing_key or ""]
+            args += [end.request_id, by, end.body, "1" if end.is_complete else "0", end.coalescing_key or ""]
             args += [end.completed, len(end.outcomes), *end.outcomes]
         answers = self._run("finish_all", args=args)
         return [(None if took_ms is None else int(took_ms), turned) for took_ms, turned in answers]
@@ -218,33 +219,42 @@ class RedisLedger:
             return None  # a malformed entry, which the sweeper sets aside
         return Started(times[0], request, plan, *times[1:], mac, is_signed)
 
-    def _joined(self, answer: Any, sent_now: Sequence[BranchResult] = ()) -> Snapshot | None:
+    def _joined(
+        self, answer: Any, reported: Mapping[tuple[str, str], _Reported] = MappingProxyType({})
+    ) -> Snapshot | None:
+        """An envelope that equals what this process has just reported is neither verified nor read again."""
         if not answer or answer[0] != b"joined":
             return None
         _, now_ms, state_before, raw_id, flat = answer
-        pairs = list(zip(flat[::2], flat[1::2], strict=True))
-        fields = {name: value for name, value in pairs if isinstance(value, bytes)}
-        reported = [sent_now[number] for _, number in pairs if isinstance(number, int)]
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
         request_id, mac = raw_id.decode(), fields.get(b"mac", b"")
         try:
             entry = _entry(request_id, fields | {b"state": state_before})
         except (KeyError, ValueError):
             return None  # a malformed entry, which the sweeper sets aside
         planned = _of_plan(request_id, entry.request, fields.get(b"flight", b""), entry.plan or b"")
+        own, others = {}, {}
+        for branch, wire in entry.envelopes.items():
+            sent_wire, result = reported.get((request_id, branch), (None, None))
+            if result is not None and wire == sent_wire:
+                own[branch] = result
+            else:
+                others[branch] = wire
         forged = {
             branch
-            for branch, wire in entry.envelopes.items()
+            for branch, wire in others.items()
             if not self._signer.verifies(
                 fields.get(b"mac:" + branch.encode()), *_of_envelope(request_id, mac, branch, wire)
             )
         }
         is_signed = entry.plan is None or self._signer.verifies(mac, *planned)
-        return entry.at(
-            int(now_ms),
-            is_signed=is_signed,
-            forged=frozenset(forged),
-            reported={result.branch: result for result in reported},
+        return replace(entry, envelopes=others).at(
+            int(now_ms), is_signed=is_signed, forged=frozenset(forged), reported=own
         )
+
+
+_Reported = tuple[bytes, BranchResult]
+"""An envelope as it was sent, and what it was made of."""
 
 
 def _of_plan(request_id: str, request: bytes, coalescing_key: bytes, plan: bytes) -> tuple[bytes, ...]:

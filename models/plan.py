@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from chorale_client.request import Question, Request
-from chorale_client.wire_names import WIRE_VERSION
+from chorale_client.wire_names import QUEUE_BULK, WIRE_VERSION
 from chorale_client.wire_reader import read_request
 from pydantic import BaseModel, ConfigDict
 
@@ -95,12 +95,21 @@ class QuestionRules(_Resolved):
     """The rules that `also` comes from."""
 
 
+# Whether a request is costly has to be known of each message before it is worked on, so the bytes of a plan are searched and
+# not parsed.  A text inside of JSON cannot be taken for the field: its quotes are escaped.  What these names say was written by
+# `tasks.request.cost.with_cost`, which gives all branches of a plan the same values.
 _IS_COSTLY = b'"is_costly":true'
+_IN_BULK = f'"queue":"{QUEUE_BULK}"'.encode()
 
 
 def is_costly(plan: bytes | None) -> bool:
-    """Whether this is the plan of a costly request.  It is not read: no text of JSON contains this."""
+    """Whether this is the plan of a costly request."""
     return plan is not None and _IS_COSTLY in plan
+
+
+def uses_bulk_queue(plan: bytes | None) -> bool:
+    """Whether this is the plan of a request that runs on the bulk workers."""
+    return plan is not None and _IN_BULK in plan
 
 
 class Plan(_Resolved):

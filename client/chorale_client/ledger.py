@@ -24,9 +24,9 @@ from chorale_client.scripts import PRELUDE, Scripts
 from chorale_client.terminal_answers import (
     CANCELLED_QUESTION,
     CANCELLED_UNTIL_QUESTIONS,
-    not_ended_tail,
-    refused_tail,
-    unaudited_tail,
+    not_ended_body,
+    refused_body,
+    unaudited_body,
 )
 from chorale_client.wire_names import QUEUE_RETRIEVE, Status
 
@@ -92,8 +92,8 @@ def accept(
     request_id, questions = request.request_id, len(request.questions)
     keys = [entry_key(request_id), result_key(request_id), WAKEUPS, OUTBOX, OVERLOAD]
     args: list[Any] = [request_id, request_json(request), mark, head(request), timeout_ms]
-    args += [timeout_ms + KEPT_AFTER_DEADLINE_S * 1000, answer_ttl_ms, refused_tail(questions), b""]
-    args += [unaudited_tail(questions)]
+    args += [timeout_ms + KEPT_AFTER_DEADLINE_S * 1000, answer_ttl_ms, refused_body(questions), b""]
+    args += [unaudited_body(questions)]
     name = "accept"
     if message:
         name, keys, args = "accept_and_send", [*keys, QUEUE_RETRIEVE], [*args, message]
@@ -146,9 +146,9 @@ def end_of(request_id: str) -> Exchange[bytes]:
 def finish_failed(request: Request, accepted_at_ms: int, *, answer_ttl_ms: int) -> Exchange[bytes]:
     """The steps of `CallersLedger.finish_failed`."""
     request_id = request.request_id
-    args = [request_id, not_ended_tail(request), request.model_dump_json(), fingerprint(request)]
+    args = [request_id, not_ended_body(request), request.model_dump_json(), fingerprint(request)]
     args += [head(request), str(accepted_at_ms), str(answer_ttl_ms)]
-    args += [not_ended_tail(request, state) for state in ("planned", "fusing")]
+    args += [not_ended_body(request, state) for state in ("planned", "fusing")]
     (ended,) = yield [Script("finish_failed", _keys_of_an_end(request_id), args)]
     return cast("bytes", ended)
 

@@ -1,6 +1,7 @@
 """The answers of requests that end without hits.
 
-A tail is an answer's JSON text after its head (`chorale_client.ledger.head`).
+A body is an answer as a JSON object without its head (`chorale_client.ledger.head`), which the script that ends the request puts
+in front.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def question_text(status: Status) -> str:
 
 
 def until_questions(status: Status, *, where: str, reason: Reason, detail: str) -> str:
-    """A tail up to its list of questions; the questions and `]}` follow."""
+    """A body up to its list of questions; the questions and `]}` follow."""
     fields = {
         "v": WIRE_VERSION,
         "status": str(status),
@@ -37,17 +38,17 @@ def until_questions(status: Status, *, where: str, reason: Reason, detail: str) 
         "cached": False,
         "questions": [],
     }
-    return to_json(fields).decode()[1:-2]
+    return to_json(fields).decode()[:-2]
 
 
-def _tail(status: Status, questions: int, *, where: str, reason: Reason, detail: str) -> str:
+def _body(status: Status, questions: int, *, where: str, reason: Reason, detail: str) -> str:
     front = until_questions(status, where=where, reason=reason, detail=detail)
     return front + ",".join([question_text(status)] * questions) + "]}"
 
 
-def failed_tail(request: Request, *, where: str, reason: Reason, detail: str) -> str:
-    """The tail of a failed request."""
-    return _tail(Status.FAILED, len(request.questions), where=where, reason=reason, detail=detail)
+def failed_body(request: Request, *, where: str, reason: Reason, detail: str) -> str:
+    """The body of a failed request."""
+    return _body(Status.FAILED, len(request.questions), where=where, reason=reason, detail=detail)
 
 
 UNAUDITED_RETRY_AFTER_S = 5.0
@@ -59,29 +60,29 @@ _NOT_ENDED = {
 }
 
 
-def not_ended_tail(request: Request, state: str | None = None) -> str:
-    """The tail of a request that its caller ended after waiting in vain, by the state of the request."""
+def not_ended_body(request: Request, state: str | None = None) -> str:
+    """The body of a request that its caller ended after waiting in vain, by the state of the request."""
     where, reason = _NOT_ENDED.get(state or "", (Stage.PLAN, Reason.NOT_STARTED))
     detail = "nothing ended the request by its deadline; are workers and a sweeper running?"
-    return failed_tail(request, where=where, reason=reason, detail=detail)
+    return failed_body(request, where=where, reason=reason, detail=detail)
 
 
 @lru_cache
-def refused_tail(questions: int) -> str:
-    """The tail of a request that is refused under overload; the ledger adds `retry_after_s`."""
+def refused_body(questions: int) -> str:
+    """The body of a request that is refused under overload; the ledger adds `retry_after_s`."""
     detail = "too much is waiting already; ask again after `retry_after_s` seconds"
-    return _tail(Status.REFUSED, questions, where=Stage.PLAN, reason=Reason.OVERLOAD, detail=detail)
+    return _body(Status.REFUSED, questions, where=Stage.PLAN, reason=Reason.OVERLOAD, detail=detail)
 
 
 @lru_cache
-def unaudited_tail(questions: int) -> str:
-    """The tail of a request that is refused because the outbox is full."""
+def unaudited_body(questions: int) -> str:
+    """The body of a request that is refused because the outbox is full."""
     detail = (
         "the outbox for the audit tables is full (CHORALE_OUTBOX_LIMIT); "
         "ask again after `retry_after_s` seconds"
     )
-    refused = _tail(Status.REFUSED, questions, where=Stage.PLAN, reason=Reason.OVERLOAD, detail=detail)
-    return f'"retry_after_s":{UNAUDITED_RETRY_AFTER_S:.3f},{refused}'
+    refused = _body(Status.REFUSED, questions, where=Stage.PLAN, reason=Reason.OVERLOAD, detail=detail)
+    return f'{{"retry_after_s":{UNAUDITED_RETRY_AFTER_S:.3f},{refused[1:]}'
 
 
 CANCELLED_UNTIL_QUESTIONS = until_questions(

@@ -1,7 +1,7 @@
 -- Releases the followers of a request that has ended.  A follower gets the same answer if the answer is complete, or if
 -- the follower has too little time left for a plan of its own.  The others are planned anew, and the first of them leads.
 -- KEYS  followers of the leader
--- ARGV  flight that a worker signed, or '' if no follower may have the answer; tail, '1' if every question is complete
+-- ARGV  flight that a worker signed, or '' if no follower may have the answer; body, '1' if every question is complete
 local followers = redis.call('HGETALL', KEYS[1])
 if #followers == 0 then return end
 redis.call('DEL', KEYS[1])

@@ -29,14 +29,14 @@ from fusion.answer import warnings_of, worst
 from fusion.branch_results import BranchAnswers
 from fusion.conditions import least_relaxed
 from jobs.job import JobsUnavailable, Line, Segment, unanswered
-from ledger.protocol import Snapshot
 from models.branch_result import BranchResult
 from models.duty import Made, retried
 from models.errors import StageFailure
 from models.plan import BranchPlan, Plan
 from tasks.request.answer_cache import keep_answers, with_cached
 from tasks.request.batch import merges
-from tasks.request.finishing import FUSION_WORKER, AnswerBuilder
+from tasks.request.composing import compose
+from tasks.request.draft import Draft
 from tasks.request.retrieve import resolve_plan
 from tasks.request.search import CONCERNS_ALL, answer_together, branch_task
 from wiring.resources import Resources
@@ -264,8 +264,9 @@ def _answered(
     for envelope in answers.envelopes.values():
         if len(lines) > 1 and not envelope.answered and envelope.reason not in CONCERNS_ALL:
             raise _ConcernsOne(f"{envelope.branch}: {envelope.reason} {envelope.detail}")
-    ending = _ending(resources, answers)
-    fields, pages = ending.compose(), ending.pages
+    with_time = replace(answers, plan=_with_time_to_rerank(answers.plan, len(questions_of)))
+    composed = compose(Draft(resources, with_time, left_ms=REQUEST_S * 1000))
+    fields, pages = composed.fields, composed.pages
     if segment.done_before < CACHED_LINES:
         keep_answers(resources, [(answers, fields)])
     results, index_of = {}, {key: index for index, key in enumerate(questions_of)}
@@ -285,9 +286,8 @@ class _ConcernsOne(Exception):
 
 def _searched(resources: Resources, request: Request) -> BranchAnswers:
     generation = resources.generations.in_redis_or_copied(request.namespace)
-    plan = resolve_plan(
-        resources, request, round(time.time() * 1000), generation=generation, models=resources.fingerprints
-    )
+    now_ms, models = round(time.time() * 1000), resources.fingerprints
+    plan = resolve_plan(resources, request, now_ms, generation, models)
     plan, _, _ = with_cached(resources, request, plan)
     branches = plan.branches if plan.asked else ()
     envelopes = {branch.name: _envelope(resources, request, plan, branch) for branch in branches}
@@ -302,24 +302,6 @@ def _envelope(resources: Resources, request: Request, plan: Plan, branch: Branch
     except StageFailure as failure:
         return BranchResult.failed(branch.name, failure.reason, failure.detail)
     return answer_together(resources, [part], begun_s)[0]
-
-
-def _ending(resources: Resources, answers: BranchAnswers) -> AnswerBuilder:
-    """What makes the answer's fields, as in a fusion worker."""
-    answers = replace(answers, plan=_with_time_to_rerank(answers.plan, len(answers.request.questions)))
-    entry = Snapshot(
-        request_id=answers.request.request_id,
-        state="fusing",
-        request=b"",
-        plan=None,
-        envelopes={},
-        started=frozenset(),
-        decided_by=None,
-        accepted_at_ms=0,
-        deadline_ms=round(REQUEST_S * 1000),
-        now_ms=0,
-    )
-    return AnswerBuilder(resources, entry, answers, FUSION_WORKER, time.monotonic())
 
 
 def _with_time_to_rerank(plan: Plan, questions: int) -> Plan:

@@ -8,19 +8,44 @@ from typing import Any
 
 from chorale_client.keys import FLIGHT
 from chorale_client.request import Request, Thresholds
+from chorale_client.tenants import tenant_of
 from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, Status
 from pydantic_core import from_json, to_json
 from structlog import get_logger
 
-from cache.caches import CacheUnavailable
+from cache.caches import CacheUnavailable, answer_key
 from fusion.branch_results import BranchAnswers
 from fusion.page import is_chosen_late
 from models.branch_result import StageNote
+from models.errors import StageFailure
 from models.plan import Plan
-from tasks.request.planning import question_keys
 from wiring.resources import Resources
 
 log = get_logger("chorale.cache")
+
+_NOT_IN_KEY = {
+    "v", "request_id", "correlation_id", "tags", "namespace", "questions", "timeout_s", "cache", "now", "hedge",
+    "on_end", "linked", "traceparent", "rerank",
+}  # fmt: skip
+"""Who asks, when, for how long and how often does not change a complete answer; the plan has `rerank` resolved."""
+_PLAN_IN_KEY = {
+    "configuration", "branches", "method", "k", "boosts", "fold", "rerank", "models", "complete_scores",
+    "trust_vectors", "weights_by_type",
+}  # fmt: skip
+_BRANCH_NOT_IN_KEY = {"limit_ms", "queue", "is_decisive", "hedge_after_ms", "lease_ms", "is_costly"}
+"""A branch's time, queue and policy do not change a complete answer."""
+
+
+def with_reranker_fingerprint(resources: Resources, plan: Plan) -> Plan:
+    """The plan with the reranker's fingerprint; if that is not known, the answers are not cached."""
+    if plan.rerank is None:
+        return plan
+    try:
+        mark = resources.reranker(plan.rerank.name).fingerprint
+    except StageFailure as failure:
+        warning = f"cache: {failure.reason}: {failure.detail}"
+        return plan.model_copy(update={"generation": None, "warnings": (*plan.warnings, warning)})
+    return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})
 
 
 def with_cached(
@@ -61,6 +86,32 @@ def with_cached(
         }
     )
     return planned, coalescing_key, lookups
+
+
+def question_keys(request: Request, plan: Plan) -> dict[int, str]:
+    """The cache key of each question that has a text, by its index.
+
+    Each tenant has its own: `cached`, or only the time that an answer takes, would tell what others have asked.
+    """
+    options: dict[str, Any] = request.model_dump(mode="json", exclude=_NOT_IN_KEY)
+    if (tenant := tenant_of(request.request_id)) is not None:
+        options["tenant"] = tenant
+    resolved = plan.model_dump(
+        mode="json", include=_PLAN_IN_KEY, exclude={"branches": {"__all__": _BRANCH_NOT_IN_KEY}}
+    )
+    if plan.boosts is not None:
+        resolved["day"] = plan.now[:10]
+    return {
+        index: answer_key(
+            plan.namespace,
+            request.questions[index].model_dump(mode="json"),
+            options,
+            {**resolved, "rules": rules.model_dump(mode="json")}
+            if (rules := plan.rules.get(index))
+            else resolved,
+        )
+        for index in plan.asked
+    }
 
 
 def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapping[str, Any]]]) -> None:

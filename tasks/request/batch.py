@@ -25,12 +25,12 @@ from ledger.protocol import Snapshot, Started
 from models.branch_result import BranchResult
 from models.errors import StageFailure
 from models.extensions import BranchKind
-from models.plan import is_costly
+from models.plan import is_costly, uses_bulk_queue
 from tasks.celery_internals.batch_consumer import BatchConsumer, TakenMessage
 from tasks.celery_internals.result_backend import Report
-from tasks.request.cost import uses_bulk_queue
-from tasks.request.finishing import FUSION_WORKER, end_joined
-from tasks.request.search import answer_together, open_part
+from tasks.request.draft import FUSION_WORKER
+from tasks.request.finishing import end_joined
+from tasks.request.search import Part, answer_together, open_part
 from wiring.resources import Resources
 
 log = get_logger("chorale.batch")
@@ -67,37 +67,33 @@ def _most(resources: Resources, queues: Sequence[str]) -> dict[str, int]:
 def _run(
     app: Celery, most: Mapping[str, int]
 ) -> Callable[[Sequence[TakenMessage], Sequence[Snapshot], float], None]:
-    resources: Resources = app.resources
     # A worker that takes fusions together fuses what it has completed, without a message.
     fuses = most.get(QUEUE_FUSION, 1) > 1
 
-    def run(parts: Sequence[TakenMessage], joined: Sequence[Snapshot], joined_s: float) -> None:
+    def run(messages: Sequence[TakenMessage], joined: Sequence[Snapshot], joined_s: float) -> None:
         if joined:
-            end_joined(resources, joined, by=FUSION_WORKER, joined_s=joined_s)
-        if parts:
-            _answer(app, parts, fuses=fuses)
+            end_joined(app.resources, joined, by=FUSION_WORKER, joined_s=joined_s)
+        parts = [
+            _part(message.started, **message.arguments) for message in messages if message.started is not None
+        ]
+        together = [part for part in parts if not is_costly(part.started.plan)]
+        # Each costly part is answered by itself, after the others.
+        alone = [[part] for part in parts if is_costly(part.started.plan)]
+        for some in [together, *alone] if together else alone:
+            reports = _reports(app.resources, some)
+            if fuses:
+                _report_and_fuse(app, reports)
+            else:
+                app.backend.report_all(reports)
 
     return run
 
 
-def _answer(app: Celery, parts: Sequence[TakenMessage], *, fuses: bool) -> None:
-    """Answer and report the parts together, and then each costly one by itself."""
-    costly = [part for part in parts if part.started is not None and is_costly(part.started.plan)]
-    others = [part for part in parts if part not in costly]
-    for some in ([others] if others else []) + [[part] for part in costly]:
-        _answer_together(app, some, fuses=fuses)
-
-
-def _answer_together(app: Celery, parts: Sequence[TakenMessage], *, fuses: bool) -> None:
-    todo = [(part.arguments, part.started) for part in parts if part.started is not None]
-    answered = zip(_answers(app.resources, todo), todo, strict=True)
-    reports = [
-        (str(arguments["request_id"]), envelope, started) for envelope, (arguments, started) in answered
-    ]
-    if fuses:
-        _report_and_fuse(app, reports)
-    else:
-        app.backend.report_all(reports)
+def _part(
+    started: Started, /, request_id: str, branch: str, attempt: int = 1, v: int = WIRE_VERSION, **_: object
+) -> Part:
+    """Arguments of newer versions are ignored."""
+    return Part(str(request_id), str(branch), started, attempt, v)
 
 
 def _report_and_fuse(app: Celery, reports: Sequence[tuple[str, BranchResult, Started]]) -> None:
@@ -106,24 +102,24 @@ def _report_and_fuse(app: Celery, reports: Sequence[tuple[str, BranchResult, Sta
     end_joined(app.resources, joined, by=FUSION_WORKER, joined_s=joined_s)
 
 
-def _answers(resources: Resources, todo: Sequence[tuple[Mapping[str, Any], Started]]) -> list[BranchResult]:
-    """An envelope for the arguments of each message and its started part, even if a package's branch raises SystemExit."""
-    parts = [
-        (str(arguments["branch"]), started, arguments.get("v", WIRE_VERSION)) for arguments, started in todo
-    ]
+def _reports(resources: Resources, parts: Sequence[Part]) -> list[tuple[str, BranchResult, Started]]:
+    """An envelope for each part, even if a package's branch raises SystemExit, with its request and what it was started with."""
     try:
         envelopes = answer_parts(resources, parts)
     except (WorkerShutdown, WorkerTerminate):
         raise
     except BaseException as error:
-        log.exception("batch failed", parts=len(todo))
-        if len(todo) > 1:
-            return [_answers(resources, [part])[0] for part in todo]
-        envelopes = [BranchResult.failed(parts[0][0], Reason.ERROR, f"{type(error).__name__}: {error}")]
-    attempts = (arguments.get("attempt", 1) for arguments, _ in todo)
+        log.exception("batch failed", parts=len(parts))
+        if len(parts) > 1:
+            return [_reports(resources, [part])[0] for part in parts]
+        envelopes = [BranchResult.failed(parts[0].branch, Reason.ERROR, f"{type(error).__name__}: {error}")]
     return [
-        replace(envelope, attempt=attempt, worker=resources.worker_name)
-        for envelope, attempt in zip(envelopes, attempts, strict=True)
+        (
+            part.request_id,
+            replace(envelope, attempt=part.attempt, worker=resources.worker_name),
+            part.started,
+        )
+        for envelope, part in zip(envelopes, parts, strict=True)
     ]
 
 
@@ -137,19 +133,16 @@ def register(app: Celery) -> None:
 
 
 def search_task(task: Any, request_id: str, branch: str, **arguments: Any) -> Report | None:
-    """Start, search; the result backend reports the envelope to the ledger.  Attempt 2 is a hedge.
-
-    Fields of newer versions are ignored.
-    """
+    """Start, search; the result backend reports the envelope to the ledger.  Attempt 2 is a hedge."""
     resources: Resources = task.app.resources
     started = resources.ledger.start(request_id, branch)
     if started is None:
         return None
-    [envelope] = _answers(resources, [({"branch": branch, **arguments}, started)])
+    reports = _reports(resources, [_part(started, request_id, branch, **arguments)])
     if not uses_bulk_queue(started.plan):
-        return Report(envelope, started)
+        return Report(reports[0][1], started)
     # A worker of bulk jobs fuses what it has completed: the message of a fusion would go where others wait.
-    _report_and_fuse(task.app, [(request_id, envelope, started)])
+    _report_and_fuse(task.app, reports)
     return None
 
 
@@ -169,26 +162,26 @@ HURRIED_S = 0.1
 """A part with less time left does not wait for others."""
 
 
-def answer_parts(resources: Resources, started: Sequence[tuple[str, Started, int]]) -> list[BranchResult]:
-    """One envelope for each branch name, its started part, and the wire version of its message; in order."""
+def answer_parts(resources: Resources, parts: Sequence[Part]) -> list[BranchResult]:
+    """One envelope for each part, in order."""
     begun_s = time.monotonic()
-    opened = [open_part(resources, name, branch_task, begun_s, v) for name, branch_task, v in started]
-    envelopes = {
-        at: branch_task for at, branch_task in enumerate(opened) if isinstance(branch_task, BranchResult)
-    }
+    envelopes: dict[int, BranchResult] = {}
     groups: dict[Hashable, list[tuple[int, BranchTask]]] = {}
-    for at, part in enumerate(opened):
-        if isinstance(part, BranchTask):
-            groups.setdefault(_likeness(resources, part) or at, []).append((at, part))
+    alike: list[BranchTask] = []
+    for at, part in enumerate(parts):
+        opened = open_part(resources, part, begun_s)
+        if isinstance(opened, BranchResult):
+            envelopes[at] = opened
+            continue
+        likeness = _likeness(resources, opened)
+        alike += [opened] if likeness is not None else []
+        groups.setdefault(at if likeness is None else likeness, []).append((at, opened))
     if len(groups) > 1:
-        _embed(
-            resources,
-            [part for members in groups.values() for _, part in members if _likeness(resources, part)],
-        )
-    for members in sorted(groups.values(), key=lambda members: min(part.ends_at_s for _, part in members)):
-        places, parts = zip(*members, strict=True)
-        envelopes |= zip(places, answer_together(resources, parts, begun_s), strict=True)
-    return [envelopes[at] for at in range(len(opened))]
+        _embed(resources, alike)
+    for members in sorted(groups.values(), key=lambda members: min(task.ends_at_s for _, task in members)):
+        places, tasks = zip(*members, strict=True)
+        envelopes |= zip(places, answer_together(resources, tasks, begun_s), strict=True)
+    return [envelopes[at] for at in range(len(parts))]
 
 
 def merges(resources: TaskResources, kind: BranchKind, branch: str) -> bool:

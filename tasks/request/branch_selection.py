@@ -12,7 +12,7 @@ from structlog import get_logger
 
 from config.declarations import BranchDeclaration
 from fusion.answer import question_status
-from fusion.branch_results import branch_stage
+from fusion.branch_results import BranchAnswers, branch_stage
 from ledger.breakers import Breakers, LoadSnapshot
 from ledger.outcomes import Outcome, store_name
 from models.branch_result import BranchResult, Degradation, StageNote
@@ -73,7 +73,7 @@ def fails_policy(request: Request, plan: Plan, missing: Iterable[str]) -> bool:
         for branch in plan.branches
         if branch.name not in without
     }
-    return question_status(request, plan, others, ()) == Status.FAILED
+    return question_status(BranchAnswers(request, plan, others)) == Status.FAILED
 
 
 def without_branches(plan: Plan, missing: Mapping[str, Degradation]) -> Plan:

@@ -4,18 +4,17 @@ packed for a language model."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from chorale_client.wire_names import Reason, Stage, StageStatus, Warned
 
-from fusion.branch_results import BranchAnswers
 from fusion.context import Context, neighbours, pack, passages_of, place_of
 from fusion.fused_hits import FusedHit
 from models.branch_result import Degradation, StageNote
-from models.documents import PassageText
-from tasks.request.stored_passages import Pages, failure_of, fetch_texts
-from wiring.resources import Resources
+from search.deadline import Deadline
+from tasks.request.draft import Draft, failure_of
+from tasks.request.stored_passages import read_texts
 
 MOST_PASSAGES = 1_000
 """How many passages are asked for around the hits of a request; those of the best hits first."""
@@ -23,166 +22,100 @@ AT_ONCE = 32
 """Passages of a document that are read together, until one of them does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contexts:
-    of: Mapping[int, Context] = field(default_factory=dict)
-    """Key: the question's place in the request."""
-    notes: Sequence[StageNote | None] = ()
-    missing: Sequence[Degradation | None] = ()
-    warnings: tuple[str, ...] = ()
+def make_contexts(draft: Draft) -> None:
+    request = draft.answers.request
+    if request.context_tokens is None:
+        return
+    if not draft.policy.has_models:
+        detail = "answered by the sweeper, which has no tokenizer"
+        draft.pages.add(None, Degradation(Stage.CONTEXT, Reason.NOT_STARTED, detail))
+        return
+    reader = _Reader(draft, draft.deadline())
+    reader.read_hits()
+    _pack(draft, reader.around(request.context_around), reader.deadline)
+    if reader.is_cut:
+        cut = f"only the first {MOST_PASSAGES:,} passages around the hits are read"
+        draft.pages.warnings += (f"{Warned.CONTEXT_AROUND}: {cut}",)
 
 
-def make_contexts(
-    resources: Resources,
-    answers: BranchAnswers,
-    pages: Pages,
-    texts: Mapping[str, PassageText],
-    *,
-    limit_s: float,
-) -> Contexts:
-    """`texts` are those that are known, by passage id."""
-    builder = _ContextBuilder(resources, answers, pages, time.monotonic() + limit_s, dict(texts))
-    builder.fetch_hits()
-    builder.fetch_around()
-    return builder.packed()
+Around = Mapping[int, list[list[str]]]
+"""Passage ids that are added together to those of the hits; key: the question's place in the request."""
 
 
 @dataclass(slots=True)
-class _ContextBuilder:
-    """Makes the contexts of one request."""
+class _Reader:
+    """Reads the passages of one request's contexts."""
 
-    resources: Resources
-    answers: BranchAnswers
-    pages: Pages
-    ends_at_s: float
-    """By the monotonic clock."""
-    texts: dict[str, PassageText]
-    """By passage id."""
-    around: dict[int, list[list[str]]] = field(default_factory=dict)
-    """Passage ids that are added together to those of the hits; key: the question's place in the request."""
-    notes: list[StageNote | None] = field(default_factory=list)
-    missing: list[Degradation | None] = field(default_factory=list)
-    count_around: int = 0
+    draft: Draft
+    deadline: Deadline
+    count: int = 0
     """How many passages around the hits were asked for."""
     is_cut: bool = False
     """Whether there are more passages than MOST_PASSAGES."""
+    has_failed: bool = False
+    """Whether passages around the hits could not be read."""
     absent: set[str] = field(default_factory=set)
     """Passages that the store does not have."""
 
-    @property
-    def limit(self) -> int:
-        """Tokens of a context."""
-        return self.answers.request.context_tokens or 0
+    def read_hits(self) -> None:
+        hits = [hit for page in self.draft.pages.fused.values() for hit in page.hits]
+        others = [replace(hit, passage_id=id_) for hit in hits for id_ in passages_of(hit)[1:]]
+        read_texts(self.draft, hits + others, self.deadline)
 
-    def fetch_hits(self) -> None:
-        known = {
-            index: replace(page, texts={**page.texts, **self.texts}) for index, page in self.pages.items()
-        }
-        hits = [
-            (index, replace(hit, passage_id=id_))
-            for index, page in self.pages.items()
-            for hit in page.hits
-            for id_ in passages_of(hit)[1:]
-        ]
-        self._fetch(known, hits)
-
-    def fetch_around(self) -> None:
-        distance = self.answers.request.context_around
+    def around(self, distance: int | str) -> Around:
+        pages = self.draft.pages.fused
         if distance == "document":
-            self._fetch_documents()
-        elif distance:
-            self.around = {index: neighbours(page.hits, distance) for index, page in self.pages.items()}
-            hit_of = {hit.document_id: hit for page in self.pages.values() for hit in page.hits}
-            entries = (ids for together in self.around.values() for ids in together)
-            self._fetch_beside({id_: hit_of[id_.rpartition("#")[0]] for ids in entries for id_ in ids})
+            return self._documents()
+        around = {index: neighbours(page.hits, int(distance)) for index, page in pages.items()}
+        hit_of = {hit.document_id: hit for page in pages.values() for hit in page.hits}
+        ids = [id_ for entries in around.values() for entry in entries for id_ in entry]
+        self._read_beside({id_: hit_of[id_.rpartition("#")[0]] for id_ in ids})
+        return around
 
-    def _fetch_documents(self) -> None:
+    def _documents(self) -> Around:
         """Read each document until its end is known, or it is too long."""
-        hits = (hit for page in self.pages.values() for hit in page.hits)
+        pages, texts = self.draft.pages.fused, self.draft.texts
+        hits = (hit for page in pages.values() for hit in page.hits)
         unfinished = {hit.document_id: hit for hit in hits if place_of(hit) is not None}
         whole: dict[str, list[str]] = {}
         start = 0
-        # The texts of the hits themselves come first in `missing`.
-        while unfinished and self.count_around < MOST_PASSAGES and not any(self.missing[1:]):
-            self._fetch_beside(
-                {
-                    f"{document_id}#{place}": hit
-                    for document_id, hit in unfinished.items()
-                    for place in range(start, start + AT_ONCE)
-                }
-            )
+        while unfinished and self.count < MOST_PASSAGES and not self.has_failed:
+            places = range(start, start + AT_ONCE)
+            self._read_beside({f"{id_}#{place}": hit for id_, hit in unfinished.items() for place in places})
             start += AT_ONCE
             for document_id in list(unfinished):
                 ids = list(self._read_so_far(document_id))
                 if f"{document_id}#{len(ids)}" in self.absent:
                     whole[document_id] = ids
-                words = sum(len(self.texts[id_].text.split()) for id_ in ids)
-                if len(ids) < start or words > self.limit:
+                words = sum(len(texts[id_].text.split()) for id_ in ids)
+                if len(ids) < start or words > (self.draft.answers.request.context_tokens or 0):
                     del unfinished[document_id]
-        self.is_cut |= bool(unfinished) and self.count_around >= MOST_PASSAGES
-        self.around = {
+        self.is_cut |= bool(unfinished) and self.count >= MOST_PASSAGES
+        return {
             index: [whole[hit.document_id] for hit in page.hits if hit.document_id in whole]
-            for index, page in self.pages.items()
+            for index, page in pages.items()
         }
 
     def _read_so_far(self, document_id: str) -> Iterator[str]:
         place = 0
-        while (id_ := f"{document_id}#{place}") in self.texts:
+        while (id_ := f"{document_id}#{place}") in self.draft.texts:
             yield id_
             place += 1
 
-    def _fetch_beside(self, hit_of: Mapping[str, FusedHit]) -> None:
+    def _read_beside(self, hit_of: Mapping[str, FusedHit]) -> None:
         """Read the texts of passages; `hit_of` has a hit of each one's document."""
-        stores = {branch.name: branch.store for branch in self.answers.plan.branches}
-        unread = [id_ for id_ in hit_of if id_ not in self.texts]
-        ids = unread[: MOST_PASSAGES - self.count_around]
+        stores = {branch.name: branch.store for branch in self.draft.answers.plan.branches}
+        unread = [id_ for id_ in hit_of if id_ not in self.draft.texts]
+        ids = unread[: MOST_PASSAGES - self.count]
         self.is_cut |= len(ids) < len(unread)
         if not ids:
             return
-        self.count_around += len(ids)
-        known = {index: replace(page, hits=(), texts=self.texts) for index, page in self.pages.items()}
-        self._fetch(
-            known,
-            [(0, replace(hit_of[id_], passage_id=id_, store=_store(hit_of[id_], stores))) for id_ in ids],
-        )
-        if self.missing[-1] is None:
-            self.absent.update(id_ for id_ in ids if id_ not in self.texts)
-
-    def _fetch(self, known: Pages, hits: Sequence[tuple[int, FusedHit]]) -> None:
-        limit_s = self.ends_at_s - time.monotonic()
-        fetched = fetch_texts(self.resources, self.answers, known, hits, limit_s=limit_s)
-        self.texts |= fetched.texts or {}
-        self.notes.append(fetched.note)
-        self.missing.append(fetched.why)
-
-    def _count_tokens(self, text: str) -> int:
-        if time.monotonic() >= self.ends_at_s:
-            raise TimeoutError
-        return self.resources.count_tokens(text)
-
-    def packed(self) -> Contexts:
-        begun_s = time.monotonic()
-        request, contexts = self.answers.request, dict[int, Context]()
-        why: Degradation | None = None
-        try:
-            for index, page in self.pages.items():
-                contexts[index] = pack(
-                    page.hits,
-                    self.texts,
-                    limit=self.limit,
-                    count=self._count_tokens,
-                    first_rank=request.offset + 1,
-                    around=self.around.get(index, ()),
-                )
-        except TimeoutError:
-            detail = f"{len(contexts)} of {len(self.pages)} questions in time"
-            why = Degradation(Stage.CONTEXT, Reason.BUDGET, detail)
-        except Exception as error:  # a tokenizer may raise anything
-            failure = failure_of(error, "no context", request_id=request.request_id)
-            why = Degradation(Stage.CONTEXT, failure.reason, failure.detail[:500])
-        notes = (*self.notes, _note(begun_s, contexts, why))
-        cut = f"{Warned.CONTEXT_AROUND}: only the first {MOST_PASSAGES:,} passages around the hits are read"
-        return Contexts(contexts, notes, (*self.missing, why), (cut,) if self.is_cut else ())
+        self.count += len(ids)
+        hits = [replace(hit_of[id_], passage_id=id_, store=_store(hit_of[id_], stores)) for id_ in ids]
+        _, why = read_texts(self.draft, hits, self.deadline)
+        if why is None:
+            self.absent.update(id_ for id_ in ids if id_ not in self.draft.texts)
+        self.has_failed |= why is not None
 
 
 def _store(hit: FusedHit, stores: Mapping[str, str]) -> str:
@@ -191,9 +124,35 @@ def _store(hit: FusedHit, stores: Mapping[str, str]) -> str:
     )
 
 
-def _note(begun_s: float, contexts: Mapping[int, Context], why: Degradation | None) -> StageNote:
+def _pack(draft: Draft, around: Around, deadline: Deadline) -> None:
+    begun_s, request, pages = time.monotonic(), draft.answers.request, draft.pages
+    contexts: dict[int, Context] = {}
+    why: Degradation | None = None
+
+    def count(text: str) -> int:
+        if deadline.left_s <= 0:
+            raise TimeoutError
+        return draft.resources.count_tokens(text)
+
+    try:
+        for index, page in pages.fused.items():
+            contexts[index] = pack(
+                page.hits,
+                draft.texts,
+                limit=request.context_tokens or 0,
+                count=count,
+                first_rank=request.offset + 1,
+                around=around.get(index, ()),
+            )
+    except TimeoutError:
+        detail = f"{len(contexts)} of {len(pages.fused)} questions in time"
+        why = Degradation(Stage.CONTEXT, Reason.BUDGET, detail)
+    except Exception as error:  # a tokenizer may raise anything
+        failure = failure_of(error, "no context", request_id=request.request_id)
+        why = Degradation(Stage.CONTEXT, failure.reason, failure.detail[:500])
+    pages.contexts = contexts
     taken = sum(len(cited.passage_ids) for context in contexts.values() for cited in context.citations)
     n_in = taken + sum(context.left_out for context in contexts.values())
     status = StageStatus.OK if why is None else StageStatus.PARTIAL if contexts else StageStatus.FAILED
-    ms = (time.monotonic() - begun_s) * 1000
-    return StageNote(Stage.CONTEXT, status, ms, n_in, taken, detail=str(why.reason) if why else None)
+    ms, reason = (time.monotonic() - begun_s) * 1000, str(why.reason) if why else None
+    pages.add(StageNote(Stage.CONTEXT, status, ms, n_in, taken, detail=reason), why)

@@ -17,13 +17,17 @@ from structlog import get_logger
 
 from models.extensions import BranchKind
 from models.plan import Plan, embedding_s
-from tasks.request.planning import packing_s
 from wiring.resources import Resources
 
 log = get_logger("chorale.cost")
 
-_ASIDE = f'"queue":"{QUEUE_BULK}"'.encode()
+QUESTION_MS = 2.5
+HIT_MS = 0.3
+"""Time kept for each question after the first, and for each hit shown: about three times what an idle core takes."""
 
+
+TOKEN_S, PASSAGE_PIECES = 16e-6, 256
+"""The time to count a token of a context, first in its passage and then in the whole; the longest passage in tokens."""
 SEARCH_S = 0.000_5
 """The time to search with one text."""
 CONDITION_S = 0.01
@@ -32,6 +36,19 @@ CANDIDATE_S, HIT_S = 7e-6, 120e-6
 """The times to read and fuse one hit of a branch, and to show one hit with its snippet."""
 MOST_A_SLICE = 4
 """Questions of a costly request; after each slice the branch also looks whether there is time for another."""
+
+
+def further_questions_ms(request: Request) -> float:
+    """The time kept for the questions after the first: to join and fuse them, and to show the hits of each."""
+    return (len(request.questions) - 1) * (QUESTION_MS + HIT_MS * request.top_k)
+
+
+def packing_s(request: Request) -> float:
+    """The time to count the tokens of a request's contexts."""
+    tokens = request.context_tokens or 0
+    if not request.context_around:
+        tokens = min(tokens, request.top_k * PASSAGE_PIECES)
+    return len(request.questions) * tokens * TOKEN_S
 
 
 def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
@@ -46,11 +63,6 @@ def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
     return plan.model_copy(
         update={"branches": tuple(branch.model_copy(update=changes) for branch in plan.branches)}
     )
-
-
-def uses_bulk_queue(plan: bytes | None) -> bool:
-    """Whether the request of this plan runs on the bulk workers.  The plan is not read: no text of JSON contains this."""
-    return plan is not None and _ASIDE in plan
 
 
 def is_bulk_served(resources: Resources) -> bool:

@@ -35,9 +35,8 @@ from config.celery import is_redis
 from config.declarations import BranchDeclaration
 from ledger.protocol import BranchDispatch, Chord, PlanOutcome
 from ledger.redis import RedisLedger
-from models.plan import BranchPlan, Plan
+from models.plan import BranchPlan, Plan, uses_bulk_queue
 from tasks.celery_internals.result_backend import part_id
-from tasks.request.cost import uses_bulk_queue
 
 log = get_logger("chorale.fanout")
 

@@ -18,7 +18,7 @@ from models.errors import InvalidAnswer
 from models.extensions import BranchKind
 from models.hits import Ranking
 from search.filter_meanings import asked_filters, type_warnings
-from tasks.request.stored_passages import failure_of
+from tasks.request.draft import failure_of
 
 
 def search_relaxed(kind: BranchKind, part: BranchTask) -> list[Ranking]:

@@ -4,89 +4,75 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from chorale_client.request import Grouping
 from chorale_client.wire_names import Reason, Stage, StageStatus
 
-from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
-from fusion.page import DIVERSITY_POOL, diversified, grouped, needs_metadata, page_of, split_pinned
+from fusion.page import (
+    DIVERSITY_POOL,
+    diversified,
+    grouped,
+    is_chosen_late,
+    needs_metadata,
+    page_of,
+    split_pinned,
+)
 from fusion.rerank import min_max
 from models.branch_result import Degradation, StageNote
-from models.documents import PassageText, Vector
-from tasks.request.stored_passages import Pages, fetch_texts, fetch_vectors
-from wiring.resources import Resources
+from models.documents import Vector
+from search.deadline import Deadline
+from tasks.request.draft import Draft
+from tasks.request.stored_passages import fetch_vectors, read_texts
 
 
-@dataclass(slots=True)
-class PageSelection:
-    pages: Pages
-    notes: list[StageNote] = field(default_factory=list)
-    missing: list[Degradation] = field(default_factory=list)
+def choose_pages(draft: Draft) -> None:
+    """Leave of all candidates those that the pages show."""
+    request, pages = draft.answers.request, draft.pages
+    if not is_chosen_late(request):
+        return
+    deadline = draft.deadline(0.5)
+    if request.group_by is not None:
+        _group(draft, request.group_by, deadline)
+    if request.diversity:
+        _diversify(draft, request.diversity, deadline)
+    pages.fused = {index: page_of(page, request, draft.answers.plan) for index, page in pages.fused.items()}
+    if request.autocut is not None:
+        kept, cut = _count(draft), sum(page.removed["autocut"] for page in pages.fused.values())
+        pages.add(StageNote(Stage.AUTOCUT, StageStatus.OK, 0.0, kept + cut, kept))
 
 
-def choose_pages(
-    resources: Resources,
-    answers: BranchAnswers,
-    fused: Pages,
-    texts: Mapping[str, PassageText],
-    *,
-    limit_s: float,
-) -> PageSelection:
-    """The pages of `fused`, which has all candidates.  `texts` are those that are known, by passage id."""
-    ends_at_s = time.monotonic() + limit_s
-    chosen = PageSelection(
-        {index: replace(page, texts={**page.texts, **texts}) for index, page in fused.items()}
-    )
-    if (grouping := answers.request.group_by) is not None:
-        _group(chosen, resources, answers, grouping, limit_s)
-    if diversity := answers.request.diversity:
-        _diversify(chosen, resources, answers, diversity, ends_at_s)
-    chosen.pages = {
-        index: page_of(page, answers.request, answers.plan) for index, page in chosen.pages.items()
-    }
-    if answers.request.autocut is not None:
-        kept, cut = _count(chosen.pages), sum(page.removed["autocut"] for page in chosen.pages.values())
-        chosen.notes.append(StageNote(Stage.AUTOCUT, StageStatus.OK, 0.0, kept + cut, kept))
-    return chosen
-
-
-def _group(
-    chosen: PageSelection, resources: Resources, answers: BranchAnswers, grouping: Grouping, limit_s: float
-) -> None:
+def _group(draft: Draft, grouping: Grouping, deadline: Deadline) -> None:
+    pages = draft.pages
     if needs_metadata(grouping):
-        hits = [(index, hit) for index, page in chosen.pages.items() for hit in page.hits]
-        fetched = fetch_texts(resources, answers, chosen.pages, hits, limit_s=limit_s)
-        texts = fetched.texts or {}
-        chosen.pages = {index: replace(page, texts=texts) for index, page in chosen.pages.items()}
-        chosen.notes += [fetched.note] if fetched.note else []
-        chosen.missing += [fetched.why] if fetched.why else []
-    begun_s, n_in = time.monotonic(), _count(chosen.pages)
-    chosen.pages = {index: grouped(page, grouping) for index, page in chosen.pages.items()}
+        read_texts(draft, [hit for page in pages.fused.values() for hit in page.hits], deadline)
+    begun_s, n_in = time.monotonic(), _count(draft)
+    pages.fused = {index: grouped(page, grouping, draft.texts) for index, page in pages.fused.items()}
     ms = (time.monotonic() - begun_s) * 1000
-    chosen.notes.append(StageNote(Stage.GROUP, StageStatus.OK, ms, n_in, _count(chosen.pages)))
+    pages.add(StageNote(Stage.GROUP, StageStatus.OK, ms, n_in, _count(draft)))
 
 
-def _diversify(
-    chosen: PageSelection, resources: Resources, answers: BranchAnswers, diversity: float, ends_at_s: float
-) -> None:
+def _diversify(draft: Draft, diversity: float, deadline: Deadline) -> None:
     """Without any vector the order stays; a single hit without one counts as unlike all others."""
-    begun_s = time.monotonic()
-    ids = {hit.passage_id: None for page in chosen.pages.values() for hit in page.hits[:DIVERSITY_POOL]}
-    vectors, why = fetch_vectors(resources, answers.plan, list(ids), ends_at_s=ends_at_s)
+    begun_s, pages = time.monotonic(), draft.pages
+    ids = {hit.passage_id: None for page in pages.fused.values() for hit in page.hits[:DIVERSITY_POOL]}
+    vectors, failure = fetch_vectors(draft.resources, draft.answers.plan, list(ids), deadline)
     if vectors:
-        chosen.pages = {index: _diversified(page, vectors, diversity) for index, page in chosen.pages.items()}
-    status, ms = StageStatus.OK, (time.monotonic() - begun_s) * 1000
+        pages.fused = {index: _diversified(page, vectors, diversity) for index, page in pages.fused.items()}
+    status, why = StageStatus.OK, None
+    ms = (time.monotonic() - begun_s) * 1000
     if missing := len(ids) - len(vectors):
         status = StageStatus.PARTIAL if vectors else StageStatus.FAILED
         effect = "these count as unlike all others" if vectors else "the order stays by score"
-        reason, cause = (why.reason, f" ({why.detail[:200]})") if why else (Reason.NOT_CONFIGURED, "")
+        reason, cause = Reason.NOT_CONFIGURED, ""
+        if failure is not None:
+            reason, cause = failure.reason, f" ({failure.detail[:200]})"
         text = f"no vectors of {missing} of {len(ids)} hits{cause}: {effect}"
-        chosen.missing.append(Degradation(Stage.DIVERSIFY, reason, text))
-    detail = str(chosen.missing[-1].reason) if missing else None
-    chosen.notes.append(StageNote(Stage.DIVERSIFY, status, ms, len(ids), len(vectors), detail=detail))
+        why = Degradation(Stage.DIVERSIFY, reason, text)
+    detail = str(why.reason) if why else None
+    pages.add(StageNote(Stage.DIVERSIFY, status, ms, len(ids), len(vectors), detail=detail), why)
 
 
 def _diversified(page: FusedQuestion, vectors: Mapping[str, Vector], diversity: float) -> FusedQuestion:
@@ -102,5 +88,5 @@ def _diversified(page: FusedQuestion, vectors: Mapping[str, Vector], diversity: 
     return replace(page, hits=(*pinned, *(pool[place] for place in order), *rest), ordered_by="mmr")
 
 
-def _count(pages: Pages) -> int:
-    return sum(len(page.hits) for page in pages.values())
+def _count(draft: Draft) -> int:
+    return sum(len(page.hits) for page in draft.pages.fused.values())

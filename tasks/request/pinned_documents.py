@@ -13,9 +13,10 @@ from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.page import PinLookup, not_found, rules_at
 from models.branch_result import Degradation, StageNote
 from models.errors import NotConfigured, StoreTimeout
+from search.deadline import Deadline
 from search.filter_meanings import meant_filters
 from search.protocol import Lists, Search
-from tasks.request.stored_passages import failure_of
+from tasks.request.draft import failure_of
 from wiring.resources import Resources
 
 
@@ -28,7 +29,7 @@ class PinLookups:
     """Why it is not known whether they are there."""
 
 
-def look_up(resources: Resources, answers: BranchAnswers, *, limit_s: float) -> PinLookups:
+def look_up(resources: Resources, answers: BranchAnswers, deadline: Deadline) -> PinLookups:
     """One call to the first store of the plan that can list documents, for all questions."""
     plan = answers.plan
     if not any(ranking.pinned for ranking in plan.rules.values()):
@@ -45,7 +46,7 @@ def look_up(resources: Resources, answers: BranchAnswers, *, limit_s: float) -> 
         return PinLookups()
     begun_s = time.monotonic()
     try:
-        listed = _listed(resources, answers, ids, begun_s + limit_s)
+        listed = _listed(resources, answers, ids, deadline)
     except Exception as error:
         failure = failure_of(error, "no pinned documents")
         return PinLookups(why=Degradation(Stage.RULES, failure.reason, f"pinned documents: {failure}"[:500]))
@@ -60,12 +61,13 @@ def look_up(resources: Resources, answers: BranchAnswers, *, limit_s: float) -> 
     )
 
 
-def _listed(resources: Resources, answers: BranchAnswers, ids: Sequence[str], ends_at_s: float) -> PinLookup:
+def _listed(
+    resources: Resources, answers: BranchAnswers, ids: Sequence[str], deadline: Deadline
+) -> PinLookup:
     """The documents of `ids` that the store has and the filters of the request allow."""
     request = answers.request
     for name in dict.fromkeys(branch.store for branch in answers.plan.branches):
-        left_s = ends_at_s - time.monotonic()
-        if left_s <= 0:
+        if (left_s := deadline.left_s) <= 0:
             raise StoreTimeout("no time left to look for them")
         store = resources.store(name)
         if isinstance(store, Lists):

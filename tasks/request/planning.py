@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from chorale_client.errors import safe_repr
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.request import Request, Thresholds
-from chorale_client.tenants import tenant_of
 from chorale_client.wire_names import Reason, Stage, StageStatus, Warned
 
-from cache.caches import answer_key
 from config.declarations import BranchDeclaration, Configuration, Pipeline, RerankerDeclaration
 from fusion.rankings import DENSE, LEXICAL
 from models.branch_result import StageNote
@@ -20,32 +17,13 @@ from models.fusion_method import Method
 from models.hits import MAX_TERMS
 from models.plan import BranchPlan, Plan, RerankPlan
 from rules.matching import Matcher
-
-_NOT_IN_KEY = {
-    "v", "request_id", "correlation_id", "tags", "namespace", "questions", "timeout_s", "cache", "now", "hedge",
-    "on_end", "linked", "traceparent", "rerank",
-}  # fmt: skip
-"""Who asks, when, for how long and how often does not change a complete answer; the plan has `rerank` resolved."""
-_PLAN_IN_KEY = {
-    "configuration", "branches", "method", "k", "boosts", "fold", "rerank", "models", "complete_scores",
-    "trust_vectors", "weights_by_type",
-}  # fmt: skip
-_BRANCH_NOT_IN_KEY = {"limit_ms", "queue", "is_decisive", "hedge_after_ms", "lease_ms", "is_costly"}
-"""A branch's time, queue and policy do not change a complete answer."""
+from tasks.request.cost import further_questions_ms, packing_s
 
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
 """The note for a declared reranker that the request does not want."""
 
 
 _HYPOTHETICAL = "hypothetical_documents"
-
-QUESTION_MS = 2.5
-HIT_MS = 0.3
-"""Time kept for each question after the first, and for each hit shown: about three times what an idle core takes."""
-
-
-TOKEN_S, PASSAGE_PIECES = 16e-6, 256
-"""The time to count a token of a context, first in its passage and then in the whole; the longest passage in tokens."""
 
 
 class NotOffered(ValueError):
@@ -118,19 +96,6 @@ def _check_thresholds(
         )
 
 
-def further_questions_ms(request: Request) -> float:
-    """The time kept for the questions after the first: to join and fuse them, and to show the hits of each."""
-    return (len(request.questions) - 1) * (QUESTION_MS + HIT_MS * request.top_k)
-
-
-def packing_s(request: Request) -> float:
-    """The time to count the tokens of a request's contexts."""
-    tokens = request.context_tokens or 0
-    if not request.context_around:
-        tokens = min(tokens, request.top_k * PASSAGE_PIECES)
-    return len(request.questions) * tokens * TOKEN_S
-
-
 def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0, further_ms: float = 0.0) -> tuple[int, int]:
     """The time kept before the deadline for the terminal write, and for fusion and that write: milliseconds."""
     timeout_ms = timeout_s * 1000
@@ -140,14 +105,21 @@ def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0, further_ms: float =
 
 
 def _branch_plans(
-    request: Request, pipeline: Pipeline, configuration: Configuration, method: Method, *, tells_asked: bool
+    request: Request,
+    pipeline: Pipeline,
+    configuration: Configuration,
+    method: Method,
+    *,
+    tells_asked: bool,
+    spare: int,
 ) -> tuple[BranchPlan, ...]:
     kinds = pipeline.kinds.branches
     return tuple(
         BranchPlan(
             **branch.model_dump(include={"name", "kind", "group", "store", "queue"}),
             weight=branch.weight if "weight" in branch.model_fields_set else method.undeclared_weight,
-            depth=min(branch.depth, request.effective_depth, configuration.rank_window_size or branch.depth),
+            depth=spare
+            + min(branch.depth, request.effective_depth, configuration.rank_window_size or branch.depth),
             floor=kinds[branch.kind].floor,
             half=(configuration.halves or {}).get(branch.name),
             tells_asked=tells_asked,
@@ -210,10 +182,12 @@ def resolve(
     generation: int | None,
     models: Mapping[str, str],
     warnings: tuple[str, ...] = (),
+    rules: Matcher | None = None,
 ) -> Plan:
     """The plan before the cache is asked: every question with a text is searched, if the request wants retrieval.
 
-    Raises NotOffered.
+    `rules` are those of the namespace.  Branches search deeper by the number of blocked documents: these are found and left
+    out, so that the answer can say how many there were.  Raises NotOffered.
     """
     configuration = configuration_of(request, pipeline)
     method_name = request.fusion or configuration.method
@@ -223,7 +197,17 @@ def resolve(
     method = pipeline.kinds.methods[method_name]
     complete_scores = configuration.complete_scores and method.uses_scores
     reranker = reranker_of(request, pipeline, configuration)
-    branches = _branch_plans(request, pipeline, configuration, method, tells_asked=complete_scores)
+    asked = tuple(
+        index
+        for index, question in enumerate(request.questions)
+        if request.needs_retrieval and question.text.strip()
+    )
+    matched = {index: rules.of(request.questions[index].text) for index in asked} if rules else {}
+    changes = {index: change for index, change in matched.items() if change is not None}
+    spare = max((len(change.blocked) for change in changes.values()), default=0)
+    branches = _branch_plans(
+        request, pipeline, configuration, method, tells_asked=complete_scores, spare=spare
+    )
     _check_thresholds(request.thresholds, [branch.name for branch in branches], reranker)
     finish_reserve_ms, fusion_reserve_ms = reserves_ms(
         request.timeout_s,
@@ -246,57 +230,12 @@ def resolve(
         generation=generation,
         models=dict(models),
         warnings=(*warnings, *_unsearched(request, branches)),
-        asked=tuple(
-            index
-            for index, question in enumerate(request.questions)
-            if request.needs_retrieval and question.text.strip()
-        ),
+        rules=changes,
+        rules_version=rules.version if rules else None,
+        spare=spare,
+        asked=asked,
         now=request.now or accepted_at.isoformat(),
         cacheable=request.cache != "bypass",
         finish_reserve_ms=finish_reserve_ms,
         fusion_reserve_ms=fusion_reserve_ms,
     )
-
-
-def with_rules(request: Request, plan: Plan, rules: Matcher | None, warnings: tuple[str, ...] = ()) -> Plan:
-    """The plan with what the rules of the namespace do to its questions.
-
-    Branches search deeper by the number of blocked documents: these are found and left out, so that the answer can say
-    how many there were.
-    """
-    if warnings:
-        plan = plan.model_copy(update={"warnings": (*plan.warnings, *warnings)})
-    if rules is None:
-        return plan
-    matched = {index: rules.of(request.questions[index].text) for index in plan.asked}
-    by_question = {index: changes for index, changes in matched.items() if changes is not None}
-    spare = max((len(changes.blocked) for changes in by_question.values()), default=0)
-    deeper = tuple(branch.model_copy(update={"depth": branch.depth + spare}) for branch in plan.branches)
-    update = {"rules": by_question, "rules_version": rules.version, "spare": spare, "branches": deeper}
-    return plan.model_copy(update=update)
-
-
-def question_keys(request: Request, plan: Plan) -> dict[int, str]:
-    """The cache key of each question that has a text, by its index.
-
-    Each tenant has its own: `cached`, or only the time that an answer takes, would tell what others have asked.
-    """
-    options: dict[str, Any] = request.model_dump(mode="json", exclude=_NOT_IN_KEY)
-    if (tenant := tenant_of(request.request_id)) is not None:
-        options["tenant"] = tenant
-    resolved = plan.model_dump(
-        mode="json", include=_PLAN_IN_KEY, exclude={"branches": {"__all__": _BRANCH_NOT_IN_KEY}}
-    )
-    if plan.boosts is not None:
-        resolved["day"] = plan.now[:10]
-    return {
-        index: answer_key(
-            plan.namespace,
-            request.questions[index].model_dump(mode="json"),
-            options,
-            {**resolved, "rules": rules.model_dump(mode="json")}
-            if (rules := plan.rules.get(index))
-            else resolved,
-        )
-        for index in plan.asked
-    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -12,7 +13,6 @@ from celery.exceptions import Ignore
 from chorale_client.default_timeout import with_default_timeout
 from chorale_client.errors import InvalidRequest, RequestIdConflict, display_name
 from chorale_client.keys import CACHE
-from chorale_client.ledger import Accepted
 from chorale_client.request import Request
 from chorale_client.request_factory import check_fields
 from chorale_client.tracing import valid_traceparent
@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from redis.exceptions import ResponseError
 from structlog import get_logger
 
-from fusion.answer import Pages, build_answer_tail, size_limited_tail
+from fusion.answer import Pages, answer_fields, size_limited
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from ledger.protocol import End
@@ -32,7 +32,7 @@ from models.plan import Plan
 from tasks.callbacks.ends import check_callbacks
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
 from tasks.celery_internals.result_backend import id_of_task
-from tasks.request.answer_cache import with_cached
+from tasks.request.answer_cache import with_cached, with_reranker_fingerprint
 from tasks.request.branch_selection import (
     breakers_of,
     fails_policy,
@@ -45,94 +45,10 @@ from tasks.request.branch_selection import (
 from tasks.request.cost import with_cost
 from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_failed
-from tasks.request.planning import NotOffered, resolve, with_rules
-from tasks.request.reranking import with_reranker_fingerprint
+from tasks.request.planning import NotOffered, resolve
 from wiring.resources import Resources
 
 log = get_logger("chorale.retrieve")
-
-
-def plan_request(
-    resources: Resources,
-    fanout: Fanout,
-    request: Request,
-    *,
-    accepted_at_ms: int,
-    text: bytes,
-    warnings: tuple[str, ...] = (),
-) -> None:
-    """Plan an accepted request and publish its chord, or end it at once: cached, skipped or failed.
-
-    `text` is the request as the ledger has it.
-    """
-    begun_s = monotonic()
-    try:
-        models = resources.fingerprints
-        generation = resources.generations.in_redis_or_copied(request.namespace)
-    except ModelMissing as error:
-        # Answers may be cached only with the model's fingerprint; a plan without a generation caches nothing.
-        models, generation = {}, None
-        warnings = (*warnings, f"cache: {Reason.MODEL_MISSING}: {error}")
-    try:
-        plan = resolve_plan(
-            resources, request, accepted_at_ms, generation=generation, models=models, warnings=warnings
-        )
-    except NotOffered as error:
-        _end_refused(resources, request, error)
-        return
-    plan, coalescing_key, _ = with_cached(resources, request, plan)
-    _fan_out(resources, fanout, request, _timed(plan, begun_s), coalescing_key, text)
-
-
-def resolve_plan(resources: Resources, request: Request, accepted_at_ms: int, **known: Any) -> Plan:
-    """The plan before the cache is asked; raises NotOffered."""
-    accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
-    plan = resolve(request, resources.pipeline, accepted_at=accepted_at, **known)
-    rules = resources.rules
-    plan = with_rules(request, plan, rules.of(request.namespace), rules.warnings(request.namespace))
-    return with_reranker_fingerprint(resources, plan)
-
-
-def _timed(plan: Plan, begun_s: float) -> Plan:
-    note = StageNote(Stage.PLAN, ms=(monotonic() - begun_s) * 1000)
-    return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())})
-
-
-def _end_unasked(resources: Resources, answers: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
-    """End a request of which no branch is asked."""
-    fused = {index: FusedQuestion() for index in answers.plan.asked}
-    fields = build_answer_tail(answers, Pages(fused))
-    _, tail = size_limited_tail(fields, resources.settings.answer_limit_bytes)
-    resources.ledger.finish_all([End(answers.request.request_id, tail, is_complete)], by=by)
-
-
-def _fan_out(
-    resources: Resources,
-    fanout: Fanout,
-    request: Request,
-    plan: Plan,
-    coalescing_key: str | None,
-    text: bytes,
-) -> None:
-    """Publish the chord of the branches, or finish now if no branch runs, or if one that decides the request cannot run."""
-    if not plan.asked:
-        _end_unasked(resources, BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
-        return
-    plan = with_cost(resources, request, plan)
-    left = select_branches(resources, request, plan)
-    missing = left.missing
-    if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
-        answers = BranchAnswers(request, plan, absent=reasons_not_asked(plan, missing))
-        _end_unasked(resources, answers, by="planner", is_complete=False)
-        log.warning("not asked", request_id=request.request_id, missing=list(missing))
-        outcome = "closed"
-    else:
-        asking = without_branches(plan, missing) if missing else plan
-        asking = with_second_messages(resources, asking, hedge=request.hedge)
-        outcome = fanout.publish(request.request_id, asking, request=text, coalescing_key=coalescing_key)
-    # After `known` (another planner was first) this request keeps its probe.
-    if left.probes and outcome in ("follows", "closed"):
-        release_probes(resources, request, left.probes)
 
 
 def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: tuple[str, ...] = ()) -> str:
@@ -145,54 +61,7 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
     except WrongDeclaration as error:
         raise InvalidRequest(str(error)) from None
     request = with_default_timeout(request, resources.pipeline.timeouts_s)
-    accepted, is_planned = _submit_planned(resources, fanout, request, warnings)
-    if accepted.is_new and not is_planned:
-        text = request.model_dump_json().encode()
-        plan_request(
-            resources, fanout, request, accepted_at_ms=accepted.accepted_at_ms, text=text, warnings=warnings
-        )
-    return accepted.request_id
-
-
-def _submit_planned(
-    resources: Resources, fanout: Fanout, request: Request, warnings: tuple[str, ...]
-) -> tuple[Accepted, bool]:
-    """Accept the request, and publish its chord in the same step or answer from the cache; returns whether it did."""
-    begun_s, ledger = monotonic(), resources.callers_ledger
-    plan = _plan_ahead(resources, request, warnings)
-    if plan is None:
-        return ledger.accept(request), False
-    uncached, coalescing_key, keys = with_cached(resources, request, plan, {})
-    asking = with_cost(resources, request, _timed(uncached, begun_s))
-    asking = with_second_messages(resources, asking, hedge=request.hedge)
-    accepted, outcome, cached = fanout.submit(
-        ledger, request, asking, coalescing_key, [CACHE + key for key in keys]
-    )
-    if cached:
-        plan, coalescing_key, _ = with_cached(resources, request, plan, dict(zip(keys, cached, strict=True)))
-        text = request.model_dump_json().encode()
-        _fan_out(resources, fanout, request, _timed(plan, begun_s), coalescing_key, text)
-    return accepted, bool(outcome or cached)
-
-
-def _plan_ahead(resources: Resources, request: Request, warnings: tuple[str, ...]) -> Plan | None:
-    """The plan of a request that is not accepted yet, for the corpus' last known generation.
-
-    None if only a request that was accepted can be planned: a breaker is open, a queue is overloaded, nothing is asked,
-    or generation or model are not known.
-    """
-    generation = resources.generations.agreed.get(request.namespace)
-    try:
-        loads = resources.breakers.read(
-            name for branch in resources.pipeline.branches for name in breakers_of(branch)
-        )
-        if generation is None or not loads.is_well:
-            return None
-        known = {"generation": generation, "models": resources.fingerprints, "warnings": warnings}
-        plan = resolve_plan(resources, request, loads.now_ms, **known)
-    except (ResponseError, ModelMissing, NotOffered):
-        return None
-    return plan if plan.asked and plan.generation == generation else None
+    return _Planner(resources, fanout, request, request.model_dump_json().encode(), warnings).submit()
 
 
 def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: int = WIRE_VERSION) -> bool:
@@ -210,15 +79,139 @@ def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: i
     except (ValueError, WrongDeclaration) as error:
         _end_refused(resources, placeholder_request(request_id, entry.request), error)
     else:
-        plan_request(
-            resources,
-            fanout,
-            read.request,
-            accepted_at_ms=entry.accepted_at_ms,
-            text=entry.request,
-            warnings=read.warnings,
-        )
+        planner = _Planner(resources, fanout, read.request, entry.request, read.warnings)
+        planner.plan_request(entry.accepted_at_ms)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Plans one request, and publishes its chord or ends it."""
+
+    resources: Resources
+    fanout: Fanout
+    request: Request
+    text: bytes
+    """The request as the ledger has it."""
+    warnings: tuple[str, ...]
+    begun_s: float = field(default_factory=monotonic)
+
+    def submit(self) -> str:
+        """Accept and plan the request, in one step if it can be planned before it is accepted."""
+        ledger, request, is_planned = self.resources.callers_ledger, self.request, False
+        if (plan := self._plan_ahead()) is None:
+            accepted = ledger.accept(request)
+        else:
+            uncached, coalescing_key, keys = with_cached(self.resources, request, plan, {})
+            asking = self._for_branches(with_cost(self.resources, request, self._timed(uncached)))
+            stored = [CACHE + key for key in keys]
+            accepted, outcome, cached = self.fanout.submit(ledger, request, asking, coalescing_key, stored)
+            if cached:
+                known = dict(zip(keys, cached, strict=True))
+                plan, coalescing_key, _ = with_cached(self.resources, request, plan, known)
+                self._fan_out(self._timed(plan), coalescing_key)
+            is_planned = bool(outcome or cached)
+        if accepted.is_new and not is_planned:
+            self.plan_request(accepted.accepted_at_ms)
+        return accepted.request_id
+
+    def _plan_ahead(self) -> Plan | None:
+        """The plan of a request that is not accepted yet, for the corpus' last known generation.
+
+        None if only a request that was accepted can be planned: a breaker is open, a queue is overloaded, nothing is asked,
+        or generation or model are not known.
+        """
+        resources = self.resources
+        generation = resources.generations.agreed.get(self.request.namespace)
+        branches = resources.pipeline.branches
+        try:
+            loads = resources.breakers.read(name for branch in branches for name in breakers_of(branch))
+            if generation is None or not loads.is_well:
+                return None
+            models = resources.fingerprints
+            plan = resolve_plan(
+                resources, self.request, loads.now_ms, generation, models, warnings=self.warnings
+            )
+        except (ResponseError, ModelMissing, NotOffered):
+            return None
+        return plan if plan.asked and plan.generation == generation else None
+
+    def plan_request(self, accepted_at_ms: int) -> None:
+        """Plan an accepted request and publish its chord, or end it at once: cached, skipped or failed."""
+        resources, request, warnings = self.resources, self.request, self.warnings
+        try:
+            models = resources.fingerprints
+            generation = resources.generations.in_redis_or_copied(request.namespace)
+        except ModelMissing as error:
+            # Answers may be cached only with the model's fingerprint; a plan without a generation caches nothing.
+            models, generation = {}, None
+            warnings = (*warnings, f"cache: {Reason.MODEL_MISSING}: {error}")
+        try:
+            plan = resolve_plan(resources, request, accepted_at_ms, generation, models, warnings=warnings)
+        except NotOffered as error:
+            _end_refused(resources, request, error)
+            return
+        plan, coalescing_key, _ = with_cached(resources, request, plan)
+        self._fan_out(self._timed(plan), coalescing_key)
+
+    def _fan_out(self, plan: Plan, coalescing_key: str | None) -> None:
+        """Publish the chord, or finish now if no branch runs, or if one that decides the request cannot run."""
+        resources, request = self.resources, self.request
+        if not plan.asked:
+            self._end(BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
+            return
+        plan = with_cost(resources, request, plan)
+        left = select_branches(resources, request, plan)
+        missing = left.missing
+        if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
+            answers = BranchAnswers(request, plan, absent=reasons_not_asked(plan, missing))
+            self._end(answers, by="planner", is_complete=False)
+            log.warning("not asked", request_id=request.request_id, missing=list(missing))
+            outcome = "closed"
+        else:
+            asking = self._for_branches(without_branches(plan, missing) if missing else plan)
+            outcome = self.fanout.publish(
+                request.request_id, asking, request=self.text, coalescing_key=coalescing_key
+            )
+        # After `known` (another planner was first) this request keeps its probe.
+        if left.probes and outcome in ("follows", "closed"):
+            release_probes(resources, request, left.probes)
+
+    def _for_branches(self, plan: Plan) -> Plan:
+        return with_second_messages(self.resources, plan, hedge=self.request.hedge)
+
+    def _timed(self, plan: Plan) -> Plan:
+        note = StageNote(Stage.PLAN, ms=(monotonic() - self.begun_s) * 1000)
+        return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())})
+
+    def _end(self, answers: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
+        """End a request of which no branch is asked."""
+        fields = answer_fields(answers, Pages({index: FusedQuestion() for index in answers.plan.asked}))
+        _, body = size_limited(fields, self.resources.settings.answer_limit_bytes)
+        self.resources.ledger.finish_all([End(self.request.request_id, body, is_complete)], by=by)
+
+
+def resolve_plan(
+    resources: Resources,
+    request: Request,
+    accepted_at_ms: int,
+    generation: int | None,
+    models: Mapping[str, str],
+    *,
+    warnings: tuple[str, ...] = (),
+) -> Plan:
+    """The plan before the cache is asked; raises NotOffered."""
+    rules = resources.rules
+    plan = resolve(
+        request,
+        resources.pipeline,
+        accepted_at=datetime.fromtimestamp(accepted_at_ms / 1000, UTC),
+        generation=generation,
+        models=models,
+        warnings=(*warnings, *rules.warnings(request.namespace)),
+        rules=rules.of(request.namespace),
+    )
+    return with_reranker_fingerprint(resources, plan)
 
 
 def _answer_unread(resources: Resources, fields: Mapping[str, Any], own_id: str, error: ValueError) -> None:

@@ -18,8 +18,9 @@ from models.errors import StageFailure
 from models.fusion_method import Method
 from models.hits import QueryInputs
 from models.plan import BranchPlan
+from search.deadline import Deadline
 from search.protocol import ScoresText
-from tasks.request.stored_passages import failure_of
+from tasks.request.draft import failure_of
 from wiring.resources import Resources
 
 COSINE_DECIMALS = 6
@@ -47,16 +48,15 @@ class _Gap:
 
 
 def complete(
-    resources: Resources, answers: BranchAnswers, method: Method, *, limit_s: float
+    resources: Resources, answers: BranchAnswers, method: Method, deadline: Deadline
 ) -> ScoreBackfill:
     """One call to each store for the vectors of all questions, and one for the texts of each branch."""
     started_s = time.monotonic()
     gaps = list(_gaps(answers, method))
     failure: StageFailure | None = None
     for alike in _by_call(gaps):
-        left_s = started_s + limit_s - time.monotonic()
         try:
-            if left_s <= 0:
+            if (left_s := deadline.left_s) <= 0:
                 raise TimeoutError("no time left to score what only other branches found")
             _score(resources, answers.plan.namespace, alike, left_s)
         except Exception as error:
@@ -74,7 +74,7 @@ def complete(
 
 def _gaps(answers: BranchAnswers, method: Method) -> Iterator[_Gap]:
     for position in range(len(answers.plan.asked)):
-        missing = unscored_passages(answers.plan, answers.envelopes, position, answers.request, method)
+        missing = unscored_passages(answers, position, method)
         for branch in answers.plan.branches:
             ranking = ranking_of(answers.envelopes.get(branch.name), position)
             ids = missing.get(branch.name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from chorale_client.request import Request
@@ -39,6 +39,18 @@ CONCERNS_ALL = frozenset(
 """Reasons for which parts that are alike fail alike."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A message of a branch, and what the ledger started for it."""
+
+    request_id: str
+    branch: str
+    started: Started
+    attempt: int = 1
+    v: int = WIRE_VERSION
+    """The wire version of the message."""
+
+
 def branch_task(
     resources: Resources,
     branch: BranchPlan,
@@ -53,11 +65,10 @@ def branch_task(
     return BranchTask(resources, store, branch, request, questions, ends_at_s=ends_at_s, begun_ms=begun_ms)
 
 
-def open_part(
-    resources: Resources, name: str, started: Started, begun_s: float, v: int = WIRE_VERSION
-) -> BranchTask | BranchResult:
+def open_part(resources: Resources, part: Part, begun_s: float) -> BranchTask | BranchResult:
     """What a branch searches for one request, or the envelope of its failure.  `begun_s` is by the monotonic clock."""
-    if (why := refusal(v)) is not None:
+    name, started = part.branch, part.started
+    if (why := refusal(part.v)) is not None:
         return BranchResult.failed(name, Reason.NOT_CONFIGURED, f"message: {why}")
     if started.left_ms <= 0:
         return BranchResult.failed(name, Reason.LATE, f"taken {-started.left_ms} ms after its limit")

@@ -28,20 +28,20 @@ from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE
 from kombu import Queue
 from redis import Redis
 
-from tests.support.ledger.requests import TAIL, ok, plan
+from tests.support.ledger.requests import BODY, ok, plan
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
 
-TAIL_WITH_STAGES = json.dumps(
+BODY_WITH_STAGES = json.dumps(
     {
         "status": "degraded",
         "degraded": [{"where": "search.vector", "reason": "timeout"}],
         "stages": [{"stage": "search.bm25", "n_out": 3}, {"stage": "fuse"}],
     }
-)[1:]
+)
 NewClient = Callable[..., Chorale]
 
 
@@ -60,7 +60,7 @@ class ClientContract:
 
     @staticmethod
     def end(service: SingleSteps, request_id: str) -> None:
-        service.finish(request_id, by="fusion", tail=TAIL, is_complete=True)
+        service.finish(request_id, by="fusion", body=BODY, is_complete=True)
 
     @staticmethod
     def once_accepted(redis_client: Redis, act: Callable[[], object]) -> threading.Thread:
@@ -228,7 +228,7 @@ class EventsContract(ClientContract):
         first = handle.events()
         accepted, _, vector = (next(first) for _ in range(3))
         service.report(handle.id, "bm25", ok("bm25"))
-        service.finish(handle.id, by="fusion", tail=TAIL_WITH_STAGES, is_complete=False)
+        service.finish(handle.id, by="fusion", body=BODY_WITH_STAGES, is_complete=False)
         others = client.handle(handle.id)
         seen = list(others.events(after=vector.id))
         assert [event.branch or event.stage for event in seen] == ["bm25", "fusing", "ended"]
@@ -244,7 +244,7 @@ class EventsContract(ClientContract):
         self, client: Chorale, service: SingleSteps
     ) -> None:
         handle = client.submit("bread")
-        service.finish(handle.id, by="fusion", tail=TAIL_WITH_STAGES, is_complete=False)
+        service.finish(handle.id, by="fusion", body=BODY_WITH_STAGES, is_complete=False)
         assert [event.to_wire() for event in handle.events()] == [
             {"stage": "accepted"},
             {"stage": "planned"},

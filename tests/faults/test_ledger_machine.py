@@ -240,8 +240,8 @@ class LedgerMachine(RuleBasedStateMachine):
             self.finish_as(request_id, status, by)
 
     def finish_as(self, request_id: str, status: str, by: str) -> None:
-        tail = f'"v":1,"status":"{status}","questions":[]}}'
-        self.ledger.finish(request_id, by=by, tail=tail, is_complete=status == "complete")
+        body = f'{{"v":1,"status":"{status}","questions":[]}}'
+        self.ledger.finish(request_id, by=by, body=body, is_complete=status == "complete")
 
     @rule(number=nth, force=st.sampled_from((False, False, True)))
     def join(self, number: int, force: bool) -> None:

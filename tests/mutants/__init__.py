@@ -8,7 +8,7 @@ from __future__ import annotations
 from tests.mutants.breaking import Mutant
 
 _LEDGER = "tests/integration/ledger"
-_ASKED_BEFORE = "tests/integration/tasks/test_asked_before.py"
+_ANSWER_CACHE = "tests/integration/tasks/test_answer_cache.py"
 _TOGETHER = "tests/integration/tasks/test_searched_together.py"
 _JOBS = "tests/integration/jobs/test_store.py"
 
@@ -37,7 +37,7 @@ MUTANTS = (
         """  local entry = as_table(redis.call('HGETALL', ENTRY .. id))
   entry.head, entry.accepted_at = entry.head or '"v":1', entry.accepted_at or now
   entry.fingerprint, entry.request, entry.answer_ttl = entry.fingerprint or '', entry.request or '', entry.answer_ttl or 1000
-  return write_end(id, entry, by, tail, now, false, completed), entry""",
+  return write_end(id, entry, by, body, now, false, completed), entry""",
         (f"{_LEDGER}/test_ending.py::test_the_first_terminal_write_wins",),
     ),
     Mutant(
@@ -124,7 +124,7 @@ except Exception as error:
         "answer_key",
         """document = json.dumps([dict(question), dict(options), dict(plan)], sort_keys=True)
 return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
-        (f"{_ASKED_BEFORE}::test_a_cached_answer_is_never_given_in_another_namespace",),
+        (f"{_ANSWER_CACHE}::test_a_cached_answer_is_never_given_in_another_namespace",),
     ),
     Mutant(
         "Documents",
@@ -173,7 +173,7 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
         "write_end",
         """  redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', WAKEUPS, id)
-  local result = '{"status":"SUCCESS","fingerprint":"' .. entry.fingerprint .. '","result":{' .. entry.head .. ',' .. tail .. '}'
+  local result = '{"status":"SUCCESS","fingerprint":"' .. entry.fingerprint .. '","result":{' .. entry.head .. ',' .. string.sub(body, 2) .. '}'
   redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
   return result""",
         (f"{_LEDGER}/test_ending.py::test_the_outbox_entry_has_every_field_for_the_audit",),

@@ -1,6 +1,6 @@
 -- KEYS  entry, result, moments, outbox, overload
--- ARGV  id, request, fingerprint, head, timeout (ms), kept for (ms), answer's time to live (ms), tail of a refusal,
---       a refusal that this request replaces, or '', tail of a refusal because the outbox is full
+-- ARGV  id, request, fingerprint, head, timeout (ms), kept for (ms), answer's time to live (ms), body of a refusal,
+--       a refusal that this request replaces, or '', body of a refusal because the outbox is full
 -- ->    {'accepted', now, deadline} | {'known', state, accepted_at, deadline} | {'conflict'} | {'ended', result}
 --       | {'refused', now, deadline, result}
 local known = redis.call('HMGET', KEYS[1], 'fingerprint', 'state', 'accepted_at', 'deadline')
@@ -15,9 +15,10 @@ local deadline = now + ARGV[5]
 local retry_after_ms = tonumber(redis.call('HGET', KEYS[5], 'retry_after_ms'))
 local is_unaudited = outbox_share() >= 1
 if retry_after_ms or is_unaudited then
-  local tail = is_unaudited and ARGV[10] or string.format('"retry_after_s":%.3f,', retry_after_ms / 1000) .. ARGV[8]
+  local body = is_unaudited and ARGV[10]
+    or string.format('{"retry_after_s":%.3f,', retry_after_ms / 1000) .. string.sub(ARGV[8], 2)
   local refused = { request = ARGV[2], fingerprint = ARGV[3], head = ARGV[4], accepted_at = now, answer_ttl = ARGV[7] }
-  return { 'refused', now, deadline, write_end(ARGV[1], refused, 'admission', tail, now, is_unaudited) }
+  return { 'refused', now, deadline, write_end(ARGV[1], refused, 'admission', body, now, is_unaudited) }
 end
 if result then redis.call('DEL', KEYS[2]) end
 redis.call('HSET', KEYS[1], 'state', 'accepted', 'request', ARGV[2], 'fingerprint', ARGV[3], 'head', ARGV[4],

@@ -1,14 +1,14 @@
 -- A caller that waited in vain ends the request itself; this works even if Redis lost the entry.
 -- KEYS  entry, result, moments, outbox
--- ARGV  id, tail for a request that was never planned, request, fingerprint, head, accepted_at, answer's TTL (ms),
---       tail for a planned request, tail for a request whose fusion began
+-- ARGV  id, body for a request that was never planned, request, fingerprint, head, accepted_at, answer's TTL (ms),
+--       body for a planned request, body for a request whose fusion began
 -- ->    the result, whoever wrote it
 local result = redis.call('GET', KEYS[2])
 if result then return result end
 local now = now_ms()
 local state = redis.call('HGET', KEYS[1], 'state')
-local tail = state == 'planned' and ARGV[8] or state == 'fusing' and ARGV[9] or ARGV[2]
-local ended, entry = end_request(ARGV[1], 'client', tail, now)
+local body = state == 'planned' and ARGV[8] or state == 'fusing' and ARGV[9] or ARGV[2]
+local ended, entry = end_request(ARGV[1], 'client', body, now)
 if ended then
   leave_followers(ARGV[1], entry, now)
   return ended

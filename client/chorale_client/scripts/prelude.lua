@@ -58,13 +58,14 @@ end
 -- Names and values of an entry for the outbox: Lua passes on only a few thousand at once.
 local MOST_FIELDS = 256
 
--- Builds the answer here, so that `took_ms` is by this clock and each follower gets its own head.
+-- Puts the head in front of `body` here, so that `took_ms` is by this clock and each follower gets its own head.
 -- Deletions stand before writes: Redis over `maxmemory` refuses writes only to a script that has not written yet.
 -- `only_counted`: count the request and write no entry for the audit.  `completed`: text for the audit alone, '' if none.
-local function write_end(id, entry, by, tail, now, only_counted, completed)
+local function write_end(id, entry, by, body, now, only_counted, completed)
   redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', WAKEUPS, id)
-  local answer = '{' .. entry.head .. ',"took_ms":' .. string.format('%d', math.max(0, now - entry.accepted_at)) .. ',' .. tail
+  local took_ms = string.format('%d', math.max(0, now - entry.accepted_at))
+  local answer = '{' .. entry.head .. ',"took_ms":' .. took_ms .. ',' .. string.sub(body, 2)
   local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. iso_8601(now)
     .. '","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
   redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
@@ -96,10 +97,10 @@ local function write_end(id, entry, by, tail, now, only_counted, completed)
 end
 
 -- The first terminal write wins: it deletes the entry, and without an entry there is nothing to end.
-local function end_request(id, by, tail, now, completed)
+local function end_request(id, by, body, now, completed)
   local entry = as_table(redis.call('HGETALL', ENTRY .. id))
   if not entry.state then return nil end
-  return write_end(id, entry, by, tail, now, false, completed), entry
+  return write_end(id, entry, by, body, now, false, completed), entry
 end
 
 -- A caller's login cannot reach the followers of its request.  The sweeper looks at the id once more, and releases them.

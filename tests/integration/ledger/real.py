@@ -9,7 +9,7 @@ from chorale_client.ledger import CallersLedger
 from redis import Redis
 
 from ledger.protocol import Snapshot
-from tests.support.ledger.requests import TAIL, a_request, plan
+from tests.support.ledger.requests import BODY, a_request, plan
 from tests.support.ledger.single_steps import SingleSteps
 
 
@@ -26,7 +26,7 @@ class Real:
         return request
 
     def finish(self, request: Request) -> int | None:
-        return self.ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
+        return self.ledger.finish(request.request_id, by="fusion", body=BODY, is_complete=True)
 
     def snapshot(self, request: Request) -> Snapshot:
         snapshot = self.ledger.join(request.request_id, force=True)

@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import pytest
-from chorale_client import Chorale, NotEnded, Status, UnknownRequest, make_request
+from chorale_client import Chorale, NotEnded, UnknownRequest, make_request
 from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.ledger import CallersLedger, end_of
-from chorale_client.wire_names import QUEUE_RETRIEVE
 from redis import Redis
 
 from audit.outbox import parse
@@ -19,7 +18,6 @@ from audit.rows import rows_of
 from tests.support.ledger.requests import plan
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
-from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -33,25 +31,6 @@ def accept(redis_client: Redis, question: str = "bread") -> str:
 
 
 # Cancelling
-
-
-def test_a_waiting_caller_gets_the_cancelled_answer_immediately(client: Chorale, redis_client: Redis) -> None:
-    request = make_request(["bread", "salt"], timeout_s=30)
-    with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(client.ask, request)
-        until(lambda: redis_client.llen(QUEUE_RETRIEVE) > 0)
-        cancelled = client.cancel(request.request_id)
-        answer = waiting.result(timeout=10)
-    assert answer == cancelled == client.cancel(request.request_id) == client.answer(request.request_id)
-    assert redis_client.xlen(OUTBOX) == 1
-    assert (answer.status, answer.hits) == (Status.CANCELLED, ())
-    assert [question.status for question in answer.questions] == [Status.CANCELLED] * 2
-    assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "cancelled")]
-
-
-def test_an_unknown_id_is_an_error(client: Chorale) -> None:
-    with pytest.raises(UnknownRequest, match="'never-sent' not found"):
-        client.cancel("never-sent")
 
 
 def test_an_unreadable_request_can_be_cancelled(client: Chorale, redis_client: Redis) -> None:
@@ -73,19 +52,6 @@ def test_a_full_redis_can_still_cancel(client: Chorale, redis_client: Redis) -> 
 
 
 # Refusing
-
-
-def test_the_client_gives_the_refusal_at_once_and_nothing_is_enqueued(
-    client: Chorale, redis_client: Redis
-) -> None:
-    redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-    answer = client.retrieve("bread", timeout_s=3)
-    assert (answer.status, answer.retry_after_s, answer.hits) == (Status.REFUSED, 1.5, ())
-    assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "overload")]
-    assert client.answer(answer.request_id) == answer
-    left = {OUTBOX, OVERLOAD, result_key(answer.request_id)}
-    assert set(redis_client.keys("*")) == {key.encode() for key in left}
-    assert 590_000 < redis_client.pttl(result_key(answer.request_id)) <= 600_000, "as any answer"
 
 
 def test_long_queues_below_their_bound_refuse_no_request(redis_client: Redis) -> None:

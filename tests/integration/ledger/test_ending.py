@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from datetime import UTC, datetime
 from typing import cast
 
@@ -15,7 +14,7 @@ from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
 from tests.integration.ledger.real import Real
-from tests.support.ledger.requests import TAIL, ok
+from tests.support.ledger.requests import BODY, ok
 from tests.support.ledger.script import (
     Script,
     accept,
@@ -121,7 +120,7 @@ def test_an_end_leaves_only_answer_and_outbox_and_its_date_is_the_servers(
 def test_a_full_redis_can_still_end_requests(real: Real, request_: Request) -> None:
     real.ledger.load(request_.request_id)
     # The server knows the script itself.
-    real.ledger.finish("unknown", by="fusion", tail=TAIL, is_complete=True)
+    real.ledger.finish("unknown", by="fusion", body=BODY, is_complete=True)
     real.redis.config_set("maxmemory", "100kb")
     try:
         with pytest.raises(OutOfMemoryError):
@@ -129,16 +128,6 @@ def test_a_full_redis_can_still_end_requests(real: Real, request_: Request) -> N
         assert real.finish(request_) is not None
     finally:
         real.redis.config_set("maxmemory", "0")
-
-
-def test_a_waiting_caller_receives_the_result(real: Real, request_: Request) -> None:
-    with real.redis.pubsub(ignore_subscribe_messages=True) as channel:
-        channel.subscribe(result_key(request_.request_id))
-        late = threading.Timer(0.1, real.finish, [request_])
-        late.start()
-        result = real.callers.wait(channel, request_.request_id, 20)
-        late.join()
-    assert result == real.redis.get(result_key(request_.request_id))
 
 
 def test_entries_flights_answers_and_leases_expire_by_themselves(real: Real) -> None:

@@ -23,7 +23,7 @@ from redis import Redis
 from ledger.protocol import Action, BranchDispatch, Chord, End
 from ledger.signing import Signer
 from tests.integration.ledger.real import Real
-from tests.support.ledger.requests import TAIL, failed, ok, plan
+from tests.support.ledger.requests import BODY, failed, ok, plan
 
 Fields = dict[Any, Any]
 
@@ -189,7 +189,7 @@ def test_an_entry_names_no_queue(real: Real) -> None:
 def test_an_entry_names_no_key_that_its_end_deletes(real: Real) -> None:
     real.redis.set(GENERATION + "docs", "7")
     forge(real, entry(coalescing_key=GENERATION + "docs"), request_id="7")
-    assert real.ledger.finish_all([End("7", TAIL, True)], by="fusion")[0][0] is not None
+    assert real.ledger.finish_all([End("7", BODY, True)], by="fusion")[0][0] is not None
     assert real.redis.get(GENERATION + "docs") == b"7"
 
 
@@ -203,7 +203,7 @@ def test_a_stream_that_takes_no_more_entries_keeps_no_request_from_its_end(real:
 
 def test_thousands_of_envelopes_keep_no_request_from_its_end(real: Real) -> None:
     forge(real, {**SOUND, **{f"envelope:{number}": "{}" for number in range(9_000)}})
-    assert real.ledger.finish_all([End(FORGED, TAIL, True)], by="fusion")[0][0] is not None
+    assert real.ledger.finish_all([End(FORGED, BODY, True)], by="fusion")[0][0] is not None
     assert real.redis.xlen(OUTBOX) == 1
 
 
@@ -228,7 +228,7 @@ def test_a_malformed_entry_costs_no_other_message_of_a_batch(real: Real, fields:
     assert taken[-1].started is not None
     reports = [(FORGED, ok("bm25"), None, b""), (mine, ok("bm25"), None, b"callback")]
     assert real.ledger.report_all(reports)[-1] == "joined"
-    ends = [End(FORGED, TAIL, False), End(mine, TAIL, True)]
+    ends = [End(FORGED, BODY, False), End(mine, BODY, True)]
     assert real.ledger.finish_all(ends, by="fusion")[-1][0] is not None
 
 
@@ -265,7 +265,7 @@ def test_a_leader_answers_no_follower_of_another_flight(
 ) -> None:
     """A caller may write an older, signed state of its request back into the entry."""
     leader, follower = in_one_flight
-    real.ledger.finish_all([End(leader.request_id, TAIL, True, coalescing_key=FLIGHT + "y")], by="fusion")
+    real.ledger.finish_all([End(leader.request_id, BODY, True, coalescing_key=FLIGHT + "y")], by="fusion")
     assert real.callers.result(follower.request_id) is None
     assert real.callers.state(follower.request_id) == "accepted"
 

@@ -10,7 +10,7 @@ from chorale_client import Request
 
 from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
-from tests.support.ledger.requests import TAIL, a_request, failed, plan
+from tests.support.ledger.requests import BODY, a_request, failed, plan
 from tests.support.ledger.stepped_ledger import SteppedLedger
 
 FOUND = BranchResult("bm25", "ok", rankings=(Ranking((Hit("a#0", "a", 1.0),)),), ms=1.5)
@@ -23,7 +23,7 @@ def end(stepped: SteppedLedger, *, completed: str = "") -> Request:
     plan(stepped.ledger, request, "bm25", "vector", "hyde")
     for envelope in (FOUND, BranchResult("vector", "empty", ms=2.5), failed("hyde", "timeout")):
         stepped.ledger.report(request.request_id, envelope.branch, envelope)
-    stepped.ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True, completed=completed)
+    stepped.ledger.finish(request.request_id, by="fusion", body=BODY, is_complete=True, completed=completed)
     return request
 
 
@@ -100,7 +100,7 @@ def test_a_request_accepted_before_the_outbox_was_full_is_audited(stepped: Stepp
     for request in (first, second):
         assert stepped.callers.accept(request).is_new
     for request in (first, second):
-        stepped.ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
+        stepped.ledger.finish(request.request_id, by="fusion", body=BODY, is_complete=True)
     assert len(stepped.outbox()) == 2
     assert stepped.only_counted() == 0
 

@@ -15,7 +15,7 @@ from ledger.outcomes import Outcome
 from ledger.protocol import End
 from tasks.celery_internals.result_backend import part_id
 from tests.integration.ledger.real import Real
-from tests.support.ledger.requests import CALLBACK, TAIL, failed, ok
+from tests.support.ledger.requests import BODY, CALLBACK, failed, ok
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_each_end_of_a_batch_answers_its_followers_and_counts_its_own_outcomes(r
 
     def end(request: Request, failing: str, *, coalescing_key: str | None = None) -> End:
         counted = breakers.arguments(request.request_id, [Outcome(failing, "failed", "error")])
-        return End(request.request_id, TAIL, coalescing_key is not None, counted, coalescing_key)
+        return End(request.request_id, BODY, coalescing_key is not None, counted, coalescing_key)
 
     ends = [end(cancelled, "hyde"), end(leader, "vector", coalescing_key=FLIGHT + "x"), end(other, "bm25")]
     ended = real.ledger.finish_all(ends, by="fusion")

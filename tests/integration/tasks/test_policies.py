@@ -8,7 +8,6 @@ from chorale_client import Answer
 from chorale_client.keys import WAKEUPS, entry_key
 
 from models.audit_tables import RequestRow
-from tests.integration.tasks.answers import ids
 from tests.support.faults.observers import audited
 from tests.support.ledger.audit_rows import envelope_of
 from tests.support.pipelines.one_process import OneProcess
@@ -51,12 +50,6 @@ def test_the_failure_of_a_required_branch_ends_the_request_and_cancels_the_rest(
     }
     row = row_of(failing, answer)
     assert {line.branch: line.reason for line in row.branches} == {"raises": "error", "slow": "cancelled"}
-
-
-def test_a_branch_that_is_not_required_decides_nothing(failing: OneProcess) -> None:
-    policy = {"require": ["bm25"], "on_missing": "fail"}
-    answer = failing.ask("ERR-4711", branches=["bm25", "raises"], cache="bypass", **policy)
-    assert (answer.status, ids(answer)) == ("degraded", ["error"])
 
 
 def test_a_hedged_branch_is_answered_by_its_second_attempt(failing: OneProcess) -> None:

@@ -16,7 +16,7 @@ from celery import Celery
 from celery.exceptions import Ignore
 from chorale_client import make_request
 from chorale_client.keys import INDEXED, WAKEUPS, entry_key
-from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, TASK_RETRIEVE, WIRE_VERSION
+from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
 from hypothesis import strategies as st
 from redis import Redis
 
@@ -32,6 +32,7 @@ from tasks.registration import make_app
 from tasks.request import finishing, search
 from tasks.request.batch import answer_parts, fuse_task
 from tasks.request.retrieve import plan_accepted, submit
+from tasks.request.search import Part
 from tasks.sweeping import sweeper
 from tasks.sweeping.sweeper import Sweeper
 from tests.integration.ledger.test_forged_entries import SOUND
@@ -197,7 +198,7 @@ def test_an_entry_is_swept_and_worked_on_without_harm(app: Celery, examples: int
         resources.redis.zadd(WAKEUPS, {request_id: 0})
         started = resources.ledger.start(request_id, "bm25")
         if started is not None:
-            answer_parts(resources, [("bm25", started, WIRE_VERSION)])
+            answer_parts(resources, [Part(request_id, "bm25", started)])
         resources.ledger.report_all([(request_id, BranchResult("bm25", "ok"), started, b"")])
         plan_accepted(resources, fanout, request_id)
         fuse_task(SimpleNamespace(app=SimpleNamespace(resources=resources)), request_id)
@@ -227,7 +228,7 @@ def test_whatever_a_branch_finds_its_request_ends(
         request_id = asked(app)
         started = resources.ledger.start(request_id, "bm25")
         assert started is not None
-        ends(app, request_id, started, *answer_parts(resources, [("bm25", started, WIRE_VERSION)]))
+        ends(app, request_id, started, *answer_parts(resources, [Part(request_id, "bm25", started)]))
 
     monkeypatch.setattr(
         search.log, "exception", lambda event, **_: None

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 from chorale_client.request import Request
-from chorale_client.wire_names import WIRE_VERSION
 
 from branches.branch_task import BranchTask
 from branches.searches import search_bm25
@@ -22,6 +21,7 @@ from models.extensions import BranchKind
 from models.hits import Ranking
 from tasks.request.batch import answer_parts
 from tasks.request.planning import resolve
+from tasks.request.search import Part
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
 
@@ -78,7 +78,7 @@ def searches(here: OneProcess, monkeypatch: pytest.MonkeyPatch) -> list[list[str
 
 
 def answered(here: OneProcess, parts: Sequence[tuple[str, Started]]) -> list[BranchResult]:
-    return answer_parts(here.resources, [(*one, WIRE_VERSION) for one in parts])
+    return answer_parts(here.resources, [Part("r", branch, started) for branch, started in parts])
 
 
 def ask(here: OneProcess, *texts: str, **options: Any) -> list[BranchResult]:

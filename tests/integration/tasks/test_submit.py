@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import redis
-from chorale_client import RequestIdConflict, make_request
+from chorale_client import make_request
 from chorale_client.keys import CACHE, GENERATION, entry_key
 from pydantic_core import from_json, to_json
 
@@ -18,7 +18,7 @@ from ledger.breakers import FEWEST_DURATIONS
 from ledger.outcomes import Outcome
 from models.plan import Plan
 from tasks.registration import make_app
-from tasks.request.planning import question_keys
+from tasks.request.answer_cache import question_keys
 from tasks.request.retrieve import submit
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
@@ -98,16 +98,6 @@ def test_a_cached_answer_ends_the_request_at_once(resources: Resources, redis_cl
     # An answer that belongs to an older generation counts for nothing.
     redis_client.set(CACHE + key, to_json({"generation": 6, "answer": question}))
     assert redis_client.hget(entry_key(ask(resources)), "state") == b"following"
-
-
-def test_a_known_id_is_not_planned_twice_and_a_conflict_raises(
-    resources: Resources, redis_client: redis.Redis
-) -> None:
-    ask(resources, request_id="mine")
-    ask(resources, request_id="mine")
-    assert redis_client.llen("chorale.bm25") == 1
-    with pytest.raises(RequestIdConflict):
-        ask(resources, "another question", request_id="mine")
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])

@@ -13,7 +13,7 @@ from models.branch_result import BranchResult
 from tests.support.ledger.single_steps import SingleSteps
 
 CALLBACK = b"message of fuse"
-TAIL = '"v":1,"status":"complete","questions":[]}'
+BODY = '{"v":1,"status":"complete","questions":[]}'
 
 
 def a_request(timeout_s: float = 10, **options: Any) -> Request:

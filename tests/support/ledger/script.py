@@ -158,8 +158,8 @@ def finish(
     script: Script, status: str = "complete", *, of: str = IT, by: str = "fusion", completed: str = ""
 ) -> int | None:
     """The milliseconds since the request was accepted; None if it had ended before."""
-    tail = f'"v":1,"status":"{status}","questions":[]}}'
-    return script.ledger.finish(of, by=by, tail=tail, is_complete=status == "complete", completed=completed)
+    body = f'{{"v":1,"status":"{status}","questions":[]}}'
+    return script.ledger.finish(of, by=by, body=body, is_complete=status == "complete", completed=completed)
 
 
 @_step

@@ -39,10 +39,10 @@ class SingleSteps(RedisLedger):
         return self.report_all([(request_id, envelope, started, callback)])[0]
 
     def finish(
-        self, request_id: str, *, by: str, tail: str, is_complete: bool, completed: str = ""
+        self, request_id: str, *, by: str, body: str, is_complete: bool, completed: str = ""
     ) -> int | None:
         coalescing_key = self._field(request_id, "flight").decode() or None
-        end = End(request_id, tail, is_complete, coalescing_key=coalescing_key, completed=completed)
+        end = End(request_id, body, is_complete, coalescing_key=coalescing_key, completed=completed)
         return self.finish_all([end], by=by)[0][0]
 
     def _field(self, request_id: str, name: str) -> bytes:

@@ -16,7 +16,8 @@ from audit.database import open_database, upgrade
 from audit.drainer import Drainer
 from monitoring.queues import ListedQueues
 from tasks.request.batch import make_intake
-from tasks.request.finishing import FUSION_WORKER, FinishPolicy, end_joined
+from tasks.request.draft import FUSION_WORKER, FinishPolicy
+from tasks.request.finishing import end_joined
 from tasks.request.retrieve import plan_accepted, submit
 from tasks.sweeping.admission import Bounds, Judge
 from tasks.sweeping.request_events import listeners, notify

@@ -8,6 +8,7 @@ from typing import Any
 from chorale_client.request import Request
 
 from fusion import fuse
+from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from models.branch_result import BranchResult
 from models.documents import PassageText
@@ -96,4 +97,5 @@ def fuse_question(
 ) -> FusedQuestion:
     """By the built-in method that the plan names."""
     method = BUILT_IN.method(plan.method)
-    return fuse.fuse_question(plan, envelopes, position, request, method, **options)
+    answers = BranchAnswers(request, plan, envelopes)
+    return fuse.fuse_question(answers, position, method, **options)

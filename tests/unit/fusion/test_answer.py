@@ -6,7 +6,7 @@ from chorale_client.answer import Answer
 from chorale_client.request import Request
 from chorale_client.wire_names import Reason, Status
 
-from fusion.answer import Pages, answer_tail, build_answer_tail, worst
+from fusion.answer import Pages, answer_fields, size_limited, worst
 from fusion.branch_results import BranchAnswers, merged_notes
 from models.branch_result import BranchResult, Degradation, StageNote
 from models.documents import PassageText
@@ -32,11 +32,14 @@ def fields(
     }
     found = BranchAnswers(asked, planned, given, rest.pop("absent", {}))
     pages = Pages(fused, rest.pop("texts", TEXTS), rest.pop("stages", ()), rest.pop("degraded", ()))
-    return build_answer_tail(found, pages, **rest)
+    return answer_fields(found, pages, **rest)
 
 
 def read(built: dict[str, Any]) -> Answer:
-    return Answer.from_wire('{"request_id":"r1","correlation_id":null,"took_ms":12.5,' + answer_tail(built))
+    return Answer.from_wire(
+        '{"request_id":"r1","correlation_id":null,"took_ms":12.5,'
+        + size_limited(built, 10**9)[1].decode()[1:]
+    )
 
 
 def test_the_answer_reads_back_as_it_was_built() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from fusion.answer import size_limited_tail
+from fusion.answer import size_limited
 
 
 def answer(text: str, *, status: str = "complete") -> dict[str, Any]:
@@ -20,18 +20,18 @@ def answer(text: str, *, status: str = "complete") -> dict[str, Any]:
 
 def test_an_answer_within_the_limit_stays_whole() -> None:
     fields = answer("short")
-    size = len(size_limited_tail(fields, 1_000_000)[1].encode())
-    assert size_limited_tail(fields, size) == (fields, size_limited_tail(fields, 1_000_000)[1])
-    assert size_limited_tail(fields, size - 1)[0] != fields
+    size = len(size_limited(fields, 1_000_000)[1])
+    assert size_limited(fields, size) == (fields, size_limited(fields, 1_000_000)[1])
+    assert size_limited(fields, size - 1)[0] != fields
 
 
 def test_a_failed_answer_stays_failed() -> None:
-    fields, _ = size_limited_tail(answer("x" * 1_000, status="failed"), 100)
+    fields, _ = size_limited(answer("x" * 1_000, status="failed"), 100)
     assert (fields["status"], fields["questions"][0]["status"]) == ("failed", "failed")
 
 
 def test_an_answer_over_the_limit_loses_its_texts_and_says_so() -> None:
-    fields, tail = size_limited_tail(answer("é" * 600_000), 2_000_000)
+    fields, body = size_limited(answer("é" * 600_000), 2_000_000)
 
     assert fields["status"] == "degraded"
     assert [question["status"] for question in fields["questions"]] == ["degraded", "skipped"]
@@ -43,5 +43,5 @@ def test_an_answer_over_the_limit_loses_its_texts_and_says_so() -> None:
     (why,) = fields["degraded"]
     assert (why["where"], why["reason"]) == ("fetch", "budget")
     assert "2 hits as asked for have 2.4 MB; an answer may have 2 MB" in why["detail"]
-    assert len(tail) < 2_000
-    assert from_json("{" + tail) == fields
+    assert len(body) < 2_000
+    assert from_json(body) == fields

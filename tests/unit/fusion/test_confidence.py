@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.answer import Pages, build_answer_tail
+from fusion.answer import Pages, answer_fields
 from fusion.branch_results import BranchAnswers
 from fusion.confidence import Fitted, FittedFile, confidence
 from fusion.fused_hits import FusedQuestion
@@ -121,7 +121,7 @@ def question(
     wanted, planned = request(**asked), plan()
     given = envelopes(bm25=[hit("a")], vector=[hit("a")], hyde=[hit("a")]) if given is None else given
     pages = Pages({0: fuse_question(planned, given, 0, wanted)}, confidences={0: confidence})
-    found: dict[str, Any] = build_answer_tail(BranchAnswers(wanted, planned, given), pages)
+    found: dict[str, Any] = answer_fields(BranchAnswers(wanted, planned, given), pages)
     return {**found["questions"][0], "warnings": found["warnings"]}
 
 

@@ -29,7 +29,7 @@ def test_each_group_keeps_its_best_hits_and_hits_without_a_group_stay(
     size: int, left: str, removed: int
 ) -> None:
     grouping = Grouping(field="source_type", size=size)
-    one = grouped(candidates(grouping, top_k=2), grouping)
+    one = grouped(candidates(grouping, top_k=2), grouping, {})
     assert (ids(one), one.removed, one.warnings) == (list(left), {"group_by": removed}, ())
     # The page is filled from the other candidates.
     assert ids(page_of(one, request(group_by=grouping, top_k=2, offset=1), ONE)) == list(left[1:3])
@@ -37,19 +37,24 @@ def test_each_group_keeps_its_best_hits_and_hits_without_a_group_stay(
 
 def test_passages_are_grouped_by_their_document() -> None:
     passages = candidates("document", [hit("a"), hit("a", 1), hit("b"), hit("a", 2)], fuse_by="passage")
-    left = grouped(passages, Grouping(field="document", size=2)).hits
+    left = grouped(passages, Grouping(field="document", size=2), {}).hits
     assert [one.passage_id for one in left] == ["a#0", "a#1", "b#0"]
 
 
 @pytest.mark.parametrize("value", ["acme", 7, True, ["acme", "zenith"], {"name": "acme"}])
 def test_any_value_of_the_metadata_makes_a_group(value: Any) -> None:
     known = {**texts("a", "b", customer=value), **texts("c", customer=None), **texts("d", customer="other")}
-    one = FusedQuestion(hits=candidates("customer").hits, texts=known)
-    assert ids(grouped(one, Grouping(field="customer"))) == ["a", "c", "d", "e", "f"]
+    assert ids(grouped(candidates("customer"), Grouping(field="customer"), known)) == [
+        "a",
+        "c",
+        "d",
+        "e",
+        "f",
+    ]
 
 
 def test_a_field_that_no_hit_has_is_named() -> None:
-    one = grouped(candidates("costumer"), Grouping(field="costumer"))
+    one = grouped(candidates("costumer"), Grouping(field="costumer"), {})
     assert (len(one.hits), one.warnings) == (6, ("group_by: no hit has the field 'costumer'",))
 
 

@@ -11,7 +11,8 @@ from chorale_client.wire_names import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.answer import build_question
+from fusion.answer import Pages, build_question
+from fusion.branch_results import BranchAnswers
 from fusion.candidates import fuse_rankings
 from fusion.conditions import attainable
 from models.fusion_method import BranchRanking, Method
@@ -219,7 +220,8 @@ def test_an_answer_explains_every_score(method: Method) -> None:
     asked = plan([branch(name) for name in found], method=method.name)
     wanted = request(include=["ids", "explanation"])
     fused = fuse_question(asked, envelopes(**found), 0, wanted)
-    shown = build_question(wanted, asked, 0, fused, None, Status.COMPLETE)["hits"]
+    answers = BranchAnswers(wanted, asked)
+    shown = build_question(answers, 0, Pages({0: fused}), Status.COMPLETE)["hits"]
     assert {one["document_id"] for one in shown} == set("abcde")
     for one in shown:
         parts = one["branches"].values()

@@ -91,5 +91,5 @@ def test_pins_stay_first_after_reranking_grouping_and_a_cut() -> None:
     size_one = request(group_by="source_type", autocut=1, top_k=9)
     whole = fuse_question(planned, FOUND, 0, size_one, pin_lookup=AWAY)
     assert size_one.group_by is not None
-    assert ids(grouped(whole, size_one.group_by)).startswith("away d ")
+    assert ids(grouped(whole, size_one.group_by, {})).startswith("away d ")
     assert ids(page_of(whole, size_one, planned)).startswith("away d ")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.answer import Pages, build_answer_tail
+from fusion.answer import Pages, answer_fields
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, candidates, min_max, rerank_question, sigmoid
@@ -132,7 +132,7 @@ def test_the_best_hit_of_every_question_is_reranked_before_any_second_hit() -> N
 
 def test_the_answer_names_the_rerank_stage_of_each_hit() -> None:
     page = Pages({0: pages({"d1": 0.0}, chosen=2, top_k=3)})
-    answer = build_answer_tail(BranchAnswers(request(top_k=3), plan(ONE), envelopes(bm25=TEN)), page)
+    answer = answer_fields(BranchAnswers(request(top_k=3), plan(ONE), envelopes(bm25=TEN)), page)
     hits = answer["questions"][0]["hits"]
     assert [one["score_kind"] for one in hits] == ["rerank"] * 3
     assert hits[0]["rerank"] == {"score": 0.5, "stage": "reranked", "fused_score": pytest.approx(1 / 62)}

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from fusion.answer import Pages
 from fusion.branch_results import BranchAnswers
 from models.documents import PassageText
 from models.errors import ModelMissing, StoreUnavailable
-from tasks.request.contexts import Contexts, make_contexts
+from tasks.request.contexts import make_contexts
+from tasks.request.draft import Draft
 from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request, texts
 
 GIVEN = envelopes(bm25=[hit("a"), hit("b", 3)], vector=[hit("a"), hit("b", 4)])
@@ -25,7 +27,7 @@ def contexts(
     limit_s: float = 60.0,
     around: int | str = 0,
     limit: int = 100,
-) -> Contexts:
+) -> Pages:
     def texts_of(_: str, ids: Sequence[str], *, timeout_s: float) -> dict[str, PassageText]:
         return {id_: TEXTS[id_] for id_ in ids if id_ in TEXTS}
 
@@ -36,13 +38,13 @@ def contexts(
         store=lambda name: SimpleNamespace(texts=store or texts_of),
         written_stores={},
     )
-    page = {0: fuse_question(planned, GIVEN, 0, asked)}
-    found = BranchAnswers(asked, planned, GIVEN)
-    return make_contexts(resources, found, page, {}, limit_s=limit_s)
+    pages = Pages({0: fuse_question(planned, GIVEN, 0, asked)})
+    make_contexts(Draft(resources, BranchAnswers(asked, planned, GIVEN), limit_s * 1_000, pages=pages))
+    return pages
 
 
-def said(made: Contexts) -> list[tuple[str, str]]:
-    return [(one.where, one.reason) for one in made.missing if one]
+def said(made: Pages) -> list[tuple[str, str]]:
+    return [(one.where, one.reason) for one in made.degraded]
 
 
 FETCHED = "[1] Title of a\nA text.\n\n[2] B\nPart 3.\nPart 4."
@@ -58,8 +60,8 @@ FETCHED = "[1] Title of a\nA text.\n\n[2] B\nPart 3.\nPart 4."
 )
 def test_passages_are_fetched_and_merged(around: int, text: str, notes: list[tuple[str, int, int]]) -> None:
     made = contexts(around=around)
-    assert (made.of[0].text, said(made)) == (text, [])
-    assert [(one.stage, one.n_in, one.n_out) for one in made.notes if one] == notes
+    assert (made.contexts[0].text, said(made)) == (text, [])
+    assert [(one.stage, one.n_in, one.n_out) for one in made.stages] == notes
 
 
 @pytest.mark.parametrize("around", [1, "document"])
@@ -80,8 +82,8 @@ def test_a_tokenizer_that_cannot_count_costs_the_context(failure: Exception, rea
         raise failure
 
     made = contexts(count)
-    assert (made.of, said(made)) == ({}, [("context", reason)])
-    assert [(one.stage, one.status) for one in made.notes if one][-1] == ("context", "failed")
+    assert (made.contexts, said(made)) == ({}, [("context", reason)])
+    assert [(one.stage, one.status) for one in made.stages][-1] == ("context", "failed")
 
 
 def test_without_texts_the_context_is_empty_and_the_answer_says_why() -> None:
@@ -89,7 +91,7 @@ def test_without_texts_the_context_is_empty_and_the_answer_says_why() -> None:
         raise StoreUnavailable("gone")
 
     made = contexts(store=away)
-    assert (made.of[0].text, said(made)) == ("", [("fetch", "unavailable")])
+    assert (made.contexts[0].text, said(made)) == ("", [("fetch", "unavailable")])
 
 
 def test_without_time_there_is_no_context() -> None:
@@ -99,20 +101,20 @@ def test_without_time_there_is_no_context() -> None:
 def test_a_document_is_read_to_its_end_and_left_as_it_was_if_it_does_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def asked_for(made: Contexts) -> list[int | None]:
-        return [one.n_in for one in made.notes if one and one.stage == "fetch"]
+    def asked_for(made: Pages) -> list[int | None]:
+        return [one.n_in for one in made.stages if one.stage == "fetch"]
 
     # 40 passages are read in two calls, and have 80 words.
     made = contexts(around="document")
-    assert made.of[0].citations[1].passage_ids == tuple(f"b#{n}" for n in range(40))
+    assert made.contexts[0].citations[1].passage_ids == tuple(f"b#{n}" for n in range(40))
     assert asked_for(made) == [3, 61, 32]
     short = contexts(around="document", limit=80)
-    assert short.of[0].citations[1].passage_ids == ("b#3", "b#4")
+    assert short.contexts[0].citations[1].passage_ids == ("b#3", "b#4")
     # No more than the most passages are asked for.
     monkeypatch.setattr("tasks.request.contexts.MOST_PASSAGES", 40)
     made = contexts(around="document")
     assert sum(count or 0 for count in asked_for(made)) == 3 + 40
-    assert made.of[0].citations[1].passage_ids == ("b#3", "b#4")
+    assert made.contexts[0].citations[1].passage_ids == ("b#3", "b#4")
 
 
 def test_without_the_texts_around_them_the_hits_are_there_and_the_answer_says_why() -> None:
@@ -127,5 +129,5 @@ def test_without_the_texts_around_them_the_hits_are_there_and_the_answer_says_wh
     for around in (1, "document"):
         asked.clear()
         made = contexts(store=away_later, around=around)
-        assert made.of[0].text == FETCHED
+        assert made.contexts[0].text == FETCHED
         assert said(made) == [("fetch", "unavailable")]

@@ -10,8 +10,8 @@ from chorale_client import make_request
 from chorale_client.keys import SERVED
 from redis.exceptions import ConnectionError as RedisAway
 
-from models.plan import Plan, is_costly
-from tasks.request.cost import longest_step_s, uses_bulk_queue, with_cost
+from models.plan import Plan, is_costly, uses_bulk_queue
+from tasks.request.cost import longest_step_s, with_cost
 from tests.unit.tasks.test_planning import PIPELINE, plan_of
 
 PASSAGE = "The landlord pays for repairs. " * 12

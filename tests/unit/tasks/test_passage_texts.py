@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from models.documents import PassageText
 from models.errors import NotConfigured, StageFailure, StoreUnavailable
+from search.deadline import Deadline
 from tasks.request.stored_passages import texts_of
 
 TEXT = PassageText("a#0", "a", "Bread", "", "flour and water", {})
@@ -32,7 +32,7 @@ def texts(stores: Mapping[str, Store], store: str, *, left_s: float = 5) -> dict
         written_stores=list(stores),
         store=stores.__getitem__,
     )
-    return texts_of(resources, store, "default", ["a#0"], ends_at_s=time.monotonic() + left_s)
+    return texts_of(resources, store, "default", ["a#0"], Deadline(left_s, "the store"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from chorale_client import Request, make_request
 from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE
 from models.plan import Plan, RerankPlan
-from tasks.request.planning import NotOffered, question_keys, reserves_ms, resolve
+from tasks.request.answer_cache import question_keys
+from tasks.request.planning import NotOffered, reserves_ms, resolve
 from wiring.pipeline import load_pipeline
 
 PIPELINE = load_pipeline()

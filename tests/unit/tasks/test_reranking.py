@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,22 @@ from pydantic_core import from_json
 from redis import Redis
 
 from config.settings import Settings
-from ledger.protocol import BranchDispatch, Chord, Snapshot
+from fusion.answer import Pages
+from fusion.branch_results import BranchAnswers
+from fusion.fused_hits import FusedQuestion
+from ledger.protocol import BranchDispatch, Chord
+from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
-from tasks.request.finishing import FUSION_WORKER, end_joined
+from tasks.request.answer_cache import with_reranker_fingerprint
+from tasks.request.draft import FUSION_WORKER, Draft
+from tasks.request.finishing import end_joined
 from tasks.request.reranking import (
-    RerankedPages,
-    Reranking,
+    leave_as_fused,
     passage_text,
+    readable_candidates,
+    rerank_pages,
     time_for_it_s,
-    with_reranker_fingerprint,
 )
 from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
@@ -56,6 +64,18 @@ def declare(tmp_path: Path) -> Declare:
     return resources_of
 
 
+@dataclass(frozen=True)
+class Reranked:
+    page: FusedQuestion
+    note: StageNote
+    why: Degradation | None
+
+
+def result_of(draft: Draft) -> Reranked:
+    [note] = draft.pages.stages
+    return Reranked(draft.pages.fused[0], note, next(iter(draft.pages.degraded), None))
+
+
 def reranked(
     resources: Resources,
     limit_s: float,
@@ -64,9 +84,14 @@ def reranked(
     of_plan: Plan = PLAN,
     rerank: RerankPlan = RERANK,
     **options: Any,
-) -> RerankedPages:
-    reranking = Reranking(resources, REQUEST, of_plan, rerank, FUSED)
-    return reranking.run(reranking.candidates(limit_s), texts, limit_s=limit_s, **options)
+) -> Reranked:
+    """`limit_s` is left for the reranker: 60 ms more are kept for the end, and 30 ms for the snippets."""
+    rerank = rerank.model_copy(update={"budget_ms": round(max(0.0, limit_s) * 1_000)})
+    timed = of_plan.model_copy(update={"rerank": rerank, "fusion_reserve_ms": 60_000})
+    answers, left_ms = BranchAnswers(REQUEST, timed), limit_s * 1_000 + 90
+    draft = Draft(resources, answers, left_ms + 10, pages=Pages(FUSED), texts=texts)
+    rerank_pages(draft, rerank, readable_candidates(draft, rerank), **options)
+    return result_of(draft)
 
 
 @pytest.fixture
@@ -81,14 +106,6 @@ def warm(declare: Declare, tmp_path: Path) -> Resources:
 def missing(declare: Declare, tmp_path: Path) -> Resources:
     """A pipeline with a reranker whose model is missing."""
     return declare(tmp_path / "no/such/model")
-
-
-def test_a_missing_reranker_model_keeps_the_fused_order_and_names_the_reason(missing: Resources) -> None:
-    ended = reranked(missing, 0.4)
-    assert ended.why is not None
-    assert (ended.why.where, ended.why.reason) == ("rerank", Reason.MODEL_MISSING)
-    assert (ended.note.status, ended.note.n_in, ended.note.n_out) == ("failed", 6, 0)
-    assert [one.document_id for one in ended.pages[0].hits] == ["d0", "d1", "d2"]
 
 
 OTHER = RERANK.model_copy(update={"name": "of_another_version", "budget_ms": 30_000})
@@ -110,7 +127,7 @@ def test_without_time_or_texts_no_rerank_begins_and_the_reason_is_named(warm: Re
 
 def test_hits_without_a_text_stay_below_and_the_others_are_reranked(warm: Resources) -> None:
     ended = reranked(warm, 20, texts={name: TEXTS[name] for name in ("d1#0", "d4#0")})
-    stages = {one.document_id: one.rerank and one.rerank.stage for one in ended.pages[0].hits}
+    stages = {one.document_id: one.rerank and one.rerank.stage for one in ended.page.hits}
     assert stages == {"d1": "reranked", "d4": "reranked", "d0": "coarse_fallback"}
     assert ended.note.n_out == 2
 
@@ -127,25 +144,14 @@ def test_a_plan_for_another_model_is_reranked_and_not_cached(warm: Resources) ->
         assert ended.why is None or f"planned for the model another, reranked by {own}" in ended.why.detail
 
 
-def test_a_question_without_hits_needs_no_rerank(missing: Resources) -> None:
-    reranking = Reranking(missing, REQUEST, PLAN, RERANK, {0: fuse_question(PLAN, {}, 0, REQUEST)})
-    assert reranking.run(reranking.candidates(1), {}, limit_s=1).why is None
-    assert reranking.left_as_fused().why is None
-
-
-def snapshot(left_ms: int) -> Snapshot:
-    return Snapshot(
-        request_id="r",
-        state="planned",
-        request=b"",
-        plan=None,
-        envelopes={},
-        started=frozenset(),
-        decided_by=None,
-        accepted_at_ms=0,
-        deadline_ms=left_ms,
-        now_ms=0,
-    )
+@pytest.mark.parametrize(
+    "rerank", [partial(rerank_pages, readable=()), leave_as_fused], ids=["worker", "sweeper"]
+)
+def test_a_question_without_hits_needs_no_rerank(missing: Resources, rerank: Callable[..., None]) -> None:
+    pages = Pages({0: fuse_question(PLAN, {}, 0, REQUEST)})
+    draft = Draft(missing, BranchAnswers(REQUEST, PLAN), 1_000, pages=pages)
+    rerank(draft, RERANK)
+    assert result_of(draft).why is None
 
 
 @pytest.mark.parametrize(
@@ -164,7 +170,7 @@ def test_the_time_for_a_rerank_is_its_budget_or_the_time_left_before_the_end(
     left_ms: int, spent_s: float, questions: int, expected_s: float
 ) -> None:
     request = make_request(["a question"] * questions, top_k=3)
-    given_s = time_for_it_s(snapshot(left_ms), request, PLAN, spent_s=spent_s)
+    given_s = time_for_it_s(request, PLAN, left_ms, spent_s)
     assert given_s == pytest.approx(expected_s)
 
 

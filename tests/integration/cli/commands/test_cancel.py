@@ -8,7 +8,7 @@ from redis import Redis
 
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Called, Run
-from tests.support.ledger.requests import TAIL
+from tests.support.ledger.requests import BODY
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 
@@ -25,6 +25,6 @@ def test_a_request_is_cancelled_and_what_had_ended_is_left_as_it_is(
     again = document(cancel("nightly-17", "--json"), 6)
     assert (again["status"], again["request_id"]) == ("cancelled", "nightly-17")
 
-    SingleSteps(redis_client).finish("nightly-18", by="fusion", tail=TAIL, is_complete=True)
+    SingleSteps(redis_client).finish("nightly-18", by="fusion", body=BODY, is_complete=True)
     assert shown(cancel("nightly-18")) == "nightly-18: had ended before as complete"
     assert complaint(cancel("never-sent")).startswith("chorale: 'never-sent' not found")

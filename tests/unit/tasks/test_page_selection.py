@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from chorale_client.request import Request
 
+from fusion.answer import Pages
 from fusion.branch_results import BranchAnswers
 from models.branch_result import BranchResult
 from models.documents import PassageText, Vector
 from models.errors import StoreUnavailable
 from models.plan import Plan
-from tasks.request.page_selection import PageSelection, choose_pages
+from tasks.request.draft import Draft
+from tasks.request.page_selection import choose_pages
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, texts
 from wiring.pipeline import BUILT_IN
 
@@ -39,7 +41,7 @@ class Store:
         return {**texts("a", "b", shop="north"), **texts("c", "d", shop="south")}
 
 
-def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> PageSelection:
+def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> Pages:
     """`stores`: of the branch `vector`, and of `bm25`."""
     places = {"bm25": str(len(stores) - 1), "vector": "0"}
     planned = plan([branch(name).model_copy(update={"store": store}) for name, store in places.items()])
@@ -49,37 +51,38 @@ def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> PageSelectio
 
 def choose(
     planned: Plan, asked: Request, given: dict[str, BranchResult], stores: Sequence[Store], limit_s: float
-) -> PageSelection:
+) -> Pages:
     resources: Any = SimpleNamespace(
         store=lambda name: stores[int(name)],
         written_stores={},
         pipeline=SimpleNamespace(kinds=SimpleNamespace(branches=BUILT_IN.branches)),
     )
-    fused = {0: fuse_question(planned, given, 0, asked)}
-    return choose_pages(resources, BranchAnswers(asked, planned, given), fused, {}, limit_s=limit_s)
+    pages = Pages({0: fuse_question(planned, given, 0, asked)})
+    choose_pages(Draft(resources, BranchAnswers(asked, planned, given), limit_s * 1_000, pages=pages))
+    return pages
 
 
-def ids(made: PageSelection) -> list[str]:
-    return [one.document_id for one in made.pages[0].hits]
+def ids(made: Pages) -> list[str]:
+    return [one.document_id for one in made.fused[0].hits]
 
 
 def test_hits_that_are_like_a_better_hit_give_way() -> None:
     found = chosen(Store(SAME), diversity=0.6, top_k=3)
-    assert (ids(found), found.pages[0].ordered_by, found.missing) == (["a", "d", "b"], "mmr", [])
-    notes = [(note.stage, note.status, note.n_in, note.n_out) for note in found.notes]
+    assert (ids(found), found.fused[0].ordered_by, found.degraded) == (["a", "d", "b"], "mmr", [])
+    notes = [(note.stage, note.status, note.n_in, note.n_out) for note in found.stages]
     assert notes == [("diversify", "ok", 4, 4)]
     # Pages of one order fit together.
     pages = [chosen(Store(SAME), diversity=0.6, top_k=1, offset=offset) for offset in range(4)]
     assert [name for page in pages for name in ids(page)] == ids(chosen(Store(SAME), diversity=0.6))
     # Another store of the plan may have what the first one lacks.
     found = chosen(Store({"a#0": EAST}), Store(SAME), diversity=0.6)
-    assert (ids(found), found.missing) == (["a", "d", "b", "c"], [])
+    assert (ids(found), found.degraded) == (["a", "d", "b", "c"], [])
 
 
 def test_a_store_without_vectors_leaves_the_order_and_the_answer_says_so() -> None:
     found = chosen(Store({}), diversity=0.6)
-    assert (ids(found), found.pages[0].ordered_by) == (list("abcd"), "score")
-    assert [(one.where, one.reason, one.detail) for one in found.missing] == [
+    assert (ids(found), found.fused[0].ordered_by) == (list("abcd"), "score")
+    assert [(one.where, one.reason, one.detail) for one in found.degraded] == [
         ("diversify", "not_configured", "no vectors of 4 of 4 hits: the order stays by score")
     ]
 
@@ -87,10 +90,10 @@ def test_a_store_without_vectors_leaves_the_order_and_the_answer_says_so() -> No
 def test_a_hit_without_a_vector_counts_as_unlike_all_others() -> None:
     found = chosen(Store(dict.fromkeys(("a#0", "b#0", "d#0"), EAST)), diversity=0.6)
     assert ids(found) == ["a", "c", "b", "d"]
-    assert [(one.reason, one.detail) for one in found.missing] == [
+    assert [(one.reason, one.detail) for one in found.degraded] == [
         ("not_configured", "no vectors of 1 of 4 hits: these count as unlike all others")
     ]
-    assert found.notes[0].status == "partial"
+    assert found.stages[0].status == "partial"
 
 
 @pytest.mark.parametrize(
@@ -105,20 +108,20 @@ def test_a_hit_without_a_vector_counts_as_unlike_all_others() -> None:
 )
 def test_vectors_that_cannot_be_read_cost_only_the_order(store: Store, limit_s: float, reason: str) -> None:
     found = chosen(store, limit_s=limit_s, diversity=0.6)
-    assert (ids(found), found.pages[0].ordered_by) == (list("abcd"), "score")
-    assert [(one.where, one.reason) for one in found.missing] == [("diversify", reason)]
+    assert (ids(found), found.fused[0].ordered_by) == (list("abcd"), "score")
+    assert [(one.where, one.reason) for one in found.degraded] == [("diversify", reason)]
 
 
 def test_groups_are_made_before_hits_are_compared() -> None:
     found = chosen(Store(SAME), diversity=0.6, group_by="shop")
     assert ids(found) == ["a", "c"]
-    assert [note.stage for note in found.notes] == ["fetch", "group", "diversify"]
+    assert [note.stage for note in found.stages] == ["fetch", "group", "diversify"]
 
 
 def test_without_metadata_the_hits_stay_ungrouped_and_the_answer_says_so() -> None:
     found = chosen(Store(SAME, StoreUnavailable("gone")), group_by="shop")
     assert ids(found) == list("abcd")
-    assert [(one.where, one.reason) for one in found.missing] == [("fetch", "unavailable")]
+    assert [(one.where, one.reason) for one in found.degraded] == [("fetch", "unavailable")]
 
 
 def test_only_the_best_fifty_are_compared_and_the_others_follow() -> None:

@@ -15,6 +15,7 @@ from models.branch_result import BranchResult
 from models.documents import Vector
 from models.errors import StoreUnavailable
 from models.hits import QueryInputs, Ranking
+from search.deadline import Deadline
 from tasks.request.score_backfill import ScoreBackfill, complete
 from tests.unit.fusion.builders import branch, hit, plan, request
 from wiring.pipeline import BUILT_IN
@@ -56,7 +57,7 @@ def done(
         },
     )
     resources: Any = SimpleNamespace(store=lambda name: store)
-    return complete(resources, found, BUILT_IN.method("dbsf"), limit_s=limit_s)
+    return complete(resources, found, BUILT_IN.method("dbsf"), Deadline(limit_s, "the store"))
 
 
 def test_vectors_by_id_give_cosines_and_a_store_of_texts_gives_bm25() -> None:

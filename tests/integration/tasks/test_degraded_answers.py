@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import pytest
 import redis
+import structlog
 from chorale_client import Chorale
 
-from tasks.request.finishing import SWEEPER
+from tasks.request.draft import SWEEPER
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
@@ -23,6 +24,13 @@ def test_a_branch_that_raises_costs_only_itself(failing: OneProcess, name: str, 
     answer = failing.ask("ERR-4711", branches=["bm25", name])
     assert (answer.status, reasons(answer)) == ("degraded", [(f"search.{name}", "error")])
     assert (answer.degraded[0].detail, ids(answer)) == (detail, ["error"])
+
+
+def test_the_log_names_the_reason_for_which_a_stage_failed(failing: OneProcess) -> None:
+    with structlog.testing.capture_logs() as logs:
+        failing.ask("ERR-4711", branches=["bm25", "raises"], cache="bypass")
+    lines = {line["stage"]: (line["status"], line["reason"]) for line in logs if line["event"] == "stage"}
+    assert lines["search.raises"] == ("failed", "error")
 
 
 @pytest.mark.parametrize(("is_started", "reason"), [(True, "timeout"), (False, "not_started")])

@@ -1,0 +1,168 @@
+"""How an answer is made of what the branches found: `compose` and `_make_pages` have the steps in their order.
+
+Each step spends the request's time.  It may take what is left when it begins, or half of that if other steps must follow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chorale_client.wire_names import Reason, Stage
+from structlog import get_logger
+
+from fusion.answer import Pages, answer_fields
+from fusion.branch_results import without_passages
+from fusion.confidence import confidence
+from fusion.fuse import fuse_question
+from fusion.page import NO_PIN_LOOKUP, is_chosen_late
+from fusion.rankings import Scores
+from models.branch_result import Degradation
+from tasks.request.contexts import make_contexts
+from tasks.request.draft import Draft
+from tasks.request.filters import filter_warnings
+from tasks.request.page_selection import choose_pages
+from tasks.request.pinned_documents import look_up
+from tasks.request.reranking import Candidates, leave_as_fused, readable_candidates, rerank_pages
+from tasks.request.score_backfill import complete
+from tasks.request.stored_passages import read_texts
+
+log = get_logger("chorale.end")
+
+MOST_REFILLS = 2
+"""How often a request is fused again without passages that have gone; what is missing then makes the page shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    fields: Mapping[str, Any]
+    """Those of `fusion.answer.answer_fields`."""
+    pages: Pages
+    scores: Sequence[Scores] | None
+    """The scores that completed the rankings, for each question asked; None: none were to be completed."""
+
+
+def compose(draft: Draft) -> Composed:
+    """Make the answer of a draft that has no pages yet.
+
+    A passage without a text has gone from its store since it was found.  The pages are then made again without it, so that
+    the next hit takes the place of its hit.
+    """
+    answers, gone = draft.answers, frozenset[str]()
+    attempt = first = draft
+    for refills in range(MOST_REFILLS + 1):
+        try:
+            _make_pages(attempt, may_restart=refills < MOST_REFILLS)
+            break
+        except _PassagesGone as error:
+            lost, request_id = error.passage_ids, answers.request.request_id
+            log.warning("passages gone", request_id=request_id, count=len(lost), passages=sorted(lost)[:10])
+            gone |= lost
+            attempt = replace(
+                draft, answers=without_passages(answers, gone), pages=Pages(gone=gone), texts={}
+            )
+    pages, kinds = attempt.pages, draft.resources.pipeline.kinds.branches
+    pages.warnings += filter_warnings(answers, kinds, pages.fused.values(), pages.texts or {})
+    took_ms = draft.since_accepted_ms + draft.spent_s * 1000
+    fields = answer_fields(answers, pages, took_ms=took_ms, clock=time.monotonic)
+    _place_on_the_waterfall(fields["stages"], draft.since_accepted_ms)
+    return Composed(fields, pages, first.scores)
+
+
+class _PassagesGone(Exception):
+    def __init__(self, passage_ids: frozenset[str]) -> None:
+        super().__init__()
+        self.passage_ids = passage_ids
+
+
+def _make_pages(draft: Draft, *, may_restart: bool) -> None:
+    """Raises _PassagesGone if `may_restart`."""
+    request, plan, pages = draft.answers.request, draft.answers.plan, draft.pages
+    _fuse(draft)
+    if plan.rerank is not None:
+        if draft.policy.has_models:
+            candidates = readable_candidates(draft, plan.rerank)
+            why = _read_shown(draft, candidates, may_restart=may_restart)
+            rerank_pages(draft, plan.rerank, candidates, why.reason if why else Reason.DOCUMENT_MISSING)
+        else:
+            leave_as_fused(draft, plan.rerank)
+            _read_shown(draft, may_restart=may_restart)
+    if plan.rerank is None or is_chosen_late(request):
+        choose_pages(draft)
+        _read_shown(draft, may_restart=may_restart)
+    make_contexts(draft)
+    fitted = draft.resources.fitted
+    pages.confidences = {
+        index: confidence(page, request, fitted, plan.models) for index, page in pages.fused.items()
+    }
+    pages.add(None, draft.ended_late)
+
+
+def _fuse(draft: Draft) -> None:
+    """Fuse the rankings of each question, with the scores and the pinned documents that the stores add."""
+    answers, pages = draft.answers, draft.pages
+    plan, method = answers.plan, draft.resources.pipeline.kinds.method(answers.plan.method)
+    notes = []
+    if plan.complete_scores and plan.asked:
+        backfill = complete(draft.resources, answers, method, draft.deadline(0.5))
+        draft.scores = backfill.scores
+        notes.append(backfill.note)
+        pages.add(None, backfill.why)
+    pins = look_up(draft.resources, answers, draft.deadline(0.5))
+    notes.append(pins.note)
+    pages.add(None, pins.why)
+    fused = {
+        index: fuse_question(
+            answers,
+            position,
+            method,
+            scores=draft.scores[position] if draft.scores else {},
+            pin_lookup=pins.of.get(position, NO_PIN_LOOKUP),
+            clock=time.monotonic,
+        )
+        for position, index in enumerate(plan.asked)
+    }
+    if before := [note for note in notes if note]:
+        first = fused[plan.asked[0]]
+        fused[plan.asked[0]] = replace(first, stages=(*before, *first.stages))
+    pages.fused = fused
+    draft.texts = {id_: text for page in fused.values() for id_, text in page.texts.items()}
+
+
+def _read_shown(draft: Draft, candidates: Candidates = (), *, may_restart: bool) -> Degradation | None:
+    """Read the texts of the hits that may be shown, and of the candidates of a reranker; returns why some are missing."""
+    request, pages = draft.answers.request, draft.pages
+    shows_texts = request.context_tokens is not None or not set(request.include) <= {"ids", "explanation"}
+    if not shows_texts and not candidates:
+        return None
+    depth = request.offset + request.top_k if draft.answers.plan.rerank else None
+    shown = [hit for page in pages.fused.values() for hit in page.hits[:depth]] if shows_texts else []
+    gone, why = read_texts(draft, [*shown, *(hit for _, hit in candidates)])
+    if gone and may_restart:
+        raise _PassagesGone(gone)
+    if gone:
+        pages.gone = {*pages.gone, *gone}
+        pages.fused = {
+            index: replace(page, hits=tuple(hit for hit in page.hits if hit.passage_id not in gone))
+            for index, page in pages.fused.items()
+        }
+    # Contexts read further texts, from which no snippet is made.
+    pages.texts = dict(draft.texts) if shows_texts and (draft.texts or why is None) else None
+    return why
+
+
+_FUSION_STAGES = {
+    Stage.SCORE, Stage.RULES, Stage.COLLAPSE, Stage.THRESHOLD, Stage.FUSE, Stage.BOOST, Stage.FOLD, Stage.FETCH,
+    Stage.RERANK, Stage.GROUP, Stage.DIVERSIFY, Stage.AUTOCUT, Stage.CONTEXT, Stage.SNIPPET,
+}  # fmt: skip
+
+
+def _place_on_the_waterfall(stages: list[dict[str, Any]], begun_ms: int) -> None:
+    """Give the stages of the fusion, which follow one another, their `start_ms`."""
+    at_ms = float(begun_ms)
+    for stage in stages:
+        if stage["stage"] in _FUSION_STAGES and "start_ms" not in stage:
+            stage["start_ms"] = round(at_ms, 3)
+            at_ms += stage["ms"]
