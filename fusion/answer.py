@@ -1,7 +1,7 @@
 """The answer as it goes on the wire, in plain JSON values (`chorale_client.answer` reads it), and the limit on its size.
 
-`request_id`, `correlation_id` and `took_ms` are known only when the request ends: the script that ends it writes them
-in front, as '{' + head + ',' + `answer_tail(fields)`.
+`request_id`, `correlation_id`, `namespace`, `ended_at` and `took_ms` are written in front by the script that ends the
+request, as '{' + head + ',' + `answer_tail(fields)`.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ def build_question(
         for rank, hit in enumerate(fused.hits, start=request.offset + 1)
     ]
     return {
+        "text": request.questions[index].text,
         "status": str(status),
         "hits": hits,
         "total_matches": fused.total_matches,
@@ -203,6 +204,8 @@ def build_answer_tail(
         notes.append(StageNote(Stage.SNIPPET, StageStatus.OK, spent_ms, n_hits, n_hits))
     return {
         "v": WIRE_VERSION,
+        "configuration": plan.configuration,
+        "method": plan.method,
         "status": str(worst(question["status"] for question in questions)),
         # A request that its policy failed names everything that is missing.
         "degraded": [
