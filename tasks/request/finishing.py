@@ -41,6 +41,7 @@ from tasks.request.page_selection import PageSelection, choose_pages
 from tasks.request.pinned_documents import PinLookups, look_up
 from tasks.request.reranking import Candidates, Reranking, time_for_it_s
 from tasks.request.score_backfill import ScoreBackfill, complete
+from tasks.request.source_types import warn_of_unknown
 from tasks.request.stored_passages import FetchedTexts, fetch_texts
 from wiring.resources import Resources
 
@@ -285,6 +286,7 @@ class AnswerBuilder:
             pages = replace(self, answers=answers, gone=self.gone | lost, refills=self.refills + 1).pages
         if self.refills:
             return pages
+        warn_of_unknown(self.answers.plan.boosts, pages.fused.values())
         kinds = self.resources.pipeline.kinds.branches
         about_filters = filter_warnings(self.answers, kinds, pages.fused.values(), pages.texts or {})
         return replace(pages, warnings=(*pages.warnings, *about_filters))
