@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +36,9 @@ def golden(
     abstain: Annotated[
         float, typer.Option(min=0, max=1, help="The lowest confidence of an answer; below it, it abstains.")
     ] = 0.5,
+    keep: Annotated[
+        bool, typer.Option(help="Keep the documents of our own suite, so that the next run does not index them.")
+    ] = False,
     may_fail: Annotated[int, typer.Option(min=0, help="So many questions may fail.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -43,7 +47,8 @@ def golden(
     A question passes if one of its documents is among the first hits, or if nothing answers it and the answer
     says so (`abstained`). The questions go through the running pipeline; where none runs, one is started for
     this command. Without a file, our own suite is asked: 30 questions about the documentation of Python and
-    eight articles, which are indexed in the namespace `golden`.
+    eight articles, which are indexed in the namespace `golden`. The command removes this namespace at its end,
+    unless it was there before.
 
     Exit code: 0 all passed, 9 more failed than may fail, 3 some answer was degraded, 2 wrong usage, 1 anything else.
 
@@ -58,7 +63,7 @@ def golden(
     from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
-    from cli.golden_suite import NAMESPACE, QUESTIONS, index_suite
+    from cli.golden_suite import NAMESPACE, QUESTIONS, indexed_suite
     from cli.local.measured_pipeline import measured_pipeline
     from cli.views.progress import asking_bar
     from config.settings import load_settings
@@ -70,10 +75,10 @@ def golden(
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
     console = stderr()
-    with measured_pipeline(settings, pipeline) as measured:
+    with measured_pipeline(settings, pipeline) as measured, ExitStack() as ending:
         if file is None:
             namespace = NAMESPACE
-            index_suite(measured.resources, console)
+            ending.enter_context(indexed_suite(measured.resources, console, keep=keep))
         with asking_bar(console, len(questions)) as progress:
             verdicts = judge(
                 questions,
