@@ -37,7 +37,8 @@ def golden(
         float, typer.Option(min=0, max=1, help="The lowest confidence of an answer; below it, it abstains.")
     ] = 0.5,
     keep: Annotated[
-        bool, typer.Option(help="Keep the documents of our own suite, so that the next run does not index them.")
+        bool,
+        typer.Option(help="Keep the documents of our own suite, so that the next run does not index them."),
     ] = False,
     may_fail: Annotated[int, typer.Option(min=0, help="So many questions may fail.")] = 0,
     as_json: AsJson = False,

@@ -428,6 +428,7 @@ def _log_transitions(resources: Resources, outcome_of: Mapping[str, Outcome], re
 
 
 def _log(request: Request, fields: Mapping[str, Any]) -> None:
+    reasons = {part["where"]: part["reason"] for part in fields["degraded"]}
     for stage in fields["stages"]:
         log_stage(
             stage["stage"],
@@ -437,5 +438,5 @@ def _log(request: Request, fields: Mapping[str, Any]) -> None:
             n_in=stage.get("n_in"),
             n_out=stage.get("n_out"),
             status=stage["status"],
-            reason=stage.get("detail"),
+            reason=reasons.get(stage["stage"], stage.get("detail")),
         )

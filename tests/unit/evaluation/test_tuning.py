@@ -103,7 +103,9 @@ configurations.reranked = {{ method = "rrf", reranker = "small" }}
 
 def test_a_default_with_a_reranker_is_compared_without_it_and_named_so(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
-    file.write_text(f'{PIPELINE}configurations.rrf.reranker = "small"\nrerankers.small.model = "some/model"\n')
+    file.write_text(
+        f'{PIPELINE}configurations.rrf.reranker = "small"\nrerankers.small.model = "some/model"\n'
+    )
     tuning = tune(load_pipeline(file), _recorded([(SENTENCE, "bm25")] * 24), _judged(24))
     assert tuning.default == "rrf without its reranker"
     assert "rrf" not in {row.name for row in tuning.rows}
