@@ -55,7 +55,7 @@ class RetrievalState(TypedDict, total=False):
     needs_retrieval: bool
     """The routing decision.  False: the request ends as `skipped`, without documents."""
     routing_decision: dict[str, Any]
-    """Its `needs_retrieval` counts where the state has none."""
+    """Its `needs_retrieval` counts before that of the state."""
     retrieval_options: RequestOptions
     """The rest of the routing decision: fields of `Request`, such as `namespace`, `branches` or `filters`."""
     query_variants: dict[str, Any]
@@ -125,7 +125,7 @@ def _request(
         variants = [variant.model_copy(update={"replace": True}) for variant in asked.variants]
         asked = asked.model_copy(update={"variants": tuple(variants)})
     options = dict(_read(state, "retrieval_options") or {})
-    for source in (_read(state, "routing_decision"), state):
+    for source in (state, _read(state, "routing_decision")):
         if (needed := _read(source, "needs_retrieval")) is not None:
             options["needs_retrieval"] = needed
     return asked, options

@@ -33,7 +33,6 @@ QUESTION = "quanto dura il canone di locazione?"
 TODAY = "2026-11-24T12:00:00+00:00"
 OLD, YEAR_OLD, DAY_OLDER = "2019-01-01", "2025-11-24", "2025-11-23"
 EXPLAINED: dict[str, Any] = {"namespace": "law", "include": ["ids", "metadata", "explanation"], "now": TODAY}
-PATIENT: Any = {"namespace": "law", "timeout_s": 30, "cache": "bypass"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -123,6 +122,10 @@ def test_a_document_is_listed_once_with_its_best_passage() -> None:
     ]
 
 
+def patient(**options: Any) -> Any:
+    return {"namespace": "law", "timeout_s": 30, "cache": "bypass", **options}
+
+
 def result_of(node: Any, state: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """The ids of the documents, and the coverage."""
     result = node.invoke(state)["retrieval_result"]
@@ -130,7 +133,7 @@ def result_of(node: Any, state: dict[str, Any]) -> tuple[list[str], dict[str, An
 
 
 def test_the_step_is_skipped_if_the_routing_decision_needs_no_retrieval(served_url: str) -> None:
-    node = retrieval_node(served_url, options=PATIENT)
+    node = retrieval_node(served_url, options=patient())
     ids, coverage = result_of(node, {"question": QUESTION, "routing_decision": {"needs_retrieval": False}})
     assert (ids, coverage["status"]) == ([], "skipped")
     ids, _ = result_of(node, {"question": QUESTION, "routing_decision": {"needs_retrieval": True}})
@@ -160,7 +163,8 @@ def test_any_error_leaves_an_empty_result_that_names_it(
     served_url: str, url: str, state: dict[str, Any], options: Any, reason: str, detail: str
 ) -> None:
     address = url.format(port=free_port()) or served_url
-    ids, coverage = result_of(retrieval_node(address, options={**PATIENT, **options}), state)
+    node = retrieval_node(address, options=patient(**options))
+    ids, coverage = result_of(node, state)
     assert (ids, coverage["status"]) == ([], "failed")
     assert coverage["missing"][0]["reason"] == reason
     assert coverage["missing"][0]["detail"].startswith(detail)
@@ -177,7 +181,7 @@ def test_query_variants_are_rebuilt_from_a_dict_and_may_take_the_place_of_the_qu
 ) -> None:
     """The question alone finds the document about bread, and its variant the two about deposits."""
     state = {"question": "flour", "query_variants": {"bm25_query": "caparra", "confidence": 0.9}}
-    options: Any = {**PATIENT, "branches": ["bm25"]}
+    options = patient(branches=["bm25"])
     alone, _ = result_of(retrieval_node(served_url, options=options), {"question": "flour"})
     assert alone == ["bread"]
     beside, _ = result_of(retrieval_node(served_url, options=options), state)
@@ -187,7 +191,7 @@ def test_query_variants_are_rebuilt_from_a_dict_and_may_take_the_place_of_the_qu
 
 
 def test_a_hyde_result_is_rebuilt_from_a_dict(served_url: str) -> None:
-    options: Any = {**PATIENT, "branches": ["hyde"]}
+    options = patient(branches=["hyde"])
     state = {
         "question": "what?",
         "hyde_result": {"hypothetical_document": "Flour and water are baked to a bread.", "model": "llm"},
