@@ -224,7 +224,7 @@ def _question_at(
     index: int, request: Request, plan: Plan, pages: Pages, searched_status: Status, took_ms: float
 ) -> dict[str, Any]:
     if (known := plan.cached.get(index)) is not None:
-        return known
+        return {**known, "text": request.questions[index].text}
     if index not in plan.asked:
         return build_question(request, plan, index, None, None, Status.SKIPPED)
     fused = pages.fused.get(index)
