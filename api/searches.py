@@ -23,7 +23,7 @@ from chorale_client.tracing import current_traceparent, valid_traceparent
 from chorale_client.wire_names import Reason, Status, consequence
 from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import to_json
 from starlette.requests import Request as HttpRequest
@@ -35,6 +35,7 @@ from api.headers import LONGEST_WAIT_S, IdempotencyKey, Preferences, id_for, pre
 from api.limits import count_cost
 from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, response_of
 from api.services import Services, ServicesDep
+from api.timestamps import SCHEMA
 from api.waiting import Closing, unless_gone, with_pauses
 from models.plan import ordinary_calls
 
@@ -74,6 +75,7 @@ class SearchRequest(Request):
 class SearchAnswer(Answer):
     """The end of a search.  A field of a question, a hit or a stage is absent if it is empty."""
 
+    ended_at: Annotated[str, WithJsonSchema(SCHEMA)] = Field(description="By the clock of Redis")
     stages: tuple[StageLine, ...] = Field((), description="Absent unless `include` names them")
     coverage: dict[str, str] = Field(
         default_factory=dict,

@@ -80,9 +80,8 @@ def record(
 
 
 def _recorded(pipeline: Pipeline) -> Configuration:
-    """Asks the branches of the default configuration, all with the same weight, and completes their scores."""
-    default = pipeline.configurations[pipeline.default_configuration]
-    names = tuple(branch.name for branch in pipeline.branches_of(default))
+    """Asks every branch with the same weight, and completes the scores."""
+    names = tuple(branch.name for branch in pipeline.branches)
     return Configuration(
         name="recorded",
         method="dbsf",

@@ -166,7 +166,9 @@ class _Search:
             name: round(median(scores), 4) for name, scores in best.items() if scores and median(scores) > 0
         }
         hits = [hit for each in lists for ranking in each.rankings.values() for hit in ranking.hits[:100]]
-        self.source_types = sorted({hit.source_type for hit in hits if hit.source_type})[:_MOST_SOURCE_TYPES]
+        self.source_types = sorted({hit.source_type.casefold() for hit in hits if hit.source_type})[
+            :_MOST_SOURCE_TYPES
+        ]
         declared = [each.boosts for each in self.pipeline.configurations.values() if each.boosts is not None]
         self.boosts = [None]
         if self.source_types or any(hit.published_at for hit in hits):
@@ -178,12 +180,17 @@ class _Search:
 
     @property
     def existing(self) -> dict[str, Configuration]:
-        """The configurations whose branches were recorded."""
-        return {
-            name: configuration
-            for name, configuration in self.pipeline.configurations.items()
-            if {branch.name for branch in self.pipeline.branches_of(configuration)} <= set(self.branches)
-        }
+        """The configurations without a reranker, which takes no part in here; the default one without its own."""
+        plain = {name: each for name, each in self.pipeline.configurations.items() if each.reranker is None}
+        default = self.pipeline.configurations[self.pipeline.default_configuration]
+        return {self.default: default.model_copy(update={"reranker": None}), **plain}
+
+    @property
+    def default(self) -> str:
+        """The name of the default configuration in the table."""
+        name = self.pipeline.default_configuration
+        is_reranked = self.pipeline.configurations[name].reranker is not None
+        return f"{name} without its reranker" if is_reranked else name
 
     @property
     def methods(self) -> dict[str, Configuration]:
@@ -213,7 +220,7 @@ class _Search:
         return best.model_copy(update={"name": self.name, "reranker": None, "timeout_s": None})
 
     def _worth(self, configuration: Configuration, questions: Sequence[int]) -> float:
-        is_existing = configuration == self.pipeline.configurations.get(configuration.name)
+        is_existing = configuration in self.existing.values()
         return self.values.mean(configuration, questions) + (_LEAST_RISE if is_existing else 0.0)
 
     def best_weights(self, start: Configuration, questions: Sequence[int]) -> dict[str, float]:
@@ -243,6 +250,7 @@ class _Search:
         yield from self._weight_moves(configuration)
         if method.best(1) != method.best(2):
             yield from (configuration.model_copy(update={"k": k}) for k in _KS if k != configuration.k)
+        yield from self._branch_moves(configuration)
         for window in _WINDOWS:
             if window != configuration.rank_window_size:
                 yield configuration.model_copy(update={"rank_window_size": window})
@@ -270,6 +278,15 @@ class _Search:
                 yield configuration.model_copy(
                     update={"weights": {name: round(value, 3) for name, value in moved.items()}}
                 )
+
+    def _branch_moves(self, configuration: Configuration) -> Iterator[Configuration]:
+        """A tenth of all weight goes to a branch that the configuration leaves out."""
+        weights = self._weights(configuration)
+        for name in self.branches:
+            if name not in weights:
+                moved = {other: round(value * (1 - _STEP), 3) for other, value in weights.items()}
+                moved[name] = _STEP
+                yield configuration.model_copy(update={"branches": tuple(moved), "weights": moved})
 
     def _weights(self, configuration: Configuration) -> dict[str, float]:
         """Of the asked branches, with a sum of 1."""
@@ -310,7 +327,7 @@ def tune(
     return Tuning(
         questions=count,
         types={kind: kinds.count(kind) for kind in QUESTION_TYPES if kind in kinds},
-        default=pipeline.default_configuration,
+        default=search.default,
         rows=_rows(search, tuned, seed),
         best_existing=best_existing,
         over_best=paired_gain(final, existing[best_existing], seed=seed),
@@ -324,7 +341,7 @@ def tune(
 
 def _rows(search: _Search, tuned: Mapping[str, Sequence[float]], seed: int) -> list[Row]:
     """Existing configurations, methods, and then what was tuned, each over the default configuration."""
-    default = search.values.of(search.pipeline.configurations[search.pipeline.default_configuration])
+    default = search.values.of(search.existing[search.default])
     methods = {f"fusion={name}": configuration for name, configuration in search.methods.items()}
     fixed = {
         name: search.values.of(configuration) for name, configuration in (search.existing | methods).items()

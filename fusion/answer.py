@@ -1,7 +1,7 @@
 """The answer as it goes on the wire, in plain JSON values (`chorale_client.answer` reads it), and the limit on its size.
 
-`request_id`, `correlation_id` and `took_ms` are known only when the request ends: the script that ends it puts them in front
-of these fields.
+`request_id`, `correlation_id`, `namespace`, `ended_at` and `took_ms` stand in front of these fields: the script that ends the
+request puts them there.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def answer_fields(
     questions = []
     for index in range(len(request.questions)):
         if (known := plan.cached.get(index)) is not None:
-            questions.append(known)
+            questions.append({**known, "text": request.questions[index].text})
             continue
         status = searched_status if index in pages.fused else Status.FAILED
         status = status if index in plan.asked else Status.SKIPPED
@@ -136,6 +136,8 @@ def answer_fields(
         notes.append(StageNote(Stage.SNIPPET, StageStatus.OK, spent_ms, n_hits, n_hits))
     return {
         "v": WIRE_VERSION,
+        "configuration": plan.configuration,
+        "method": plan.method,
         "status": str(worst(question["status"] for question in questions)),
         # A request that its policy failed names everything that is missing.
         "degraded": [
@@ -192,6 +194,7 @@ def build_question(
     if fused.signals and "explanation" in request.include:
         trust["signals"] = {name: round(value, 6) for name, value in fused.signals.items()}
     return {
+        "text": request.questions[index].text,
         "status": str(status),
         "hits": hits,
         "total_matches": fused.total_matches,

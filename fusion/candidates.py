@@ -11,7 +11,7 @@ score is still the fused score times the product of its factors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count, islice, repeat
@@ -125,10 +125,19 @@ def recency_factor(boosts: BoostPlan, published_at: str | None, now: datetime) -
     published = read_moment(published_at)
     if published is None or not boosts.recency_amount or boosts.recency_half_life_days <= 0:
         return 1.0
-    age_days = max(0.0, (now - published).total_seconds() / _DAY_S)
-    half_lives = age_days / boosts.recency_half_life_days
-    decay = float(half_lives <= 1) if boosts.recency_step else 2.0**-half_lives
+    if boosts.recency_step:
+        decay = float(_is_within(boosts.recency_half_life_days, published, now))
+    else:
+        age_days = max(0.0, (now - published).total_seconds() / _DAY_S)
+        decay = 2.0 ** -(age_days / boosts.recency_half_life_days)
     return 1.0 + boosts.recency_amount * decay
+
+
+def _is_within(days: float, published: datetime, now: datetime) -> bool:
+    """By dates, whatever the time of day.  365 days are twelve months of the calendar, also over a leap day."""
+    years, rest = divmod(days, 365)
+    since = now - timedelta(days=rest)
+    return (since.year - years, since.month, since.day) <= (published.year, published.month, published.day)
 
 
 def boost_factors(
@@ -136,7 +145,7 @@ def boost_factors(
 ) -> dict[str, float]:
     """The factors of one hit by name, without factors of 1.  `now` has a zone."""
     factors = {
-        AUTHORITY: boosts.authority.get(source_type, 1.0) if source_type else 1.0,
+        AUTHORITY: boosts.authority.get(source_type.casefold(), 1.0) if source_type else 1.0,
         RECENCY: recency_factor(boosts, published_at, now),
     }
     return {name: factor for name, factor in factors.items() if factor != 1.0}

@@ -164,6 +164,8 @@ class Context(_Read):
 class QuestionAnswer(_Read):
     """The answer to one question."""
 
+    text: str = ""
+    """The question; empty if the request ended without a fusion."""
     status: str
     """`complete`, `degraded`, `failed` or `skipped`."""
     hits: tuple[Hit, ...] = ()
@@ -203,6 +205,13 @@ class Answer(_Read):
     """Wire version that the service wrote."""
     request_id: str
     correlation_id: str | None = None
+    namespace: str = ""
+    configuration: str = ""
+    """The configuration that made the answer; empty if the request ended without a fusion."""
+    method: str = ""
+    """The fusion method, also of reranked hits; empty like `configuration`."""
+    ended_at: str = ""
+    """ISO 8601, by the Redis server's clock."""
     status: str
     """The worst of the questions' statuses, or how the request ended without them."""
     degraded: tuple[Degradation, ...] = ()

@@ -71,6 +71,7 @@ def coverage_of(answer: Answer) -> Coverage:
 
 def _of_stage(status: str, detail: str | None, hits: int | None) -> str:
     if status in (StageStatus.OK, StageStatus.PARTIAL):
-        return EnvelopeStatus.EMPTY if hits == 0 else EnvelopeStatus.OK
+        # Plain texts: LangGraph warns of an enum in a checkpoint.
+        return str(EnvelopeStatus.EMPTY if hits == 0 else EnvelopeStatus.OK)
     # A branch that was left out on purpose has its reason as the detail of its line.
     return detail if detail in set(Reason) else status

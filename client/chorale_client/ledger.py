@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 from redis import Redis
 from redis.client import PubSub
 
@@ -69,8 +69,7 @@ def fingerprint(request: Request) -> str:
 
 def head(request: Request) -> str:
     """The first fields of the answer, as JSON text without its closing brace."""
-    fields = {"request_id": request.request_id, "correlation_id": request.correlation_id}
-    return to_json(fields).decode()[1:-1]
+    return request.model_dump_json(include={"request_id", "correlation_id", "namespace"})[1:-1]
 
 
 def is_refused(result: bytes) -> bool:

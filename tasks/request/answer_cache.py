@@ -130,7 +130,9 @@ def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapp
 
 
 def _answers(answers: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, bytes]:
-    """The complete answers, by cache key; none if a branch searched another state of the corpus than was planned.
+    """The complete answers by cache key; none if a branch searched another state of the corpus than was planned.
+
+    They are kept without the texts of their questions, which somebody may have erased.
 
     A search with warnings is not cached, because the next caller would get neither the warnings nor a text that was missing.
     """
@@ -142,7 +144,7 @@ def _answers(answers: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, byt
     if is_warned or not plan.cacheable or _lacks_hits_for_lack_of_time(request, fields):
         return {}
     return {
-        key: to_json({"generation": plan.generation, "answer": questions[index]})
+        key: to_json({"generation": plan.generation, "answer": {**questions[index], "text": ""}})
         for index, key in question_keys(request, plan).items()
         if questions[index]["status"] == Status.COMPLETE and not _is_reranked_in_part(questions[index], plan)
     }

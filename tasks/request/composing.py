@@ -27,6 +27,7 @@ from tasks.request.page_selection import choose_pages
 from tasks.request.pinned_documents import look_up
 from tasks.request.reranking import Candidates, leave_as_fused, readable_candidates, rerank_pages
 from tasks.request.score_backfill import complete
+from tasks.request.source_types import warn_of_unknown
 from tasks.request.stored_passages import read_texts
 
 log = get_logger("chorale.end")
@@ -64,6 +65,7 @@ def compose(draft: Draft) -> Composed:
                 draft, answers=without_passages(answers, gone), pages=Pages(gone=gone), texts={}
             )
     pages, kinds = attempt.pages, draft.resources.pipeline.kinds.branches
+    warn_of_unknown(answers.plan.boosts, pages.fused.values())
     pages.warnings += filter_warnings(answers, kinds, pages.fused.values(), pages.texts or {})
     took_ms = draft.since_accepted_ms + draft.spent_s * 1000
     fields = answer_fields(answers, pages, took_ms=took_ms, clock=time.monotonic)

@@ -26,8 +26,9 @@ log = get_logger("chorale.sweeper")
 Duty = Callable[[threading.Event], None]
 """Runs in a thread until the event is set."""
 
-SCHEMA_WAIT_S = 2.0
-"""How long a drainer that starts waits for another process to release the audit database, before it tries again."""
+SCHEMA_WAIT_S = 15.0
+"""How long a duty that starts waits for the first upgrade of the audit database, which takes seconds on a busy machine, before
+the log says so."""
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 

@@ -87,16 +87,23 @@ def warm_models(resources: Resources, queues: Sequence[str]) -> None:
         _ = resources.fingerprints
 
 
+_REFUSED: dict[str, str] = {}
+"""Why each reranker was last refused, since the attempts go on for as long as another model is missing."""
+
+
 def _warm_rerankers(resources: Resources) -> None:
     """Load each reranker although another is missing.  One that is refused never loads, and the fused order stands."""
     missing: ModelMissing | None = None
     for name in resources.pipeline.rerankers:
         try:
             resources.reranker(name).warm()
+            _REFUSED.pop(name, None)
         except ModelMissing as error:
             missing = error
         except NotConfigured as error:
-            log.error("reranker refused", reranker=name, error=error.detail)
+            if _REFUSED.get(name) != error.detail:
+                _REFUSED[name] = error.detail
+                log.error("reranker refused", reranker=name, error=error.detail)
     if missing is not None:
         raise missing
 

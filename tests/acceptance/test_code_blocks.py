@@ -18,7 +18,8 @@ def test_the_python_of_a_page_runs(
     block: CodeBlock, pipeline: RunningPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHORALE_REDIS_URL", pipeline.server.tcp_url)
-    exec(compile(block.code, str(block), "exec"), {})
+    # Otherwise the `from __future__` of this file would hold in the block too.
+    exec(compile(block.code, str(block), "exec", dont_inherit=True), {})
 
 
 def test_no_page_shows_an_address_that_chorale_up_does_not_have() -> None:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, TypedDict, cast
 
 from chorale_client.adapters import needs
-from chorale_client.adapters.connection import Connection, Retrieved
+from chorale_client.adapters.connection import Connection, Retrieved, retrieved
+from chorale_client.answer import Answer, Degradation
 from chorale_client.coverage import Coverage
-from chorale_client.request_factory import RequestOptions
+from chorale_client.errors import ServiceUnavailable
+from chorale_client.request import Question
+from chorale_client.request_factory import RequestOptions, make_request
+from chorale_client.wire_names import Reason, Stage, Status
 
 with needs("langgraph"):
     from langchain_core.runnables import Runnable, RunnableLambda
 
+log = logging.getLogger(__name__)
+
 _OF_THE_QUESTION = (
     "variants", "hypothetical_documents", "bm25_query", "vector_query", "entity_query", "hypothetical_document"
 )  # fmt: skip
-"""Keys of the state that go with the question, as `Question` takes them."""
+"""Keys that go with the question, as `Question` takes them."""
+_EXPANSIONS = ("query_variants", "hyde_result")
+"""Keys of the state whose value may have these keys too."""
 
 
 class RetrievedPassage(TypedDict):
@@ -46,8 +55,14 @@ class RetrievalState(TypedDict, total=False):
     question: str
     needs_retrieval: bool
     """The routing decision.  False: the request ends as `skipped`, without documents."""
+    routing_decision: dict[str, Any]
+    """Its `needs_retrieval` counts before that of the state."""
     retrieval_options: RequestOptions
     """The rest of the routing decision: fields of `Request`, such as `namespace`, `branches` or `filters`."""
+    query_variants: dict[str, Any]
+    """What an expanding step has written: the four keys from `variants` on; others are ignored."""
+    hyde_result: dict[str, Any]
+    """Its `hypothetical_document` or `hypothetical_documents`; others are ignored."""
     variants: list[dict[str, Any]]
     bm25_query: str
     vector_query: str
@@ -63,34 +78,66 @@ def retrieval_node(
     broker_url: str | None = None,
     options: RequestOptions | None = None,
     question: str | Callable[[Any], str] = "question",
+    replace: bool = False,
 ) -> Runnable[Any, dict[str, RetrievalResult]]:
-    """A node for `StateGraph.add_node` that writes `retrieval_result`, also of a request that failed.
+    """A node for `StateGraph.add_node` that writes `retrieval_result`.
 
-    `question` is the state's key, or a function of the state.  A degraded answer has no documents (`on_missing: empty`),
-    so that a graph goes on without context or asks elsewhere; with `options={"on_missing": "degrade"}` it has those that
-    were found.
+    The node raises nothing: after an error there are no documents, and `coverage` says what is wrong.
+
+    `question` is the state's key, or a function of the state.  With `replace` the state's variants are searched in the
+    question's place, otherwise beside it.  A degraded answer has no documents (`on_missing: empty`), so that a graph goes
+    on without context or asks elsewhere; with `options={"on_missing": "degrade"}` it has those that were found.
     """
     connection = Connection(
         redis_url, broker_url=broker_url, options={"on_missing": "empty", **(options or {})}, raises=False
     )
 
     def retrieve(state: Any) -> dict[str, RetrievalResult]:
-        return {"retrieval_result": _result(connection.ask(*_request(state, question)))}
+        try:
+            found = connection.ask(*_request(state, question, replace))
+        except Exception as error:  # a graph goes on without documents
+            found = _failed(error)
+        return {"retrieval_result": _result(found)}
 
     async def retrieve_async(state: Any) -> dict[str, RetrievalResult]:
-        return {"retrieval_result": _result(await connection.ask_async(*_request(state, question)))}
+        try:
+            found = await connection.ask_async(*_request(state, question, replace))
+        except Exception as error:
+            found = _failed(error)
+        return {"retrieval_result": _result(found)}
 
     return RunnableLambda(retrieve, afunc=retrieve_async, name="chorale")
 
 
-def _request(state: Any, question: str | Callable[[Any], str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _request(
+    state: Any, question: str | Callable[[Any], str], replace: bool
+) -> tuple[Question, dict[str, Any]]:
     """The question with its variants and hypotheses, and the options of the routing decision."""
     text = question(state) if callable(question) else _read(state, question)
-    parts = {name: value for name in _OF_THE_QUESTION if (value := _read(state, name)) is not None}
+    sources = (*(_read(state, name) for name in _EXPANSIONS), state)
+    parts = {
+        name: value
+        for source in sources
+        for name in _OF_THE_QUESTION
+        if (value := _read(source, name)) is not None
+    }
+    asked = make_request({"text": text, **parts}).questions[0]
+    if replace:
+        variants = [variant.model_copy(update={"replace": True}) for variant in asked.variants]
+        asked = asked.model_copy(update={"variants": tuple(variants)})
     options = dict(_read(state, "retrieval_options") or {})
-    if (needed := _read(state, "needs_retrieval")) is not None:
-        options["needs_retrieval"] = needed
-    return {"text": text, **parts}, options
+    for source in (state, _read(state, "routing_decision")):
+        if (needed := _read(source, "needs_retrieval")) is not None:
+            options["needs_retrieval"] = needed
+    return asked, options
+
+
+def _failed(error: Exception) -> Retrieved:
+    detail = f"{type(error).__name__}: {error}"
+    log.warning("no documents: %s", detail)
+    reason = Reason.UNAVAILABLE if isinstance(error, ServiceUnavailable) else Reason.ERROR
+    why = Degradation(where=str(Stage.PLAN), reason=str(reason), detail=detail)
+    return retrieved(Answer(request_id="", status=str(Status.FAILED), degraded=(why,)))
 
 
 def _read(state: Any, name: str) -> Any:

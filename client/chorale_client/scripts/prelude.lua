@@ -6,7 +6,7 @@ local function now_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- A Redis script does not know the calendar: days since 1970-01-01 to a civil date (Hinnant's algorithm).
+-- UTC, without the zone.  A Redis script does not know the calendar: days since 1970-01-01 to a civil date (Hinnant's algorithm).
 local function iso_8601(ms)
   local seconds = math.floor(ms / 1000)
   local days, rest = math.floor(seconds / 86400), seconds % 86400
@@ -19,7 +19,7 @@ local function iso_8601(ms)
   local day = doy - math.floor((153 * mp + 2) / 5) + 1
   local month = mp < 10 and mp + 3 or mp - 9
   local year = yoe + era * 400 + (month <= 2 and 1 or 0)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d+00:00', year, month, day,
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d', year, month, day,
     math.floor(rest / 3600), math.floor(rest % 3600 / 60), rest % 60, ms % 1000)
 end
 
@@ -58,16 +58,17 @@ end
 -- Names and values of an entry for the outbox: Lua passes on only a few thousand at once.
 local MOST_FIELDS = 256
 
--- Puts the head in front of `body` here, so that `took_ms` is by this clock and each follower gets its own head.
+-- Puts the head in front of `body` here, so that its times are by this clock and each follower gets its own head.
 -- Deletions stand before writes: Redis over `maxmemory` refuses writes only to a script that has not written yet.
 -- `only_counted`: count the request and write no entry for the audit.  `completed`: text for the audit alone, '' if none.
 local function write_end(id, entry, by, body, now, only_counted, completed)
   redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', WAKEUPS, id)
-  local took_ms = string.format('%d', math.max(0, now - entry.accepted_at))
-  local answer = '{' .. entry.head .. ',"took_ms":' .. took_ms .. ',' .. string.sub(body, 2)
-  local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. iso_8601(now)
-    .. '","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
+  local ended_at = iso_8601(now)
+  local answer = '{' .. entry.head .. ',"ended_at":"' .. ended_at .. 'Z","took_ms":'
+    .. string.format('%d', math.max(0, now - entry.accepted_at)) .. ',' .. string.sub(body, 2)
+  local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. ended_at
+    .. '+00:00","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
   redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
   redis.call('PUBLISH', RESULT .. id, result)
   if only_counted then

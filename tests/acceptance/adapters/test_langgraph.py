@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from langgraph.graph import END, START, StateGraph
 
 from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, patient
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import free_port
 
 
 class TestLangGraph(AdapterContract):
@@ -19,6 +21,14 @@ class TestLangGraph(AdapterContract):
 
     async def ask_async(self, url: str, question: str, **options: Any) -> Found:
         return found(await graph(url).ainvoke({"question": question, "retrieval_options": options}))
+
+    def test_a_wrong_option_and_a_redis_that_is_away_are_errors(self, pipeline: RunningPipeline) -> None:
+        """They are in the result, so that the graph goes on."""
+        wrong = self.ask(pipeline.server.url, QUESTION, top_k=0)
+        away = asyncio.run(self.ask_async(f"redis://127.0.0.1:{free_port()}/0", QUESTION))
+        for result, error in ((wrong, "InvalidRequest: top_k: "), (away, "ServiceUnavailable: ")):
+            assert (result.documents, result.coverage["status"]) == ([], "failed")
+            assert result.coverage["missing"][0]["detail"].startswith(error)
 
 
 def graph(url: str, **options: Any) -> Any:

@@ -213,13 +213,13 @@ def test_a_filter_of_the_key_is_not_dropped_with_those_of_the_caller(
     assert found == [([], []), ([], []), (["ours"], [f"filters.{THEIR_FIELD}"]), ([], [])]
 
 
-MEASURED = {"request_id", "ms", "start_ms", "took_ms", "score", "retry_after_s"}
+OF_THE_CALL = {"request_id", "namespace", "ended_at", "ms", "start_ms", "took_ms", "score", "retry_after_s"}
 
 
 def told(value: Any) -> Any:
-    """What an answer tells beside times and scores."""
+    """What an answer tells beside its namespace, times and scores."""
     if isinstance(value, dict):
-        return {name: told(one) for name, one in value.items() if name not in MEASURED}
+        return {name: told(one) for name, one in value.items() if name not in OF_THE_CALL}
     return [told(one) for one in value] if isinstance(value, list) else value
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from audit.database import open_database, upgrade
 from audit.drainer import Drainer
 from audit.outbox import UNREADABLE
 from audit.queries import last
+from tasks.worker.sweeper_process import SCHEMA_WAIT_S
 from tests.support.ledger.audit_entries import make_request, put, whole_entry
 from tests.support.ledger.audit_rows import count
 from tests.support.servers.database_process import line_of, started
@@ -94,6 +97,23 @@ def test_requests_wait_and_one_line_is_logged_while_another_process_locks_the_da
     assert written(engine) == {"a", "b"}
     assert caplog.text.count("wait in the outbox") == 1
     assert "INSERT" not in caplog.text, "statements and their values stay out of the log"
+
+
+@pytest.mark.slow
+def test_a_first_upgrade_of_ordinary_length_is_waited_for_without_a_warning(
+    redis_client: Redis, engine: Engine, audit_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another process takes three seconds for it, as on a busy machine."""
+    add(redis_client, "a")
+    prepare = partial(upgrade, audit_url, wait_s=SCHEMA_WAIT_S)
+    with started("hold_schema", audit_url) as holder:
+        assert line_of(holder) == "locked"
+        with running(Drainer(redis_client, engine, keep_texts=True, prepare=prepare)):
+            time.sleep(3)
+            assert caplog.text == ""
+            holder.kill()
+            until(lambda: redis_client.xlen(OUTBOX) == 0)
+    assert written(engine) == {"a"}
 
 
 def test_a_database_created_later_gets_all(

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,40 @@ def test_a_configuration_that_follows_the_better_branch_is_better_beyond_chance(
     assert (tuned.is_held_out, tuned.gain.is_better) == (True, True)
     with pytest.raises(ServiceError, match="5 judged questions are too few"):
         tune(pipeline, _recorded([(SENTENCE, "bm25")] * 5), _judged(5))
+
+
+def test_a_branch_that_the_default_leaves_out_is_tried_and_a_configuration_with_a_reranker_is_not(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(
+        f"""{PIPELINE}
+configurations.rrf.branches = ["bm25", "vector"]
+branches.notes = {{ kind = "bm25", group = "lexical", store = "local" }}
+rerankers.small.model = "some/model"
+configurations.reranked = {{ method = "rrf", reranker = "small" }}
+"""
+    )
+    rng = random.Random(3)
+    right = [rng.choice(["bm25", "vector"]) for _ in range(24)]
+    lists = [
+        replace(found, rankings={**found.rankings, "notes": _ranking([f"d{at}"])})
+        for at, found in enumerate(_recorded([(SENTENCE, branch) for branch in right]).lists)
+    ]
+    tuning = tune(load_pipeline(file), Recording(lists, NOW), _judged(24))
+    assert tuning.verdict == "better"
+    assert "notes" in (tuning.configuration.branches or ())
+    assert "reranked" not in {row.name for row in tuning.rows}
+
+
+def test_a_default_with_a_reranker_is_compared_without_it_and_named_so(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(
+        f'{PIPELINE}configurations.rrf.reranker = "small"\nrerankers.small.model = "some/model"\n'
+    )
+    tuning = tune(load_pipeline(file), _recorded([(SENTENCE, "bm25")] * 24), _judged(24))
+    assert tuning.default == "rrf without its reranker"
+    assert "rrf" not in {row.name for row in tuning.rows}
 
 
 @pytest.mark.slow

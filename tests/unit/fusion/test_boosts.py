@@ -29,6 +29,33 @@ def test_recency_halves_with_every_half_life_or_ends_as_a_step_after_one(
     assert recency_factor(YEAR.model_copy(update={"recency_step": True}), date, NOW) == step
 
 
+@pytest.mark.parametrize(
+    ("date", "days", "moment", "counts"),
+    [
+        ("2025-11-24", 365, "2026-11-24T23:59:59", True),
+        ("2025-11-23", 365, "2026-11-24T00:00:00", False),
+        ("2024-02-29", 365, "2025-02-28T12:00:00", True),
+        ("2024-02-29", 365, "2025-03-01T00:00:00", False),
+        ("2023-06-01", 730, "2025-06-01T12:00:00", True),
+        ("2026-01-01", 30, "2026-01-31T12:00:00", True),
+        ("2026-01-01", 30, "2026-02-01T00:00:00", False),
+        ("2024-12-02", 395, "2026-01-01T12:00:00", True),
+    ],
+)
+def test_a_step_ends_after_so_many_years_of_the_calendar_and_days_whatever_the_time(
+    date: str, days: int, moment: str, counts: bool
+) -> None:
+    boosts = BoostPlan(recency_amount=0.5, recency_half_life_days=days, recency_step=True)
+    now = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+    assert recency_factor(boosts, date, now) == (1.5 if counts else 1.0)
+
+
+def test_source_types_are_compared_without_case() -> None:
+    boosts = BoostPlan(authority={"Legge": 1.3})
+    for kind in ("legge", "Legge", "LEGGE"):
+        assert boost_factors(boosts, kind, None, NOW) == {"authority": 1.3}
+
+
 @pytest.mark.parametrize("date", [None, "", "soon", "31/12/2025", "2025-13-01", "9" * 5_000, "\x00"])
 def test_an_unknown_or_unreadable_date_gives_no_boost(date: str | None) -> None:
     assert boost_factors(YEAR, None, date, NOW) == {}
