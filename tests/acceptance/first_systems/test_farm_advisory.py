@@ -16,17 +16,14 @@ import structlog
 from chorale_client import Answer, Request
 
 from branches.branch_task import BranchTask
-from cli import golden_suite
-from cli.terminal import stderr
 from evaluation.golden_file import read_golden
-from fusion.answer import Pages, build_answer_tail
+from fusion.answer import Pages, answer_fields
 from fusion.branch_results import BranchAnswers
 from fusion.rerank import Reached, rerank_question
 from inference.sentence_model import read_sentence_model
 from models.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
 from models.plan import RerankPlan
-from tests.support.command_line import parse
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
@@ -48,6 +45,7 @@ DOMAINS = {
         "diesel": ("Diesel", "The tax on diesel for tractors is paid back on request."),
     },
 }
+GOLDEN_QUESTIONS = Path(__file__).parents[1] / "golden_suite" / "questions.yaml"
 QUESTION = "how much water does a cow need?"
 EVERY = {name for documents in DOMAINS.values() for name in documents}
 
@@ -185,7 +183,7 @@ def test_a_reranked_result_names_the_method_that_fused_it() -> None:
     assert planned.rerank is not None
     reached = Reached(("a#0", "b#0"), {"a#0": 0.0, "b#0": 2.0})
     page = rerank_question(fused, planned.rerank, reached, asked, planned)
-    answer = build_answer_tail(BranchAnswers(asked, planned, found), Pages({0: page}))
+    answer = answer_fields(BranchAnswers(asked, planned, found), Pages({0: page}))
     assert {one["score_kind"] for one in answer["questions"][0]["hits"]} == {"rerank"}
     assert (answer["configuration"], answer["method"]) == ("rrf", "rrf")
 
@@ -250,31 +248,12 @@ def test_the_log_has_the_id_of_the_caller(here: OneProcess) -> None:
 def test_the_golden_suite_has_ten_samples_and_more_and_ones_own_may_be_yaml_or_json_lines(
     tmp_path: Path,
 ) -> None:
-    assert len(read_golden(golden_suite.QUESTIONS)) >= 10
+    assert len(read_golden(GOLDEN_QUESTIONS)) >= 10
     own = {"question": QUESTION, "expected": "cows"}
     (tmp_path / "own.jsonl").write_text(json.dumps(own))
     (tmp_path / "own.yaml").write_text(f"- {json.dumps(own)}\n")
     both = [read_golden(tmp_path / name)[0] for name in ("own.jsonl", "own.yaml")]
     assert [(one.text, dict(one.expected)) for one in both] == [(QUESTION, {"cows": 1})] * 2
-
-
-def test_the_golden_suite_is_torn_down_unless_it_is_kept_or_was_there_before(
-    here: OneProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    article = tmp_path / "articles" / "cows.md"
-    article.parent.mkdir()
-    article.write_text("# Cows\n\nA cow drinks water.\n")
-    monkeypatch.setattr(golden_suite, "ARTICLES", article.parent)
-    monkeypatch.setattr(golden_suite, "python_docs", list)
-
-    def namespaces() -> list[str]:
-        return [state.name for state in here.resources.writing_store.namespaces()]
-
-    for keep, stays in ((False, False), (True, True), (False, True)):
-        with golden_suite.indexed_suite(here.resources, stderr(), keep=keep):
-            assert ids(retrieve(here, namespace="golden")) == ["articles/cows.md"]
-        assert ("golden" in namespaces()) == stays
-    parse(["golden", "--keep"])
 
 
 def test_a_request_says_what_it_takes_and_an_unknown_field_is_an_error() -> None:
