@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m deploy.install_packages
 REQUESTS ?= 10000
 SEED ?= 1
 PROCESSES ?= 2
-GROUPS := eval plots pdf parquet postgresql elasticsearch weaviate llm tracing adapters torch dev supply-chain
+GROUPS := eval plots pdf parquet postgresql elasticsearch weaviate graph neo4j llm tracing adapters torch dev supply-chain
 INSTALLED ?= base model
 SBOM ?= dist/chorale.cdx.json
 
@@ -77,6 +77,8 @@ dev: $(VENV)/.dev ## what the tests and checks need
 eval: $(VENV)/.eval ## ir-measures, for chorale eval
 elasticsearch: $(VENV)/.elasticsearch ## its client, for stores in Elasticsearch
 weaviate: $(VENV)/.weaviate ## its client, for stores in Weaviate
+graph: $(VENV)/.graph ## kglite, for graphs of documents
+neo4j: $(VENV)/.neo4j ## its driver, for graphs in Neo4j
 llm: $(VENV)/.llm ## the openai client, for branches that ask a language model
 tracing: $(VENV)/.tracing ## OpenTelemetry's SDK and exporter, for traces of requests
 adapters: $(VENV)/.adapters ## LangChain, Haystack, LlamaIndex, LangGraph and MCP, for the adapters

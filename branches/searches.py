@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from branches.branch_task import BranchTask
 from branches.expansion import ExpansionOptions, expanded_texts
+from branches.graph import GRAPH
 from fusion.rankings import DENSE, LEXICAL
 from models.errors import NotConfigured
 from models.extensions import BranchKind, Declared
@@ -130,6 +131,7 @@ DOCUMENT = BranchKind(search_document, options=ListingOptions, asks_http=False)
 KINDS: Mapping[str, BranchKind] = {
     "bm25": BM25,
     "document": DOCUMENT,
+    "graph": GRAPH,
     "http": HTTP,
     "hybrid": HYBRID,
     "vector": VECTOR,

@@ -32,6 +32,7 @@ from config.declarations import (
     RerankerDeclaration,
     StoreDeclaration,
 )
+from models import cypher
 from models.errors import WrongDeclaration
 from models.extensions import Declared, Kinds, Options
 from models.plan import BoostPlan
@@ -104,6 +105,7 @@ class PipelineReader:
         }
         for name, store in stores.items():
             self._check_kind("store kind", store.kind, store.options, ("stores", name))
+            self._check_documents_of(store, stores)
         branches = tuple(
             branch
             for name, table in declared.branches.items()
@@ -111,6 +113,7 @@ class PipelineReader:
         )
         for branch in branches:
             self._check_store_of(branch, stores.get(branch.store))
+            self._check_cypher(branch, stores.get(branch.store))
         if not declared.branches:
             self._complain(("branches",), "no branch is declared; add a table such as [branches.bm25]")
         boosts = self._boosts(declared.boosts)
@@ -272,6 +275,33 @@ class PipelineReader:
             f"the store {store.name!r} is of kind {store.kind!r}: a branch of kind 'http' asks a store of kind 'http', "
             "and no other kind does",
         )
+
+    def _check_documents_of(self, store: StoreDeclaration, stores: Mapping[str, StoreDeclaration]) -> None:
+        """A store that reads another's documents names one that documents are indexed into."""
+        kinds = {**self._kinds.stores, **self._outside["store kind"]}
+        option = kinds[store.kind].documents_of if store.kind in kinds else None
+        if option is not None and isinstance(named := store.options.get(option), str):
+            written = [
+                name for name, other in stores.items() if other.kind in kinds and kinds[other.kind].writes
+            ]
+            self._one_of(named, "store with documents", written, ("stores", store.name, "options", option))
+
+    def _check_cypher(self, branch: BranchDeclaration, store: StoreDeclaration | None) -> None:
+        kinds = {**self._kinds.stores, **self._outside["store kind"]}
+        if store is None or store.kind not in kinds:
+            return
+        for statement in cypher.statements(branch.options):
+            path = ("branches", branch.name, "options", "cypher")
+            for name in cypher.unknown_parameters(statement):
+                known = ", ".join((*cypher.PARAMETERS, f"{cypher.FILTER_PARAMETER}<field>"))
+                self._complain(path, f"no parameter ${name}; there are: {known}")
+            if (check := kinds[store.kind].check_cypher) is None:
+                running = [name for name, kind in kinds.items() if kind.check_cypher is not None]
+                self._complain(
+                    path, f"a store of kind {store.kind!r} runs no Cypher; there are: {_listed(running)}"
+                )
+            elif (complaint := check(store.options, statement)) is not None:
+                self._complain(path, complaint)
 
     def _one_of(self, name: str, what: str, choices: Collection[str], path: tuple[str, ...]) -> None:
         if name not in choices:
