@@ -18,7 +18,7 @@ from search.filters import RANGES, Fields, choices, compile_filters, elements, i
 
 _NUMERAL = re.compile(r"-?(0|[1-9]\d{0,299})(\.\d{1,300})?", re.ASCII)
 _TRUTHS = {"true": True, "false": False}
-_ANYTHING = {"not": []}
+_ANYTHING: dict[str, Any] = {"not": []}
 """What stands in place of a forced condition where a key forces none (`access.grant.joined_filters`)."""
 
 

@@ -12,7 +12,6 @@ from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.redis_server import RedisServer
-from tests.support.servers.services import need
 
 GRAPH = """
 [stores.citations]
@@ -46,7 +45,6 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
-    need("kglite", "`make graph` installs it")
     file = tmp_path_factory.mktemp("graph") / "pipeline.toml"
     branches = [
         branch("bm25"),

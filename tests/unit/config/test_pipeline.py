@@ -115,7 +115,7 @@ AFTER_THE_STORE = {
     "an option of no kind": ("options = { a = 1 }", "options.a", "expansion"),
     "two branches of one name": ("[branches.bm25]", "twice"),
 }
-KINDS = "bm25, document, http, hybrid, hyde, vector"
+KINDS = "bm25, document, graph, http, hybrid, hyde, vector"
 WRONG = {
     "a kind that is none": ('kind = "bm25"', 'kind = "bm52"', 5, "'bm52'", KINDS),
     "a store of no kind": ('"embedded"', '"elastic"', 2, "'elastic'", "embedded"),

@@ -1,0 +1,183 @@
+"""A graph in Neo4j, against a real server: rows, bound values, and a server that fails."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from models.errors import (
+    InvalidAnswer,
+    NotConfigured,
+    StageFailure,
+    StoreTimeout,
+    StoreUnavailable,
+    Unauthorised,
+)
+from models.hits import Ranking
+from search.kinds.neo4j import open_neo4j
+from search.neo4j.store import Neo4jStore
+from search.protocol import Search
+from tests.support.servers.neo4j_server import PASSWORD, Neo4jServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.limit_s(600)]
+
+FILL = """
+CREATE (a:Page {id: 'a', ns: 'ns', title: 'Ada', text: 'Ada <wrote> notes.', owner: 'x', written: date('2024-05-01')})
+CREATE (b:Page {id: 'b', ns: 'ns', title: 'Bernoulli', owner: 'y', at: point({x: 1.0, y: 2.0}), none: 0.0 / 0.0})
+CREATE (c:Page {id: 7, ns: 'other', title: 'Ada', owner: 'x'})
+CREATE (a)-[:CITES {since: 1843}]->(b)
+"""
+PAGES = """
+MATCH (page:Page {ns: $namespace}) WHERE $filter_owner IS NULL OR page.owner IN $filter_owner
+OPTIONAL MATCH (page)-[cites:CITES]->(cited)
+RETURN page.id AS id, page.title AS title, page.text AS text, page.owner AS owner, toString(page.written) AS published_at,
+       count(cited) AS score, page.at AS at, page.none AS none, collect(cites) AS cites, page
+ORDER BY page.id LIMIT $limit
+"""
+ENDLESS = "UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(a + b) AS id"
+
+Opens = Callable[..., Neo4jStore]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Neo4jServer]:
+    with Neo4jServer() as server:
+        with server.driver() as driver:
+            driver.execute_query(FILL)
+        yield server
+
+
+@pytest.fixture
+def opens(running: Neo4jServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opens]:
+    stores: list[Neo4jStore] = []
+
+    def open_(*, password: str = PASSWORD, **options: Any) -> Neo4jStore:
+        monkeypatch.setenv("NEO4J_PASSWORD", password)
+        options = {"url": running.url, "password_env": "NEO4J_PASSWORD", "timeout_s": 60, **options}
+        stores.append(open_neo4j("neo", options))
+        return stores[-1]
+
+    yield open_
+    for store in stores:
+        store.close()
+
+
+def ask(
+    store: Neo4jStore,
+    statement: str = PAGES,
+    *,
+    score: str | None = None,
+    namespace: str = "ns",
+    **options: Any,
+) -> Ranking:
+    values = {"question": "Ada?", "entities": ["Ada"], "filter_owner": None, **options.pop("values", {})}
+    search = Search(**{"depth": 10, "timeout_s": 60.0, **options})
+    (ranking,) = store.search_cypher(namespace, statement, [values], search, score=score)
+    return ranking
+
+
+def ids(ranking: Ranking) -> list[str]:
+    return [hit.document_id for hit in ranking.hits]
+
+
+def test_rows_are_hits_with_their_texts_and_metadata(opens: Opens) -> None:
+    ranking = ask(opens())
+    assert ids(ranking) == ["neo/a", "neo/b"]
+    assert ranking.hits[0].published_at == "2024-05-01"
+    text = ranking.texts["neo/a#neo"]
+    assert (text.title, text.text, text.metadata["owner"]) == ("Ada", "Ada <wrote> notes.", "x")
+    assert text.metadata["cites"] == [{"since": 1843}]
+    assert text.metadata["page"]["written"] == "2024-05-01"
+    other = ranking.texts["neo/b#neo"].metadata
+    assert (other["at"], "none" in other) == ([1.0, 2.0], False)
+
+
+def test_rows_rank_by_the_score_column_and_ids_may_be_those_of_documents(opens: Opens) -> None:
+    ranking = ask(opens(id_prefix=""), PAGES.replace("count(cited)", "1 - count(cited)"), score="score")
+    assert [(hit.document_id, hit.score) for hit in ranking.hits] == [("b", 1.0), ("a", 0.0)]
+
+
+def test_namespace_filters_and_limit_are_bound(opens: Opens) -> None:
+    assert ids(ask(opens(), namespace="other")) == ["neo/7"]
+    assert ids(ask(opens(), values={"filter_owner": ["y"]})) == ["neo/b"]
+    assert ids(ask(opens(), depth=1)) == ["neo/a"]
+    assert ids(ask(opens(), depth=1, exclude_ids=["neo/a"])) == ["neo/b"]
+    assert ids(ask(opens(), filters={"owner": {"all": ["y", "y"]}})) == ["neo/b"]
+    unknown = ask(opens(), filters={"team": "a"})
+    assert (unknown.hits, len(unknown.warnings)) == ((), 1)
+    assert ids(ask(opens(namespaces=["default"]))) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["x' OR true //", '"}) DETACH DELETE page //', r"\u0027 SET page.x = 1 //", "`"]
+)
+def test_cypher_in_a_value_is_a_value(opens: Opens, text: str) -> None:
+    values = {"question": text, "entities": [text], "filter_owner": [text]}
+    assert ids(ask(opens(), values=values)) == []
+    assert ids(ask(opens(), namespace=text)) == []
+    assert ids(ask(opens())) == ["neo/a", "neo/b"]
+
+
+def test_the_server_refuses_to_write_unless_the_store_allows_it(opens: Opens) -> None:
+    name = uuid.uuid4().hex
+    statement = f"CREATE (made:Made {{id: '{name}'}}) RETURN made.id AS id"
+    with pytest.raises(NotConfigured, match="read access mode"):
+        ask(opens(), statement)
+    count = f"MATCH (made:Made {{id: '{name}'}}) RETURN made.id AS id"
+    assert ids(ask(opens(), count)) == []
+    assert ids(ask(opens(allow_write=True), statement)) == [f"neo/{name}"]
+    assert ids(ask(opens(), count)) == [f"neo/{name}"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "failure", "words"),
+    [
+        ("MATCH (page:Page)\nRETURN page.id AS id b", NotConfigured, r"line 2, column 23"),
+        ("MATCH (page:Page) RETURN page.title", InvalidAnswer, "no column 'id'; there are: page.title"),
+        ("RETURN 1 / 0 AS id", InvalidAnswer, "by zero"),
+        (ENDLESS, StoreTimeout, ""),
+    ],
+)  # fmt: skip
+def test_a_wrong_statement_fails_with_its_reason(
+    opens: Opens, statement: str, failure: type[StageFailure], words: str
+) -> None:
+    with pytest.raises(failure, match=words):
+        ask(opens(), statement, timeout_s=2.0 if statement == ENDLESS else 60.0)
+
+
+def test_a_wrong_password_is_unauthorised_and_a_missing_one_names_its_variable(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Unauthorised) as refused:
+        ask(opens(password="wrong-0815"))
+    assert "wrong-0815" not in str(refused.value)
+    monkeypatch.delenv("NEO4J_PASSWORD")
+    with pytest.raises(NotConfigured, match="NEO4J_PASSWORD is not set"):
+        open_neo4j("neo", {"url": "bolt://127.0.0.1:1", "password_env": "NEO4J_PASSWORD"})
+
+
+def test_a_hung_server_costs_the_time_of_the_search_and_one_that_goes_on_answers(
+    running: Neo4jServer, opens: Opens
+) -> None:
+    store = opens()
+    ask(store)
+    running.pause()
+    try:
+        with pytest.raises(StoreTimeout):
+            ask(store, timeout_s=0.5)
+    finally:
+        running.go_on()
+    assert ids(ask(store)) == ["neo/a", "neo/b"]
+
+
+def test_a_killed_server_is_unavailable_until_it_is_back(running: Neo4jServer, opens: Opens) -> None:
+    store = opens()
+    assert ids(ask(store)) == ["neo/a", "neo/b"]
+    running.kill()
+    with pytest.raises(StoreUnavailable):
+        ask(store)
+    running.launch()
+    assert ids(ask(store)) == ["neo/a", "neo/b"]
