@@ -95,6 +95,8 @@ class ListingOptions(Declared):
     """A metadata field; documents without this field come last."""
     descending: bool = True
     """Newest, or largest, first."""
+    without_filters: Literal["list", "never"] = "list"
+    """Whether the branch lists all documents for a request without filters, the first ones of which are then in every answer."""
 
     @field_validator("order_by")
     @classmethod
@@ -105,17 +107,13 @@ class ListingOptions(Declared):
 
 
 def search_document(task: BranchTask) -> list[Ranking]:
-    """The same list for every question.
-
-    Without filters there are no hits, because the newest of all documents would be in every answer.
-    """
-    started_s, request = task.clock(), task.request
-    if not task.filters:
+    """The same list for every question."""
+    started_s, request, options = task.clock(), task.request, ListingOptions(**task.branch.options)
+    if options.without_filters == "never" and not task.filters:
         task.timed(Stage.SEARCH, started_s, "no filters")
         return [Ranking() for _ in task.questions]
     if not isinstance(task.store, Lists):
         raise NotConfigured(f"the store {task.branch.store!r} cannot list documents by their metadata")
-    options = ListingOptions(**task.branch.options)
     ranking = task.store.list_documents(
         request.namespace,
         task.search(task.branch.depth),

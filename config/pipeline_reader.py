@@ -1,4 +1,4 @@
-"""The pipeline declaration: stores, branches and named configurations, read from TOML.
+"""The pipeline declaration: stores, branches and named configurations, read from TOML or YAML.
 
 `config/pipeline.toml` is the embedded default and the example to copy.  A wrong declaration stops the start with every
 complaint at once.
@@ -23,7 +23,8 @@ from chorale_client.wire_names import (
 from pydantic import BaseModel, Field, ValidationError
 
 from config import extensions
-from config.declaration_errors import complaints, line_of
+from config.declaration_errors import complaints
+from config.declaration_file import WrongSyntax, line_of, read_table
 from config.declarations import (
     BranchDeclaration,
     Choices,
@@ -137,12 +138,12 @@ class PipelineReader:
 
     def _parse(self) -> _File | None:
         try:
-            raw = tomllib.loads(self._text)
-        except tomllib.TOMLDecodeError as error:
-            place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-            line = int(place[1]) if place else len(self._text.splitlines())
-            message = str(error)[: place.start()] if place else str(error)
-            self.complaints.append((line, f"{self._file}:{line}: not valid TOML: {message}"))
+            raw = read_table(self._file, self._text)
+        except WrongSyntax as error:
+            self.complaints.append((error.line, f"{self._file}:{error.line}: {error}"))
+            return None
+        if not isinstance(raw, dict):
+            self.complaints.append((1, f"{self._file}:1: not a table of stores, branches and configurations"))
             return None
         return self._table(_File, (), raw)
 
@@ -308,7 +309,7 @@ class PipelineReader:
             self._complain(path, f"no {what} {name[:80]!r}; there are: {_listed(choices)}")
 
     def _complain(self, path: tuple[str, ...], message: str) -> None:
-        line = line_of(self._text, path)
+        line = line_of(self._file, self._text, path)
         where = ".".join(path)
         self.complaints.append((line, f"{self._file}:{line}: {where}: {message}"))
 
@@ -320,7 +321,8 @@ def _listed(choices: Collection[str]) -> str:
 def declared_queues(file: Path | None) -> list[str]:
     """The queues of the branches that a file declares, for a process that checks nothing else.  Raises WrongDeclaration."""
     try:
-        branches = tomllib.loads((file or DEFAULT_FILE).read_text(encoding="utf-8-sig"))["branches"]
+        declared = file or DEFAULT_FILE
+        branches = read_table(declared, declared.read_text(encoding="utf-8-sig"))["branches"]
         named = {
             name: table.get("queue", QUEUE_BRANCH.format(branch=name)) for name, table in branches.items()
         }

@@ -100,9 +100,11 @@ class Question(_Wire):
     @model_validator(mode="before")
     @classmethod
     def _plain_shapes(cls, value: Any) -> Any:
-        """Accept a string as a question, and the plain dict of a query-expansion step."""
-        if isinstance(value, str):
-            return {"text": value}
+        """Accept a string as a question, the plain dict of a query-expansion step, and null as a question without a text."""
+        if value is None or isinstance(value, str):
+            return {"text": value or ""}
+        if isinstance(value, Mapping) and value.get("text", "") is None:
+            value = {**value, "text": ""}
         if isinstance(value, Mapping) and ({*_EXPANSION_KINDS, "hypothetical_document"} & value.keys()):
             plain = dict(value)
             lists = [plain.pop(name, ()) for name in ("variants", "hypothetical_documents")]
@@ -187,8 +189,10 @@ class Request(_Wire):
     """Kept with the audit rows."""
     namespace: Namespace = "default"
     """Which documents: `[a-z0-9][a-z0-9_-]{0,62}`."""
-    questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS, strict=False)
-    """1-64 questions."""
+    questions: Annotated[
+        tuple[Question, ...], BeforeValidator(lambda value: (value,) if value is None else value)
+    ] = Field(min_length=1, max_length=MAX_QUESTIONS, strict=False)
+    """1-64 questions.  One without a text, such as null, is skipped."""
     top_k: int = Field(5, ge=1, le=1_000)
     """Number of hits for each question, counted in documents."""
     offset: int = Field(0, ge=0, le=1_000)

@@ -1,6 +1,8 @@
-"""The driver's errors as StageFailure.  A message of the server may contain values of the request only where it names them."""
+"""The driver's errors as StageFailure."""
 
 from __future__ import annotations
+
+import re
 
 from neo4j.exceptions import DriverError, Neo4jError
 
@@ -17,7 +19,6 @@ from models.errors import (
 _MEANINGS: tuple[tuple[str, type[StageFailure]], ...] = (
     ("Neo.ClientError.Security.", Unauthorised),
     ("Neo.ClientError.Transaction.TransactionTimedOut", StoreTimeout),
-    ("Neo.ClientError.Transaction.LockClientStopped", StoreTimeout),
     ("Neo.ClientError.Database.", BadIndex),
     ("Neo.ClientError.Statement.", NotConfigured),
     ("Neo.ClientError.Procedure.", NotConfigured),
@@ -25,15 +26,17 @@ _MEANINGS: tuple[tuple[str, type[StageFailure]], ...] = (
     ("Neo.DatabaseError.", StoreUnavailable),
 )
 """The failure for the beginning of each code."""
+_PLACE = re.compile(r" \((line \d+, column \d+) \(offset: \d+\)\).*", re.DOTALL)
 
 
 def failure_of(error: Exception, url: str) -> StageFailure:
-    """A statement that is wrong gets the server's message, which has line and column."""
+    """A wrong statement has its line and column first, because the server's message may be long."""
     if isinstance(error, Neo4jError):
-        code = error.code or ""
+        code, message = error.code or "", error.message or ""
         kind = next((kind for begin, kind in _MEANINGS if code.startswith(begin)), InvalidAnswer)
-        message = " ".join((error.message or "").split('"\n')[0].split())
-        return kind(f"{url}: {code.removeprefix('Neo.')}: {message}"[:500])
+        place = _PLACE.search(message)
+        where = f"{place[1]} of the statement: " if place else ""
+        return kind(f"{url}: {where}{code.rpartition('.')[2]}: {_PLACE.sub('', message)}"[:500])
     if isinstance(error, DriverError | OSError):
         return StoreUnavailable(f"{url} cannot be reached, or closed the connection ({type(error).__name__})")
     return InvalidAnswer(f"{url}: {type(error).__name__}: {error}"[:300])

@@ -235,7 +235,7 @@ def test_an_unreadable_file_is_named_and_a_byte_order_mark_is_read(
         ("", "KeyError('branches')"),
         ("branches = 1", "AttributeError"),
         ('[branches.bm25]\nqueue = ["a"]', "TypeError"),
-        ("[branches", "TOMLDecodeError"),
+        ("[branches", "WrongSyntax"),
     ],
 )
 def test_queues_are_read_from_no_malformed_file(tmp_path: Path, text: str, why: str) -> None:
