@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.wire_names import Reason
 
@@ -95,7 +95,7 @@ def _run_statements(
         for statement in cypher.statements(branch.options) if branch.store == name else ():
             if cypher.writing_word(statement) is None:
                 filters = dict.fromkeys(cypher.parameters(statement))
-                values = {**filters, "question": "chorale", "entities": []}
+                values: dict[str, Any] = {**filters, "question": "chorale", "entities": []}
                 with suppress(UnknownNamespace):
                     store.search_cypher(namespace, statement, [values], search)
 

@@ -149,7 +149,9 @@ class DerivedGraph:
         """The score of each id, best first."""
         timeout_ms = max(1, int(deadline.check() * 900))  # it looks at the clock now and then
         try:
-            view = graph.cypher(statement, params=dict(values), timeout_ms=timeout_ms, row_limit=MAX_ROWS)
+            view: Any = graph.cypher(
+                statement, params=dict(values), timeout_ms=timeout_ms, row_limit=MAX_ROWS
+            )
             rows = ranked(view.to_dicts(), view.columns, score)
         except kglite.CypherTimeoutError as error:
             raise deadline.over() from error

@@ -76,17 +76,19 @@ class Neo4jStore(TextsWithHits):
     ) -> list[tuple[list[Row], Sequence[str]]]:
         """Rows and columns for each set of values.  The cancelled call of a hung server ends its connection."""
         mode = neo4j.WRITE_ACCESS if self._endpoint.allow_write else neo4j.READ_ACCESS
-        answers = []
+        answers: list[tuple[list[Row], Sequence[str]]] = []
         try:
             async with (
                 asyncio.timeout(deadline.check()),
                 self._driver().session(database=self._endpoint.database, default_access_mode=mode) as session,
             ):
                 for one in values:
-                    query = neo4j.Query(statement, timeout=deadline.check())  # type: ignore[arg-type]
+                    query = neo4j.Query(statement, timeout=deadline.check())
                     result = await session.run(query, dict(one))
                     records = await result.fetch(MAX_ROWS)
-                    rows = [{name: plain(value) for name, value in record.items()} for record in records]
+                    rows: list[Row] = [
+                        {name: plain(value) for name, value in dict(record).items()} for record in records
+                    ]
                     answers.append((rows, result.keys()))
                     await result.consume()
         except StageFailure:

@@ -71,7 +71,8 @@ def ranking(graph: DerivedGraph, question: str, statement: str = CITED, **option
 def names(graph: DerivedGraph, statement: str) -> list[Any]:
     """The values of the column `x`, straight from the graph."""
     graph.warm("ns")
-    return [row["x"] for row in graph._graphs["ns"].graph.cypher(statement).to_dicts()]
+    view: Any = graph._graphs["ns"].graph.cypher(statement)
+    return [row["x"] for row in view.to_dicts()]
 
 
 def test_a_link_names_a_document_by_its_id_or_the_id_without_its_source_or_its_title_and_else_an_entity(
@@ -99,7 +100,7 @@ def test_a_link_names_a_document_by_its_id_or_the_id_without_its_source_or_its_t
 def test_nodes_have_the_scalars_of_the_metadata_and_statements_see_them_as_they_are(
     documents: Slow, graph: DerivedGraph, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    odd = {
+    odd: dict[str, Any] = {
         "year": 2024,
         "a `quoted` name": "x",
         "tags": ["p", "q"],
