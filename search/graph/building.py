@@ -76,6 +76,8 @@ def build_graph(
                 deadline.check()
                 rows = [{"a": a, "b": b} for a, b in pairs]
                 graph.cypher(_RELATIONS.format(label=label, relation=relation), params={"rows": rows})
+    graph.create_index("Document", "title")
+    graph.create_index("Entity", "name")
     graph.read_only(True)
     return BuiltGraph(graph, generation)
 

@@ -20,7 +20,7 @@ options = { documents = "local", links = { CITES = "cites", ABOUT = "topics" } }
 """
 CITED = """
 MATCH path = (named:Document)-[:CITES*1..2]->(cited:Document)
-WHERE any(name IN $entities WHERE toLower(named.title) = toLower(name))
+WHERE named.title IN $entities
   AND all(node IN nodes(path) WHERE $filter_owner IS NULL OR node.owner IN $filter_owner)
 RETURN cited.id AS id, 1.0 / length(path) AS nearness
 ORDER BY nearness
@@ -97,7 +97,7 @@ def test_documents_that_name_the_same_entity_are_two_steps_apart(graph: OneProce
 
 
 def test_the_callers_entities_replace_those_of_the_text(graph: OneProcess) -> None:
-    question = {"text": "What is behind it?", "variants": [{"kind": "entity", "text": "fire code"}]}
+    question = {"text": "What is behind it?", "variants": [{"kind": "entity", "text": "Fire Code"}]}
     answer = ask(graph, "cited", text=question)
     assert (ids(answer), answer.warnings) == (["statutes/9"], ())
 
