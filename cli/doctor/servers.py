@@ -91,6 +91,8 @@ def _run_statements(
     installation: Installation, name: str, store: RunsCypher, namespace: str, search: Search
 ) -> None:
     """Run each statement that only reads, without a name in the question.  An installation without documents has no graph."""
+    with suppress(UnknownNamespace):
+        installation.resources.store(name).warm(namespace)
     for branch in installation.pipeline.branches:
         for statement in cypher.statements(branch.options) if branch.store == name else ():
             if cypher.writing_word(statement) is None:
