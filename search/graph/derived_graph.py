@@ -127,6 +127,10 @@ class DerivedGraph:
     def _build(self, namespace: str, future: Future[BuiltGraph]) -> None:
         deadline = Deadline(BUILD_S, f"building the graph {self._name!r}")
         try:
+            if namespace not in self._graphs:
+                there = {state.name for state in self._documents.namespaces()}
+                for gone in self._graphs.keys() - there:
+                    self._graphs.pop(gone, None)
             built = build_graph(self._documents, namespace, self._links, deadline)
         except BaseException as error:
             with self._lock:

@@ -147,6 +147,16 @@ def test_a_change_is_in_the_next_search_and_one_of_a_namespace_that_is_dropped_i
     assert graph._graphs == {}
 
 
+def test_the_graph_of_a_dropped_namespace_that_nobody_asks_for_is_forgotten_too(
+    documents: Slow, graph: DerivedGraph
+) -> None:
+    graph.warm()
+    documents.create("other", MANIFEST)
+    documents.drop("ns")
+    graph.warm()
+    assert [*graph._graphs] == ["other"]
+
+
 def test_while_a_graph_is_built_the_older_one_answers_with_its_own_generation(
     documents: Slow, graph: DerivedGraph
 ) -> None:
