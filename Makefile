@@ -16,7 +16,7 @@ SBOM ?= dist/chorale.cdx.json
 .PHONY: help install demo wheels test test-all check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
 
 help: ## this list
-	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 install: $(VENV)/.base ## the service and the demo's model, in .venv
 
