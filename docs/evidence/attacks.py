@@ -73,7 +73,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "values are parameters; the statement is the declared one, and reads unless the store allows it to write",
         (
             "tests/integration/tasks/test_graph_branch.py::test_cypher_in_a_question_an_entity_or_a_filter_is_a_value_and_nothing_else",
-            "tests/integration/search/test_neo4j.py::test_cypher_in_a_value_is_a_value",
+            "tests/contracts/cypher.py::test_cypher_in_a_value_is_a_value",
             "tests/unit/models/test_cypher.py::test_a_statement_that_writes_is_recognised",
         ),
     ),

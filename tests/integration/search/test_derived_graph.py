@@ -18,6 +18,7 @@ from search.embedded.store import EmbeddedStore
 from search.graph.derived_graph import DerivedGraph
 from search.kinds.graph import open_graph
 from search.protocol import Search
+from tests.contracts.cypher import CypherContract
 from tests.contracts.store_documents import MANIFEST, document
 from tests.support.waiting import until
 
@@ -52,6 +53,22 @@ def documents(tmp_path: Path) -> Iterator[Slow]:
 @pytest.fixture
 def graph(documents: Slow) -> DerivedGraph:
     return DerivedGraph("cites", documents, {"CITES": "cites", "ABOUT": "meta.topics"})
+
+
+class TestDerivedGraph(CypherContract):
+    page = "(page:Document)"
+
+    @pytest.fixture
+    def store(self, documents: Slow, graph: DerivedGraph) -> DerivedGraph:
+        documents.create("other", MANIFEST)
+        for namespace, name, owner, weight in (
+            ("ns", "a", "x", 1),
+            ("ns", "b", "y", 3),
+            ("ns", "c", "y", 2),
+            ("other", "d", "x", 4),
+        ):
+            documents.upsert(namespace, [page(name, owner=owner, weight=weight)])
+        return graph
 
 
 def page(name: str, cites: Any = None, *, title: str = "", **metadata: Any) -> Document:

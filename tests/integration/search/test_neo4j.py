@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
-from models.errors import (
-    InvalidAnswer,
-    NotConfigured,
-    StageFailure,
-    StoreTimeout,
-    StoreUnavailable,
-    Unauthorised,
-)
+from models.errors import NotConfigured, StoreTimeout, StoreUnavailable, Unauthorised
 from models.hits import Ranking
 from search.kinds.neo4j import open_neo4j
 from search.neo4j.store import Neo4jStore
 from search.protocol import Search
+from tests.contracts.cypher import CypherContract
 from tests.support.servers.neo4j_server import PASSWORD, Neo4jServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(600)]
@@ -27,8 +21,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.limit_s(600)]
 FILL = """
 CREATE (a:Page {id: 'a', ns: 'ns', title: 'Ada', text: 'Ada <wrote> notes.', owner: 'x', written: date('2024-05-01')})
 CREATE (b:Page {id: 'b', ns: 'ns', title: 'Bernoulli', owner: 'y', at: point({x: 1.0, y: 2.0}), none: 0.0 / 0.0})
-CREATE (c:Page {id: 7, ns: 'other', title: 'Ada', owner: 'x'})
 CREATE (a)-[:CITES {since: 1843}]->(b)
+CREATE (:Note {id: 'a', ns: 'ns', owner: 'x', weight: 1}), (:Note {id: 'b', ns: 'ns', owner: 'y', weight: 3})
+CREATE (:Note {id: 'c', ns: 'ns', owner: 'y', weight: 2}), (:Note {id: 'd', ns: 'other', owner: 'x', weight: 4})
 """
 PAGES = """
 MATCH (page:Page {ns: $namespace}) WHERE $filter_owner IS NULL OR page.owner IN $filter_owner
@@ -37,7 +32,6 @@ RETURN page.id AS id, page.title AS title, page.text AS text, page.owner AS owne
        count(cited) AS score, page.at AS at, page.none AS none, collect(cites) AS cites, page
 ORDER BY page.id LIMIT $limit
 """
-ENDLESS = "UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(a + b) AS id"
 
 Opens = Callable[..., Neo4jStore]
 
@@ -95,30 +89,20 @@ def test_rows_are_hits_with_their_texts_and_metadata(opens: Opens) -> None:
     assert (other["at"], "none" in other) == ([1.0, 2.0], False)
 
 
-def test_rows_rank_by_the_score_column_and_ids_may_be_those_of_documents(opens: Opens) -> None:
-    ranking = ask(opens(id_prefix=""), PAGES.replace("count(cited)", "1 - count(cited)"), score="score")
-    assert [(hit.document_id, hit.score) for hit in ranking.hits] == [("b", 1.0), ("a", 0.0)]
-
-
-def test_namespace_filters_and_limit_are_bound(opens: Opens) -> None:
-    assert ids(ask(opens(), namespace="other")) == ["neo/7"]
-    assert ids(ask(opens(), values={"filter_owner": ["y"]})) == ["neo/b"]
-    assert ids(ask(opens(), depth=1)) == ["neo/a"]
-    assert ids(ask(opens(), depth=1, exclude_ids=["neo/a"])) == ["neo/b"]
-    assert ids(ask(opens(), filters={"owner": {"all": ["y", "y"]}})) == ["neo/b"]
+def test_other_namespaces_than_the_declared_ones_find_nothing_and_an_unknown_column_is_named(
+    opens: Opens,
+) -> None:
+    assert ids(ask(opens(namespaces=["default"]))) == []
     unknown = ask(opens(), filters={"team": "a"})
     assert (unknown.hits, len(unknown.warnings)) == ((), 1)
-    assert ids(ask(opens(namespaces=["default"]))) == []
 
 
-@pytest.mark.parametrize(
-    "text", ["x' OR true //", '"}) DETACH DELETE page //', r"\u0027 SET page.x = 1 //", "`"]
-)
-def test_cypher_in_a_value_is_a_value(opens: Opens, text: str) -> None:
-    values = {"question": text, "entities": [text], "filter_owner": [text]}
-    assert ids(ask(opens(), values=values)) == []
-    assert ids(ask(opens(), namespace=text)) == []
-    assert ids(ask(opens())) == ["neo/a", "neo/b"]
+class TestNeo4j(CypherContract):
+    page = "(page:Note {ns: $namespace})"
+
+    @pytest.fixture
+    def store(self, opens: Opens) -> Neo4jStore:
+        return opens(id_prefix="")
 
 
 def test_the_server_refuses_to_write_unless_the_store_allows_it(opens: Opens) -> None:
@@ -130,22 +114,6 @@ def test_the_server_refuses_to_write_unless_the_store_allows_it(opens: Opens) ->
     assert ids(ask(opens(), count)) == []
     assert ids(ask(opens(allow_write=True), statement)) == [f"neo/{name}"]
     assert ids(ask(opens(), count)) == [f"neo/{name}"]
-
-
-@pytest.mark.parametrize(
-    ("statement", "failure", "words"),
-    [
-        ("MATCH (page:Page)\nRETURN page.id AS id b", NotConfigured, "line 2, column 22 of the statement: SyntaxError"),
-        ("MATCH (page:Page) RETURN page.title", InvalidAnswer, "no column 'id'; there are: page.title"),
-        ("RETURN 1 / 0 AS id", NotConfigured, "by zero"),
-        (ENDLESS, StoreTimeout, "bolt://"),
-    ],
-)  # fmt: skip
-def test_a_wrong_statement_fails_with_its_reason(
-    opens: Opens, statement: str, failure: type[StageFailure], words: str
-) -> None:
-    with pytest.raises(failure, match=words):
-        ask(opens(), statement, timeout_s=2.0 if statement == ENDLESS else 60.0)
 
 
 def test_a_wrong_password_is_unauthorised_and_a_missing_one_names_its_variable(
