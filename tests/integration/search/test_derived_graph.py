@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ from models.documents import Document, PassageText
 from models.errors import NotConfigured, StoreTimeout, UnknownNamespace
 from models.hits import Ranking
 from search.embedded.store import EmbeddedStore
+from search.graph.building import Documents
 from search.graph.derived_graph import DerivedGraph
 from search.kinds.graph import open_graph
 from search.protocol import Search
@@ -26,24 +27,27 @@ CITED = "MATCH (:Document {id: $question})-[:CITES]->(cited:Document) RETURN cit
 ENTITIES = "MATCH (:Document {id: $question})-[:CITES]->(named:Entity) RETURN named.name AS id ORDER BY id"
 
 
-class Slow(EmbeddedStore):
-    """Its texts wait until the test lets them go."""
+class Slow:
+    """A store whose texts wait until the test lets them go."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
         self.open = threading.Event()
         self.open.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
         assert self.open.wait(30)
-        return super().texts(namespace, passage_ids, timeout_s=timeout_s)
+        return self._store.texts(namespace, passage_ids, timeout_s=timeout_s)
 
 
 @pytest.fixture
 def documents(tmp_path: Path) -> Iterator[Slow]:
-    store = Slow(tmp_path / "corpus")
+    store = Slow(EmbeddedStore(tmp_path / "corpus"))
     store.create("ns", MANIFEST)
     yield store
     store.open.set()
@@ -52,7 +56,8 @@ def documents(tmp_path: Path) -> Iterator[Slow]:
 
 @pytest.fixture
 def graph(documents: Slow) -> DerivedGraph:
-    return DerivedGraph("cites", documents, {"CITES": "cites", "ABOUT": "meta.topics"})
+    links = {"CITES": "cites", "ABOUT": "meta.topics"}
+    return DerivedGraph("cites", cast("Documents", documents), links)
 
 
 class TestDerivedGraph(CypherContract):
@@ -233,7 +238,10 @@ def test_without_kglite_the_error_names_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, "search.graph.derived_graph", None)
     with pytest.raises(NotConfigured, match="make graph"):
         open_graph(
-            "cites", {"documents": "local", "links": {"CITES": "cites"}}, documents=documents, needs=()
+            "cites",
+            {"documents": "local", "links": {"CITES": "cites"}},
+            documents=cast("Documents", documents),
+            needs=(),
         )
 
 
