@@ -65,7 +65,12 @@ class CypherContract(ABC):
         assert self.ask(store, scored, score="weight") == [["b", "c", "a"]]
 
     def test_each_set_of_values_has_its_ranking(self, store: RunsCypher) -> None:
-        sets = [{"filter_owner": ["x"]}, {"filter_owner": []}, {"filter_owner": ["y"]}, {}]
+        sets: list[dict[str, Any]] = [
+            {"filter_owner": ["x"]},
+            {"filter_owner": []},
+            {"filter_owner": ["y"]},
+            {},
+        ]
         assert self.ask(store, "", *sets) == [["a"], [], ["b", "c"], ["a", "b", "c"]]
 
     def test_a_row_of_another_namespace_is_never_found(self, store: RunsCypher) -> None:
