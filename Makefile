@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m deploy.install_packages
 REQUESTS ?= 10000
 SEED ?= 1
 PROCESSES ?= 2
-GROUPS := eval pdf parquet postgresql elasticsearch weaviate tracing adapters torch dev supply-chain
+GROUPS := eval pdf parquet postgresql elasticsearch weaviate graph neo4j tracing adapters torch dev supply-chain
 INSTALLED ?= base model
 SBOM ?= dist/chorale.cdx.json
 
@@ -16,7 +16,7 @@ SBOM ?= dist/chorale.cdx.json
 .PHONY: help install demo wheels test test-all check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
 
 help: ## this list
-	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 install: $(VENV)/.base ## the service and the demo's model, in .venv
 
@@ -77,6 +77,8 @@ dev: $(VENV)/.dev ## what the tests and checks need
 eval: $(VENV)/.eval ## ir-measures, for chorale eval
 elasticsearch: $(VENV)/.elasticsearch ## its client, for stores in Elasticsearch
 weaviate: $(VENV)/.weaviate ## its client, for stores in Weaviate
+graph: $(VENV)/.graph ## kglite, for graphs of documents
+neo4j: $(VENV)/.neo4j ## its driver, for graphs in Neo4j
 tracing: $(VENV)/.tracing ## OpenTelemetry's SDK and exporter, for traces of requests
 adapters: $(VENV)/.adapters ## LangChain, Haystack, LlamaIndex, LangGraph and MCP, for the adapters
 pdf: $(VENV)/.pdf ## pypdf, to index PDF files

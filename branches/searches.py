@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from branches.branch_task import BranchTask
 from branches.expansion import ExpansionOptions, expanded_texts
+from branches.graph import GRAPH
 from fusion.rankings import DENSE, LEXICAL
 from models.errors import NotConfigured
 from models.extensions import BranchKind, Declared
@@ -94,6 +95,8 @@ class ListingOptions(Declared):
     """A metadata field; documents without this field come last."""
     descending: bool = True
     """Newest, or largest, first."""
+    without_filters: Literal["list", "never"] = "list"
+    """Whether the branch lists all documents for a request without filters, the first ones of which are then in every answer."""
 
     @field_validator("order_by")
     @classmethod
@@ -104,17 +107,13 @@ class ListingOptions(Declared):
 
 
 def search_document(task: BranchTask) -> list[Ranking]:
-    """The same list for every question.
-
-    Without filters there are no hits, because the newest of all documents would be in every answer.
-    """
-    started_s, request = task.clock(), task.request
-    if not task.filters:
+    """The same list for every question."""
+    started_s, request, options = task.clock(), task.request, ListingOptions(**task.branch.options)
+    if options.without_filters == "never" and not task.filters:
         task.timed(Stage.SEARCH, started_s, "no filters")
         return [Ranking() for _ in task.questions]
     if not isinstance(task.store, Lists):
         raise NotConfigured(f"the store {task.branch.store!r} cannot list documents by their metadata")
-    options = ListingOptions(**task.branch.options)
     ranking = task.store.list_documents(
         request.namespace,
         task.search(task.branch.depth),
@@ -130,6 +129,7 @@ DOCUMENT = BranchKind(search_document, options=ListingOptions, asks_http=False)
 KINDS: Mapping[str, BranchKind] = {
     "bm25": BM25,
     "document": DOCUMENT,
+    "graph": GRAPH,
     "http": HTTP,
     "hybrid": HYBRID,
     "vector": VECTOR,

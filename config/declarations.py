@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import Field, model_validator
 
+from models import cypher
 from models.extensions import Declared, Kinds
 from models.plan import BoostPlan
 
@@ -154,7 +155,14 @@ class Pipeline:
         return tuple(
             f"{name}:{right}"
             for name, store in self.stores.items()
-            for right in (("read", "write") if self.kinds.stores[store.kind].writes else ("read",))
+            for right in (("read", "write") if self._is_written(store) else ("read",))
+        )
+
+    def _is_written(self, store: StoreDeclaration) -> bool:
+        """Whether documents are indexed into the store, or a declared statement writes to it."""
+        options = [store.options, *(branch.options for branch in self.branches if branch.store == store.name)]
+        return self.kinds.stores[store.kind].writes or any(
+            map(cypher.writing_word, cypher.statements(options))
         )
 
     @property

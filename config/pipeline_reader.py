@@ -1,4 +1,4 @@
-"""The pipeline declaration: stores, branches and named configurations, read from TOML.
+"""The pipeline declaration: stores, branches and named configurations, read from TOML or YAML.
 
 `config/pipeline.toml` is the embedded default and the example to copy.  A wrong declaration stops the start with every
 complaint at once.
@@ -23,7 +23,8 @@ from chorale_client.wire_names import (
 from pydantic import BaseModel, Field, ValidationError
 
 from config import extensions
-from config.declaration_errors import complaints, line_of
+from config.declaration_errors import complaints
+from config.declaration_file import WrongSyntax, line_of, read_table
 from config.declarations import (
     BranchDeclaration,
     Choices,
@@ -32,6 +33,7 @@ from config.declarations import (
     RerankerDeclaration,
     StoreDeclaration,
 )
+from models import cypher
 from models.errors import WrongDeclaration
 from models.extensions import Declared, Kinds, Options
 from models.plan import BoostPlan
@@ -104,6 +106,7 @@ class PipelineReader:
         }
         for name, store in stores.items():
             self._check_kind("store kind", store.kind, store.options, ("stores", name))
+            self._check_documents_of(store, stores)
         branches = tuple(
             branch
             for name, table in declared.branches.items()
@@ -111,6 +114,7 @@ class PipelineReader:
         )
         for branch in branches:
             self._check_store_of(branch, stores.get(branch.store))
+            self._check_cypher(branch, stores.get(branch.store))
         if not declared.branches:
             self._complain(("branches",), "no branch is declared; add a table such as [branches.bm25]")
         boosts = self._boosts(declared.boosts)
@@ -134,12 +138,12 @@ class PipelineReader:
 
     def _parse(self) -> _File | None:
         try:
-            raw = tomllib.loads(self._text)
-        except tomllib.TOMLDecodeError as error:
-            place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-            line = int(place[1]) if place else len(self._text.splitlines())
-            message = str(error)[: place.start()] if place else str(error)
-            self.complaints.append((line, f"{self._file}:{line}: not valid TOML: {message}"))
+            raw = read_table(self._file, self._text)
+        except WrongSyntax as error:
+            self.complaints.append((error.line, f"{self._file}:{error.line}: {error}"))
+            return None
+        if not isinstance(raw, dict):
+            self.complaints.append((1, f"{self._file}:1: not a table of stores, branches and configurations"))
             return None
         return self._table(_File, (), raw)
 
@@ -273,12 +277,39 @@ class PipelineReader:
             "and no other kind does",
         )
 
+    def _check_documents_of(self, store: StoreDeclaration, stores: Mapping[str, StoreDeclaration]) -> None:
+        """A store that reads another's documents names one that documents are indexed into."""
+        kinds = {**self._kinds.stores, **self._outside["store kind"]}
+        option = kinds[store.kind].documents_of if store.kind in kinds else None
+        if option is not None and isinstance(named := store.options.get(option), str):
+            written = [
+                name for name, other in stores.items() if other.kind in kinds and kinds[other.kind].writes
+            ]
+            self._one_of(named, "store with documents", written, ("stores", store.name, "options", option))
+
+    def _check_cypher(self, branch: BranchDeclaration, store: StoreDeclaration | None) -> None:
+        kinds = {**self._kinds.stores, **self._outside["store kind"]}
+        if store is None or store.kind not in kinds:
+            return
+        for statement in cypher.statements(branch.options):
+            path = ("branches", branch.name, "options", "cypher")
+            for name in cypher.unknown_parameters(statement):
+                known = ", ".join((*cypher.PARAMETERS, f"{cypher.FILTER_PARAMETER}<field>"))
+                self._complain(path, f"no parameter ${name}; there are: {known}")
+            if (check := kinds[store.kind].check_cypher) is None:
+                running = [name for name, kind in kinds.items() if kind.check_cypher is not None]
+                self._complain(
+                    path, f"a store of kind {store.kind!r} runs no Cypher; there are: {_listed(running)}"
+                )
+            elif (complaint := check(store.options, statement)) is not None:
+                self._complain(path, complaint)
+
     def _one_of(self, name: str, what: str, choices: Collection[str], path: tuple[str, ...]) -> None:
         if name not in choices:
             self._complain(path, f"no {what} {name[:80]!r}; there are: {_listed(choices)}")
 
     def _complain(self, path: tuple[str, ...], message: str) -> None:
-        line = line_of(self._text, path)
+        line = line_of(self._file, self._text, path)
         where = ".".join(path)
         self.complaints.append((line, f"{self._file}:{line}: {where}: {message}"))
 
@@ -290,7 +321,8 @@ def _listed(choices: Collection[str]) -> str:
 def declared_queues(file: Path | None) -> list[str]:
     """The queues of the branches that a file declares, for a process that checks nothing else.  Raises WrongDeclaration."""
     try:
-        branches = tomllib.loads((file or DEFAULT_FILE).read_text(encoding="utf-8-sig"))["branches"]
+        declared = file or DEFAULT_FILE
+        branches = read_table(declared, declared.read_text(encoding="utf-8-sig"))["branches"]
         named = {
             name: table.get("queue", QUEUE_BRANCH.format(branch=name)) for name, table in branches.items()
         }

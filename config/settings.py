@@ -97,7 +97,7 @@ class Settings(BaseModel):
     """SQLAlchemy URL of the table of documents, for servers and several stores. Not set: the database of `audit_url` if that
     is PostgreSQL, else SQLite in `home/documents.db`. May contain a password."""
     pipeline_file: Path | None = None
-    """TOML file that declares stores, branches and configurations. Not set: the embedded pipeline in
+    """TOML file, or YAML (`.yaml`), that declares stores, branches and configurations. Not set: the embedded pipeline in
     `config/pipeline.toml`."""
 
     # Models and documents

@@ -1,4 +1,4 @@
-"""A pipeline file with one more configuration, as TOML that `load_pipeline` reads."""
+"""A pipeline file with one more configuration, as TOML or YAML that `load_pipeline` reads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from config.declaration_file import is_yaml, read_table
 from config.declarations import Configuration, Pipeline
 from config.pipeline_reader import DEFAULT_FILE
 from models.errors import ServiceError, WrongDeclaration
@@ -25,26 +28,49 @@ def write_tuned(
 ) -> None:
     """Write the pipeline file `source` (None: the embedded one) to `target`, with the configuration after it.
 
-    Raises WrongDeclaration for a name that no configuration can have, and OSError.
+    A target of YAML has no comments of its source.  Raises WrongDeclaration for a name that no configuration can have and for a
+    target of TOML whose source is YAML, and OSError.
     """
-    declared = (source or DEFAULT_FILE).read_text(encoding="utf-8-sig").rstrip("\n")
+    file = source or DEFAULT_FILE
+    declared = file.read_text(encoding="utf-8-sig")
+    remarked = "".join(f"# {remark}\n" for remark in remarks)
+    if is_yaml(target):
+        table = read_table(file, declared)
+        for kind, tables in _tables(configuration).items():
+            table[kind] = {**table.get(kind, {}), **tables}
+        text = remarked + yaml.safe_dump(table, sort_keys=False, allow_unicode=True)
+    elif is_yaml(file):
+        raise WrongDeclaration(
+            f"{target}: the pipeline file is YAML, so the new file's name ends in .yaml or .yml"
+        )
+    else:
+        text = f"{declared.rstrip(chr(10))}\n\n{remarked}{_toml(configuration)}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(f"{declared}\n\n{_toml(configuration, remarks)}", encoding="utf-8")
+    target.write_text(text, encoding="utf-8")
     if load_pipeline(target).configurations[configuration.name] != configuration:
         raise ServiceError(f"{target}: the configuration {configuration.name!r} is not read as it was chosen")
 
 
-def _toml(configuration: Configuration, remarks: Sequence[str]) -> str:
-    chosen = configuration.model_dump(exclude={"name", "boosts", "reranker"}, exclude_defaults=True)
+def _tables(configuration: Configuration) -> dict[str, dict[str, Any]]:
+    """The tables to add, by their kind."""
+    name = configuration.name
+    chosen = configuration.model_dump(
+        mode="json", exclude={"name", "boosts", "reranker"}, exclude_defaults=True
+    )
     chosen = {"method": configuration.method, "k": configuration.k, **chosen}
-    lines = [f"# {remark}" for remark in remarks]
-    lines.append(f"[configurations.{configuration.name}]")
-    lines += [f"{name} = {_value(value)}" for name, value in chosen.items()]
-    if configuration.boosts is not None:
-        lines.append(f"boosts = {_value(configuration.name)}")
-        lines += ["", f"[boosts.{configuration.name}]"]
-        lines += [f"{name} = {_value(value)}" for name, value in _boosts(configuration.boosts).items()]
-    return "\n".join(lines) + "\n"
+    if configuration.boosts is None:
+        return {"configurations": {name: chosen}}
+    chosen["boosts"] = name
+    return {"configurations": {name: chosen}, "boosts": {name: _boosts(configuration.boosts)}}
+
+
+def _toml(configuration: Configuration) -> str:
+    tables = [
+        "\n".join([f"[{kind}.{name}]", *(f"{field} = {_value(value)}" for field, value in table.items())])
+        for kind, named in _tables(configuration).items()
+        for name, table in named.items()
+    ]
+    return "\n\n".join(tables) + "\n"
 
 
 def _boosts(boosts: BoostPlan) -> dict[str, Any]:

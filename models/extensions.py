@@ -45,8 +45,8 @@ Options: TypeAlias = Mapping[str, tuple[str, ...] | None] | type[BaseModel]
 """The options of a kind.  By name: None for any value, or the allowed values; or a model that reads them."""
 
 
-Need: TypeAlias = Literal["questions", "passages", "text", "vectors"]
-"""The embedder for questions, the embedder for passages, the words of an embedded index, its vectors."""
+Need: TypeAlias = Literal["questions", "passages", "text", "vectors", "graph"]
+"""The embedder for questions, the embedder for passages, the words of an embedded index, its vectors, a graph of documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,10 @@ class StoreKind:
     in_home: bool = False
     """Whether it keeps whole documents in files of the installation's folder.  `open` then also takes `home`, that folder,
     and `needs`, what the branches of the process use."""
+    documents_of: str | None = None
+    """The option that names another store, whose documents it reads.  `open` then also takes `documents`, that store, and `needs`."""
+    check_cypher: Callable[[Mapping[str, Any], str], str | None] | None = None
+    """The declared options and a Cypher statement -> why the store refuses it.  None: the store runs no Cypher."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from models import cypher
 from models.extensions import Declared, Variable
 
 PLACES = ("question", "depth", "namespace", "key")
@@ -73,6 +74,8 @@ class HttpEndpoint(Declared):
     """Maximum characters of a hit's text; texts travel through Redis with the ranking."""
     connections: int = Field(4, ge=1, le=64)
     """Questions of one request that a process asks at the same time, and connections that it keeps."""
+    allow_write: bool = False
+    """Whether a Cypher statement in `params` or `body` (a field named `cypher` or `statement`) may write."""
 
     @field_validator("url")
     @classmethod
@@ -116,6 +119,18 @@ class HttpEndpoint(Declared):
             raise ValueError("url, params or body must contain {question}")
         if "key" in self.places and self.api_key_env is None:
             raise ValueError("{key} needs api_key_env, the name of a variable")
+        return self
+
+    @model_validator(mode="after")
+    def _sends_its_own_cypher(self) -> HttpEndpoint:
+        for statement in cypher.statements([self.params, self.body]):
+            if PLACE.search(statement):
+                raise ValueError(
+                    "a Cypher statement has no {question} in its text: bind it as a parameter beside it"
+                )
+            complaint = None if self.allow_write else cypher.write_complaint(statement, cypher.READ_ONLY)
+            if complaint is not None:
+                raise ValueError(complaint)
         return self
 
     @property

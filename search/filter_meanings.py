@@ -18,6 +18,8 @@ from search.filters import RANGES, Fields, choices, compile_filters, elements, i
 
 _NUMERAL = re.compile(r"-?(0|[1-9]\d{0,299})(\.\d{1,300})?", re.ASCII)
 _TRUTHS = {"true": True, "false": False}
+_ANYTHING: dict[str, Any] = {"not": []}
+"""What stands in place of a forced condition where a key forces none (`access.grant.joined_filters`)."""
 
 
 def meanings(value: Any) -> list[Any]:
@@ -59,6 +61,13 @@ def asked_filters(request: Request) -> dict[str, Any]:
         field: asked[0] if len(asked) == 1 else {"all": asked}
         for field, _, asked in _conditions(request)
         if any(_meant(condition) is not None for condition in asked)
+    }
+
+
+def forced_filters(request: Request) -> dict[str, Any]:
+    """What a key forces, by field."""
+    return {
+        field: forced[0] for field, forced, _ in _conditions(request) if forced and forced[0] != _ANYTHING
     }
 
 

@@ -140,6 +140,27 @@ class ScoresText(Protocol):
         ...
 
 
+@runtime_checkable
+class RunsCypher(Protocol):
+    """Stores that run Cypher; branches of the kind `graph` need one."""
+
+    def search_cypher(
+        self,
+        namespace: str,
+        statement: str,
+        values: Sequence[Mapping[str, Any]],
+        search: Search,
+        *,
+        score: str | None = None,
+    ) -> list[Ranking]:
+        """A ranking for each set of values of the parameters, from rows with a column `id`.
+
+        The store gives the parameters `namespace` and `limit`.  The rows rank in the statement's order, or by the column `score`,
+        highest first.  Raises NotConfigured for a wrong statement, with line and column.
+        """
+        ...
+
+
 class WritesDocuments(Protocol):
     """Writing documents into a namespace, which only indexing does: one writer at a time for each namespace."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.client import MOST_CONNECTIONS
 from chorale_client.ledger import CallersLedger
@@ -59,7 +59,7 @@ class Resources:
         """Works on messages that wait, while a costly part pauses; a worker sets it (`tasks.celery_internals.batch_consumer`)."""
         self._stores: dict[str, Searches] = {}
         self._rerankers: dict[str, Reranker] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @classmethod
     def from_environment(cls, kinds: Kinds = BUILT_IN) -> Resources:
@@ -218,7 +218,9 @@ class Resources:
 
     def _open(self, declared: StoreDeclaration) -> Searches:
         kind = self.pipeline.kinds.stores[declared.kind]
-        here = {"home": self.settings.home, "needs": self.needs} if kind.in_home else {}
+        here: dict[str, Any] = {"home": self.settings.home, "needs": self.needs} if kind.in_home else {}
+        if kind.documents_of is not None:
+            here = {"documents": self.store(declared.options[kind.documents_of]), "needs": self.needs}
         try:
             store = kind.open(declared.name, declared.options, **here)
         except ServiceError:

@@ -41,7 +41,9 @@ def tune(
     name: Annotated[str, typer.Option(help="Name of the new configuration.")] = "tuned",
     output: Annotated[
         Path | None,
-        typer.Option(help="The pipeline file to write; by default NAME.toml in CHORALE_HOME/tuning."),
+        typer.Option(
+            help="The pipeline file to write; by default NAME.toml in CHORALE_HOME/tuning, or .yaml as the present one."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Which questions are held out together.")] = 0,
     as_json: AsJson = False,
@@ -135,7 +137,8 @@ def _write(tuning: Tuning, settings: Settings, output: Path | None, command: str
 
     if not tuning.is_better:
         return None
-    target = output or settings.home / "tuning" / f"{tuning.configuration.name}.toml"
+    suffix = settings.pipeline_file.suffix if settings.pipeline_file else ".toml"
+    target = output or settings.home / "tuning" / f"{tuning.configuration.name}{suffix}"
     gain = tuning.over_best
     remarks = (
         f"{command}: nDCG@10 {interval(gain)}",

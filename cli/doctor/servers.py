@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.wire_names import Reason
 
 from cli.doctor.finding import Finding, finding_of
 from cli.installation import Installation
-from models.errors import StageFailure
+from models import cypher
+from models.errors import StageFailure, UnknownNamespace
 from monitoring.heartbeats import read_heartbeats
-from search.protocol import Search
+from search.protocol import RunsCypher, Search
 
 if TYPE_CHECKING:
     from branches.generators import Endpoint
@@ -75,10 +77,29 @@ def stores(installation: Installation) -> Iterator[Finding]:
                 cast("Engine", store).has("default")
             else:
                 namespace = (declared.options.get("namespaces") or ["default"])[0]
-                store.search_text(namespace, ["chorale"], Search(depth=1, timeout_s=ANSWER_LIMIT_S))
+                search = Search(depth=1, timeout_s=ANSWER_LIMIT_S)
+                if isinstance(store, RunsCypher):
+                    _run_statements(installation, name, store, namespace, search)
+                else:
+                    store.search_text(namespace, ["chorale"], search)
         except StageFailure as failure:
             mend = _mend(failure, "the store")
             yield finding_of(failure, where=f"store {name!r} ({failure.reason}): ", mend=mend)
+
+
+def _run_statements(
+    installation: Installation, name: str, store: RunsCypher, namespace: str, search: Search
+) -> None:
+    """Run each statement that only reads, without a name in the question.  An installation without documents has no graph."""
+    with suppress(UnknownNamespace):
+        installation.resources.store(name).warm(namespace)
+    for branch in installation.pipeline.branches:
+        for statement in cypher.statements(branch.options) if branch.store == name else ():
+            if cypher.writing_word(statement) is None:
+                filters = dict.fromkeys(cypher.parameters(statement))
+                values: dict[str, Any] = {**filters, "question": "chorale", "entities": []}
+                with suppress(UnknownNamespace):
+                    store.search_cypher(namespace, statement, [values], search)
 
 
 def language_models_time(installation: Installation) -> Iterator[Finding]:

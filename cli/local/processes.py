@@ -113,7 +113,8 @@ def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
     from cache.caches import NullCache
 
     kinds = pipeline.kinds
-    if not all(kinds.stores[store.kind].in_home for store in pipeline.stores.values()):
+    stores = [kinds.stores[store.kind] for store in pipeline.stores.values()]
+    if not all(kind.in_home or kind.documents_of for kind in stores):
         return []
     generating = Generators(pipeline, language=settings.language, shared=NullCache()).fingerprints
     waiting = {QUEUE_RETRIEVE, QUEUE_INDEX, QUEUE_BULK} | ({QUEUE_FUSION} if pipeline.rerankers else set())

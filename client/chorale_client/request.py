@@ -92,7 +92,11 @@ _EXPANSION_KINDS = {"bm25_query": "keyword", "vector_query": "semantic", "entity
 class Question(_Wire):
     """One question: a text of up to 8,192 characters, and rewrites that the caller already has."""
 
-    text: Text
+    text: Annotated[
+        Text,
+        BeforeValidator(lambda text: "" if text is None else text, json_schema_input_type=Text | None),
+    ]
+    """One without a text, or with null, is skipped."""
     variants: tuple[Variant, ...] = Field((), max_length=MAX_REWRITES, strict=False)
     hypothetical_documents: tuple[Text, ...] = Field((), max_length=MAX_REWRITES, strict=False)
     """Passages that could answer the question (HyDE, Gao et al. 2022); the `hyde` branch embeds these."""
@@ -100,9 +104,9 @@ class Question(_Wire):
     @model_validator(mode="before")
     @classmethod
     def _plain_shapes(cls, value: Any) -> Any:
-        """Accept a string as a question, and the plain dict of a query-expansion step."""
-        if isinstance(value, str):
-            return {"text": value}
+        """Accept a string as a question, the plain dict of a query-expansion step, and null as a question without a text."""
+        if value is None or isinstance(value, str):
+            return {"text": value or ""}
         if isinstance(value, Mapping) and ({*_EXPANSION_KINDS, "hypothetical_document"} & value.keys()):
             plain = dict(value)
             lists = [plain.pop(name, ()) for name in ("variants", "hypothetical_documents")]
@@ -187,8 +191,17 @@ class Request(_Wire):
     """Kept with the audit rows."""
     namespace: Namespace = "default"
     """Which documents: `[a-z0-9][a-z0-9_-]{0,62}`."""
-    questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS, strict=False)
-    """1-64 questions."""
+    questions: Annotated[
+        tuple[Question, ...],
+        BeforeValidator(
+            lambda value: (value,) if value is None else value,
+            json_schema_input_type=Annotated[
+                list[Question | Text | None], Field(min_length=1, max_length=MAX_QUESTIONS)
+            ]
+            | None,
+        ),
+    ] = Field(min_length=1, max_length=MAX_QUESTIONS, strict=False)
+    """1-64 questions, each an object, a text or null; null has no text, and is skipped."""
     top_k: int = Field(5, ge=1, le=1_000)
     """Number of hits for each question, counted in documents."""
     offset: int = Field(0, ge=0, le=1_000)

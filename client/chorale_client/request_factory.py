@@ -103,7 +103,7 @@ def check_size(size: int, fields: Callable[[], Mapping[str, Any]] = dict) -> Non
     )
 
 
-Questions = str | Question | Mapping[str, Any] | Sequence[str | Question | Mapping[str, Any]]
+Questions = str | Question | Mapping[str, Any] | Sequence[str | Question | Mapping[str, Any] | None] | None
 
 
 def make_request(questions: Questions, **options: Unpack[RequestOptions]) -> Request:

@@ -69,6 +69,23 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "A question, an entity, a filter or a namespace contains Cypher",
+        "values are parameters; the statement is the declared one, and reads unless the store allows it to write",
+        (
+            "tests/integration/tasks/test_graph_branch.py::test_cypher_in_a_question_an_entity_or_a_filter_is_a_value_and_nothing_else",
+            "tests/contracts/cypher.py::test_cypher_in_a_value_is_a_value",
+            "tests/unit/models/test_cypher.py::test_a_statement_that_writes_is_recognised",
+        ),
+    ),
+    (
+        "A graph leads a restricted key through documents that it may not see",
+        "the statement must bind the key's filters, or the branch is refused for that key; hits meet the filters besides",
+        (
+            "tests/integration/tasks/test_graph_branch.py::test_a_keys_filter_binds_the_paths",
+            "tests/integration/tasks/test_graph_branch.py::test_a_branch_that_does_not_bind_a_keys_filter_is_refused",
+        ),
+    ),
+    (
         "A golden file has YAML aliases for billions of values",
         "aliases are refused",
         ("tests/unit/evaluation/test_golden_file.py::test_a_wrong_entry_is_named_with_its_line_and_field",),

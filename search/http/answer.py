@@ -52,10 +52,7 @@ class AnswerReader:
         self._prefix = f"{name}/" if endpoint.id_prefix is None else endpoint.id_prefix
 
     def read(self, raw: bytes, search: Search) -> Ranking:
-        """The first hit of every document, in the endpoint's order; raises InvalidAnswer.
-
-        A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each hit.
-        """
+        """The first hit of every document, in the endpoint's order; raises InvalidAnswer."""
         endpoint = self._endpoint
         try:
             answer = _parsed(raw.removeprefix(codecs.BOM_UTF8))
@@ -66,6 +63,15 @@ class AnswerReader:
             raise InvalidAnswer(
                 f"{endpoint.address} has no list of hits at {_shown(endpoint.hits)}, but {_kind(found)}"
             )
+        total = None if endpoint.total is None else at(answer, endpoint.total)
+        return self.ranking(found, search, total)
+
+    def ranking(self, found: list[Any], search: Search, total: Any = None) -> Ranking:
+        """The first of these hits for every document, in this order; raises InvalidAnswer.
+
+        A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each hit.
+        """
+        endpoint = self._endpoint
         came, found = len(found), found[: endpoint.max_hits]
         documents: dict[str, _Found] = {}
         nameless = unusable = 0
@@ -90,7 +96,6 @@ class AnswerReader:
         warnings = [f"{Warned.SOURCE}: {self._name}: {what}" for what, is_so in left_out.items() if is_so]
         kept, said = _filtered(documents, search)
         kept = kept[: search.depth]
-        total = None if endpoint.total is None else at(answer, endpoint.total)
         known = _is_number(total) and isinstance(total, int) and total >= len(kept) and not search.filters
         return Ranking(
             tuple(self._hit(one) for one in kept),

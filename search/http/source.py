@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import cached_property
 
-from models.documents import Matrix, PassageText, Vector
+from models.documents import Matrix
 from models.errors import NotConfigured, StoreTimeout
 from models.hits import Ranking
 from models.http_endpoint import HttpEndpoint
@@ -16,13 +16,13 @@ from search.http.answer import AnswerReader
 from search.http.connections import Connections, Line
 from search.http.request import make_call
 from search.protocol import Search
+from search.texts_with_hits import TextsWithHits
 
 
-class HttpSource:
+class HttpSource(TextsWithHits):
     """Implements `search.protocol.Searches`; thread-safe.
 
-    A ranking includes its texts: most endpoints cannot return a document by its id, and its text may have changed
-    by then.  `key` is the value of the variable `endpoint.api_key_env`.
+    `key` is the value of the variable `endpoint.api_key_env`.
     """
 
     def __init__(self, name: str, endpoint: HttpEndpoint, *, key: str | None = None) -> None:
@@ -68,24 +68,6 @@ class HttpSource:
 
     def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         raise NotConfigured(f"{self._endpoint.address} can only be searched by text")
-
-    def vectors(
-        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
-    ) -> dict[str, Vector]:
-        return {}
-
-    def texts(
-        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
-    ) -> dict[str, PassageText]:
-        """Empty: the texts came with the ranking."""
-        return {}
-
-    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int | None:
-        """None: the endpoint does not tell when it changes, so no answer that used it is cached."""
-        return None
-
-    def warm(self, namespace: str | None = None) -> None:
-        return
 
     def close(self) -> None:
         if threads := self.__dict__.pop("_threads", None):

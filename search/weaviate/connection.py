@@ -32,7 +32,7 @@ from models.errors import (
     StoreUnavailable,
 )
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.weaviate.event_loop import running_loop
+from search.event_loop import running_loop
 from search.weaviate.failures import failure_of, unreachable
 
 OLDEST = (1, 33)

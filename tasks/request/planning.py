@@ -138,6 +138,7 @@ _SEARCHED: Mapping[str, frozenset[str]] = {
     "hybrid": frozenset(),
     "http": frozenset(),
     "document": frozenset(),
+    "graph": frozenset({"entity"}),
 }
 """What each built-in kind of branch searches beside the text of a question: kinds of variants, hypothetical documents."""
 

@@ -72,10 +72,12 @@ def test_the_demo_s_installation_has_neither_scipy_nor_torch() -> None:
 
 def test_every_target_of_the_readme_and_of_ci_is_one_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z][a-z0-9-]*):", makefile, re.MULTILINE))
     pages = [*(page.read_text(encoding="utf-8") for page in PAGES), (ROOT / ".ci" / "run").read_text("utf-8")]
     asked = {
-        name for text in pages for name in re.findall(r"(?:`|^ {4}|^)make ([a-z][a-z-]*)", text, re.MULTILINE)
+        name
+        for text in pages
+        for name in re.findall(r"(?:`|^ {4}|^)make ([a-z][a-z0-9-]*)", text, re.MULTILINE)
     }
     assert {"demo", "test", "check", "torch"} <= asked <= targets
 

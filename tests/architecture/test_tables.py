@@ -37,7 +37,18 @@ def test_each_file_of_the_folder_of_stores_declares_one() -> None:
 
 def test_the_tables_import_no_module_that_only_a_search_needs() -> None:
     """Commands read the tables, and each of these modules takes 0.1 to 0.8 s to import."""
-    heavy = {"numpy", "tantivy", "onnxruntime", "sqlalchemy", "elasticsearch", "weaviate", "httpx", "httpx2"}
+    heavy = {
+        "numpy",
+        "tantivy",
+        "onnxruntime",
+        "sqlalchemy",
+        "elasticsearch",
+        "weaviate",
+        "kglite",
+        "neo4j",
+        "httpx",
+        "httpx2",
+    }
     program = f"import sys, wiring.pipeline; print(*{heavy!r} & sys.modules.keys())"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60

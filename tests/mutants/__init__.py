@@ -217,6 +217,28 @@ return self._write(batch), {}""",
         ),
     ),
     Mutant(
+        "Statements",
+        "a statement that writes is taken for one that reads",
+        "models/cypher.py",
+        "writing_word",
+        "return None",
+        (
+            "tests/unit/models/test_cypher.py::test_a_statement_that_writes_is_recognised",
+            "tests/unit/config/test_graph_declarations.py::test_a_wrong_statement_or_graph_is_refused_with_its_line",
+        ),
+    ),
+    Mutant(
+        "Statements",
+        "a key's filter is bound by no parameter",
+        "branches/graph.py",
+        "filter_values",
+        "return {name: None for name in cypher.parameters(statement) if name.startswith(cypher.FILTER_PARAMETER)}",
+        (
+            "tests/unit/branches/test_graph_parameters.py"
+            "::test_a_statement_that_cannot_bind_what_a_key_forces_is_refused_without_naming_the_filter",
+        ),
+    ),
+    Mutant(
         "Logins",
         "every role has every right",
         "deploy/redis_acl.py",

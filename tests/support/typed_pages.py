@@ -122,7 +122,7 @@ class FirstTerminal:
 
 def _shell(block: CodeBlock) -> str:
     """The block without the lines that install or need a repository; the Makefile has their targets."""
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for line in _OF_A_CLONE.findall(block.code):
         words = line.partition("#")[0].split()
         assert words[0] == "git" or set(words[1:]) <= targets, line

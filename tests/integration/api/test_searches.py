@@ -77,6 +77,13 @@ def test_an_answer_has_the_stages_only_if_include_names_them(acme: httpx.Client)
         assert ask(where, params={"include": "stages"}).json()["stages"]
 
 
+@pytest.mark.parametrize("questions", [None, [None], [{"text": None}], [""]])
+def test_a_question_that_is_null_has_no_hits_and_no_error(acme: httpx.Client, questions: Any) -> None:
+    found = acme.post(SEARCHES, json={"questions": questions})
+    assert (found.status_code, found.headers["chorale-status"]) == (200, "skipped"), found.text
+    assert [question.get("hits", []) for question in found.json()["questions"]] == [[]]
+
+
 def test_five_hits_are_answered_without_empty_fields(acme: httpx.Client) -> None:
     found = acme.post(SEARCHES, json={**BREAD, "top_k": 5, "cache": "bypass"})
     hits = found.json()["questions"][0]["hits"]

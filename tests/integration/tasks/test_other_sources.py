@@ -36,6 +36,7 @@ BRANCHES = [
     branch("bm25"),
     branch("wiki", "wiki", kind="http", store="wiki"),
     branch("newest", "listing", kind="document", more='options = { order_by = "year" }'),
+    branch("filtered", "listing", kind="document", more='options = { without_filters = "never" }'),
     branch("unlisted", "listing", kind="document", store="pages"),
     branch("pages", "pages", kind="bm25", store="pages"),
     branch("titles", "pages", kind="wiki_title", store="pages"),
@@ -162,12 +163,18 @@ def test_a_listing_has_what_the_filters_let_through_in_its_order(sources: OnePro
     assert [hit.branches["newest"].score for hit in answer.hits] == [0.0, 0.0, 0.0]
 
 
-def test_a_listing_without_filters_is_empty_and_a_store_that_lists_nothing_says_so(
+def test_a_listing_without_filters_has_all_documents_unless_the_branch_says_never(
     sources: OneProcess,
 ) -> None:
-    answer = ask(sources, "newest")
+    answer = ask(sources, "newest", top_k=4)
+    assert (answer.status, ids(answer)[:3]) == ("complete", ["new", "newer", "old"])
+    assert len(answer.hits) == 4
+    answer = ask(sources, "filtered")
     assert (answer.status, answer.hits) == ("complete", ())
     assert "no filters" in [stage.detail for stage in answer.stages]
+
+
+def test_a_store_that_lists_nothing_says_so(sources: OneProcess) -> None:
     answer = ask(sources, "bm25", "unlisted", filters={"kind": "page"})
     assert reasons(answer) == [("search.unlisted", "not_configured")]
     assert "'pages' cannot list documents" in answer.degraded[0].detail

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -83,3 +86,15 @@ class OwnServer(ABC):
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         os.killpg(self._process.pid, number)
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns free ports below the range of outgoing connections, which could take a port before a server binds it."""
+    chance, found = random.SystemRandom(), list[int]()
+    with ExitStack() as held:
+        while len(found) < count:
+            port = chance.randrange(20_000, 32_000)
+            with suppress(OSError):
+                held.enter_context(socket.create_server(("0.0.0.0", port)))
+                found.append(port)
+    return found

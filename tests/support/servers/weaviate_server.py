@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +16,7 @@ import psutil
 
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.store import WeaviateStore
-from tests.support.servers.own_server import OwnServer
+from tests.support.servers.own_server import OwnServer, free_ports
 from tests.support.servers.services import missing, need
 
 
@@ -79,7 +77,7 @@ class WeaviateServer(OwnServer):
     def __init__(self, *, key: str, certificate: Path | None = None, private_key: Path | None = None) -> None:
         self._program = _program()
         super().__init__("weaviate")
-        self.port, self.grpc_port, *others = _ports(7)
+        self.port, self.grpc_port, *others = free_ports(7)
         names = ("CLUSTER_GOSSIP_BIND_PORT", "CLUSTER_DATA_BIND_PORT", "RAFT_PORT", "RAFT_INTERNAL_RPC_PORT")
         self._environment = {
             **dict(zip(names, map(str, others), strict=False)),
@@ -117,18 +115,6 @@ class WeaviateServer(OwnServer):
     def launch(self) -> None:
         self._run([self._program, *self._arguments], env=self._environment)
         self.wait_ready()
-
-
-def _ports(count: int) -> list[int]:
-    """Returns free ports below the range of outgoing connections, which could take a port before a server binds it."""
-    chance, found = random.SystemRandom(), list[int]()
-    with ExitStack() as held:
-        while len(found) < count:
-            port = chance.randrange(20_000, 32_000)
-            with suppress(OSError):
-                held.enter_context(socket.create_server(("0.0.0.0", port)))
-                found.append(port)
-    return found
 
 
 def _program() -> str:

@@ -115,7 +115,7 @@ AFTER_THE_STORE = {
     "an option of no kind": ("options = { a = 1 }", "options.a", "expansion"),
     "two branches of one name": ("[branches.bm25]", "twice"),
 }
-KINDS = "bm25, document, http, hybrid, hyde, vector"
+KINDS = "bm25, document, graph, http, hybrid, hyde, vector"
 WRONG = {
     "a kind that is none": ('kind = "bm25"', 'kind = "bm52"', 5, "'bm52'", KINDS),
     "a store of no kind": ('"embedded"', '"elastic"', 2, "'elastic'", "embedded"),
@@ -235,7 +235,7 @@ def test_an_unreadable_file_is_named_and_a_byte_order_mark_is_read(
         ("", "KeyError('branches')"),
         ("branches = 1", "AttributeError"),
         ('[branches.bm25]\nqueue = ["a"]', "TypeError"),
-        ("[branches", "TOMLDecodeError"),
+        ("[branches", "WrongSyntax"),
     ],
 )
 def test_queues_are_read_from_no_malformed_file(tmp_path: Path, text: str, why: str) -> None:

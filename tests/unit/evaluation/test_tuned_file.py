@@ -43,3 +43,20 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_searched() -> None:
     with pytest.raises(WrongDeclaration, match="has a configuration 'rrf' already"):
         check_name("rrf", load_pipeline())
     check_name("tuned", load_pipeline())
+
+
+def test_a_pipeline_of_yaml_gets_the_configuration_in_a_file_of_yaml(tmp_path: Path) -> None:
+    source, target = tmp_path / "pipeline.yaml", tmp_path / "tuned.yaml"
+    source.write_text(
+        "stores:\n  local: {kind: embedded}\nbranches:\n  bm25: {kind: bm25, group: lexical, store: local}\n"
+        "configurations:\n  own: {method: rrf}\n"
+    )
+    chosen = Configuration(name="tuned", method="dbsf", boosts=BoostPlan(authority={"law": 2.0}))
+    write_tuned(chosen, ["why"], source=source, target=target)
+    assert load_pipeline(target).configurations == {
+        "own": Configuration(name="own", method="rrf"),
+        "tuned": chosen,
+    }
+    assert target.read_text().startswith("# why\n")
+    with pytest.raises(WrongDeclaration, match=r"ends in \.yaml"):
+        write_tuned(chosen, [], source=source, target=tmp_path / "tuned.toml")

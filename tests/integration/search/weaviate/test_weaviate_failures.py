@@ -251,7 +251,7 @@ FORKS = """
 import os, sys
 from models.errors import StageFailure
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.weaviate.event_loop import running_loop
+from search.event_loop import running_loop
 from search.weaviate.store import WeaviateStore
 
 store = WeaviateStore(WeaviateEndpoint.model_validate_json(sys.argv[1]), key=sys.argv[2])

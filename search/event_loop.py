@@ -19,7 +19,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None:
             _loop = asyncio.new_event_loop()
-            threading.Thread(target=_loop.run_forever, name="weaviate", daemon=True).start()
+            threading.Thread(target=_loop.run_forever, name="servers", daemon=True).start()
         return _loop
 
 

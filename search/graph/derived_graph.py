@@ -1,0 +1,196 @@
+"""The graph of each namespace, which threads build anew whenever its documents have changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import kglite
+
+from models.documents import Matrix, PassageText, Vector
+from models.errors import InvalidAnswer, NotConfigured, StoreTimeout, UnknownNamespace
+from models.hits import Hit, Ranking
+from search.cypher_rows import MAX_ROWS, ranked, score_of, with_limits
+from search.deadline import Deadline
+from search.graph.building import BuiltGraph, Documents, build_graph
+from search.protocol import Search
+
+BUILD_S = 600.0
+_SHARE = 0.25
+"""The share of a search's time that waits for a newer graph where an older one can answer."""
+
+
+class DerivedGraph:
+    """Implements `search.protocol.Searches` and `RunsCypher`; thread-safe.
+
+    A hit is a document of the other store as it is now: its filters, its first passage and its text are asked there.
+    """
+
+    def __init__(
+        self, name: str, documents: Documents, links: Mapping[str, str], *, is_warmed: bool = True
+    ) -> None:
+        """`is_warmed`: whether `warm` builds graphs; a process without a branch of kind `graph` needs none."""
+        self._name = name
+        self._documents = documents
+        self._links = links
+        self._is_warmed = is_warmed
+        self._graphs: dict[str, BuiltGraph] = {}
+        self._building: dict[str, Future[BuiltGraph]] = {}
+        self._lock = threading.Lock()
+
+    def search_cypher(
+        self,
+        namespace: str,
+        statement: str,
+        values: Sequence[Mapping[str, Any]],
+        search: Search,
+        *,
+        score: str | None = None,
+    ) -> list[Ranking]:
+        deadline = Deadline(search.timeout_s, f"the graph {self._name!r}")
+        built = self._graphs.get(namespace)
+        if built is None or built.generation != search.generation:
+            built = self._newest(namespace, search.timeout_s)
+        scores = [
+            self._scores(built.graph, statement, with_limits(one, namespace, search), deadline, score)
+            for one in values
+        ]
+        hits, warnings = self._hits(namespace, [id_ for found in scores for id_ in found], search, deadline)
+        return [self._ranking(found, hits, search, warnings) for found in scores]
+
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        raise NotConfigured(f"the graph {self._name!r} answers Cypher alone, from a branch of kind 'graph'")
+
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
+        raise NotConfigured(f"the graph {self._name!r} answers Cypher alone, from a branch of kind 'graph'")
+
+    def vectors(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
+    ) -> dict[str, Vector]:
+        return self._documents.vectors(namespace, passage_ids, timeout_s=timeout_s)
+
+    def texts(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
+    ) -> dict[str, PassageText]:
+        return self._documents.texts(namespace, passage_ids, timeout_s=timeout_s)
+
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int | None:
+        return self._newest(namespace, timeout_s).generation
+
+    def warm(self, namespace: str | None = None) -> None:
+        if self._is_warmed:
+            states = self._documents.namespaces() if namespace is None else ()
+            for name in [namespace] if namespace else [state.name for state in states]:
+                self._newest(name, BUILD_S)
+
+    def close(self) -> None:
+        self._graphs.clear()
+
+    def _newest(self, namespace: str, timeout_s: float) -> BuiltGraph:
+        """The graph of the documents as they are now; an older one if that is not ready in a share of the time."""
+        deadline = Deadline(timeout_s, f"the graph {self._name!r}")
+        patient_until_s = monotonic() + _SHARE * timeout_s
+        while True:
+            try:
+                generation = self._documents.generation(namespace, timeout_s=deadline.check())
+            except UnknownNamespace:
+                self._graphs.pop(namespace, None)
+                raise
+            built = self._graphs.get(namespace)
+            if built is not None and built.generation == generation:
+                return built
+            wait_s = deadline.left_s if built is None else patient_until_s - monotonic()
+            try:
+                self._in_progress(namespace).result(max(0.0, wait_s))
+            except TimeoutError:
+                if built is not None:
+                    return built
+                raise StoreTimeout(
+                    f"the graph {self._name!r} of the namespace is still being built"
+                ) from None
+
+    def _in_progress(self, namespace: str) -> Future[BuiltGraph]:
+        with self._lock:
+            if namespace not in self._building:
+                future: Future[BuiltGraph] = Future()
+                self._building[namespace] = future
+                # A daemon, because a process that ends does not wait for a graph.
+                threading.Thread(
+                    target=self._build, args=(namespace, future), name="graph", daemon=True
+                ).start()
+            return self._building[namespace]
+
+    def _build(self, namespace: str, future: Future[BuiltGraph]) -> None:
+        deadline = Deadline(BUILD_S, f"building the graph {self._name!r}")
+        try:
+            if namespace not in self._graphs:
+                there = {state.name for state in self._documents.namespaces()}
+                for gone in self._graphs.keys() - there:
+                    self._graphs.pop(gone, None)
+            built = build_graph(self._documents, namespace, self._links, deadline)
+        except BaseException as error:
+            with self._lock:
+                del self._building[namespace]
+            future.set_exception(error)
+        else:
+            with self._lock:
+                self._graphs[namespace] = built
+                del self._building[namespace]
+            future.set_result(built)
+
+    def _scores(
+        self,
+        graph: kglite.KnowledgeGraph,
+        statement: str,
+        values: Mapping[str, Any],
+        deadline: Deadline,
+        score: str | None,
+    ) -> dict[str, float]:
+        """The score of each id, best first."""
+        timeout_ms = max(1, int(deadline.check() * 900))  # it looks at the clock now and then
+        try:
+            view: Any = graph.cypher(
+                statement, params=dict(values), timeout_ms=timeout_ms, row_limit=MAX_ROWS
+            )
+            rows = ranked(view.to_dicts(), view.columns, score)
+        except kglite.CypherTimeoutError as error:
+            raise deadline.over() from error
+        except (kglite.CypherSyntaxError, kglite.ReadOnlyError) as error:
+            raise NotConfigured(f"{_first_line(error)}") from error
+        except kglite.KgError as error:
+            raise InvalidAnswer(_first_line(error)) from error
+        found: dict[str, float] = {}
+        for row in rows:
+            if isinstance(row["id"], str):
+                found.setdefault(row["id"], score_of(row, score))
+        return found
+
+    def _hits(
+        self, namespace: str, ids: Sequence[str], search: Search, deadline: Deadline
+    ) -> tuple[dict[str, Hit], tuple[str, ...]]:
+        """The documents of these ids that the search lets through, and warnings about its filters."""
+        if not ids:
+            return {}, ()
+        only = list(dict.fromkeys(ids))
+        listed = self._documents.list_documents(
+            namespace,
+            replace(search, depth=len(only), only_ids=only, timeout_s=deadline.check(), generation=None),
+            order_by="published_at",
+            descending=True,
+        )
+        return {hit.document_id: hit for hit in listed.hits}, listed.warnings
+
+    @staticmethod
+    def _ranking(
+        scores: Mapping[str, float], hits: Mapping[str, Hit], search: Search, warnings: tuple[str, ...]
+    ) -> Ranking:
+        kept = [hits[id_]._replace(score=score) for id_, score in scores.items() if id_ in hits]
+        return Ranking(tuple(kept[: search.depth]), None, warnings)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300]

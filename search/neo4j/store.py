@@ -1,0 +1,129 @@
+"""A Neo4j database as a read-only source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import neo4j
+from neo4j.graph import Entity
+
+from models.documents import Matrix
+from models.errors import NotConfigured, StageFailure
+from models.hits import Ranking
+from models.neo4j_endpoint import Neo4jEndpoint
+from search.cypher_rows import MAX_ROWS, ranked, with_limits
+from search.deadline import Deadline
+from search.event_loop import running_loop
+from search.neo4j.failures import failure_of
+from search.protocol import Search
+from search.texts_with_hits import TextsWithHits
+
+Row = Mapping[str, Any]
+ReadRows = Callable[[list[Row], Sequence[str], Search, str | None], Ranking]
+"""Rows, their columns, the search and the score's column -> a ranking with texts."""
+
+
+class Neo4jStore(TextsWithHits):
+    """Implements `search.protocol.Searches` and `RunsCypher`; thread-safe.
+
+    A transaction may only read unless the endpoint says `allow_write`; the server refuses another.
+    """
+
+    def __init__(self, endpoint: Neo4jEndpoint, read_rows: ReadRows, *, password: str | None = None) -> None:
+        self._endpoint = endpoint
+        self._read_rows = read_rows
+        self._auth = None if password is None else neo4j.basic_auth(endpoint.user, password)
+        self._drivers: dict[asyncio.AbstractEventLoop, neo4j.AsyncDriver] = {}
+        """A forked child has another loop."""
+
+    def search_cypher(
+        self,
+        namespace: str,
+        statement: str,
+        values: Sequence[Mapping[str, Any]],
+        search: Search,
+        *,
+        score: str | None = None,
+    ) -> list[Ranking]:
+        endpoint = self._endpoint
+        if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
+            return [Ranking() for _ in values]
+        deadline = Deadline(min(search.timeout_s, endpoint.timeout_s), endpoint.url)
+        given = [with_limits(one, namespace, search) for one in values]
+        work = self._run(statement, given, deadline)
+        answers = asyncio.run_coroutine_threadsafe(work, running_loop()).result()
+        return [
+            self._read_rows(ranked(rows, columns, score), columns, search, score) for rows, columns in answers
+        ]
+
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        raise NotConfigured(f"{self._endpoint.url} answers Cypher alone, from a branch of kind 'graph'")
+
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
+        raise NotConfigured(f"{self._endpoint.url} answers Cypher alone, from a branch of kind 'graph'")
+
+    def close(self) -> None:
+        while self._drivers:
+            loop, driver = self._drivers.popitem()
+            if loop is running_loop():
+                asyncio.run_coroutine_threadsafe(driver.close(), loop).result(1.0)
+
+    async def _run(
+        self, statement: str, values: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> list[tuple[list[Row], Sequence[str]]]:
+        """Rows and columns for each set of values.  The cancelled call of a hung server ends its connection."""
+        mode = neo4j.WRITE_ACCESS if self._endpoint.allow_write else neo4j.READ_ACCESS
+        answers: list[tuple[list[Row], Sequence[str]]] = []
+        try:
+            async with (
+                asyncio.timeout(deadline.check()),
+                self._driver().session(database=self._endpoint.database, default_access_mode=mode) as session,
+            ):
+                for one in values:
+                    query = neo4j.Query(statement, timeout=deadline.check())
+                    result = await session.run(query, dict(one))
+                    records = await result.fetch(MAX_ROWS)
+                    rows: list[Row] = [
+                        {name: plain(value) for name, value in dict(record).items()} for record in records
+                    ]
+                    answers.append((rows, result.keys()))
+                    await result.consume()
+        except StageFailure:
+            raise
+        except TimeoutError as error:
+            raise deadline.over() from error
+        except Exception as error:
+            raise failure_of(error, self._endpoint.url) from error
+        return answers
+
+    def _driver(self) -> neo4j.AsyncDriver:
+        loop, endpoint = asyncio.get_running_loop(), self._endpoint
+        if loop not in self._drivers:
+            self._drivers[loop] = neo4j.AsyncGraphDatabase.driver(
+                endpoint.url,
+                auth=self._auth,
+                max_connection_pool_size=endpoint.connections,
+                connection_timeout=endpoint.timeout_s,
+                connection_acquisition_timeout=endpoint.timeout_s,
+                liveness_check_timeout=1.0,
+                notifications_min_severity="OFF",
+                telemetry_disabled=True,
+                user_agent="chorale",
+            )
+        return self._drivers[loop]
+
+
+def plain(value: Any) -> Any:
+    """A value of the database as JSON: a node or relation by its properties, a moment in ISO 8601; None for what JSON lacks."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, Entity | Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    return value.iso_format() if hasattr(value, "iso_format") else None

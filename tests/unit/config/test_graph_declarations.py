@@ -1,0 +1,95 @@
+"""Declarations with Cypher: what may be done follows from the statement, and a wrong statement is refused with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from config.declarations import Pipeline
+from models.errors import WrongDeclaration
+from tests.support.pipelines.pipeline_files import LOCAL, branch
+from wiring.pipeline import load_pipeline
+
+Declares = Callable[[str], Pipeline]
+GRAPH = '[stores.cites]\nkind = "graph"\noptions = { documents = "local", links = { CITES = "cites" } }\n'
+NEO4J = '[stores.neo]\nkind = "neo4j"\noptions = { url = "bolt://127.0.0.1:7687"%s }\n'
+WIKI = (
+    '[stores.wiki]\nkind = "http"\n[stores.wiki.options]\nurl = "http://w.example"\nid = "id"\nmethod = "POST"\n'
+    "%sbody = { statement = '%s', parameters = { question = \"{question}\" } }\n"
+)
+READS = "MATCH (a) WHERE a.ns = $namespace RETURN a.id AS id"
+WRITES = "MATCH (a) WHERE a.ns = $namespace SET a.asked = true RETURN a.id AS id"
+
+
+@pytest.fixture
+def declares(tmp_path: Path) -> Declares:
+    def read(text: str) -> Pipeline:
+        file = tmp_path / "pipeline.toml"
+        file.write_text(text, encoding="utf-8")
+        return load_pipeline(file)
+
+    return read
+
+
+def asks(store: str, statement: str) -> str:
+    return branch(
+        "graph", "graph", store=store, more=f"[branches.graph.options]\ncypher = '''{statement}'''\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "capabilities"),
+    [
+        (LOCAL + GRAPH + asks("cites", READS), ("local:read", "local:write", "cites:read")),
+        (NEO4J % "" + asks("neo", READS), ("neo:read",)),
+        (NEO4J % ", allow_write = true" + asks("neo", READS), ("neo:read",)),
+        (NEO4J % ", allow_write = true" + asks("neo", WRITES), ("neo:read", "neo:write")),
+        (WIKI % ("", READS) + branch("wiki", kind="http", store="wiki"), ("wiki:read",)),
+        (
+            WIKI % ("allow_write = true\n", WRITES) + branch("wiki", kind="http", store="wiki"),
+            ("wiki:read", "wiki:write"),
+        ),
+    ],
+)
+def test_what_may_be_done_with_a_store_follows_from_its_statements(
+    text: str, capabilities: tuple[str, ...], declares: Declares
+) -> None:
+    assert declares(text).capabilities == capabilities
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "words"),
+    [
+        (LOCAL + GRAPH + asks("cites", WRITES), "cypher", "the statement writes (SET): a graph of documents is only read"),
+        (NEO4J % "" + asks("neo", WRITES), "cypher", "the statement writes (SET): the store is only read unless it says allow_write"),
+        (NEO4J % "" + asks("neo", "MATCH (a) RETURN a.id AS id"), "cypher", "the statement must name $namespace"),
+        (NEO4J % "" + asks("neo", READS + " // $user\nORDER BY $user"), "cypher", "no parameter $user; there are: question,"),
+        (LOCAL + asks("local", READS), "cypher", "a store of kind 'embedded' runs no Cypher; there are: graph, neo4j"),
+        (WIKI % ("", WRITES) + branch("wiki", kind="http", store="wiki"), "[stores.wiki.options]", "the statement writes (SET)"),
+        (
+            WIKI % ("", READS.replace("$namespace", '"{question}"')) + branch("wiki", kind="http", store="wiki"),
+            "[stores.wiki.options]",
+            "no {question} in its text",
+        ),
+        (
+            LOCAL + GRAPH.replace('"local"', '"cites"') + asks("cites", READS),
+            "options = { documents",
+            "no store with documents 'cites'; there are: local",
+        ),
+        (LOCAL + GRAPH.replace("CITES =", '"A]-(x) " =') + asks("cites", READS), "options = { documents", "pattern"),
+    ],
+)  # fmt: skip
+def test_a_wrong_statement_or_graph_is_refused_with_its_line(
+    text: str, key: str, words: str, declares: Declares
+) -> None:
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if line.startswith(key))
+    with pytest.raises(WrongDeclaration) as refused:
+        declares(text)
+    assert f"pipeline.toml:{line}: " in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_a_whole_graph_for_named_namespaces_needs_no_namespace_in_its_statement(declares: Declares) -> None:
+    declares(NEO4J % ', namespaces = ["default"]' + asks("neo", "MATCH (a) RETURN a.id AS id"))
