@@ -21,6 +21,8 @@ from chorale_client.limits import MAX_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_V
 from bench import given_vectors
 from models.documents import Document, Manifest
 from models.errors import StoreTimeout
+from search.documents.reading import DocumentReader, Documents
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from search.filters import compile_filters
 from search.protocol import Search
@@ -107,14 +109,16 @@ def main() -> None:
     longest_s = min(longest_document_s() for _ in range(5))
     print(json.dumps({"longest document, of the limit": round(longest_s / LIMIT_S, 3)}), flush=True)
     with tempfile.TemporaryDirectory(prefix="chorale-filters-") as folder:
-        store = EmbeddedStore(Path(folder))
-        store.create(NAMESPACE, manifest)
+        store, base = EmbeddedStore(Path(folder)), Documents(Path(folder) / "documents.db")
+        store.reader = DocumentReader(base, "local")
+        writer = DocumentStore({"local": store}, base.table)
+        writer.create(NAMESPACE, manifest)
         for first in range(0, size, BATCH):
-            store.upsert(NAMESPACE, list(documents(first, min(size, first + BATCH))))
+            writer.upsert(NAMESPACE, list(documents(first, min(size, first + BATCH))))
         store.warm(NAMESPACE)
         for name, filters in [("usual", USUAL), *largest()]:
             print(json.dumps({"filter": name, "passages": size, **measured(store, filters)}), flush=True)
-        store.close()
+        writer.close()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from cli.installation import Installation
 from config.settings import unknown_variables
 from tasks.worker.heartbeat import addresses
 
-_DATABASES = {"the audit trail": "CHORALE_AUDIT_URL", "the table of documents": "CHORALE_DOCUMENTS_URL"}
+_DATABASES = {"the audit trail": "CHORALE_AUDIT_URL", "the documents": "CHORALE_DOCUMENTS_URL"}
 _VARIABLES = {**_DATABASES, "the broker": "CHORALE_BROKER_URL"}
 
 
@@ -38,7 +38,7 @@ def same_addresses(installation: Installation) -> Iterator[Finding]:
         for report in reports:
             if address := report.about["addresses"].get(what):
                 names_by_address.setdefault(address, []).append(report.name)
-        # The table of documents is usually in the database of the audit trail, which is reported once.
+        # They are usually in the database of the audit trail, which is reported once.
         if names_by_address in compared:
             continue
         compared.append(names_by_address)

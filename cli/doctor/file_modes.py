@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from audit.database import trail_file
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from search.documents.snapshot import table_file
+from search.documents.file_reading import file_of
 
 
 def private(installation: Installation) -> Iterator[Finding]:
     """The home, and SQLite files outside of it."""
     settings = installation.settings
     kept = [settings.home]
-    for file in (trail_file(settings.audit_database_url), table_file(settings.documents_database_url)):
+    for file in (trail_file(settings.audit_database_url), file_of(settings.documents_database_url)):
         # A file in the home is protected by the mode of the home itself.
         if file is not None and settings.home not in file.absolute().parents:
             kept.append(file)

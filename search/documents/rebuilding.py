@@ -1,29 +1,20 @@
-"""Rebuilding a namespace beside the one that is searched: first in the table, then in each store."""
+"""Rebuilding a namespace beside the one that is searched; stores build their indexes when it is complete."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from structlog import get_logger
-
-from models.batching import in_batches
 from models.documents import Document, Manifest
-from models.errors import PartlyWritten, ServiceError
+from models.errors import PartlyWritten
 from search.checks import checked_documents, refusal_reason
 from search.documents.document_rows import storable
-from search.documents.document_table import NEXT, Build, Change, DocumentTable, StoreResult
-from search.documents.engine_writer import EngineWriter
+from search.documents.document_table import NEXT, Build, DocumentTable
 from search.near_duplicate_rows import NearDuplicateRows
-from search.protocol import Rebuilds
-
-log = get_logger("chorale.index")
-
-_BATCH = 256
 
 
 class Rebuilding:
-    """Implements `search.protocol.Begun`; no store is written before `finish`."""
+    """Implements `search.protocol.WritesDocuments`; no store is written before `finish`."""
 
     def __init__(
         self, table: DocumentTable, namespace: str, manifest: Manifest, *, finish: Callable[[Build], int]
@@ -54,7 +45,8 @@ class Rebuilding:
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
         with self._table.exclusive(namespace):
-            return len(self._table.take_out(self._build, document_ids))
+            changes = self._table.take_out(self._build, document_ids)
+            return 0 if changes is None else len(changes.deleted)
 
     def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
         return self._table.revisions(self._build, source)
@@ -82,16 +74,16 @@ class Rebuilding:
 
     @property
     def _build(self) -> Build:
-        found = self._table.find(self._namespace, NEXT)
-        assert found is not None, "made with the object, and only finish ends it"
-        return found
+        build = self._table.find(self._namespace, NEXT)
+        assert build is not None, "made with the object, and only finish ends it"
+        return build
 
 
 def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence[Document]], int]) -> int:
     """The result of `put` for the documents that a server can take; raises PartlyWritten naming the others."""
     refused = {document.document_id: why for document in documents if (why := refusal_reason(document))}
     try:
-        generation = put([storable(one) for one in documents if one.document_id not in refused])
+        generation = put([storable(document) for document in documents if document.document_id not in refused])
     except PartlyWritten as error:
         if not refused:
             raise
@@ -101,41 +93,3 @@ def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence
     if refused:
         raise PartlyWritten(namespace, refused, generation)
     return generation
-
-
-def rebuild_store(
-    table: DocumentTable, build: Build, writer: EngineWriter, *, stores: Collection[str]
-) -> bool:
-    """Let a store show the new build, while searches go on if the store can; else drop and write it again.
-
-    False if that failed: the store then shows the old build, or part of the new one.
-    """
-    failures: dict[str, str] = {}
-    given: list[Change] = []
-
-    def documents() -> Iterator[Document]:
-        names = table.ids(build)
-        for part in in_batches(names, _BATCH):
-            for change in table.changes(build, part):
-                if change.document is not None:
-                    # Leaves the document out, so that memory does not hold all documents.
-                    given.append(Change(change.document_id, change.sequence, None))
-                    yield change.document
-
-    try:
-        if isinstance(writer.store, Rebuilds):
-            try:
-                writer.store.rebuild(build.name, build.manifest, documents())
-            except PartlyWritten as error:
-                failures = error.failures
-        else:
-            # First, so that a crash in between leaves nothing recorded as written.
-            table.mark_all_behind(build, writer.name)
-            writer.store.drop(build.name)
-            writer.store.create(build.name, build.manifest)
-    except ServiceError as error:
-        log.error("a store was not rebuilt", store=writer.name, namespace=build.name, why=str(error)[:500])
-        return False
-    table.record(build, {writer.name: StoreResult(given, failures)}, stores=stores)
-    table.rebuilt(build, writer.name)
-    return True

@@ -16,11 +16,10 @@ from models.hits import Hit, Ranking
 from search.analysis import question_terms
 from search.checks import checked_questions
 from search.filters import compile_filters, unknown_field_warning
-from search.protocol import Search
+from search.protocol import Index, Search
 from search.ranking_end import count_documents, cut, cut_warnings, is_settled
 from search.weaviate import filter_conditions as conditions
 from search.weaviate.document_objects import document_uuid
-from search.weaviate.namespace_records import Namespace
 from search.weaviate.schema import MOST_RESULTS, Objects
 
 SHOWN = [*Hit._fields]
@@ -36,11 +35,11 @@ _FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANK
 
 
 async def by_text(
-    namespace: Namespace, held: Objects, search: Search, texts: Sequence[str], least_hits: int
+    index: Index, held: Objects, search: Search, texts: Sequence[str], least_hits: int
 ) -> list[Ranking]:
     """Asks for at least `least_hits` passages (see `search.weaviate.wand_pruning`)."""
 
-    queries = [_terms(text, namespace.manifest.language) for text in texts]
+    queries = [_terms(text, index.manifest.language) for text in texts]
     asked = [
         partial(held.query.bm25, query, query_properties=["terms"], return_metadata=_SCORE) if query else None
         for query in queries
@@ -48,17 +47,17 @@ async def by_text(
     return await _rankings(held, search, asked, least_hits)
 
 
-async def by_vector(namespace: Namespace, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
-    questions = checked_questions(namespace.name, vectors, namespace.manifest.dimension)
+async def by_vector(index: Index, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
+    questions = checked_questions(index.namespace, vectors, index.manifest.dimension)
     asked = [
         partial(held.query.near_vector, vector, return_metadata=_DISTANCE) for vector in questions.tolist()
     ]
-    figure = namespace.manifest.known_words
+    figure = index.manifest.known_words
     return [replace(one, known_words=figure) for one in await _rankings(held, search, asked)]
 
 
 async def by_both(
-    namespace: Namespace,
+    index: Index,
     held: Objects,
     search: Search,
     texts: Sequence[str],
@@ -69,9 +68,9 @@ async def by_both(
     fusion: str,
 ) -> list[Ranking]:
     """`alpha` is the weight of the vectors, `fusion` a key of `_FUSIONS`."""
-    questions = checked_questions(namespace.name, vectors, namespace.manifest.dimension)
+    questions = checked_questions(index.namespace, vectors, index.manifest.dimension)
 
-    queries = [_terms(text, namespace.manifest.language) for text in texts]
+    queries = [_terms(text, index.manifest.language) for text in texts]
     asked = [
         partial(
             held.query.hybrid,

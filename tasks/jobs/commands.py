@@ -164,7 +164,7 @@ class _JobCalls:
 
     def namespaces(self) -> list[dict[str, Any]]:
         """Not about jobs: callers that have no store ask it, too."""
-        states = self._resources.catalogue.namespaces()
+        states = self._resources.documents.namespaces()
         return [
             {name: getattr(state, name) for name in ("name", "documents", "passages", "generation")}
             for state in states

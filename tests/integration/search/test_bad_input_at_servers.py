@@ -18,7 +18,7 @@ from models.errors import (
 )
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
 from search.weaviate import connection
@@ -42,9 +42,9 @@ def vectors() -> Iterator[WeaviateStore]:
 
 
 @pytest.fixture
-def both(texts: ElasticsearchStore, vectors: WeaviateStore, tmp_path: Path) -> Iterator[ClusteredStore]:
+def both(texts: ElasticsearchStore, vectors: WeaviateStore, tmp_path: Path) -> Iterator[DocumentStore]:
     database = Database(f"sqlite:///{tmp_path / 'documents.db'}")
-    store = ClusteredStore({"texts": texts, "vectors": vectors}, DocumentTable(database))
+    store = DocumentStore({"texts": texts, "vectors": vectors}, DocumentTable(database))
     store.create("ns", MANIFEST)
     yield store
     store.drop("ns")
@@ -76,7 +76,7 @@ def found(store: object) -> list[str]:
 
 
 def test_documents_that_no_server_takes_are_named_and_the_others_are_in_every_store(
-    both: ClusteredStore,
+    both: DocumentStore,
 ) -> None:
     both.upsert("ns", [document("fifty megabytes", "old pear")])
     with pytest.raises(PartlyWritten) as raised:

@@ -11,7 +11,7 @@ from elasticsearch import Elasticsearch
 
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.protocol import Search
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import MANIFEST, document
@@ -19,7 +19,7 @@ from tests.support.servers.elasticsearch_server import address, corner, opened
 from tests.support.servers.weaviate_server import delete_tenants, own_collection
 from tests.support.stores.one_engine import ServerStore, held
 
-Engines = tuple[ClusteredStore, dict[str, Callable[[], None]]]
+Engines = tuple[DocumentStore, dict[str, Callable[[], None]]]
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def engines(tmp_path: Path) -> Iterator[Engines]:
         texts = held.enter_context(opened(prefix))
         endpoint = held.enter_context(own_collection())
         table = DocumentTable(Database(f"sqlite:///{tmp_path}/documents.db"))
-        store = ClusteredStore({"texts": texts, "vectors": WeaviateStore(endpoint)}, table)
+        store = DocumentStore({"texts": texts, "vectors": WeaviateStore(endpoint)}, table)
         held.callback(store.close)
         yield (store, {"texts": lambda: delete_indices(prefix), "vectors": lambda: delete_tenants(endpoint)})
 
@@ -40,7 +40,7 @@ def delete_indices(prefix: str) -> None:
         client.indices.delete(index=list(client.indices.get(index=f"{prefix}-ns.*")))
 
 
-def shown(store: ClusteredStore) -> list[set[str]]:
+def shown(store: DocumentStore) -> list[set[str]]:
     return [set(held(one)) for one in store.stores.values()]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from models.documents import Document, Manifest, Passage
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 
 DIMENSION = 4
@@ -32,8 +32,8 @@ def a_document(name: str, text: str = "rent", *, revision: str = "1", passages: 
     )
 
 
-def opened(url: str, texts: EmbeddedStore, vectors: EmbeddedStore) -> ClusteredStore:
-    return ClusteredStore(
+def opened(url: str, texts: EmbeddedStore, vectors: EmbeddedStore) -> DocumentStore:
+    return DocumentStore(
         {"texts": texts, "vectors": vectors}, DocumentTable(Database(url, writer_wait_s=0.2))
     )
 

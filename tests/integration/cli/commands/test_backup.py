@@ -26,7 +26,7 @@ from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, ServiceError, WriterBusy
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.embedded.snapshot import still_corpus
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.printed import complaint, document, shown
@@ -71,10 +71,10 @@ def double(tmp_path: Path) -> Installation:
 
 
 @contextmanager
-def opened(installation: Installation) -> Iterator[EmbeddedStore | ClusteredStore]:
+def opened(installation: Installation) -> Iterator[EmbeddedStore | DocumentStore]:
     """As another process would have it."""
     store = Installation(installation.settings, None).resources.writing_store
-    assert isinstance(store, EmbeddedStore | ClusteredStore)
+    assert isinstance(store, EmbeddedStore | DocumentStore)
     with closing(store):
         yield store
 
@@ -82,7 +82,7 @@ def opened(installation: Installation) -> Iterator[EmbeddedStore | ClusteredStor
 def assert_verified(installation: Installation) -> None:
     """Nothing is left of batches on their way, and all stores show what the table of documents says."""
     with opened(installation) as store:
-        assert isinstance(store, ClusteredStore)
+        assert isinstance(store, DocumentStore)
         assert store.settle("law") == {}
         assert not any(store.verify("law", mends=False).values())
 
@@ -100,7 +100,7 @@ def filled(installation: Installation, *names: str, namespace: str = "law") -> i
 
 def found_by_each_store(installation: Installation, namespace: str = "law") -> dict[str, list[str]]:
     with opened(installation) as store:
-        stores: dict[str, Any] = {**store.stores} if isinstance(store, ClusteredStore) else {"local": store}
+        stores: dict[str, Any] = {**store.stores} if isinstance(store, DocumentStore) else {"local": store}
         return {name: sorted(held(each, namespace)) for name, each in stores.items()}
 
 
@@ -279,7 +279,7 @@ def test_no_answer_cached_before_a_restore_is_served_after_it(
     assert found(installation) == ["lease"]
     with opened(installation) as store:
         (state,) = store.namespaces()
-        stores = [store, *(store.stores.values() if isinstance(store, ClusteredStore) else ())]
+        stores = [store, *(store.stores.values() if isinstance(store, DocumentStore) else ())]
         # Stores that differ would have no answer cached.
         assert {each.generation("law") for each in stores} == {state.generation}
     assert state.generation > newest + 1
@@ -356,7 +356,7 @@ def test_the_index_of_a_server_is_built_again_from_the_restored_table(tmp_path: 
         put_back(installation, tmp_path / "backup", force=True)
         assert found_by_each_store(installation) == {"local": ["lease"], "texts": ["lease", "rent"]}
         with opened(installation) as store:
-            assert isinstance(store, ClusteredStore)
+            assert isinstance(store, DocumentStore)
             store.verify("law", mends=True)
         assert found(installation) == ["lease"]
 

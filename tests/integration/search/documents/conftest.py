@@ -12,7 +12,7 @@ from models.document_tables import documents_metadata
 from models.near_duplicate_tables import near_duplicates_metadata
 from models.store_state_tables import store_state_metadata
 from search.documents import engine_writer as writes
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from tests.support.servers.database_process import BRING_UP
 from tests.support.servers.databases import empty_database
@@ -55,7 +55,7 @@ def vectors(tmp_path: Path) -> FailingStore:
 
 
 @pytest.fixture
-def store(url: str, texts: EmbeddedStore, vectors: FailingStore) -> Iterator[ClusteredStore]:
+def store(url: str, texts: EmbeddedStore, vectors: FailingStore) -> Iterator[DocumentStore]:
     store = opened(url, texts, vectors)
     store.create(NS, MANIFEST)
     yield store

@@ -8,14 +8,14 @@ from sqlalchemy import delete
 from models.errors import StoreUnavailable
 from models.store_state_tables import state_table
 from search.documents.document_table import StoreResult
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
 
 
 def test_a_store_that_lost_its_namespace_is_filled_again(
-    store: ClusteredStore, vectors: FailingStore
+    store: DocumentStore, vectors: FailingStore
 ) -> None:
     everything = {f"d{number}": "1" for number in range(5)}
     store.upsert(NS, [a_document(name) for name in everything])
@@ -39,7 +39,7 @@ def away(namespace: str) -> bool:
 
 
 def test_after_a_partly_failed_drop_indexing_makes_every_store_complete(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
     with monkeypatch.context() as patched:
@@ -52,7 +52,7 @@ def test_after_a_partly_failed_drop_indexing_makes_every_store_complete(
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "1", "b": "1"}
 
 
-def test_settling_skips_documents_up_to_the_mark(store: ClusteredStore) -> None:
+def test_settling_skips_documents_up_to_the_mark(store: DocumentStore) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
     store.settle(NS)
     build = store.known(NS)
@@ -74,7 +74,7 @@ def test_settling_skips_documents_up_to_the_mark(store: ClusteredStore) -> None:
 
 
 def test_later_batches_do_not_hide_what_a_crash_left_unwritten(
-    store: ClusteredStore, texts: EmbeddedStore
+    store: DocumentStore, texts: EmbeddedStore
 ) -> None:
     store.upsert(NS, [a_document("a")])
     store.settle(NS)

@@ -11,7 +11,7 @@ from models.errors import NotEverywhere, StoreTimeout, StoreUnavailable
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
 from search.documents.reading import DocumentReader, FromDocuments
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document
 
@@ -22,13 +22,13 @@ def reading(table: DocumentTable, store: str) -> FromDocuments:
     return reads
 
 
-def texts(store: ClusteredStore, name: str) -> dict[str, str]:
+def texts(store: DocumentStore, name: str) -> dict[str, str]:
     found = reading(store.table, name).texts(NS, ["a#0", "a#1", "b#0"], timeout_s=30)
     return {passage_id: passage.text for passage_id, passage in found.items()}
 
 
 def test_what_was_replaced_or_deleted_is_read_until_every_store_has_done_so(
-    store: ClusteredStore, vectors: FailingStore
+    store: DocumentStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("a", "old", passages=2), a_document("b", "old")])
     vectors.failure = StoreUnavailable("away")
@@ -48,7 +48,7 @@ def test_what_was_replaced_or_deleted_is_read_until_every_store_has_done_so(
 
 
 def test_a_store_that_is_not_rebuilt_yet_has_the_texts_of_the_build_that_it_shows(
-    store: ClusteredStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+    store: DocumentStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_: str) -> bool:
         raise StoreUnavailable("away")
@@ -67,7 +67,7 @@ def test_a_store_that_is_not_rebuilt_yet_has_the_texts_of_the_build_that_it_show
 
 
 def test_a_database_that_does_not_answer_costs_no_more_than_the_time_given(
-    store: ClusteredStore, url: str
+    store: DocumentStore, url: str
 ) -> None:
     if url.startswith("sqlite"):
         pytest.skip("readers of SQLite wait for nobody")

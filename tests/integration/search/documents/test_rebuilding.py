@@ -14,14 +14,14 @@ from models.errors import NotEverywhere, StoreUnavailable
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.documents.rebuilding import Rebuilding
 from search.documents.snapshot import copy_table, still, table_from
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
 
 
 def test_a_rebuild_is_invisible_until_it_is_complete_and_continues_after_an_interruption(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("old")])
     other = Manifest(splitter="s2", language="it", analyser="a", embedder="e2", dimension=DIMENSION)
@@ -51,7 +51,7 @@ def away(namespace: str) -> bool:
 
 
 def test_writes_that_a_store_skips_before_its_rebuild_are_reported(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
     with monkeypatch.context() as patched:
@@ -90,8 +90,8 @@ def test_a_store_without_a_rebuild_of_its_own_is_filled_again_after_a_restore(
     store.close()
 
 
-def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(store: ClusteredStore) -> None:
-    def assigned(to: ClusteredStore | Rebuilding, name: str) -> str | None:
+def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(store: DocumentStore) -> None:
+    def assigned(to: DocumentStore | Rebuilding, name: str) -> str | None:
         groups = NearDuplicates(lambda: to.near_duplicate_rows(NS))
         return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
 

@@ -21,7 +21,7 @@ from models.errors import (
 )
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from tests.support.servers.databases import empty_database
 from tests.support.stores.failing_store import FailingStore
@@ -29,7 +29,7 @@ from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_docum
 
 
 def test_every_store_shows_a_batch_under_one_generation(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     texts.raise_generation(NS, 6)
     batch = [a_document("a"), a_document("b", passages=2), a_document("a", revision="2")]
@@ -44,7 +44,7 @@ def test_every_store_shows_a_batch_under_one_generation(
 
 
 def test_a_document_that_one_store_refuses_is_in_the_others_and_is_written_later(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     vectors.refused = {"b": "too large"}
     with pytest.raises(NotEverywhere) as raised:
@@ -63,7 +63,7 @@ def test_a_document_that_one_store_refuses_is_in_the_others_and_is_written_later
 
 
 def test_the_table_returns_a_document_without_characters_that_no_database_takes(
-    store: ClusteredStore, vectors: FailingStore
+    store: DocumentStore, vectors: FailingStore
 ) -> None:
     vectors.failure = StoreUnavailable("away")
     document = a_document("a", "rent is \x00 due \ud800", passages=3)
@@ -76,7 +76,7 @@ def test_the_table_returns_a_document_without_characters_that_no_database_takes(
 
 
 def test_an_unavailable_store_is_tried_three_times_and_then_skipped(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     vectors.failure = StoreUnavailable("connection refused")
     for name in ("a", "b"):
@@ -91,7 +91,7 @@ def test_an_unavailable_store_is_tried_three_times_and_then_skipped(
 
 
 def test_one_document_that_a_store_cannot_take_does_not_keep_out_the_others(
-    store: ClusteredStore, vectors: FailingStore
+    store: DocumentStore, vectors: FailingStore
 ) -> None:
     def choke() -> None:
         vectors.failure = StageFailure("cannot say which") if "d3" in vectors.written[-1] else None
@@ -104,7 +104,7 @@ def test_one_document_that_a_store_cannot_take_does_not_keep_out_the_others(
 
 
 def test_deletes_and_replacements_reach_every_store(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("a", passages=3), a_document("b"), a_document("c")])
     vectors.failure = InvalidAnswer("no JSON")
@@ -128,18 +128,18 @@ def test_deletes_and_replacements_reach_every_store(
 
 
 def test_a_store_that_is_declared_later_receives_everything(
-    store: ClusteredStore, url: str, texts: EmbeddedStore, tmp_path: Path
+    store: DocumentStore, url: str, texts: EmbeddedStore, tmp_path: Path
 ) -> None:
     store.upsert(NS, [a_document(f"d{number:03}") for number in range(300)])
     new = FailingStore(tmp_path / "new")
-    later = ClusteredStore({"texts": texts, "new": new}, DocumentTable(Database(url)))
+    later = DocumentStore({"texts": texts, "new": new}, DocumentTable(Database(url)))
     assert later.settle(NS) == {}
     assert shown(new) == shown(texts)
     assert [len(batch) for batch in new.written if batch] == [256, 44]
     later.close()
 
 
-def test_each_namespace_has_one_writer_at_a_time(store: ClusteredStore, url: str, tmp_path: Path) -> None:
+def test_each_namespace_has_one_writer_at_a_time(store: DocumentStore, url: str, tmp_path: Path) -> None:
     other = opened(url, EmbeddedStore(tmp_path / "1"), EmbeddedStore(tmp_path / "2"))
     with store.exclusive(NS), store.exclusive(NS), ThreadPoolExecutor(1) as thread:
         for writer in (other, store):
@@ -174,7 +174,7 @@ def test_a_writer_whose_lock_connection_is_lost_writes_nothing_more(tmp_path: Pa
 
 
 def test_invalid_input_is_refused_before_anything_is_written(
-    store: ClusteredStore, vectors: FailingStore
+    store: DocumentStore, vectors: FailingStore
 ) -> None:
     wrong = Document("a", "tests", "A", (Passage("a#0", 0, "x", vector=np.ones(2, np.float32)),))
     with pytest.raises(InvalidAnswer, match="dimension 4"):
@@ -188,7 +188,7 @@ def test_invalid_input_is_refused_before_anything_is_written(
 
 
 def test_a_recreated_namespace_never_repeats_a_generation(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     before = store.upsert(NS, [a_document("a")])
     assert [store.drop(NS), store.drop(NS)] == [True, False]
@@ -205,7 +205,7 @@ def test_an_unknown_or_silent_database_is_named_without_its_password() -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_revisions_can_be_read_by_document_id(store: ClusteredStore) -> None:
+def test_revisions_can_be_read_by_document_id(store: DocumentStore) -> None:
     store.upsert(NS, [a_document("a", revision="7"), a_document("b"), a_document("gone")])
     store.delete(NS, ["gone"])
     asked = ["a", "gone", "never"]

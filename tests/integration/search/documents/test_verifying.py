@@ -7,7 +7,7 @@ from pathlib import Path
 
 from models.errors import StoreUnavailable
 from search.documents.snapshot import copy_table, still, table_from
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.documents.verifying import Difference
 from search.embedded.store import EmbeddedStore
 from tests.support.stores.failing_store import FailingStore
@@ -15,7 +15,7 @@ from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened
 
 
 def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document(name, passages=2) for name in "abcd"])
     assert not any(store.verify(NS, mends=False).values())

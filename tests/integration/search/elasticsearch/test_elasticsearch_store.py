@@ -9,7 +9,7 @@ import pytest
 
 from search.documents.reading import DocumentReader
 from search.elasticsearch.store import ElasticsearchStore
-from search.protocol import Store
+from tests.support.stores.one_engine import OneEngine
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import document
 from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
@@ -44,7 +44,7 @@ class Emptied:
     options: ClassVar[Mapping[str, Any]] = {"vectors": True}
 
     @pytest.fixture
-    def store(self, kept: OneEngine) -> Iterator[Store]:
+    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
         yield cast("Store", kept)
         for state in kept.namespaces():
             kept.drop(state.name)
@@ -64,7 +64,7 @@ class TestWithAnAnalyserOfTheServer(Emptied, WritingContract, TextContract):
     options: ClassVar[Mapping[str, Any]] = {"analyser": HUNSPELL}
     has_vectors = False
 
-    def test_stems_and_stop_words_are_the_servers(self, store: Store) -> None:
+    def test_stems_and_stop_words_are_the_servers(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "the houses"), document("b", "of the and")])
         assert self.found(store, "house") == ["a#0"]
         assert self.found(store, "of the and") == []

@@ -12,7 +12,8 @@ import pytest
 
 from fusion.candidates import fuse_rankings
 from models.fusion_method import BranchRanking
-from search.protocol import Search, Store
+from search.protocol import Search
+from tests.support.stores.one_engine import OneEngine
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import MANIFEST, NORTH, document, questions
@@ -35,12 +36,12 @@ class TestWeaviateStore(StoreContract, RebuildingContract, DrawnFiltersContract)
     """The contracts, on one pair of collections."""
 
     @pytest.fixture
-    def store(self, kept: OneEngine) -> Iterator[Store]:
+    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
         yield cast("Store", kept)
         for state in kept.namespaces():
             kept.drop(state.name)
 
-    def seen(self, store: Store) -> list[list[str]]:
+    def seen(self, store: OneEngine) -> list[list[str]]:
         listed = store.list_documents("ns", asking(depth=100), order_by="n", descending=True)
         return [*super().seen(store), [hit.passage_id for hit in listed.hits]]
 
