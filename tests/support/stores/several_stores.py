@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.documents import Document, Manifest, Passage
-from search.documents.database import Database
-from search.documents.document_table import DocumentTable
+from search.documents.reading import DocumentReader, Documents
 from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 
@@ -32,11 +31,14 @@ def a_document(name: str, text: str = "rent", *, revision: str = "1", passages: 
     )
 
 
-def opened(url: str, texts: EmbeddedStore, vectors: EmbeddedStore) -> DocumentStore:
-    return DocumentStore(
-        {"texts": texts, "vectors": vectors}, DocumentTable(Database(url, writer_wait_s=0.2))
-    )
+def opened(url: str, **stores: EmbeddedStore) -> DocumentStore:
+    documents = Documents(url, writer_wait_s=0.2)
+    for name, store in stores.items():
+        store.reader = DocumentReader(documents, name)
+    return DocumentStore(stores, documents.table)
 
 
 def shown(store: EmbeddedStore) -> dict[str, str]:
-    return store.revisions(NS, "tests")
+    """The revision of each document that the store's index has."""
+    entries = store.entries(store.documents.index(NS, 30))
+    return {entry.document_id: entry.revision for entry in entries if entry.revision is not None}
