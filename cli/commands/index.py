@@ -41,7 +41,9 @@ def index(
     ] = False,
     rebuild: Annotated[
         bool,
-        typer.Option("--rebuild", help="Build the namespace anew with the present settings; it is searched meanwhile."),
+        typer.Option(
+            "--rebuild", help="Build the namespace anew with the present settings; it is searched meanwhile."
+        ),
     ] = False,
     ids: Annotated[
         Literal["path", "given"],

@@ -40,7 +40,9 @@ class Database:
         """`address`: a file, or an address as SQLAlchemy takes it.  Raises WrongDeclaration for an invalid one."""
         try:
             parsed = (
-                URL.create("sqlite", database=str(address)) if isinstance(address, Path) else make_url(address)
+                URL.create("sqlite", database=str(address))
+                if isinstance(address, Path)
+                else make_url(address)
             )
         except ArgumentError:
             raise WrongDeclaration("the documents' database: the address is not valid") from None
@@ -180,7 +182,9 @@ def _adopt(connection: Connection) -> None:
     """Take the corpus of one embedded store, which earlier versions made without a revision, as the second revision."""
     has_table = inspect(connection).has_table
     if has_table("chorale_namespace") and not has_table(VERSION_TABLE):
-        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        connection.execute(
+            text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+        )
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('0002')"))
 
 

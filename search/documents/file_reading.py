@@ -42,7 +42,9 @@ def file_number(file: Path) -> tuple[int, int] | None:
 
 
 def gone(file: Path) -> BadIndex:
-    return BadIndex(f"{file} is gone; restore it from a backup, or index again with `chorale index --rebuild`")
+    return BadIndex(
+        f"{file} is gone; restore it from a backup, or index again with `chorale index --rebuild`"
+    )
 
 
 def failure_of(file: Path, error: Exception) -> ServiceError:

@@ -138,6 +138,4 @@ def prune(
 
 def _of_index(row: IndexRow) -> Any:
     index = row.index
-    return and_(
-        _I.namespace_id == index.namespace_id, _I.store == row.store, _I.name == index.name
-    )
+    return and_(_I.namespace_id == index.namespace_id, _I.store == row.store, _I.name == index.name)

@@ -130,7 +130,9 @@ def held(
     return {
         row[0]: row[1]
         for part in distinct_in_batches(document_ids, _AT_ONCE)
-        for row in connection.execute(_in(f"{_REVISIONS} {of_source} AND document_id IN", part), (*values, *part))
+        for row in connection.execute(
+            _in(f"{_REVISIONS} {of_source} AND document_id IN", part), (*values, *part)
+        )
     }
 
 

@@ -79,7 +79,8 @@ def read_shown(rows: Executes, store: str, namespace: str) -> Shown:
     if not builds:
         raise UnknownNamespace(namespace, _SUBJECT, _names(rows)[:20])
     build = next((build for build in builds if build[4] is not None), builds[0])
-    return Shown(*build[:5], build[5] or 0)
+    namespace_id, committed, generation, manifest_json, name, sequence = build
+    return Shown(namespace_id, committed, generation, manifest_json, name, sequence or 0)
 
 
 def _names(rows: Executes) -> list[str]:
@@ -172,9 +173,7 @@ class DocumentReader:
         """What the store shows now; raises UnknownNamespace."""
         return self.read(namespace, timeout_s, lambda _rows, shown, _deadline: shown)
 
-    def read(
-        self, namespace: str, timeout_s: float, work: Callable[[Executes, Shown, Deadline], _T]
-    ) -> _T:
+    def read(self, namespace: str, timeout_s: float, work: Callable[[Executes, Shown, Deadline], _T]) -> _T:
         """The result of `work` in a snapshot; raises UnknownNamespace, StoreTimeout, StoreUnavailable."""
         return self.documents.within(
             timeout_s,

@@ -83,7 +83,9 @@ def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence
     """The result of `put` for the documents that a server can take; raises PartlyWritten naming the others."""
     refused = {document.document_id: why for document in documents if (why := refusal_reason(document))}
     try:
-        generation = put([storable(document) for document in documents if document.document_id not in refused])
+        generation = put(
+            [storable(document) for document in documents if document.document_id not in refused]
+        )
     except PartlyWritten as error:
         if not refused:
             raise

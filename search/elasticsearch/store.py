@@ -58,9 +58,7 @@ class ElasticsearchStore(DocumentWriter, FromDocuments):
         *,
         timeout_s: float = 1.0,
     ) -> list[dict[str, float]]:
-        return self._ask(
-            namespace, timeout_s, lambda call: searching.score_text(call, texts, passage_ids)
-        )
+        return self._ask(namespace, timeout_s, lambda call: searching.score_text(call, texts, passage_ids))
 
     def warm(self, namespace: str | None = None) -> None:
         deadline = self._connection.deadline(self._connection.endpoint.timeout_s)

@@ -45,7 +45,9 @@ class View:
         """Whether nothing visible to readers has changed since."""
         mine = self.shown
         return (
-            mine.sequence == shown.sequence and mine.name == shown.name and mine.generation == shown.generation
+            mine.sequence == shown.sequence
+            and mine.name == shown.name
+            and mine.generation == shown.generation
         )
 
 

@@ -75,7 +75,9 @@ class WeaviateStore(DocumentWriter, FromDocuments):
 
         async def work(client: Client) -> None:
             held = schema.tenants(client, self._endpoint)
-            known = await held.tenants.get_by_names([tenant_of(index) for index in indexes]) if indexes else {}
+            known = (
+                await held.tenants.get_by_names([tenant_of(index) for index in indexes]) if indexes else {}
+            )
             for index in indexes:
                 tenant = known.get(tenant_of(index))
                 # A missing tenant raises its own error when it is asked.

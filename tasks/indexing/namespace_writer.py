@@ -181,4 +181,3 @@ def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocum
 
 def _overtaken(document_id: str) -> Skipped:
     return Skipped(document_id, LeftOut.SUPERSEDED, "overtaken: a later message has written or deleted it")
-

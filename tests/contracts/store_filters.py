@@ -11,9 +11,9 @@ from chorale_client import make_request
 from access.grant import Grant
 from search.filter_meanings import meant_filters
 from search.filters import compile_filters
-from tests.support.stores.one_engine import OneEngine
 from tests.contracts.store_documents import document, unit
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 
 FILTERED: dict[str, dict[str, Any]] = {
     "a": {"year": 2019, "tags": ["x", "y"], "published_at": "2024-05-01", "draft": True},

@@ -9,9 +9,9 @@ import pytest
 from models.errors import BadIndex, StoreTimeout
 from models.hits import Ranking
 from search.protocol import Search
-from tests.support.stores.one_engine import OneEngine
 from tests.contracts.store_documents import document
 from tests.contracts.store_searches import Searching, asking
+from tests.support.stores.one_engine import OneEngine
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "a": {"day": "2024-05-01", "kind": "x"},
@@ -86,7 +86,9 @@ class ListingContract(Searching):
         filled.delete("ns", ["e"])
         assert self.names(filled) == "fd" + "aibc" + "gh"
 
-    def test_a_listing_of_an_unknown_namespace_fails_and_one_ends_at_its_timeout(self, filled: OneEngine) -> None:
+    def test_a_listing_of_an_unknown_namespace_fails_and_one_ends_at_its_timeout(
+        self, filled: OneEngine
+    ) -> None:
         with pytest.raises(BadIndex, match="nowhere"):
             filled.list_documents("nowhere", Search(depth=1), order_by="day", descending=True)
         with pytest.raises(StoreTimeout):

@@ -10,9 +10,9 @@ from chorale_client.wire_names import Reason
 
 from models.errors import BadIndex, ManifestMismatch, UnknownNamespace
 from search.protocol import Search
-from tests.support.stores.one_engine import OneEngine
 from tests.contracts.store_documents import EAST, document, questions
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 
 
 class NamespacesContract(Searching):
@@ -79,7 +79,9 @@ class NamespacesContract(Searching):
         assert store.generation("ns") == first + 40
         assert store.upsert("ns", [document("a", "pear")]) == first + 41
 
-    def test_a_dropped_namespace_is_gone_and_a_new_one_never_repeats_a_generation(self, store: OneEngine) -> None:
+    def test_a_dropped_namespace_is_gone_and_a_new_one_never_repeats_a_generation(
+        self, store: OneEngine
+    ) -> None:
         before = store.upsert("ns", [document("a", "old")])
         assert self.finds(store, ["a#0"], "old")
         assert store.drop("ns")

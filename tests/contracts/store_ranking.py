@@ -11,9 +11,9 @@ import pytest
 from models.documents import Document, Passage, PassageText
 from models.errors import InvalidAnswer
 from search.protocol import ScoresText, Search
-from tests.support.stores.one_engine import OneEngine
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions, unit
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 
 HOSTILE = (
     "",
@@ -52,7 +52,9 @@ class RankingContract(Searching):
             assert (hit.source_type, hit.published_at) == ("faq", "2024-05-01")
             assert (hit.content_hash, hit.near_duplicate_group) == ("hash of a", "z")
 
-    def test_texts_and_vectors_are_read_by_passage_id_and_unknown_ids_left_out(self, store: OneEngine) -> None:
+    def test_texts_and_vectors_are_read_by_passage_id_and_unknown_ids_left_out(
+        self, store: OneEngine
+    ) -> None:
         metadata = {"tags": ["x", {"y": None}], "über": "ß"}
         passages = (Passage("a#0", 0, "Häuser\n", "Install > Linux", 5, 12, NORTH),)
         store.upsert("ns", [Document("a", "docs", "T", passages, metadata)])
@@ -179,7 +181,9 @@ class VectorContract(Searching):
         assert scores == pytest.approx([0.8, 0.0, 1.0, 0.6], abs=1e-6), "cosines are exact"
         assert store.search_vectors("ns", np.zeros((0, 4), np.float32), Search(depth=5)) == []
 
-    def test_a_ranking_by_vectors_says_how_well_the_encoder_knows_the_language(self, store: OneEngine) -> None:
+    def test_a_ranking_by_vectors_says_how_well_the_encoder_knows_the_language(
+        self, store: OneEngine
+    ) -> None:
         store.create("italian", replace(MANIFEST, known_words=0.14))
         store.create("unmeasured", MANIFEST)
         for namespace, known_words in (("italian", 0.14), ("unmeasured", None)):

@@ -12,9 +12,9 @@ import pytest
 
 from models.documents import Document
 from models.errors import InvalidAnswer
-from tests.support.stores.one_engine import OneEngine
 from tests.contracts.store_documents import document
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 from tests.support.waiting import until
 
 

@@ -9,8 +9,8 @@ import pytest
 from models.documents import Manifest, Vector
 from models.hits import Ranking
 from search.protocol import Search
-from tests.support.stores.one_engine import OneEngine
 from tests.contracts.store_documents import EAST, MANIFEST, questions
+from tests.support.stores.one_engine import OneEngine
 
 
 def asking(**options: Any) -> Search:
@@ -36,7 +36,9 @@ class Searching:
         (ranking,) = store.search_vectors("ns", questions(vector), asking(**options))
         return [hit.passage_id for hit in ranking.hits]
 
-    def rankings(self, store: OneEngine, text: str, *, namespace: str = "ns", **options: Any) -> list[Ranking]:
+    def rankings(
+        self, store: OneEngine, text: str, *, namespace: str = "ns", **options: Any
+    ) -> list[Ranking]:
         """The ranking of each branch that the store has."""
         search = asking(**options)
         found = store.search_text(namespace, [text], search)

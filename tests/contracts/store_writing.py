@@ -7,9 +7,9 @@ import pytest
 
 from models.documents import PassageText
 from models.errors import InvalidAnswer
-from tests.support.stores.one_engine import OneEngine
 from tests.contracts.store_documents import UP, document
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 
 
 class WritingContract(Searching):

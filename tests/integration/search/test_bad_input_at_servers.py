@@ -16,8 +16,6 @@ from models.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from search.documents.database import Database
-from search.documents.document_table import DocumentTable
 from search.documents.store import DocumentStore
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
@@ -27,6 +25,8 @@ from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.elasticsearch_server import address, corner, host_and_port, opened
 from tests.support.servers.redis_server import free_port
 from tests.support.servers.weaviate_server import shared_endpoint, shared_weaviate
+from tests.support.stores.known_index import index_of, with_known_indexes
+from tests.support.stores.several_stores import with_readers
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +43,11 @@ def vectors() -> Iterator[WeaviateStore]:
 
 @pytest.fixture
 def both(texts: ElasticsearchStore, vectors: WeaviateStore, tmp_path: Path) -> Iterator[DocumentStore]:
-    database = Database(f"sqlite:///{tmp_path / 'documents.db'}")
-    store = DocumentStore({"texts": texts, "vectors": vectors}, DocumentTable(database))
+    store = with_readers(tmp_path / "documents.db", texts=texts, vectors=vectors)
     store.create("ns", MANIFEST)
     yield store
     store.drop("ns")
-    database.close()
+    store.table.close()
 
 
 BAD = [
@@ -110,7 +109,7 @@ def test_an_address_of_another_server_is_named() -> None:
         ({"grpc_port": free_port()}, StoreUnavailable, "`grpc_port`"),
         ({"url": f"http://127.0.0.1:{free_port()}"}, StoreUnavailable, "`url` and `grpc_port`"),
     ):
-        store = WeaviateStore(shared_endpoint(**options))
+        store = with_known_indexes(WeaviateStore(shared_endpoint(**options)))
         with pytest.raises(failure, match=message):
             store.search_text("ns", ["pear"], Search(depth=1, timeout_s=2))
         store.close()
@@ -121,21 +120,17 @@ def test_a_weaviate_that_is_too_old_is_named_with_the_version_that_is_needed(
 ) -> None:
     monkeypatch.setattr(connection, "OLDEST", (99, 0))
     with shared_weaviate() as store, pytest.raises(NotConfigured, match=r"is \d+\.\d+\.\d+; 99\.0 or newer"):
-        store.has("ns")
+        store.has(index_of())
 
 
-def test_an_index_of_another_layout_is_named_and_a_rebuild_repairs_it() -> None:
+def test_an_index_of_another_layout_is_named() -> None:
     with corner() as prefix, opened(prefix) as store, Elasticsearch(address()) as client:
         properties = {"title": {"type": "text"}}
-        client.indices.create(
-            index=f"{prefix}-ns.by-hand", aliases={f"{prefix}-ns": {}}, mappings={"properties": properties}
-        )
+        client.indices.create(index=f"{prefix}-ns.v1", mappings={"properties": properties})
         for call in (
             lambda: store.search_text("ns", ["pear"], Search(depth=1)),
-            lambda: store.create("ns", MANIFEST),
-            lambda: store.upsert("ns", [document("a", "pear")]),
+            lambda: store.create(index_of()),
+            lambda: store.write(index_of(), [document("a", "pear")], ()),
         ):
-            with pytest.raises(BadIndex, match=r"ns\.by-hand .* not of this version's layout .* --rebuild`"):
+            with pytest.raises(BadIndex, match=r"ns\.v1 .* not of this version's layout .* --rebuild`"):
                 call()
-        store.rebuild("ns", MANIFEST, [document("a", "pear")])
-        assert found(store) == ["a"]

@@ -25,11 +25,11 @@ import tasks.indexing.message_order
 import tasks.indexing.namespace_writer
 from config.settings import Settings
 from models.errors import BadIndex, ModelMissing, StoreUnavailable
-from search.embedded.store import EmbeddedStore
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.registration import make_app
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
+from tests.support.stores.one_engine import OneEngine, embedded_store
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
@@ -46,7 +46,7 @@ def app(
     monkeypatch.setattr(tasks.indexing.index_tasks, "PAUSE_S", 0.0)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
     resources.__dict__["indexing_embedder"] = HashingEmbedder()
-    resources.__dict__["_stores"]["local"] = EmbeddedStore(tmp_path / "corpus", writer_wait_s=0.1)
+    resources.__dict__["_stores"]["local"] = embedded_store(tmp_path / "corpus", writer_wait_s=0.1)
     return make_app(resources)
 
 
@@ -92,7 +92,7 @@ def failing(failure: Exception) -> Iterator[None]:
 
 
 @contextmanager
-def writing(store: EmbeddedStore, namespace: str) -> Iterator[None]:
+def writing(store: OneEngine, namespace: str) -> Iterator[None]:
     """Somebody else, for a long time."""
     begun, end = threading.Event(), threading.Event()
 

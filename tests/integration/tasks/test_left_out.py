@@ -12,7 +12,6 @@ from config.settings import Settings
 from models.documents import Document
 from models.errors import PartlyWritten
 from models.left_out import LeftOut
-from search.embedded.store import EmbeddedStore
 from tasks.registration import make_app
 from tests.support.left_out import ROWS
 from tests.support.models.hashing_embedder import HashingEmbedder

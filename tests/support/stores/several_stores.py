@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from models.documents import Document, Manifest, Passage
@@ -31,11 +34,16 @@ def a_document(name: str, text: str = "rent", *, revision: str = "1", passages: 
     )
 
 
-def opened(url: str, **stores: EmbeddedStore) -> DocumentStore:
-    documents = Documents(url, writer_wait_s=0.2)
+def with_readers(address: str | Path, **stores: Any) -> DocumentStore:
+    """The stores written as one, each of which reads the documents."""
+    documents = Documents(address, writer_wait_s=0.2)
     for name, store in stores.items():
         store.reader = DocumentReader(documents, name)
     return DocumentStore(stores, documents.table)
+
+
+def opened(url: str, **stores: EmbeddedStore) -> DocumentStore:
+    return with_readers(url, **stores)
 
 
 def shown(store: EmbeddedStore) -> dict[str, str]:

@@ -12,7 +12,7 @@ from config.secret_keys import audit_key
 from config.settings import Settings
 from models.errors import BadIndex, WrongHome
 from search.embedded import connections
-from search.embedded.store import EmbeddedStore
+from tests.support.stores.one_engine import embedded_store
 
 
 def test_a_folder_without_a_mark_has_format_1_and_gets_the_current_mark(tmp_path: Path) -> None:
@@ -43,10 +43,10 @@ def test_a_newer_folder_or_an_odd_mark_is_refused_and_stays(tmp_path: Path, mark
 def test_another_corpus_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: int, said: str
 ) -> None:
-    EmbeddedStore(tmp_path).namespaces()
+    embedded_store(tmp_path).namespaces()
     monkeypatch.setattr(connections, "CORPUS_FORMAT", present)
     with pytest.raises(BadIndex, match=said):
-        EmbeddedStore(tmp_path).namespaces()
+        embedded_store(tmp_path).namespaces()
 
 
 def test_the_first_call_makes_the_key_of_the_home_for_its_owner_alone(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from redis.exceptions import AuthenticationError
 
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
-from search.embedded.store import EmbeddedStore
 from tasks.registration import make_app
 from tasks.worker import worker_process as worker
 from tasks.worker.warming import warm

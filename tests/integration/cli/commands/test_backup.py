@@ -28,7 +28,6 @@ from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, ServiceError, WriterBusy
 from search.documents.store import DocumentStore
 from search.embedded.snapshot import still_corpus
-from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run, as_process
 from tests.support.ledger.audit_rows import count
@@ -36,7 +35,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.elasticsearch_server import address, corner
 from tests.support.servers.redis_server import RedisServer
-from tests.support.stores.one_engine import held
+from tests.support.stores.one_engine import OneEngine, embedded_store, held
 
 TWO = f'{BM25_ALONE}[stores.archive]\nkind = "embedded"\noptions = {{ folder = "archive" }}\n'
 WITH_A_SERVER = """
@@ -71,7 +70,7 @@ def double(tmp_path: Path) -> Installation:
 
 
 @contextmanager
-def opened(installation: Installation) -> Iterator[EmbeddedStore | DocumentStore]:
+def opened(installation: Installation) -> Iterator[OneEngine | DocumentStore]:
     """As another process would have it."""
     store = Installation(installation.settings, None).resources.writing_store
     assert isinstance(store, EmbeddedStore | DocumentStore)
@@ -144,7 +143,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
     """Pairs are indexed all the while: of each the backup has both or none."""
     question: dict[str, Any] = {"questions": "when may a tenant leave?", "cache": "bypass", "timeout_s": 20}
     before = pipeline.client().retrieve(**question)
-    store = EmbeddedStore(pipeline.resources.settings.corpus_dir)
+    store = embedded_store(pipeline.resources.settings.corpus_dir)
     store.create("pairs", WORDS)
 
     def index(number: int) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import pytest
 
 from search.documents.reading import DocumentReader
 from search.elasticsearch.store import ElasticsearchStore
-from tests.support.stores.one_engine import OneEngine
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import document
 from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
@@ -45,7 +44,7 @@ class Emptied:
 
     @pytest.fixture
     def store(self, kept: OneEngine) -> Iterator[OneEngine]:
-        yield cast("Store", kept)
+        yield kept
         for state in kept.namespaces():
             kept.drop(state.name)
 
@@ -56,7 +55,7 @@ class TestElasticsearchStore(Emptied, StoreContract, RebuildingContract, DrawnFi
     @pytest.fixture
     def reader(self, kept: OneEngine, prefix: str) -> Iterator[ElasticsearchStore]:
         with opened(prefix, **self.options) as reader:
-            reader.documents = DocumentReader(kept.table, "engine")
+            reader.reader = DocumentReader(kept.documents, "local")
             yield reader
 
 

@@ -90,7 +90,11 @@ def test_the_corpus_of_an_earlier_version_is_searched_without_indexing_again(tmp
         manifest = json.dumps(asdict(MANIFEST))
         connection.execute("INSERT INTO chorale_namespace VALUES (1, 'ns', ?, 2, 2, 'ns.1.0')", (manifest,))
         connection.execute("INSERT INTO chorale_generation VALUES ('ns', 7)")
-        for sequence, ended, name, text in ((1, 2, "a", "old pear"), (2, None, "a", "pear"), (2, None, "b", "fig")):
+        for sequence, ended, name, text in (
+            (1, 2, "a", "old pear"),
+            (2, None, "a", "pear"),
+            (2, None, "b", "fig"),
+        ):
             values = (1, name, sequence, ended, "docs", name, '{"year": 2020}', f"hash of {name}", None, "1")
             connection.execute("INSERT INTO chorale_document VALUES (?,?,?,?,?,?,?,?,?,?)", values)
             passage = (1, f"{name}#0", name, sequence, ended, 0, "", text, 0, 4, EAST.astype("<f4").tobytes())

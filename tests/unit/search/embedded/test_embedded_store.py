@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stores.one_engine import OneEngine, embedded_store
 from tests.contracts.store import StoreContract
 from tests.contracts.store_listing import ListingContract
 from tests.contracts.store_namespaces import NamespacesContract
 from tests.contracts.store_writing import WritingContract
+from tests.support.stores.one_engine import OneEngine, embedded_store
 
 
 class TestEmbeddedStore(StoreContract):

@@ -38,9 +38,7 @@ def test_a_reader_sees_a_rebuilt_and_a_recreated_namespace(store: OneEngine, fol
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the files that a process has mapped")
-def test_a_reader_keeps_no_file_of_the_namespaces_that_were_dropped(
-    store: OneEngine, folder: Path
-) -> None:
+def test_a_reader_keeps_no_file_of_the_namespaces_that_were_dropped(store: OneEngine, folder: Path) -> None:
     other = embedded_store(folder)
     mapped = []
     for number in range(3):

@@ -25,7 +25,9 @@ def test_a_document_without_passages_is_counted_and_the_last_of_two_equal_ids_co
     assert store.delete("ns", ["a"]) == 1
 
 
-def test_a_batch_with_a_vector_of_another_length_or_a_repeated_passage_is_refused_whole(store: OneEngine) -> None:
+def test_a_batch_with_a_vector_of_another_length_or_a_repeated_passage_is_refused_whole(
+    store: OneEngine,
+) -> None:
     for wrong, message in (
         (document("b", "x", vectors=(UP * 2,)), "length 2"),
         (Document("b", "docs", "", (Passage("a#0", 0, "x"), Passage("a#0", 1, "y"))), "twice"),
