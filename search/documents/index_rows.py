@@ -79,7 +79,7 @@ def refused(connection: Connection, namespace_id: int, store: str) -> dict[str, 
     """The reasons by document id."""
     mine = and_(_R.namespace_id == namespace_id, _R.store == store)
     statement = select(_R.document_id, _R.reason).where(mine).order_by(_R.document_id)
-    return {document_id: reason for document_id, reason in connection.execute(statement)}
+    return {row.document_id: row.reason for row in connection.execute(statement)}
 
 
 def set_refused(

@@ -14,8 +14,8 @@ from ingest.hashes import content_hash
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from ingest.split import splitter_name
-from models.documents import Document, Manifest, Matrix, NamespaceState
-from models.errors import ManifestMismatch, PartlyWritten
+from models.documents import Manifest, Matrix
+from models.errors import ManifestMismatch
 from models.left_out import LeftOut
 from search.protocol import Search
 from tasks.indexing.batches import IndexingTarget, index_documents
@@ -177,17 +177,14 @@ def test_a_failed_batch_leaves_the_earlier_batches_committed(store: OneEngine, i
 
 
 def test_documents_that_the_store_refuses_are_reported_and_tried_by_the_next_run(
-    store: OneEngine, index: Index
+    index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Choosy(EmbeddedStore):
-        def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-            kept = [document for document in documents if document.document_id != "docs/b"]
-            generation = store.upsert(namespace, kept)
-            raise PartlyWritten(namespace, {"docs/b": "too large"}, generation)
-
     committed: list[int] = []
     documents = [raw("a"), raw("b"), raw("c")]
-    report = index(documents, store=Choosy(store._corpus.folder), committed=committed.append)
+    with monkeypatch.context() as patched:
+        refused = "search.documents.rebuilding.refusal_reason"
+        patched.setattr(refused, lambda document: "too large" if document.document_id == "docs/b" else None)
+        report = index(documents, committed=committed.append)
     assert (report.added, report.skipped) == (
         2,
         [Skipped("docs/b", LeftOut.NOT_WRITTEN, "not written: too large")],
@@ -265,23 +262,22 @@ def test_a_document_that_was_pruned_or_dropped_has_no_near_duplicates(
         index([], prune=True)
     else:
         store.drop("n")
-        with store._corpus.reading() as connection:
-            assert connection.execute("SELECT count(*) FROM chorale_near_duplicate_band").fetchone() == (0,)
+        with store.documents.reading() as rows:
+            assert rows.execute("SELECT count(*) FROM chorale_near_duplicate_band").fetchone() == (0,)
     index([raw("b", LONG)])
     assert groups(store) == {"docs/b": None}
 
 
-def test_indexing_a_message_asks_the_store_only_for_its_documents(store: OneEngine, index: Index) -> None:
-    class Counting(EmbeddedStore):
-        def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-            raise AssertionError("all of a source")
-
-        def namespaces(self) -> list[NamespaceState]:
-            raise AssertionError("all namespaces")
+def test_indexing_a_message_asks_the_store_only_for_its_documents(
+    store: OneEngine, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def all_documents(*_: Any) -> None:
+        raise AssertionError("all of a source, or all namespaces")
 
     index([raw("a", "old"), raw("b"), raw("c")])
-    counting = Counting(store._corpus.folder)
-    report = index([raw("a", "new"), raw("b"), raw("d")], store=counting)
+    monkeypatch.setattr(store, "revisions", all_documents)
+    monkeypatch.setattr(store, "namespaces", all_documents)
+    report = index([raw("a", "new"), raw("b"), raw("d")])
     assert (report.added, report.replaced, report.unchanged) == (1, 1, 1)
     assert report.generation == store.generation("n") == 2
 

@@ -11,6 +11,7 @@ from redis.exceptions import AuthenticationError
 
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
+from search.embedded.store import EmbeddedStore
 from tasks.registration import make_app
 from tasks.worker import worker_process as worker
 from tasks.worker.warming import warm
@@ -57,7 +58,7 @@ def test_a_worker_loads_only_the_parts_of_an_index_that_its_queue_reads(
 
     fresh = Resources(settings, load_pipeline(None), redis_server.url)
     warm(make_app(fresh, queues=(queue,)), [queue])
-    opened = fresh.writing_store
+    opened = fresh.store("local")
     assert isinstance(opened, EmbeddedStore)
     view = opened._view("default")
     assert (view.searcher is not None, view.vectors is not None) == (loads_words, loads_vectors)
