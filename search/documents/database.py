@@ -156,7 +156,10 @@ class Database:
                 raise failure_of(self._file, error) from error
         with self.exclusive(_SCHEMA_LOCK), self.writing(_SCHEMA_LOCK) as connection:
             try:
-                _adopt(connection)
+                if inspect(connection).has_table(VERSION_TABLE):
+                    # The first revision of this version takes over what these have left.
+                    older = f"DELETE FROM {VERSION_TABLE} WHERE version_num IN ('0001', '0002')"
+                    connection.execute(text(older))
                 SCHEMA.bring_up(connection)
             except SchemaTooNew as error:
                 raise BadIndex(str(error)) from None
@@ -176,16 +179,6 @@ class Database:
             raise DatabaseUnavailable(
                 f"the documents' database {self.address} cannot be used: {line[:500]}"
             ) from error
-
-
-def _adopt(connection: Connection) -> None:
-    """Take the corpus of one embedded store, which earlier versions made without a revision, as the second revision."""
-    has_table = inspect(connection).has_table
-    if has_table("chorale_namespace") and not has_table(VERSION_TABLE):
-        connection.execute(
-            text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-        )
-        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('0002')"))
 
 
 class Plain:
