@@ -13,9 +13,9 @@ from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import BadIndex
 from search.elasticsearch.analysis import TEXT, Words
 from search.elasticsearch.filter_conditions import FACETS
-from search.elasticsearch.filter_terms import facets
+from search.filter_terms import facets
 
-FORMAT = 1
+FORMAT = 2
 """Version of this layout, recorded with each namespace."""
 
 TEMPLATE_VERSION = 2

@@ -12,7 +12,7 @@ from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
 from search.elasticsearch.connection import IndexCall
 from search.elasticsearch.failures import Passing, failure, readable
-from search.elasticsearch.filter_conditions import Clause, Conditions, conditions, has_field_clause
+from search.elasticsearch.filter_conditions import CLAUSES, Clause, SearchConditions, conditions
 from search.filters import unknown_field_warning
 from search.protocol import Search
 from search.ranking_end import count_documents, cut, cut_warnings, is_settled
@@ -136,11 +136,11 @@ def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, 
 
 
 def first_round(
-    call: IndexCall, bodies: Mapping[int, Body], asked: Conditions
+    call: IndexCall, bodies: Mapping[int, Body], asked: SearchConditions
 ) -> tuple[dict[int, dict[str, Any]], tuple[str, ...]]:
     """The answers and warnings; no answers if a condition is invalid or names an unknown field."""
     knows = {
-        -n: {"query": has_field_clause(field), "size": 0, "track_total_hits": 1}
+        -n: {"query": CLAUSES.has_field(field), "size": 0, "track_total_hits": 1}
         for n, field in enumerate(asked.fields, start=1)
     }
     # Ask even without terms, to learn whether the namespace exists and knows the fields.
@@ -158,7 +158,7 @@ def _text_body(query: Clause, size: int) -> Body:
     return {**hits_only(SHOWN), "query": query, "sort": _ORDER, "size": size}
 
 
-def _vector_body(vector: list[float], size: int, least: int, asked: Conditions) -> Body:
+def _vector_body(vector: list[float], size: int, least: int, asked: SearchConditions) -> Body:
     candidates = min(MOST_HITS, max(2 * size, least))
     knn = {"field": "vector", "query_vector": vector, "k": size, "num_candidates": candidates}
     return {**hits_only(SHOWN), "knn": knn | {"filter": [*asked.clauses]}, "size": size}

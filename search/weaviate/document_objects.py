@@ -11,7 +11,7 @@ from weaviate.classes.data import DataObject
 
 from models.documents import Document, Manifest, Passage
 from search.analysis import analyser, indexed_text
-from search.weaviate.filter_terms import facets
+from search.filter_terms import facets
 
 Object = DataObject[dict[str, Any], None]
 
