@@ -7,15 +7,11 @@ settings, the broker, or any time limit but the one of the call.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from models.documents import Document, Manifest, Matrix, PassageText, Vector
 from models.hits import Ranking
-
-if TYPE_CHECKING:
-    from search.near_duplicate_rows import NearDuplicateRows
 
 Filters = Mapping[str, Any]
 """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains, all}}`, as on the wire; all must hold."""
@@ -148,42 +144,6 @@ class ScoresText(Protocol):
     ) -> list[dict[str, float]]:
         """For each text the scores that `search_text` would give its `passage_ids`, without those that match no term."""
         ...
-
-
-class WritesDocuments(Protocol):
-    """The target of an indexing run: all stores as one, or a rebuild in progress.  One writer at a time for each namespace."""
-
-    def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        """Create the namespace if it does not exist; raises ManifestMismatch if it was built differently."""
-        ...
-
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        """Replace each document whole; returns the new generation, which readers can see.
-
-        Idempotent.  Raises WriterBusy, BadIndex (unknown namespace), InvalidAnswer (a vector's length), and
-        PartlyWritten if some documents were refused.  The rest of the batch is then written.
-        """
-        ...
-
-    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        """Delete documents; returns how many of them existed."""
-        ...
-
-    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-        """Revision by document id of everything indexed from `source`, or from any source if None."""
-        ...
-
-    def held(
-        self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
-    ) -> dict[str, str]:
-        """Revisions by id, for the documents that exist; with `source`, only for documents indexed from it."""
-        ...
-
-    def near_duplicate_rows(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
-        """The groups of near-duplicates in one transaction, during which nobody else writes the namespace."""
-        ...
-
-    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
 
 
 class Engine(Protocol):

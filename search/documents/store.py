@@ -27,11 +27,11 @@ from models.errors import (
     WrongDeclaration,
 )
 from search.checks import check_manifest, checked_documents, same_manifest
-from search.documents.document_table import Build, Changes, DocumentTable, Written
+from search.documents.document_rows import taken
+from search.documents.document_table import CURRENT, Build, Changes, DocumentTable, Written
 from search.documents.engine_writer import EngineWriter
 from search.documents.index_rows import IndexRow
 from search.documents.reading import OLD
-from search.documents.rebuilding import Rebuilding, taken
 from search.documents.verifying import Difference, difference
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Engine
@@ -44,7 +44,9 @@ _BEHIND = "not written yet"
 
 
 class DocumentStore:
-    """Implements `search.protocol.WritesDocuments`; thread-safe.  Searches use the store that their branch declares."""
+    """Thread-safe; one writer at a time for each namespace.  Searches use the store that their branch declares."""
+
+    which = CURRENT
 
     def __init__(self, stores: Mapping[str, Engine], table: DocumentTable, *, is_whole: bool = True) -> None:
         """`is_whole`: these are all stores, so what they have replaced is removed."""
@@ -59,9 +61,9 @@ class DocumentStore:
         If only some stores could, the next batch creates the namespace in the others.
         """
         check_manifest(namespace, manifest)
-        if self.table.find(namespace) is None:
+        if self.table.find(namespace, self.which) is None:
             with self.exclusive(namespace):
-                if self.table.find(namespace) is None:
+                if self.table.find(namespace, self.which) is None:
                     return self._make(namespace, manifest)
         build = self.known(namespace)
         same_manifest(namespace, build.manifest, manifest)
@@ -69,13 +71,21 @@ class DocumentStore:
         return build.manifest
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+        """Replace each document whole; returns the new generation, which readers can see.
+
+        Idempotent.  Raises WriterBusy, BadIndex (unknown namespace), InvalidAnswer (a vector's length), and
+        PartlyWritten if some documents were refused, or some store does not show them yet.  The others are written.
+        """
         with self.exclusive(namespace):
             build = self.known(namespace)
             chosen = checked_documents(documents, build.manifest)
             return taken(chosen, namespace, lambda documents: self._put(build, documents))
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        """Raises NotEverywhere if a store failed to delete; the next `settle` deletes there."""
+        """Delete documents; returns how many of them existed.
+
+        Raises NotEverywhere if a store failed to delete; the next `settle` deletes there.
+        """
         with self.exclusive(namespace):
             build = self.known(namespace)
             changes = self.table.take_out(build, document_ids)
@@ -106,6 +116,7 @@ class DocumentStore:
         return self.table.namespaces()
 
     def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
+        """Revision by document id of everything indexed from `source`, or from any source if None."""
         return self.table.revisions(self.known(namespace), source)
 
     def held(
@@ -212,17 +223,9 @@ class DocumentStore:
                 store.close()
         return aside
 
-    def rebuilding(self, namespace: str, manifest: Manifest) -> Rebuilding:
-        """Begin a build beside the searched one, or continue one with the same manifest.
-
-        `finish` makes it the current build.
-        """
-        check_manifest(namespace, manifest)
-        return Rebuilding(self.table, namespace, manifest, finish=self._promote)
-
     def known(self, namespace: str) -> Build:
         """Raises UnknownNamespace."""
-        build = self.table.find(namespace)
+        build = self.table.find(namespace, self.which)
         if build is None:
             names = [state.name for state in self.table.namespaces()]
             raise UnknownNamespace(namespace, "the documents' database", names[:20])
@@ -277,7 +280,8 @@ class DocumentStore:
         else:
             results = [write(writer) for writer in writers]
         written = [result for result in results if isinstance(result, Written)]
-        generation = self.table.record(build, written, stores=self._pruned_by)
+        is_seen = bool(self.stores)
+        generation = self.table.record(build, written, stores=self._pruned_by, is_seen=is_seen)
         reasons = defaultdict[str, list[str]](list)
         for writer, result in zip(writers, results, strict=True):
             if isinstance(result, Written):
@@ -325,11 +329,6 @@ class DocumentStore:
         refused = writer.write(row.index, changes)
         is_seen = row.is_shown and len(refused) < len(changes.ids)
         self.table.record(build, [Written(row, changes, refused)], stores=self._pruned_by, is_seen=is_seen)
-
-    def _promote(self, made: Build) -> int:
-        self.table.promote(made)
-        self.settle(made.name)
-        return self.table.generation(made.name)
 
 
 def _in_some(rows: Sequence[IndexRow], create: Callable[[IndexRow], object]) -> None:

@@ -1,14 +1,9 @@
 """An index of Elasticsearch and the documents in it.
 
-A batch writes passages, then the records of their documents and the deletion of what they replace.  Then one
-refresh makes all of it visible.  A writer killed in between leaves passages that nobody
-sees before the next refresh, and documents with the old record, which are therefore indexed again.  Unchanged
-passages are not written again, because a deleted passage counts in Lucene's word statistics until its segment is
-merged.
-
-Deletions name the passages, which one search by document id finds: `_delete_by_query` would miss what another
-writer touches meanwhile, and needs a refresh before, too.  A rebuild receives documents, because `_reindex` would
-copy the old terms, which the rebuild has to replace.
+A batch writes passages and the records of their documents, and deletes what they replace.  Then one refresh makes all of
+it visible.  Unchanged passages are not written again, because a deleted passage counts in Lucene's word statistics until
+its segment is merged.  Deletions name the passages, which one search by document id finds: `_delete_by_query` would miss
+what another writer touches meanwhile.
 """
 
 from __future__ import annotations
@@ -120,36 +115,31 @@ class DocumentWriter:
     def _upsert(self, layout: Layout, documents: Sequence[Document]) -> dict[str, str]:
         """Write what differs from the stored state; returns the reasons for refused documents, by id."""
         refused: dict[str, str] = {}
-        passages_of: dict[str, dict[str, Action]] = {}
+        sources: dict[str, dict[str, Action]] = {}
         for document in documents:
             if why := _impossible(document):
                 refused[document.document_id] = why
-                continue
-            passages_of[document.document_id] = _passages(layout, document)
+            else:
+                sources[document.document_id] = _sources(layout, document)
         there: dict[str, dict[str, lookups.Stored]] = defaultdict(dict)
-        for entry in lookups.stored(self._call(layout), list(passages_of)):
+        for entry in lookups.stored(self._call(layout), list(sources)):
             there[entry.document_id][_key(entry)] = entry
-        owners = {key: document_id for document_id, passages in passages_of.items() for key in passages}
+        owners = {key: document_id for document_id, of_document in sources.items() for key in of_document}
         changed = (
-            _indexing(layout, key, source)
-            for document_id, passages in passages_of.items()
-            for key, source in passages.items()
-            if not _is_there(there[document_id], key, source)
+            {"_op_type": "index", "_index": layout.index, "_id": key, "_source": source}
+            for document_id, of_document in sources.items()
+            for key, source in of_document.items()
+            if key not in (mine := there[document_id]) or mine[key].digest != source["digest"]
         )
         refused |= {owners[key]: why for key, why in send(self._connection, changed).items()}
-        after: list[Action] = []
-        for document in documents:
-            if document.document_id in refused:
-                continue
-            key, source = document_key(document.document_id), document_source(document)
-            mine = there[document.document_id]
-            owners[key] = document.document_id
-            if not _is_there(mine, key, source):
-                after.append(_indexing(layout, key, source))
-            stale = mine.keys() - passages_of[document.document_id].keys() - {key}
-            owners |= dict.fromkeys(stale, document.document_id)
-            after += [_deletion(layout, mine[key]) for key in sorted(stale)]
-        return refused | {owners[key]: why for key, why in send(self._connection, after).items()}
+        stale = {
+            key: entry
+            for document_id in sources.keys() - refused.keys()
+            for key, entry in there[document_id].items()
+            if key not in sources[document_id]
+        }
+        failures = send(self._connection, [_deletion(layout, entry) for entry in stale.values()])
+        return refused | {stale[key].document_id: why for key, why in failures.items()}
 
     def _call(self, layout: Layout) -> IndexCall:
         return IndexCall(self._connection, layout, self._connection.deadline())
@@ -166,25 +156,18 @@ def _impossible(document: Document) -> str | None:
     return None
 
 
-def _passages(layout: Layout, document: Document) -> dict[str, Action]:
-    """The content of the index for each passage, by key."""
+def _sources(layout: Layout, document: Document) -> dict[str, Action]:
+    """The content of the index for each passage, and for the record of the document, by key."""
     shared = shared_source(document)
-    return {
+    passages = {
         passage_key(passage.passage_id): passage_source(layout, document, passage, shared)
         for passage in document.passages
     }
+    return passages | {document_key(document.document_id): document_source(document)}
 
 
 def _key(entry: lookups.Stored) -> str:
     return passage_key(entry.passage_id) if entry.passage_id else document_key(entry.document_id)
-
-
-def _is_there(mine: dict[str, lookups.Stored], key: str, source: Action) -> bool:
-    return key in mine and mine[key].digest == source["digest"]
-
-
-def _indexing(layout: Layout, key: str, source: Action) -> Action:
-    return {"_op_type": "index", "_index": layout.index, "_id": key, "_source": source}
 
 
 def _deletion(layout: Layout, entry: lookups.Stored) -> Action:

@@ -161,7 +161,7 @@ def shared_source(document: Document) -> dict[str, Any]:
 
 
 def document_source(document: Document) -> dict[str, Any]:
-    """The record of a document, written after its passages: only complete documents have one."""
+    """The record of a document: that it is there in its revision, with passages or without."""
     return _with_digest(
         {"document_id": document.document_id, "source": document.source, "revision": document.revision}
     )

@@ -1,8 +1,4 @@
-"""A tenant of Weaviate and the documents in it: all passages of a document, then its head, which records its revision.
-
-A killed writer leaves documents with the old head: the next run sees another revision and writes them again.  Until
-then searches also find what it wrote of the new one.
-"""
+"""A tenant of Weaviate and the documents in it: first everything of a batch is written, then what it replaces is deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ from models.errors import PartlyWritten, StageFailure, StoreUnavailable
 from search.protocol import Index
 from search.weaviate import schema
 from search.weaviate.connection import Client, Connection
-from search.weaviate.document_objects import Object, Objects, document_uuid, objects
+from search.weaviate.document_objects import Object, document_uuid, objects
 from search.weaviate.failures import failure_of
 
 MESSAGE_BYTES = 4_000_000
@@ -82,24 +78,20 @@ class DocumentWriter:
         failures: dict[str, str] = {}
         # It never repeats after an interrupted batch; numbers are sent as doubles.
         written_us = time.time_ns() // 1_000
+        older = Filter.by_property("written").not_equal(written_us)
         for part in in_batches(documents, _DOCUMENTS_AT_ONCE):
-            made = list(self._made(part, manifest, written_us, failures))
-            self._send(tenant, [other for document in made for other in document.others], failures)
-            # Delete leftovers before the head records the new revision, and the old head after it.
-            done = [document for document in made if document.document_id not in failures]
-            no_head = Filter.not_(Filter.by_property("is_head").equal(True))
-            self._delete_older(tenant, done, written_us, no_head)
-            self._send(tenant, [document.head for document in done], failures)
-            done = [document for document in done if document.document_id not in failures]
-            self._delete_older(tenant, done, written_us)
+            self._send(tenant, list(self._made(part, manifest, written_us, failures)), failures)
+            done = [document.document_id for document in part if document.document_id not in failures]
+            if done:
+                self._delete(tenant, Filter.all_of([_of_documents(done), older]))
         return failures
 
     def _made(
         self, documents: Sequence[Document], manifest: Manifest, written_us: int, failures: dict[str, str]
-    ) -> Iterator[Objects]:
+    ) -> Iterator[Object]:
         for document in documents:
             try:
-                yield objects(document, manifest, written_us=written_us)
+                yield from objects(document, manifest, written_us=written_us)
             except ValueError as error:
                 failures[document.document_id] = f"its text cannot be written: {error}"
 
@@ -129,14 +121,6 @@ class DocumentWriter:
             why = _TOO_LARGE if "larger than max" in str(error) else _short(error)
             return dict.fromkeys(range(len(message)), why)
         return {place: _short(refused.message) for place, refused in done.errors.items()}
-
-    def _delete_older(
-        self, tenant: str, done: Sequence[Objects], written_us: int, *also: FilterReturn
-    ) -> None:
-        if done:
-            mine = _of_documents(document.document_id for document in done)
-            older = Filter.by_property("written").not_equal(written_us)
-            self._delete(tenant, Filter.all_of([mine, older, *also]))
 
     def _delete(self, tenant: str, where: FilterReturn) -> None:
         async def work(client: Client) -> int:

@@ -48,7 +48,6 @@ _PASSAGE = (
         index_filterable=True,
     ),
     Property(name="document", data_type=DataType.UUID, index_filterable=True),  # UUID of the document's id
-    Property(name="is_head", data_type=DataType.BOOL, index_filterable=True),  # one object of each document
     Property(name="is_passage", data_type=DataType.BOOL, index_filterable=True),
     Property(name="written", data_type=DataType.INT, index_filterable=True),  # identifies the batch
     *map(

@@ -19,6 +19,7 @@ from models.documents import Manifest
 from models.errors import BadIndex, NotEverywhere, UnknownNamespace
 from models.left_out import LeftOut
 from search.analysis import ANALYSER
+from search.documents.rebuilding import Rebuilding
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, Progress, SourceDocuments
@@ -60,7 +61,7 @@ def index_corpus(
     embedder: Embedder = ahead or resources.indexing_embedder
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
     manifest = manifest_for(resources, embedder, first)
-    anew = store.rebuilding(namespace, manifest) if rebuild else None
+    anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:
         store.create(namespace, manifest)
         # A corpus that begins anew, or was restored, goes on from the generation that readers were told last.

@@ -16,6 +16,7 @@ from models.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
+from search.documents.rebuilding import Rebuilding
 from search.documents.store import DocumentStore
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
@@ -87,7 +88,7 @@ def test_documents_that_no_server_takes_are_named_and_the_others_are_in_every_st
     # None of the new ones is kept, else each run would retry it.
     assert both.revisions("ns", "docs").keys() == {"a", "fifty megabytes", "z"}
     assert both.unwritten("ns") == {}
-    begun = both.rebuilding("ns", MANIFEST)
+    begun = Rebuilding(both, "ns", MANIFEST)
     with pytest.raises(PartlyWritten) as raised:
         begun.upsert("ns", [*BAD, document("z", "pear")])
     assert raised.value.failures == REASONS

@@ -11,6 +11,7 @@ from typing import Any
 from models.documents import Document, Manifest
 from search.documents.document_table import NEXT
 from search.documents.reading import DocumentReader, Documents
+from search.documents.rebuilding import Rebuilding
 from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 
@@ -31,7 +32,7 @@ class OneEngine(DocumentStore):
     def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
         with self.exclusive(namespace):
             self.table.drop(namespace, NEXT)
-        begun = self.rebuilding(namespace, manifest)
+        begun = Rebuilding(self, namespace, manifest)
         for document in documents:
             begun.upsert(namespace, [document])
         return begun.finish()

@@ -10,6 +10,7 @@ from sqlalchemy import text
 from models.errors import NotEverywhere, StoreTimeout, StoreUnavailable
 from search.documents.database import Database
 from search.documents.reading import DocumentReader, Documents, FromDocuments
+from search.documents.rebuilding import Rebuilding
 from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from tests.support.stores.failing_store import FailingStore
@@ -47,7 +48,7 @@ def test_a_store_that_is_not_rebuilt_yet_has_the_texts_of_the_build_that_it_show
 ) -> None:
     store.upsert(NS, [a_document("a", "old", passages=2)])
     vectors.failure = StoreUnavailable("away")
-    begun = store.rebuilding(NS, MANIFEST)
+    begun = Rebuilding(store, NS, MANIFEST)
     begun.upsert(NS, [a_document("a", "new")])
     begun.finish()
     assert texts_of(texts) == {"a#0": "new 0"}

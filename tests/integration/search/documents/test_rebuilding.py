@@ -25,12 +25,12 @@ def test_a_rebuild_is_invisible_until_it_is_complete_and_continues_after_an_inte
     store.upsert(NS, [a_document("old")])
     other = Manifest(splitter="s2", language="it", analyser="a", embedder="e2", dimension=DIMENSION)
     # What was begun with other settings is not continued.
-    store.rebuilding(NS, MANIFEST).upsert(NS, [a_document("a")])
-    begun = store.rebuilding(NS, other)
+    Rebuilding(store, NS, MANIFEST).upsert(NS, [a_document("a")])
+    begun = Rebuilding(store, NS, other)
     assert begun.revisions(NS, "tests") == {}
     begun.upsert(NS, [a_document("a"), a_document("gone")])
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"old": "1"}
-    again = store.rebuilding(NS, other)
+    again = Rebuilding(store, NS, other)
     assert again.revisions(NS, "tests") == {"a": "1", "gone": "1"}
     again.upsert(NS, [a_document("b")])
     again.delete(NS, ["gone"])
@@ -54,7 +54,7 @@ def test_writes_that_a_store_skips_before_its_rebuild_are_reported(
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
     vectors.create = away  # type: ignore[method-assign]
-    anew = store.rebuilding(NS, MANIFEST)
+    anew = Rebuilding(store, NS, MANIFEST)
     anew.upsert(NS, [a_document("a"), a_document("b")])
     anew.finish()
     writes: dict[str, Callable[[], object]] = {
@@ -83,7 +83,7 @@ def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(store:
             return [connection.scalar(select(func.count()).select_from(table)) for table in tables]
 
     assert (assigned(store, "a"), assigned(store, "b")) == (None, "a")
-    made = store.rebuilding(NS, MANIFEST)
+    made = Rebuilding(store, NS, MANIFEST)
     assert (assigned(made, "new"), assigned(store, "c"), assigned(made, "newer")) == (None, "a", "new")
     made.finish()
     assert assigned(store, "d") == "new"

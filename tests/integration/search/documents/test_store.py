@@ -21,6 +21,7 @@ from models.errors import (
 )
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
+from search.documents.rebuilding import Rebuilding
 from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from tests.support.servers.databases import empty_database
@@ -202,7 +203,7 @@ def test_revisions_can_be_read_by_document_id(store: DocumentStore) -> None:
     asked = ["a", "gone", "never"]
     assert store.held(NS, asked) == store.held(NS, asked, source="tests") == {"a": "7"}
     assert store.held(NS, asked, source="elsewhere") == {}
-    made = store.rebuilding(NS, MANIFEST)
+    made = Rebuilding(store, NS, MANIFEST)
     assert made.held(NS, asked) == {}
     made.upsert(NS, [a_document("a", revision="8")])
     assert (made.held(NS, asked), store.held(NS, asked)) == ({"a": "8"}, {"a": "7"})
