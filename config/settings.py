@@ -337,7 +337,7 @@ class Settings(BaseModel):
 
     @property
     def corpus_dir(self) -> Path:
-        """Folder of the embedded store: documents, vectors, lexical indexes."""
+        """Folder of the embedded store: lexical indexes, and the documents where it is the only store."""
         return self.home / "corpus"
 
     @property

@@ -39,7 +39,7 @@ def warnings(filters: Mapping[str, object], longest_part: int) -> tuple[str, ...
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Conditions(Generic[_C]):
     """How a server expresses conditions; only for filters without `warnings`."""
 
