@@ -47,8 +47,8 @@ class Conditions(Generic[_C]):
     """The document has one of these terms."""
     has_like: Callable[[str, str], _C]
     """The document has a term that begins with the first text, followed anywhere by the second."""
-    every: Callable[[Sequence[_C]], _C]
-    some: Callable[[Sequence[_C]], _C]
+    every: Callable[[list[_C]], _C]
+    some: Callable[[list[_C]], _C]
     negated: Callable[[_C], _C]
 
     @property

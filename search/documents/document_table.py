@@ -27,7 +27,7 @@ from search.documents import index_rows, lookups
 from search.documents.database import Database, Plain
 from search.documents.document_rows import end_documents, insert_documents
 from search.documents.index_rows import AT_ONCE, IndexRow
-from search.documents.reading import OLD
+from search.documents.lookups import OLD
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Entry
 

@@ -20,6 +20,9 @@ from search.protocol import Entry
 STORED = np.dtype("<f4")
 """A vector in the column `vector`."""
 
+OLD = ".old"
+"""Follows the name of a namespace, which has no dot: the build that some stores still show after a rebuild."""
+
 TOMBSTONE_BATCHES = 1_000
 """The rows of what every store has replaced are kept for this many batches, for processes that have loaded them."""
 

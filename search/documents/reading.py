@@ -19,7 +19,7 @@ from models.hits import Hit, Ranking
 from search.deadline import Deadline
 from search.documents import lookups
 from search.documents.file_reading import DocumentsFile, file_of
-from search.documents.lookups import DocumentVersion, Executes
+from search.documents.lookups import OLD, DocumentVersion, Executes
 from search.filters import compile_filters, elements, unknown_field_warning
 from search.listing_order import listed
 from search.protocol import Index, Search
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from search.documents.document_table import DocumentTable
 
 _T = TypeVar("_T")
-
-OLD = ".old"
-"""Follows the name of a namespace, which has no dot: the build that some stores still show after a rebuild."""
 
 _THREADS = 32
 _AT_ONCE = 500

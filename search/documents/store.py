@@ -31,7 +31,7 @@ from search.documents.document_rows import taken
 from search.documents.document_table import CURRENT, Build, Changes, DocumentTable, Written
 from search.documents.engine_writer import EngineWriter
 from search.documents.index_rows import IndexRow
-from search.documents.reading import OLD
+from search.documents.lookups import OLD
 from search.documents.verifying import Difference, difference
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Engine
