@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from models.documents import Document, Manifest
+from models.documents import Document, Manifest, Matrix
+from models.hits import Ranking
 from search.documents.document_table import NEXT
 from search.documents.reading import DocumentReader, Documents
 from search.documents.rebuilding import Rebuilding
 from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
+from search.protocol import Search
 
 
 class OneEngine(DocumentStore):
@@ -25,6 +27,22 @@ class OneEngine(DocumentStore):
         engine.reader = DocumentReader(documents, name)
         self.namespaces = engine.namespaces  # type: ignore[method-assign]
         self.generation = engine.generation  # type: ignore[method-assign]
+
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        rankings: list[Ranking] = self.engine.search_text(namespace, texts, search)
+        return rankings
+
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
+        rankings: list[Ranking] = self.engine.search_vectors(namespace, vectors, search)
+        return rankings
+
+    def list_documents(
+        self, namespace: str, search: Search, *, order_by: str, descending: bool = False
+    ) -> Ranking:
+        listed: Ranking = self.engine.list_documents(
+            namespace, search, order_by=order_by, descending=descending
+        )
+        return listed
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["engine"], name)

@@ -53,7 +53,7 @@ def test_writes_that_a_store_skips_before_its_rebuild_are_reported(
     store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
-    vectors.create = away  # type: ignore[method-assign]
+    vectors.create = away  # type: ignore[assignment,method-assign]
     anew = Rebuilding(store, NS, MANIFEST)
     anew.upsert(NS, [a_document("a"), a_document("b")])
     anew.finish()
