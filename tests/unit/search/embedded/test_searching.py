@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,11 +67,12 @@ def test_a_passage_without_a_vector_is_found_only_by_its_words(store: OneEngine)
 
 def test_a_search_after_its_deadline_is_a_timeout(store: OneEngine) -> None:
     store.upsert("ns", [document("a", "pear")])
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: store.search_text("ns", ["pear"], Search(depth=1, timeout_s=-1)),
         lambda: store.search_vectors("ns", questions(EAST), Search(depth=1, timeout_s=-1)),
         lambda: store.texts("ns", ["a#0"], timeout_s=-1),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(StoreTimeout):
             call()
 
