@@ -315,7 +315,7 @@ def test_a_damaged_corpus_is_not_backed_up_and_can_be_replaced(simple: Installat
     for wal in file.parent.glob("corpus.db-*"):
         wal.unlink()
     file.write_bytes(file.read_bytes()[:8192])
-    with pytest.raises(BadIndex, match="is damaged"):
+    with pytest.raises(BadIndex, match="are damaged"):
         back_up(simple, tmp_path / "in-vain", force=False)
     assert not list(tmp_path.glob("in-vain*"))
     put_back(simple, tmp_path / "backup", force=True)
