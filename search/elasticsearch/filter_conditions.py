@@ -56,6 +56,10 @@ def _terms(field: str, values: Sequence[str]) -> Iterator[Clause]:
         yield {"terms": {field: part}}
 
 
+def _some(clauses: list[Clause]) -> Clause:
+    return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses, "minimum_should_match": 1}}
+
+
 def _has_like(beginning: str, part: str) -> Clause:
     pattern = f"{_literal(beginning)}.*{_literal(part)}.*"
     # `wildcard` has a fixed limit on an automaton's size, which the same two letters fifty times exceed.
@@ -71,9 +75,9 @@ def _literal(text: str) -> str:
 
 
 CLAUSES = Conditions[Clause](
-    has_any=lambda terms: {"terms": {FACETS: list(terms)}},
+    has_any=lambda terms: _some([*_terms(FACETS, terms)]),
     has_like=_has_like,
     every=lambda clauses: clauses[0] if len(clauses) == 1 else {"bool": {"filter": [*clauses]}},
-    some=lambda clauses: {"bool": {"should": [*clauses], "minimum_should_match": 1}},
+    some=_some,
     negated=lambda clause: {"bool": {"must_not": [clause]}},
 )

@@ -87,6 +87,9 @@ def test_no_pattern_exceeds_elasticsearchs_limit() -> None:
 
 
 def test_no_clause_exceeds_elasticsearchs_limit_of_values() -> None:
-    (excluded,) = conditions(Search(1, exclude_ids=tuple(map(str, range(140_000))))).clauses
+    search = Search(1, {"a": [str(n) for n in range(70_000)]}, tuple(map(str, range(140_000))))
+    allowed, excluded = conditions(search).clauses
+    parts = [clause["terms"][FACETS] for clause in allowed["bool"]["should"]]
+    assert [len(part) for part in parts] == [65_536, 70_000 - 65_536]
     names = [clause["terms"]["document_id"] for clause in excluded["bool"]["must_not"]]
     assert [len(part) for part in names] == [65_536, 65_536, 8_928]
