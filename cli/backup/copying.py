@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
@@ -94,8 +95,10 @@ def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup
         try:
             made: dict[str, int] = {}
             if kept.documents is not None and backup.documents is not None:
-                # Higher than any that an answer was cached under.
-                least = {name: generation + 1 for name, generation in known.items()}
+                # Higher than any that an answer was cached under; Redis may be away and know a newer one, but no
+                # namespace has had as many batches as there were seconds since 1970.
+                now = int(time.time())
+                least = {name: max(generation + 1, now) for name, generation in known.items()}
                 new = replacement.of(kept.documents)
                 made = documents_from(folder / backup.documents, new, generations=least, servers=kept.servers)
             if trail is not None:

@@ -129,9 +129,9 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
     Mutant(
         "Documents",
         "stores show a batch under generations of their own",
-        "search/documents/store.py",
-        "DocumentStore._level",
-        "return self.table.raise_generation(namespace, least)",
+        "search/embedded/store.py",
+        "EmbeddedStore.generation",
+        "return self._settled(namespace).sequence",
         (
             "tests/integration/search/documents/test_store.py::test_every_store_shows_a_batch_under_one_generation",
         ),
