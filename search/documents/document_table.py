@@ -185,12 +185,16 @@ class DocumentTable:
         """What a store has to do that contains everything up to a batch, in portions of whole batches."""
         with self._database.reading() as connection:
             rows = index_rows.changed_since(connection, build.namespace_id, sequence)
+            latest = connection.execute(select(_N.sequence).where(_of(namespace_table, build))).scalar_one()
+        if not rows and sequence < latest:
+            # Every store has deleted what the last batches have deleted.
+            yield Changes(latest)
         ids: list[str] = []
         for place, (document_id, last) in enumerate(rows, start=1):
             ids.append(document_id)
             is_end = place == len(rows) or rows[place][1] > last
             if is_end and (len(ids) >= _PORTION or place == len(rows)):
-                yield self.changes(build, ids, last)
+                yield self.changes(build, ids, latest if place == len(rows) else last)
                 ids = []
 
     def changes(self, build: Build, document_ids: Sequence[str], sequence: int) -> Changes:

@@ -121,7 +121,9 @@ class RowTable:
             batch[version.document_id] = len(self._versions)
             self._versions_of.setdefault(version.document_id, []).append(len(self._versions))
             self._versions.append(version)
-        rows = connection.execute(_PASSAGES, (*span, visible)).fetchall()
+        # Of what every store has deleted since, the document is gone before its passages.
+        passages = connection.execute(_PASSAGES, (*span, visible))
+        rows = [row for row in passages if row[2] in batch]
         self._rids.append(np.fromiter((row[0] for row in rows), np.int64, len(rows)))
         self._version_of.append(np.fromiter((batch[row[2]] for row in rows), np.int32, len(rows)))
         self._passage_ids.extend(row[1] for row in rows)
