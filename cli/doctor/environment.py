@@ -13,7 +13,7 @@ from cli.installation import Installation
 from config.settings import unknown_variables
 from tasks.worker.heartbeat import addresses
 
-_DATABASES = {"the audit trail": "CHORALE_AUDIT_URL", "the documents": "CHORALE_DOCUMENTS_URL"}
+_DATABASES = {"the audit trail": "CHORALE_AUDIT_URL", "the documents' database": "CHORALE_DOCUMENTS_URL"}
 _VARIABLES = {**_DATABASES, "the broker": "CHORALE_BROKER_URL"}
 
 

@@ -210,5 +210,5 @@ def _bad(path: Path, error: BaseException | str) -> BadIndex:
     namespace = path.name.split(".")[0]
     return BadIndex(
         f"the lexical index of namespace {namespace!r} is missing or damaged ({str(error)[:200]}); "
-        "`chorale verify` or the next run of indexing rebuilds it"
+        "`chorale verify` or `chorale index --rebuild` rebuilds it"
     )

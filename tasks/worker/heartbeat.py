@@ -185,7 +185,7 @@ def addresses(resources: Resources) -> dict[str, str]:
     settings = resources.settings
     places = {"the audit trail": server_of(settings.audit_database_url)}
     if resources.written_stores and not resources.is_on_one_machine:
-        places["the documents"] = server_of(settings.documents_database_url)
+        places["the documents' database"] = server_of(settings.documents_database_url)
     places["the broker"] = server_of(settings.broker_url) if settings.broker_url else "the ledger's Redis"
     for name, declared in resources.pipeline.stores.items():
         if isinstance(url := declared.options.get("url"), str | list):

@@ -240,7 +240,7 @@ def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healt
     hosts = "and processes run on 6 hosts (host-of-"
     assert audit.what.startswith(f"the audit trail is in a file ({settings.home}/audit.db), {hosts}")
     assert "CHORALE_AUDIT_URL" in audit.mend
-    assert documents.what.startswith(f"the table of documents is in a file ({settings.home}/documents.db)")
+    assert documents.what.startswith(f"the documents' database is in a file ({settings.home}/documents.db)")
     assert "CHORALE_DOCUMENTS_URL" in documents.mend
 
 
