@@ -15,6 +15,8 @@ from chorale_client.limits import MAX_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_V
 from bench import given_vectors
 from models.documents import Document, Manifest
 from models.errors import StoreTimeout
+from search.documents.reading import DocumentReader, Documents
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 
@@ -88,11 +90,13 @@ def measure(passages: int) -> Iterator[dict[str, Any]]:
     embedder = given_vectors.GivenVectors
     manifest = Manifest("none", "en", "chorale-lexical-1", embedder.fingerprint, embedder.dimension)
     with tempfile.TemporaryDirectory(prefix="chorale-filters-") as folder:
-        store = EmbeddedStore(Path(folder))
-        store.create(NAMESPACE, manifest)
+        store, base = EmbeddedStore(Path(folder)), Documents(Path(folder) / "documents.db")
+        store.reader = DocumentReader(base, "local")
+        writer = DocumentStore({"local": store}, base.table)
+        writer.create(NAMESPACE, manifest)
         for first in range(0, passages, BATCH):
-            store.upsert(NAMESPACE, list(documents(first, min(passages, first + BATCH))))
+            writer.upsert(NAMESPACE, list(documents(first, min(passages, first + BATCH))))
         store.warm(NAMESPACE)
         for name, filters in [("usual", USUAL), *largest()]:
             yield {"filter": name, "passages": passages, **_measured(store, filters)}
-        store.close()
+        writer.close()

@@ -29,7 +29,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Documents": {
         "index": "Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).",
         "delete": "Delete documents from a namespace; ids that are not there do no harm and are counted.",
-        "verify": "Compare what every store shows with the table of documents, and mend what differs.",
+        "verify": "Compare what every store shows with the documents' database, and mend what differs.",
         "namespaces": "List, show, create, deactivate and delete namespaces.",
         "rules": "Pin and block documents, name synonyms, and show every change.",
     },

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from cli.installation import Installation
     from config.declarations import Pipeline
     from models.documents import NamespaceState
-    from search.protocol import Writes
+    from search.documents.reading import Documents
+    from search.documents.store import DocumentStore
     from tasks.indexing.message_order import WriteOrder
     from wiring.resources import Resources
 
@@ -35,7 +36,7 @@ def check_namespace(value: str) -> None:
         raise typer.BadParameter(str(error), param_hint="--namespace") from None
 
 
-def known(store: Writes, namespace: str) -> NamespaceState | None:
+def known(store: DocumentStore | Documents, namespace: str) -> NamespaceState | None:
     """The state of this namespace; None if the store has no such namespace."""
     return next((state for state in store.namespaces() if state.name == namespace), None)
 
@@ -44,7 +45,7 @@ def existing(installation: Installation, namespace: str) -> NamespaceState:
     """Raises UnknownNamespace, which says where it was looked for and which namespaces are there."""
     from models.errors import UnknownNamespace
 
-    states = {state.name: state for state in installation.resources.writing_store.namespaces()}
+    states = {state.name: state for state in installation.resources.documents.namespaces()}
     if namespace not in states:
         raise UnknownNamespace(namespace, str(installation.settings.home), states)
     return states[namespace]
@@ -71,7 +72,7 @@ def namespaces_table(namespaces: Iterable[Mapping[str, Any]], *, has_redis: bool
 
 def publish(resources: Resources, namespace: str) -> None:
     """Write the namespace's generation into Redis, for its readers; does nothing where no Redis answers."""
-    state = known(resources.writing_store, namespace)
+    state = known(resources.documents, namespace)
     if state is not None:
         with suppress(RedisError):
             resources.generations.publish(namespace, state.generation)

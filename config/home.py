@@ -14,14 +14,14 @@ from redis import Redis, RedisError
 
 from models.errors import WrongHome
 
-HOME_FORMAT = 1
+HOME_FORMAT = 2
 """Raised whenever the folder changes in a way that an older program cannot use; old folders then need a migration."""
 
 
 def check_home(home: Path) -> None:
     """Raise WrongHome if a newer program wrote the folder.
 
-    A missing folder is not created; a folder without a mark has format 1 and gets its mark.
+    A missing folder is not created; a folder of an earlier format, as one without a mark, is upgraded when it is used.
     """
     if not home.is_dir():
         return
@@ -31,10 +31,10 @@ def check_home(home: Path) -> None:
             f"the folder {home} has format {number}, but the newest that this program knows is {HOME_FORMAT}: start the "
             "newer program that wrote it, or set CHORALE_HOME to another folder"
         )
-    if not _mark_of(home).exists():
+    if number < HOME_FORMAT:
         # A read-only folder is used as it is.
         with suppress(OSError):
-            mark_home(home, number)
+            mark_home(home, HOME_FORMAT)
 
 
 def home_format(home: Path) -> int:

@@ -94,7 +94,7 @@ class Settings(BaseModel):
     """SQLAlchemy URL of the audit tables (`sqlite:///…`, `postgresql+psycopg://…`). Not set: SQLite in `home/audit.db`.
     May contain a password."""
     documents_url: str | None = Field(None, repr=False)
-    """SQLAlchemy URL of the table of documents, for servers and several stores. Not set: the database of `audit_url` if that
+    """SQLAlchemy URL of the documents, for servers and several stores. Not set: the database of `audit_url` if that
     is PostgreSQL, else SQLite in `home/documents.db`. May contain a password."""
     pipeline_file: Path | None = None
     """TOML file, or YAML (`.yaml`), that declares stores, branches and configurations. Not set: the embedded pipeline in
@@ -338,7 +338,7 @@ class Settings(BaseModel):
 
     @property
     def corpus_dir(self) -> Path:
-        """Folder of the embedded store: documents, vectors, lexical indexes."""
+        """Folder of the embedded store: lexical indexes, and the documents where it is the only store."""
         return self.home / "corpus"
 
     @property
@@ -352,7 +352,7 @@ class Settings(BaseModel):
 
     @property
     def documents_database_url(self) -> str:
-        """SQLAlchemy address of the table of documents."""
+        """SQLAlchemy address of the documents of servers and several stores."""
         shared = self.audit_url if (self.audit_url or "").startswith("postgresql") else None
         return self.documents_url or shared or f"sqlite:///{self.home / 'documents.db'}"
 

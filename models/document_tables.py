@@ -1,9 +1,9 @@
-"""The SQL tables of documents: namespaces, documents, passages with their texts and vectors.  Every index is built from them.
+"""The SQL tables of documents: namespaces, documents, passages with their texts and vectors, and the indexes made of them.
 
 A row is valid from its `sequence` (the batch that inserted it) until `ended` (the batch that replaced or deleted it).
-`chorale_namespace.sequence` is the last committed batch, `visible` the last one that every index contains.  A reader
-sees the rows with `sequence <= visible` that had not `ended` by then, so a batch appears whole, in all branches at
-once, or not at all.
+`chorale_namespace.sequence` is the last committed batch, and `chorale_index.sequence` the last one that a store's index
+contains: the store shows what was valid then, so a batch appears whole or not at all.  What every store has replaced
+loses its texts and vectors at once, and its row later.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ namespace_table = sa.Table(
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("manifest", sa.JSON, nullable=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),
-    sa.Column("visible", sa.BigInteger, nullable=False),
-    sa.Column("lexical", sa.Text, nullable=False),  # the folder of its lexical index
     sqlite_autoincrement=True,
 )
 
@@ -69,10 +67,34 @@ passage_table = sa.Table(
     sa.Column("text", sa.Text, nullable=False),
     sa.Column("start", sa.Integer, nullable=False),
     sa.Column("end", sa.Integer, nullable=False),
-    sa.Column("vector", sa.LargeBinary),  # float32, little-endian; empty once ended
+    sa.Column("vector", sa.LargeBinary),  # float32, little-endian; empty once every store has replaced it
     sa.Index("chorale_passage_sequence", "namespace_id", "sequence", "ended"),
     sa.Index("chorale_passage_ended", "namespace_id", "ended"),
     sa.Index("chorale_passage_name", "namespace_id", "passage_id"),
     sa.Index("chorale_passage_document", "namespace_id", "document_id"),
     sqlite_autoincrement=True,
+)
+
+index_table = sa.Table(
+    "chorale_index",
+    documents_metadata,
+    sa.Column("namespace_id", _Key, nullable=False),
+    sa.Column("store", sa.Text, nullable=False),
+    # Its name in the store; a later one sorts after it.
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    # Otherwise it is being built.
+    sa.Column("is_shown", sa.Boolean, nullable=False),
+    sa.PrimaryKeyConstraint("namespace_id", "store", "name"),
+)
+
+refused_table = sa.Table(
+    "chorale_refused",
+    documents_metadata,
+    # What a store's index lacks of the batches that it contains.
+    sa.Column("namespace_id", _Key, nullable=False),
+    sa.Column("store", sa.Text, nullable=False),
+    sa.Column("document_id", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("namespace_id", "store", "document_id"),
 )

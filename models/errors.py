@@ -123,5 +123,5 @@ class PartlyWritten(ServiceError):
 
 
 class NotEverywhere(PartlyWritten):
-    """The documents are in the table of documents, but some store does not show them yet.  `settle` or the next run
+    """The documents are in the documents' database, but some store does not show them yet.  `settle` or the next run
     writes them; they need not be handed in again."""

@@ -20,7 +20,7 @@ class WeaviateEndpoint(Declared):
     api_key_env: Variable | None = None
     """The environment variable with the key; the file never contains the key itself."""
     collection: str = Field("Chorale", pattern=r"^[A-Z][A-Za-z0-9]{0,63}$")
-    """Prefix of the names of the two collections."""
+    """The beginning of the name of the collection."""
     timeout_s: float = Field(10.0, gt=0, le=300)
     """Time limit for operations outside of requests: lookups, lists, creating and dropping namespaces."""
     write_timeout_s: float = Field(60.0, gt=0, le=3_600)

@@ -7,17 +7,11 @@ settings, the broker, or any time limit but the one of the call.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
+from models.documents import Document, Manifest, Matrix, PassageText, Vector
 from models.hits import Ranking
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from search.near_duplicate_rows import NearDuplicateRows
 
 Filters = Mapping[str, Any]
 """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains, all}}`, as on the wire; all must hold."""
@@ -45,6 +39,18 @@ class Entry(NamedTuple):
     document_id: str
     passage_id: str | None
     revision: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What a store has made of one build of a namespace."""
+
+    namespace: str
+    namespace_id: int
+    """Of the build, in the documents' database."""
+    name: str
+    """In the store: `<namespace>.v<number>`, which is never used again."""
+    manifest: Manifest
 
 
 class Searches(Protocol):
@@ -161,139 +167,32 @@ class RunsCypher(Protocol):
         ...
 
 
-class WritesDocuments(Protocol):
-    """Writing documents into a namespace, which only indexing does: one writer at a time for each namespace."""
-
-    def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        """Create the namespace if it does not exist; raises ManifestMismatch if it was built differently."""
-        ...
-
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        """Replace each document whole, all or nothing; returns the new generation, which readers can see.
-
-        Idempotent.  Raises WriterBusy, BadIndex (unknown namespace), InvalidAnswer (a vector's length), and
-        PartlyWritten if a server refused some documents.  The rest of the batch is then written; a refused
-        document is unchanged, or partly new until it is written again.
-        """
-        ...
-
-    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        """Delete documents; returns how many of them existed."""
-        ...
-
-    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-        """Revision by document id of everything indexed from `source`, or from any source if None."""
-        ...
-
-    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
-
-
-class Writes(WritesDocuments, Protocol):
-    """Writing namespaces and their documents."""
-
-    def drop(self, namespace: str) -> bool:
-        """Delete the namespace with everything in it; False if it did not exist."""
-        ...
-
-    def namespaces(self) -> list[NamespaceState]: ...
-
-    def raise_generation(self, namespace: str, least: int) -> None:
-        """Raise the generation to at least `least`, so that several stores agree or readers see a newer one."""
-        ...
-
-    def warm(self, namespace: str | None = None) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class Holds(WritesDocuments, Protocol):
-    """The target of an indexing run: one store, several stores as one, or a rebuild in progress."""
-
-    def held(
-        self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
-    ) -> dict[str, str]:
-        """Revisions by id, for the documents that exist; with `source`, only for documents indexed from it."""
-        ...
-
-    def near_duplicate_rows(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
-        """The groups of near-duplicates in one transaction, during which nobody else writes the namespace."""
-        ...
-
-
-class Store(Writes, Searches, Lists, Protocol):
-    """A whole document index, such as the embedded store."""
-
-
 class Engine(Protocol):
     """A derived index: it takes documents from the documents' database, and answers nothing but searches."""
 
-    def create(self, namespace: str, manifest: Manifest) -> Manifest: ...
-
-    def has(self, namespace: str) -> bool:
-        """Whether the index of the namespace is there."""
+    def create(self, index: Index) -> object:
+        """Create an empty index; does nothing if it is there.  Raises ManifestMismatch if it was declared differently."""
         ...
 
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> object:
-        """Replace each document whole; raises PartlyWritten if some were refused.  Idempotent.
+    def has(self, index: Index) -> bool:
+        """Whether the index is there and can be read."""
+        ...
 
-        The documents are checked (`search.checks`), and each occurs once.
+    def write(self, index: Index, documents: Sequence[Document], deleted: Sequence[str]) -> object:
+        """Replace each document whole and delete those ids, and make it visible; raises PartlyWritten if some were refused.
+
+        Idempotent.  The documents are checked (`search.checks`), and each occurs once.
         """
         ...
 
-    def delete(self, namespace: str, document_ids: Sequence[str]) -> object: ...
+    def drop(self, index: Index) -> object:
+        """Does nothing if the index is not there."""
+        ...
 
-    def drop(self, namespace: str) -> bool: ...
-
-    def entries(self, namespace: str) -> Iterable[Entry]:
-        """Everything that the index has of the namespace, in any order."""
+    def entries(self, index: Index) -> Iterable[Entry]:
+        """Everything that the index has, in any order."""
         ...
 
     def warm(self, namespace: str | None = None) -> None: ...
 
     def close(self) -> None: ...
-
-
-@runtime_checkable
-class OwnGeneration(Protocol):
-    """An engine that is a whole store with a generation of its own, which is kept level."""
-
-    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
-
-    def raise_generation(self, namespace: str, least: int) -> None: ...
-
-
-class Begun(Holds, Protocol):
-    """A rebuild in progress: a second build of a namespace beside the one that is searched, written like a store."""
-
-    def finish(self) -> object:
-        """Put the new build in place of the old one."""
-        ...
-
-
-class WritingStore(Holds, Writes, Protocol):
-    """The target of an installation's indexing: one embedded store, or all its stores as one."""
-
-    def exclusive(self, namespace: str) -> AbstractContextManager[None]:
-        """Hold an existing namespace for several writes; raises WriterBusy if another process holds it."""
-        ...
-
-    def settle(self, namespace: str) -> dict[str, str]:
-        """Write again what some store does not show yet; returns the reason for each document still missing."""
-        ...
-
-    def rebuilding(self, namespace: str, manifest: Manifest) -> Begun | None:
-        """Begin or continue a rebuild beside the searched namespace; None if it has to be dropped first."""
-        ...
-
-    def make_room(self) -> Path | None:
-        """Let a new corpus be created where the old file is gone or damaged; returns where the damaged file is."""
-        ...
-
-
-@runtime_checkable
-class Rebuilds(Protocol):
-    """Servers that rebuild a namespace from given documents while searches go on."""
-
-    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> None:
-        """Raises PartlyWritten."""
-        ...

@@ -158,7 +158,7 @@ class _Calls:
         fields = ("name", "documents", "passages", "generation")
         return [
             {name: getattr(state, name) for name in fields}
-            for state in self._resources.catalogue.namespaces()
+            for state in self._resources.documents.namespaces()
         ]
 
 

@@ -15,16 +15,16 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from models.errors import ServiceError
-from search.protocol import WritingStore
+from search.documents.reading import Documents
 
 
 class Generations:
     """Thread-safe."""
 
-    def __init__(self, redis: Redis, writing_store: Callable[[], WritingStore], *, is_in_file: bool) -> None:
+    def __init__(self, redis: Redis, documents: Callable[[], Documents], *, is_in_file: bool) -> None:
         """`is_in_file`: whether the only store is in files of this machine.  A server would take too long to answer a planner."""
         self._redis = redis
-        self._writing_store = writing_store
+        self._documents = documents
         self._is_in_file = is_in_file
         self.agreed: dict[str, int] = {}
         """For each namespace, the last generation on which Redis and corpus agreed."""
@@ -62,9 +62,9 @@ class Generations:
 
         Raises BadIndex, WriterBusy.
         """
-        store, copied = self._writing_store(), self.in_redis(namespace)
-        if copied is not None and store.generation(namespace) < copied:
-            store.raise_generation(namespace, copied + 1)
+        documents, copied = self._documents(), self.in_redis(namespace)
+        if copied is not None and documents.generation(namespace) < copied:
+            documents.raise_generation(namespace, copied + 1)
 
     def publish(self, namespace: str, generation: int) -> None:
         """Copy the generation to Redis, when every store has it.  An older one than Redis has is not copied."""
@@ -81,7 +81,7 @@ class Generations:
         """The generation if the corpus has the one that Redis has (`copied`); otherwise it is copied to Redis, and None."""
         with suppress(ServiceError, RedisError):
             # Read after Redis: a writer commits to the corpus before it publishes.
-            own = self._writing_store().generation(namespace)
+            own = self._documents().generation(namespace)
             if own == copied:
                 self.agreed[namespace] = own
                 return own

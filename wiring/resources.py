@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.client import MOST_CONNECTIONS
@@ -27,6 +28,7 @@ from ledger.redis import RedisLedger
 from ledger.signing import Signer
 from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
 from rules.matching import PublishedRules
+from search.kinds.embedded import EmbeddedOptions
 from wiring.generations import Generations
 from wiring.pipeline import BUILT_IN, load_pipeline, read_fitted
 
@@ -37,9 +39,9 @@ if TYPE_CHECKING:
     from ingest.raw_documents import ReadLimits
     from jobs.store import Jobs
     from models.extensions import Kinds, Need
-    from search.documents.document_table import DocumentTable
-    from search.documents.store import ClusteredStore
-    from search.protocol import Engine, Searches, WritingStore
+    from search.documents.reading import Documents
+    from search.documents.store import DocumentStore
+    from search.protocol import Engine, Searches
 
 
 class Resources:
@@ -231,7 +233,7 @@ class Resources:
         from search.documents.reading import DocumentReader, FromDocuments
 
         if isinstance(store, FromDocuments):
-            store.documents = DocumentReader(self._document_table, declared.name)
+            store.reader = DocumentReader(self.documents, declared.name)
         return cast("Searches", store)
 
     @property
@@ -248,48 +250,45 @@ class Resources:
         return [name for name, store in stores.items() if kinds[store.kind].writes]
 
     @property
-    def has_document_table(self) -> bool:
-        """Whether documents are indexed into a server or into several stores; both need the table of documents."""
+    def is_on_one_machine(self) -> bool:
+        """Whether documents are indexed into one embedded store and nowhere else: its folder then has the documents, too."""
         kinds = [self.pipeline.kinds.stores[self.pipeline.stores[name].kind] for name in self.written_stores]
-        return [kind.in_home for kind in kinds] not in ([], [True])
+        return [kind.in_home for kind in kinds] == [True]
 
     @property
-    def writing_store(self) -> WritingStore:
-        """All stores that documents are indexed into, as one; raises BadIndex if there is none.
+    def documents_address(self) -> str | Path:
+        """Where the documents are: the file of a single embedded store, or an address as SQLAlchemy takes it."""
+        if self.is_on_one_machine:
+            return self.folder_of(self.written_stores[0]) / "corpus.db"
+        return self.settings.documents_database_url
 
-        A single embedded store is returned itself; a server or several stores come with the table of documents.
+    def folder_of(self, name: str) -> Path:
+        """The folder of an embedded store."""
+        return self.settings.home / EmbeddedOptions(**self.pipeline.stores[name].options).folder
+
+    @cached_property
+    def documents(self) -> Documents:
+        """The documents' database; raises BadIndex if no store takes documents.
+
+        It opens no server, so a process that only plans needs no store's password.
         """
-        if self.has_document_table:
-            return self.clustered
-        if names := self.written_stores:
-            return cast("WritingStore", self.store(names[0]))
-        raise BadIndex(
-            f"no store of the pipeline takes documents; there are: {', '.join(self.pipeline.capabilities) or 'none'}; "
-            "declare one of kind 'embedded', or of another kind that can be written"
-        )
+        from search.documents.reading import Documents
+
+        if not self.written_stores:
+            raise BadIndex(
+                f"no store of the pipeline takes documents; there are: {', '.join(self.pipeline.capabilities) or 'none'}; "
+                "declare one of kind 'embedded', or of another kind that can be written"
+            )
+        return Documents(self.documents_address)
 
     @cached_property
-    def clustered(self) -> ClusteredStore:
-        """All stores that documents are indexed into, with the table of documents."""
+    def writing_store(self) -> DocumentStore:
+        """All stores that documents are indexed into, as one; raises BadIndex if there is none."""
         # SQLAlchemy takes .8 s to import.
-        from search.documents.store import ClusteredStore
+        from search.documents.store import DocumentStore
 
-        stores = {name: cast("Engine", self.store(name)) for name in self.written_stores}
-        return ClusteredStore(stores, self._document_table)
-
-    @cached_property
-    def catalogue(self) -> WritingStore:
-        """The namespaces and their generations.  It opens no server, so a process that only plans needs no store's password."""
-        from search.documents.store import ClusteredStore
-
-        return ClusteredStore({}, self._document_table) if self.has_document_table else self.writing_store
-
-    @cached_property
-    def _document_table(self) -> DocumentTable:
-        from search.documents.database import Database
-        from search.documents.document_table import DocumentTable
-
-        return DocumentTable(Database(self.settings.documents_database_url))
+        table = self.documents.table
+        return DocumentStore({name: cast("Engine", self.store(name)) for name in self.written_stores}, table)
 
     @cached_property
     def rules(self) -> PublishedRules:
@@ -297,8 +296,7 @@ class Resources:
 
     @cached_property
     def generations(self) -> Generations:
-        is_in_file = bool(self.written_stores) and not self.has_document_table
-        return Generations(self.redis, lambda: self.catalogue, is_in_file=is_in_file)
+        return Generations(self.redis, lambda: self.documents, is_in_file=self.is_on_one_machine)
 
     @cached_property
     def fitted(self) -> tuple[Fitted, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,20 +17,17 @@ from redis import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from audit.database import copy_trail, open_database, upgrade
-from cli.backup.folder import CORPUS, DOCUMENTS, MANIFEST, TRAIL, Backup, digests, read_backup
+from cli.backup.folder import DOCUMENTS, MANIFEST, TRAIL, Backup, digests, read_backup
 from cli.backup.kept_files import KeptFiles, kept_files
 from cli.installation import Installation
 from cli.local.home_lock import hold_home
 from config.home import HOME_FORMAT, check_home, mark_home
-from models.documents import NamespaceState
 from models.errors import BadIndex, ServiceError, StoreUnavailable
 from monitoring.heartbeats import read_heartbeats
 from rules.store import RuleStore, copy_rules
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
-from search.documents.snapshot import copy_table, still, table_from, table_generations
-from search.embedded.snapshot import copy_corpus, corpus_from, generations, still_corpus
-from search.embedded.store import EmbeddedStore
+from search.documents.snapshot import copy_documents, documents_from, generations_in
 
 
 def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
@@ -43,7 +40,7 @@ def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
     draft = target.with_name(f"{target.name}.{os.getpid()}")
     try:
         draft.mkdir(mode=0o700, parents=True)
-        states = _copy_databases(kept, draft)
+        states = [] if kept.documents is None else copy_documents(kept.documents, draft / DOCUMENTS)
         if kept.trail is not None and kept.trail.exists():
             copy_trail(kept.trail, draft / TRAIL)
         made = Backup(
@@ -67,26 +64,6 @@ def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
     return made
 
 
-def _copy_databases(kept: KeptFiles, draft: Path) -> list[NamespaceState]:
-    """Copy the databases as of one moment; returns the states of their namespaces.
-
-    The states are those of the table of documents, where there is one.
-    """
-    states: dict[str, NamespaceState] = {}
-    with ExitStack() as opened:
-        table = None
-        if kept.table is None:
-            corpora = [opened.enter_context(still_corpus(folder)) for folder in kept.corpora.values()]
-        else:
-            still_corpora = [partial(still_corpus, folder) for folder in kept.corpora.values()]
-            table, corpora = opened.enter_context(still(kept.table, still_corpora))
-        for (name, folder), source in zip(kept.corpora.items(), corpora, strict=True):
-            (draft / name).parent.mkdir(exist_ok=True)
-            for state in copy_corpus(source, folder, draft / name):
-                states.setdefault(state.name, state)
-        return list(states.values()) if table is None else copy_table(table, draft / DOCUMENTS)
-
-
 def _check_target(target: Path, *, force: bool) -> None:
     if not target.exists():
         return
@@ -102,50 +79,49 @@ def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup
     Raises ServiceError, with WriterBusy and BadIndex.
     """
     backup, kept, home = read_backup(folder), kept_files(installation), installation.settings.home
-    if backup.databases != kept.databases:
+    if (backup.documents is None) != (kept.documents is None):
+        have = "no documents in a file" if backup.documents is None else "documents"
         raise ServiceError(
-            f"{folder} has {_named(backup.databases)}, and the pipeline here keeps {_named(kept.databases)}: set "
-            "CHORALE_PIPELINE_FILE (and CHORALE_DOCUMENTS_URL) to what was backed up"
+            f"{folder} has {have}, unlike the installation here: set CHORALE_PIPELINE_FILE and CHORALE_DOCUMENTS_URL "
+            "to what was backed up"
         )
     with hold_home(home), _alone(installation, kept):
         trail = kept.trail if TRAIL in backup.files else None
-        known = _known_generations(installation, kept, folder)
-        targets = [*(path / CORPUS for path in kept.corpora.values()), kept.table, trail]
-        there = [str(path) for path in targets if path is not None and path.exists()]
-        if there and not force:
-            raise ServiceError(f"{', '.join(there)} would be replaced: add --force, or set CHORALE_HOME")
+        known = _known_generations(installation, kept, folder, backup)
+        existing = [str(path) for path in (kept.documents, trail) if path is not None and path.exists()]
+        if existing and not force:
+            raise ServiceError(f"{', '.join(existing)} would be replaced: add --force, or set CHORALE_HOME")
         replacement = _Replacement()
         try:
-            made = _prepare(replacement, kept, folder, known)
+            made: dict[str, int] = {}
+            if kept.documents is not None and backup.documents is not None:
+                # Higher than any that an answer was cached under; Redis may be away and know a newer one, but no
+                # namespace has had as many batches as there were seconds since 1970.
+                now = int(time.time())
+                least = {name: max(generation + 1, now) for name, generation in known.items()}
+                new = replacement.of(kept.documents)
+                made = documents_from(folder / backup.documents, new, generations=least, servers=kept.servers)
             if trail is not None:
                 shutil.copyfile(folder / TRAIL, replacement.of(trail))
             replacement.finish()
         finally:
             replacement.abandon()
-        mark_home(home, backup.format)
+        mark_home(home, HOME_FORMAT)
         check_home(home)
-        _tell(installation, made, gone=known.keys() - made.keys())
         if trail is not None:
             _tell_rules(installation)
+    _tell(installation, _with_indexes(installation, kept, made), gone=known.keys() - made.keys())
     return backup
 
 
-def _prepare(
-    replacement: _Replacement, kept: KeptFiles, backup: Path, known: Mapping[str, int]
-) -> dict[str, int]:
-    """Write the new databases; returns the generations of their namespaces, all higher than the known ones."""
-    made: dict[str, int] = {}
-    for name, folder in kept.corpora.items():
-        made = _highest(made, corpus_from(backup / name, replacement.of(folder), after=known))
-    if kept.table is not None:
-        least = _highest({name: generation + 1 for name, generation in known.items()}, made)
-        new = replacement.of(kept.table)
-        made = table_from(backup / DOCUMENTS, new, generations=least, to_rebuild=kept.servers.keys())
-    return made
-
-
-def _named(files: Collection[str]) -> str:
-    return " and ".join(sorted(files)) or "no database in a file"
+def _with_indexes(installation: Installation, kept: KeptFiles, made: dict[str, int]) -> dict[str, int]:
+    """The generations of the namespaces, with their indexes in files; `chorale verify` builds those of servers."""
+    resources = installation.resources
+    for name in resources.written_stores:
+        if name not in kept.servers:
+            for namespace in made:
+                resources.store(name).warm(namespace)
+    return {name: resources.documents.generation(name) for name in made}
 
 
 class _Replacement:
@@ -180,11 +156,11 @@ class _Replacement:
 def _beside(target: Path, what: str) -> Path:
     """A path on the same file system, where anything that was there is deleted."""
     path = target.with_name(f"{target.name}.{what}")
-    for one in (path, path.with_name(f"{path.name}.locks")):
-        if one.is_dir():
-            shutil.rmtree(one)
+    for there in (path, path.with_name(f"{path.name}.locks")):
+        if there.is_dir():
+            shutil.rmtree(there)
         else:
-            one.unlink(missing_ok=True)
+            there.unlink(missing_ok=True)
     return path
 
 
@@ -195,32 +171,24 @@ def _alone(installation: Installation, kept: KeptFiles) -> Iterator[None]:
         raise ServiceError(
             f"{len(workers)} processes work here ({', '.join(worker.name for worker in workers)}): stop them first"
         )
-    written: list[EmbeddedStore | DocumentTable] = [
-        EmbeddedStore(folder, writer_wait_s=0)
-        for folder in kept.corpora.values()
-        if (folder / CORPUS).exists()
-    ]
-    if kept.table is not None and kept.table.exists():
-        written.append(DocumentTable(Database(f"sqlite:///{kept.table}", writer_wait_s=0)))
     with ExitStack() as held:
-        for one in written:
-            held.callback(one.close)
+        if kept.documents is not None and kept.documents.exists():
+            table = DocumentTable(Database(kept.documents, writer_wait_s=0))
+            held.callback(table.close)
             # A damaged database is replaced as well.
             with suppress(BadIndex, StoreUnavailable):
-                for state in one.namespaces():
-                    held.enter_context(one.exclusive(state.name))
+                for state in table.namespaces():
+                    held.enter_context(table.exclusive(state.name))
         yield
 
 
-def _known_generations(installation: Installation, kept: KeptFiles, backup: Path) -> dict[str, int]:
+def _known_generations(
+    installation: Installation, kept: KeptFiles, folder: Path, backup: Backup
+) -> dict[str, int]:
     """The newest generation with which an answer may have been cached, by namespace: in the data, the backup or Redis."""
     known: dict[str, int] = {}
-    for folder in kept.corpora.values():
-        with suppress(BadIndex):
-            known = _highest(known, generations(folder))
-    for table in (kept.table, backup / DOCUMENTS):
-        if table is not None:
-            known = _highest(known, table_generations(table))
+    if kept.documents is not None and backup.documents is not None:
+        known = _highest(generations_in(kept.documents), generations_in(folder / backup.documents))
     if installation.redis is not None:
         for key in installation.redis.scan_iter(GENERATION + "*", count=1_000):
             name = key.decode().removeprefix(GENERATION)

@@ -13,10 +13,9 @@ from config.home import HOME_FORMAT
 from models.errors import ServiceError
 
 MANIFEST = "manifest.json"
-CORPUS, TRAIL = "corpus.db", "audit.db"
-DOCUMENTS = "documents.db"
-STORES = "stores"
-"""Folder of the embedded stores beside the one in CORPUS."""
+DOCUMENTS, TRAIL = "documents.db", "audit.db"
+CORPUS = "corpus.db"
+"""The documents in the backup of one embedded store that an earlier version wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +34,9 @@ class Backup:
     """SHA-256 of each file, by its path inside the folder."""
 
     @property
-    def databases(self) -> set[str]:
-        """The files with documents, from which answers are made."""
-        return {name for name in self.files if name in (CORPUS, DOCUMENTS) or name.startswith(f"{STORES}/")}
+    def documents(self) -> str | None:
+        """The file with the documents."""
+        return next((name for name in (DOCUMENTS, CORPUS) if name in self.files), None)
 
     def write(self, folder: Path) -> None:
         (folder / MANIFEST).write_text(json.dumps({"v": 1, **asdict(self)}, indent=1) + "\n")
@@ -45,19 +44,20 @@ class Backup:
 
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of every file in the folder but the manifest."""
-    found = {}
+    digest_by_name = {}
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file.name != MANIFEST:
             with file.open("rb") as opened:
-                found[str(file.relative_to(folder))] = hashlib.file_digest(opened, "sha256").hexdigest()
-    return found
+                name = str(file.relative_to(folder))
+                digest_by_name[name] = hashlib.file_digest(opened, "sha256").hexdigest()
+    return digest_by_name
 
 
 def read_backup(folder: Path) -> Backup:
     """The manifest, once the checksum of every file is compared; raises ServiceError."""
     try:
-        said = json.loads((folder / MANIFEST).read_text())
-        backup = Backup(**{name: said[name] for name in Backup.__dataclass_fields__})
+        content = json.loads((folder / MANIFEST).read_text())
+        backup = Backup(**{name: content[name] for name in Backup.__dataclass_fields__})
         newest = int(backup.format)
     except FileNotFoundError:
         raise ServiceError(f"{folder} is no backup: it has no {MANIFEST}") from None
@@ -68,8 +68,8 @@ def read_backup(folder: Path) -> Backup:
             f"{folder} has format {newest}, but the newest that this program knows is {HOME_FORMAT}: restore it with "
             f"version {backup.program} or newer"
         )
-    found = digests(folder)
-    wrong = sorted(name for name, digest in backup.files.items() if found.get(name) != digest)
+    present = digests(folder)
+    wrong = sorted(name for name, digest in backup.files.items() if present.get(name) != digest)
     if wrong:
         raise ServiceError(
             f"{folder} is damaged: {', '.join(wrong)} is missing or was changed; use another backup"

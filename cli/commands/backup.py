@@ -24,9 +24,8 @@ def backup(
 ) -> None:
     """Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.
 
-    Every embedded store and the table of documents are copied as of one moment. Requests in flight and
-    cached answers are in Redis and not part of a backup. PostgreSQL has its own tools (pg_dump), and the
-    indexes of servers are built again from the table of documents.
+    Everything is copied as of one moment. Requests in flight and cached answers are in Redis and not part
+    of a backup. PostgreSQL has its own tools (pg_dump), and all indexes are built again from the documents.
 
     Examples:
 
@@ -74,7 +73,7 @@ def _show(installation: Installation, where: Path, backup: Backup, *, as_json: b
     elsewhere = kept_files(installation).elsewhere
     documents = counted(sum(state["documents"] for state in backup.namespaces), "document")
     namespaces = counted(len(backup.namespaces), "namespace")
-    copied = f"{documents} in {namespaces}" if backup.databases else "no documents"
+    copied = f"{documents} in {namespaces}" if backup.documents else "no documents"
     trail = "with the audit trail" if TRAIL in backup.files else "without an audit trail"
     print_result(
         {"folder": str(where), **asdict(backup), "elsewhere": elsewhere},

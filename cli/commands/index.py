@@ -41,7 +41,9 @@ def index(
     ] = False,
     rebuild: Annotated[
         bool,
-        typer.Option("--rebuild", help="Drop the namespace first, and build it with the present settings."),
+        typer.Option(
+            "--rebuild", help="Build the namespace anew with the present settings; it is searched meanwhile."
+        ),
     ] = False,
     ids: Annotated[
         Literal["path", "given"],
@@ -109,8 +111,8 @@ def index(
     # SIGTERM, an orderly `kill`, is reported as an interruption like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()
-    has_table = installation.resources.has_document_table
-    by_workers = where == "workers" or (where is None and not rebuild and has_table)
+    is_on_servers = not installation.resources.is_on_one_machine
+    by_workers = where == "workers" or (where is None and not rebuild and is_on_servers)
     try:
         with ProgressBar(stderr()) as bar:
             bar.say("counting the documents")
@@ -125,7 +127,7 @@ def index(
             else:
                 report = _index_here(installation, documents, namespace, bar, rebuild=rebuild, yes=yes)
     except KeyboardInterrupt:
-        _say_interrupted(by_workers=by_workers, rebuild=rebuild, beside=has_table)
+        _say_interrupted(by_workers=by_workers, rebuild=rebuild)
         raise typer.Exit(PART_DONE) from None
     took_s = time.monotonic() - began_s
     named = {"namespace": namespace, "source": documents.source}
@@ -183,13 +185,13 @@ def _index_here(
     yes: bool,
 ) -> IndexReport:
     """Index in this process; raises ServiceError where a rebuild would delete documents of other sources."""
-    from tasks.indexing.namespace_writer import index_corpus, make_room
+    from tasks.indexing.namespace_writer import index_corpus
 
     resources, source = installation.resources, documents.source
     store = resources.writing_store
     if rebuild:
-        if (kept := make_room(store)) is not None:
-            bar.say(f"the corpus was damaged and is now {kept}: index its other namespaces again too")
+        if (kept := store.make_room()) is not None:
+            bar.say(f"the documents were damaged and are now in {kept}: index the other namespaces again too")
         state = None if yes else known(store, namespace)
         if state and (others := state.documents - len(store.revisions(namespace, source))):
             raise ServiceError(
@@ -209,16 +211,14 @@ def _index_here(
     )
 
 
-def _say_interrupted(*, by_workers: bool, rebuild: bool, beside: bool) -> None:
-    """`beside`: a rebuild is written beside the namespace that is searched."""
-    again = "the same command without --rebuild" if rebuild and not beside else "the same command"
+def _say_interrupted(*, by_workers: bool, rebuild: bool) -> None:
     if by_workers:
         state = "what was sent stays with the workers"
-    elif rebuild and beside:
+    elif rebuild:
         state = "what was committed stays"
     else:
         state = "what was committed stays and can be searched"
-    stderr().print(f"interrupted: {state}; {again} goes on from there")
+    stderr().print(f"interrupted: {state}; the same command goes on from there")
 
 
 def _fields(pairs: Sequence[str]) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""`chorale verify`: compares the stores with the table of documents, and mends the differences."""
+"""`chorale verify`: compares the stores with the documents, and mends the differences."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from cli.progress import working_bar
 from cli.terminal import print_json, stdout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from search.documents.verifying import Difference
 
 KINDS = ("missing", "outdated", "incomplete", "surplus")
@@ -27,10 +25,10 @@ def verify(
     check: Annotated[bool, typer.Option("--check", help="Compare only, and mend nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare what every store shows with the table of documents, and mend what differs.
+    """Compare what every store shows with the documents' database, and mend what differs.
 
-    A document that a store lacks is written again from the table. A document that the table lacks is deleted from the
-    store, whatever its source. An installation with one embedded store has no such table, and the store mends itself.
+    A document that a store lacks is written again from the database. A document that the database lacks is deleted from
+    the store, whatever its source. A store without an index of the namespace builds one.
 
     Exit code: 0 every store shows every document, 8 some do not (they are listed), 2 wrong usage, 1 anything else.
 
@@ -40,39 +38,30 @@ def verify(
 
         chorale verify -n law --check --json
     """
-    from search.documents.store import ClusteredStore
 
     check_namespace(namespace)
     installation = find_installation()
     store = installation.resources.writing_store
-    found: Mapping[str, Difference] = {}
-    unwritten: dict[str, str] = {}
-    if isinstance(store, ClusteredStore):
-        with working_bar(f"comparing {namespace}"):
-            found = store.verify(namespace, mends=not check)
-        unwritten = store.unwritten(namespace)
-        publish(installation.resources, namespace)
-    else:
-        # Raises BadIndex where the store is damaged.
-        store.warm(namespace)
+    with working_bar(f"comparing {namespace}"):
+        differences = store.verify(namespace, mends=not check)
+    unwritten = store.unwritten(namespace)
+    publish(installation.resources, namespace)
     if as_json:
-        told = {name: asdict(one) for name, one in found.items()}
-        print_json({"namespace": namespace, "stores": told, "unwritten": unwritten})
+        stores = {name: asdict(difference) for name, difference in differences.items()}
+        print_json({"namespace": namespace, "stores": stores, "unwritten": unwritten})
     else:
-        for name, one in found.items():
-            stdout().print(f"{name}: {_said(one, mends=not check)}")
+        for name, difference in differences.items():
+            stdout().print(f"{name}: {_summary(difference, mends=not check)}")
         for document_id, why in list(unwritten.items())[:20]:
             stdout().print(f"  {document_id}: {why}", soft_wrap=True)
-        if not found:
-            stdout().print(f"{namespace}: one embedded store, which is its own truth; nothing to compare")
-    if unwritten or any(one.failure or (check and one) for one in found.values()):
+    if unwritten or any(differs.failure or (check and differs) for differs in differences.values()):
         raise typer.Exit(PART_DONE)
 
 
-def _said(found: Difference, *, mends: bool) -> str:
-    if found.failure:
-        return found.failure
-    counts = [f"{len(ids):,} {kind}" for kind in KINDS if (ids := getattr(found, kind))]
+def _summary(difference: Difference, *, mends: bool) -> str:
+    if difference.failure:
+        return difference.failure
+    counts = [f"{len(ids):,} {kind}" for kind in KINDS if (ids := getattr(difference, kind))]
     if not counts:
         return "shows what it should"
     return ", ".join(counts) + (", mended" if mends else "")

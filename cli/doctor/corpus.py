@@ -96,6 +96,6 @@ def _differing(installation: Installation) -> dict[str, tuple[int, int | None]]:
 
 def _namespaces(installation: Installation) -> list[NamespaceState]:
     try:
-        return installation.resources.writing_store.namespaces()
+        return installation.resources.documents.namespaces()
     except StageFailure:
         raise ServiceError("the documents cannot be read: see the finding above") from None

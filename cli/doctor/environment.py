@@ -13,10 +13,10 @@ from cli.doctor.finding import Finding
 from cli.doctor.reports import read_reports
 from cli.installation import Installation
 from config.settings import unknown_variables
-from search.documents.snapshot import table_file
+from search.documents.file_reading import file_of
 from tasks.worker.heartbeat import addresses
 
-_DATABASES = {"the audit trail": "CHORALE_AUDIT_URL", "the table of documents": "CHORALE_DOCUMENTS_URL"}
+_DATABASES = {"the audit trail": "CHORALE_AUDIT_URL", "the documents' database": "CHORALE_DOCUMENTS_URL"}
 _VARIABLES = {**_DATABASES, "the broker": "CHORALE_BROKER_URL"}
 
 
@@ -30,7 +30,7 @@ def private(installation: Installation) -> Iterator[Finding]:
     """The home, and SQLite files outside of it."""
     settings = installation.settings
     kept = [settings.home]
-    for file in (trail_file(settings.audit_database_url), table_file(settings.documents_database_url)):
+    for file in (trail_file(settings.audit_database_url), file_of(settings.documents_database_url)):
         # A file in the home is protected by the mode of the home itself.
         if file is not None and settings.home not in file.absolute().parents:
             kept.append(file)
@@ -74,7 +74,7 @@ def same_addresses(installation: Installation) -> Iterator[Finding]:
         for report in reports:
             if address := report.about["addresses"].get(what):
                 names_by_address.setdefault(address, []).append(report.name)
-        # The table of documents is usually in the database of the audit trail, which is reported once.
+        # They are usually in the database of the audit trail, which is reported once.
         if names_by_address in compared:
             continue
         compared.append(names_by_address)

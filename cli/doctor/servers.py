@@ -11,9 +11,10 @@ from chorale_client.wire_names import Reason
 from cli.doctor.finding import Finding, finding_of
 from cli.installation import Installation
 from models import cypher
+from models.documents import Manifest
 from models.errors import StageFailure, UnknownNamespace
 from monitoring.heartbeats import read_heartbeats
-from search.protocol import RunsCypher, Search
+from search.protocol import Index, RunsCypher, Search
 
 if TYPE_CHECKING:
     from branches.generators import Endpoint
@@ -74,7 +75,7 @@ def stores(installation: Installation) -> Iterator[Finding]:
         try:
             store = resources.store(name)
             if name in writes:
-                cast("Engine", store).has("default")
+                cast("Engine", store).has(Index("default", 0, "default.v0", Manifest("", "none", "", "", 0)))
             else:
                 namespace = (declared.options.get("namespaces") or ["default"])[0]
                 search = Search(depth=1, timeout_s=ANSWER_LIMIT_S)

@@ -96,7 +96,7 @@ class SentMessages:
         return sum(self._bytes.values())
 
     def wait_for_earlier(self) -> None:
-        """Wait until every message of an earlier run has ended or is lost; the table of documents has the outcome.
+        """Wait until every message of an earlier run has ended or is lost; the documents' database has the outcome.
 
         Raises NotRunning, RedisError.
         """

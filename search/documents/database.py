@@ -1,27 +1,29 @@
-"""The database of the table of documents (PostgreSQL, or SQLite in a file): its tables and the namespaces' locks."""
+"""The documents' database (PostgreSQL, or SQLite in a file): its tables and the namespaces' locks."""
 
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from models.errors import BadIndex, StoreUnavailable, WrongDeclaration
 from models.schema import Schema, SchemaTooNew
+from search.documents.file_reading import NEWEST, VERSION_TABLE, failure_of, file_number, gone
 from search.writer_lock import WriterLock, busy
 
 SCHEMA = Schema(
     name="the documents' database",
-    newest="0002",
+    newest=NEWEST,
     revisions=Path(__file__).parent / "revisions",
-    version_table="chorale_stored_version",
+    version_table=VERSION_TABLE,
 )
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
@@ -32,12 +34,16 @@ _SCHEMA_LOCK = ""
 
 
 class Database:
-    """Thread-safe.  Connects at first use; every failure of the database is DatabaseUnavailable."""
+    """Thread-safe.  Connects at first use; a failure is DatabaseUnavailable, or BadIndex for a damaged file."""
 
-    def __init__(self, url: str, *, writer_wait_s: float = 5.0) -> None:
-        """Raises WrongDeclaration for an invalid address."""
+    def __init__(self, address: str | Path, *, writer_wait_s: float = 5.0) -> None:
+        """`address`: a file, or an address as SQLAlchemy takes it.  Raises WrongDeclaration for an invalid one."""
         try:
-            parsed = make_url(url)
+            parsed = (
+                URL.create("sqlite", database=str(address))
+                if isinstance(address, Path)
+                else make_url(address)
+            )
         except ArgumentError:
             raise WrongDeclaration("the documents' database: the address is not valid") from None
         kind = parsed.get_backend_name()
@@ -50,6 +56,7 @@ class Database:
         self._engine = _engine(parsed.set(drivername=_DRIVERS[kind]), kind)
         self._wait_s = writer_wait_s
         self._is_prepared = False
+        self._number: tuple[int, int] | None = None
         self._held: dict[str, _Held] = {}
         self._guard = threading.Lock()
 
@@ -81,13 +88,14 @@ class Database:
             yield connection
 
     @contextmanager
-    def exclusive(self, namespace: str) -> Iterator[None]:
+    def exclusive(self, namespace: str, *, wait_s: float | None = None) -> Iterator[None]:
         """Hold the namespace against other writers; raises WriterBusy.  The thread that holds it may enter again."""
+        wait_s = self._wait_s if wait_s is None else wait_s
         if namespace != _SCHEMA_LOCK:
             self._prepare()
         with self._guard:
             held = self._held.setdefault(namespace, _Held())
-        if not held.thread.acquire(timeout=self._wait_s):
+        if not held.thread.acquire(timeout=wait_s):
             raise busy(f"namespace {namespace!r}")
         try:
             if held.connection is not None:
@@ -95,7 +103,7 @@ class Database:
                 return
             with self._translated(), self._engine.connect() as connection:
                 connection = connection.execution_options(writes=True)
-                with self._lock(connection, namespace):
+                with self._lock(connection, namespace, wait_s):
                     held.connection = connection
                     try:
                         yield
@@ -108,23 +116,54 @@ class Database:
         """Close the connections; they are opened again when needed."""
         self._engine.dispose()
 
-    def _lock(self, connection: Connection, namespace: str) -> Any:
+    def _lock(self, connection: Connection, namespace: str, wait_s: float) -> Any:
         if self._file is None:
-            return _advisory_lock(connection, namespace, self._wait_s)
+            return _advisory_lock(connection, namespace, wait_s)
         path = self._file.with_name(f"{self._file.name}.locks") / f"{namespace or 'schema'}.lock"
-        return WriterLock(path, f"namespace {namespace!r}").held(wait_s=self._wait_s)
+        return WriterLock(path, f"namespace {namespace!r}").held(wait_s=wait_s)
+
+    def set_aside(self) -> Path | None:
+        """Let a new file be made where the old one is gone or damaged; returns where the damaged one is."""
+        file = self._file
+        if file is None:
+            return None
+        self.close()
+        self._is_prepared = False
+        with suppress(BadIndex):
+            with self.reading() as connection:
+                connection.execute(text("SELECT count(*) FROM chorale_namespace"))
+            return None
+        self.close()
+        aside = file.with_name(f"{file.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+        for part in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                file.with_name(file.name + part).rename(aside.with_name(aside.name + part))
+        return aside
 
     def _prepare(self) -> None:
-        """Create or upgrade the tables; raises BadIndex if a newer version created them."""
+        """Create or upgrade the tables; raises BadIndex if a newer version created them, or the file is gone."""
         if self._is_prepared:
+            if self._file is not None and (number := file_number(self._file)) != self._number:
+                if number is None:
+                    raise gone(self._file)
+                self._engine.dispose()
+                self._number = number
             return
         if self._file is not None:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise failure_of(self._file, error) from error
         with self.exclusive(_SCHEMA_LOCK), self.writing(_SCHEMA_LOCK) as connection:
             try:
+                if inspect(connection).has_table(VERSION_TABLE):
+                    # The first revision of this version takes over what these have left.
+                    older = f"DELETE FROM {VERSION_TABLE} WHERE version_num IN ('0001', '0002')"
+                    connection.execute(text(older))
                 SCHEMA.bring_up(connection)
             except SchemaTooNew as error:
                 raise BadIndex(str(error)) from None
+        self._number = None if self._file is None else file_number(self._file)
         self._is_prepared = True
 
     @contextmanager
@@ -132,10 +171,13 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
+            cause = getattr(error, "orig", None)
+            if self._file is not None and isinstance(cause, sqlite3.Error):
+                raise failure_of(self._file, cause) from error
             # The first line of libpq's message; the others repeat it for each address of the host.
-            said = str(getattr(error, "orig", None) or error).partition("\n")[0]
+            line = str(cause or error).partition("\n")[0]
             raise DatabaseUnavailable(
-                f"the documents' database {self.address} cannot be used: {said[:500]}"
+                f"the documents' database {self.address} cannot be used: {line[:500]}"
             ) from error
 
 
@@ -172,6 +214,8 @@ def _engine(url: Any, kind: str) -> Engine:
             # The driver would begin its transaction only with the first write.
             connection.isolation_level = None
             connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged batch survives a power cut
+            connection.execute("PRAGMA journal_size_limit = 67108864")
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:

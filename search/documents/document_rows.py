@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,19 +10,39 @@ from sqlalchemy import Connection, insert, text
 
 from models.document_tables import document_table, passage_table
 from models.documents import Document
+from models.errors import PartlyWritten
+from search.checks import refusal_reason
 from search.documents.lookups import STORED
 
 
-def storable(document: Document) -> Document:
+def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence[Document]], int]) -> int:
+    """The result of `put` for the documents that a database can take; raises PartlyWritten naming the others."""
+    refused = {document.document_id: why for document in documents if (why := refusal_reason(document))}
+    try:
+        generation = put(
+            [_storable(document) for document in documents if document.document_id not in refused]
+        )
+    except PartlyWritten as error:
+        if not refused:
+            raise
+        # These documents are in the table, where `settle` finds them.
+        refused |= error.failures
+        generation = error.generation
+    if refused:
+        raise PartlyWritten(namespace, refused, generation)
+    return generation
+
+
+def _storable(document: Document) -> Document:
     """The document without what no column of text takes: NUL and lone surrogates."""
     passages = tuple(
-        replace(passage, text=_storable(passage.text), heading=_storable(passage.heading))
+        replace(passage, text=_text(passage.text), heading=_text(passage.heading))
         for passage in document.passages
     )
-    return replace(document, title=_storable(document.title), passages=passages)
+    return replace(document, title=_text(document.title), passages=passages)
 
 
-def _storable(value: str) -> str:
+def _text(value: str) -> str:
     return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 

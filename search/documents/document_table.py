@@ -1,49 +1,48 @@
-"""The table of documents, which is the truth of an installation with several stores, and the state of each store."""
+"""The table of documents, which is the truth of an installation, and how far each store has come with it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Table, and_, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Table, delete, insert, select, text, update
 
 from models.batching import in_batches
-from models.document_tables import document_table, generation_table, namespace_table, passage_table
+from models.document_tables import (
+    document_table,
+    generation_table,
+    index_table,
+    namespace_table,
+    passage_table,
+    refused_table,
+)
 from models.documents import Document, Manifest, NamespaceState, Passage
 from models.near_duplicate_tables import near_duplicates_metadata
-from models.store_state_tables import mark_table, rebuild_table, state_table
-from search.documents import lookups
+from search.documents import index_rows, lookups
 from search.documents.database import Database, Plain
 from search.documents.document_rows import end_documents, insert_documents
-from search.documents.high_water_marks import (
-    FAILED,
-    WRITTEN,
-    advance_mark,
-    documents_behind,
-    is_marked,
-    set_mark,
-    take_mark,
-)
+from search.documents.index_rows import AT_ONCE, IndexRow
+from search.documents.lookups import OLD
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Entry
 
-CURRENT, NEXT, OLD = "", ".next", ".old"
-"""What follows the name of a namespace: of the build that is written, of a rebuild in progress, and of the build that
-some stores still show.  No name has a dot."""
+CURRENT, NEXT = "", ".next"
+"""What follows the name of a namespace: of the build that is written, and of a rebuild in progress; `OLD` is that of the
+build before."""
 
-_AT_ONCE = 500
+_PORTION = 1_000
 _D, _P, _N = document_table.c, passage_table.c, namespace_table.c
-_S, _G, _R = state_table.c, generation_table.c, rebuild_table.c
+_G, _I = generation_table.c, index_table.c
 _PER_BUILD = (
     passage_table,
     document_table,
-    state_table,
-    mark_table,
-    rebuild_table,
+    index_table,
+    refused_table,
     namespace_table,
     *near_duplicates_metadata.sorted_tables,
 )
@@ -59,22 +58,27 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A task for a store: show this document, or delete the id if there is no document."""
+class Changes:
+    """A task for a store: show these documents, and delete those ids."""
 
-    document_id: str
     sequence: int
-    document: Document | None
+    """The last batch that a store contains when it has done so."""
+    documents: Sequence[Document] = ()
+    deleted: Sequence[str] = ()
+
+    @property
+    def ids(self) -> list[str]:
+        return [*(document.document_id for document in self.documents), *self.deleted]
 
 
 @dataclass(frozen=True, slots=True)
-class StoreResult:
-    """The outcome of some changes in one store; `failures` has the reasons by document id."""
+class Written:
+    """What a store did with some changes."""
 
-    changes: Sequence[Change]
-    failures: Mapping[str, str]
-    is_missing: bool = False
-    """The store has no such namespace, or cannot read it."""
+    row: IndexRow
+    changes: Changes
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """The reasons by document id."""
 
 
 class DocumentTable:
@@ -83,126 +87,176 @@ class DocumentTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def exclusive(self, namespace: str) -> AbstractContextManager[None]:
-        return self._database.exclusive(namespace)
+    def exclusive(self, namespace: str, *, wait_s: float | None = None) -> AbstractContextManager[None]:
+        return self._database.exclusive(namespace, wait_s=wait_s)
+
+    def prepare(self) -> None:
+        """Create the tables, or upgrade them."""
+        with self._database.reading():
+            pass
 
     def close(self) -> None:
         self._database.close()
 
-    def find(self, namespace: str, which: str = CURRENT) -> Build | None:
-        asked = select(namespace_table).where(_N.name == namespace + which)
+    def set_aside(self) -> Path | None:
+        """Let a new file be made where the old one is gone or damaged; returns where the damaged one is."""
+        return self._database.set_aside()
+
+    @contextmanager
+    def reading(self) -> Iterator[Plain]:
         with self._database.reading() as connection:
-            row = connection.execute(asked).one_or_none()
+            yield Plain(connection)
+
+    def find(self, namespace: str, which: str = CURRENT) -> Build | None:
+        statement = select(namespace_table).where(_N.name == namespace + which)
+        with self._database.reading() as connection:
+            row = connection.execute(statement).one_or_none()
         if row is None:
             return None
         return Build(row.namespace_id, namespace, Manifest.from_stored(row.manifest))
 
-    def make(self, namespace: str, manifest: Manifest, which: str = CURRENT) -> None:
-        row = {"name": namespace + which, "manifest": asdict(manifest), "sequence": 0, "visible": 0}
+    def make(
+        self, namespace: str, manifest: Manifest, which: str = CURRENT, *, stores: Collection[str] = ()
+    ) -> None:
+        """Make a build, with an empty index in each of `stores`."""
         with self._database.writing(namespace) as connection:
-            connection.execute(insert(namespace_table).values(row | {"lexical": ""}))
+            row = {"name": namespace + which, "manifest": asdict(manifest), "sequence": 0}
+            key = connection.execute(insert(namespace_table).values(row)).inserted_primary_key
+            assert key is not None
+            for store in stores:
+                build = Build(key[0], namespace, manifest)
+                index_rows.add_index(connection, store, build, sequence=0, is_shown=True)
 
-    def put(self, build: Build, documents: Sequence[Document]) -> list[Change]:
+    def put(self, build: Build, documents: Sequence[Document]) -> Changes:
         """Commit documents, each replaced whole; returns the changes for the stores."""
         with self._database.writing(build.name) as connection:
             sequence = _next(connection, build)
             ids = [document.document_id for document in documents]
             end_documents(connection, build.namespace_id, sequence, ids)
             insert_documents(connection, build.namespace_id, sequence, documents)
-        return [Change(one.document_id, sequence, one) for one in documents]
+        return Changes(sequence, documents)
 
-    def take_out(self, build: Build, document_ids: Iterable[str]) -> list[Change]:
-        """Commit the deletion of those documents that exist; returns the changes for the stores."""
+    def take_out(self, build: Build, document_ids: Iterable[str]) -> Changes | None:
+        """Commit the deletion of those documents that exist; returns the changes for the stores, if there are any."""
         with self._database.writing(build.name) as connection:
-            there = lookups.held(Plain(connection), build.namespace_id, sorted(set(document_ids)), None)
-            sequence = _next(connection, build) if there else 0
-            end_documents(connection, build.namespace_id, sequence, list(there))
-        return [Change(document_id, sequence, None) for document_id in there]
+            existing = lookups.held(Plain(connection), build.namespace_id, sorted(set(document_ids)), None)
+            if not existing:
+                return None
+            sequence = _next(connection, build)
+            end_documents(connection, build.namespace_id, sequence, list(existing))
+        return Changes(sequence, deleted=list(existing))
 
     def record(
-        self,
-        build: Build,
-        results: Mapping[str, StoreResult],
-        *,
-        stores: Collection[str],
-        is_batch: bool = False,
-    ) -> None:
-        """Commit the stores' results; rows that each of `stores` has replaced or deleted are removed.
+        self, build: Build, written: Iterable[Written], *, stores: Collection[str], is_seen: bool = True
+    ) -> int:
+        """Commit what stores have done; returns the generation, which rises if readers see something new.
 
-        `is_batch`: these are all changes of one sequence.
+        What each of `stores` has replaced or deleted is removed.
         """
         with self._database.writing(build.name) as connection:
-            for store, one in results.items():
-                if not one.changes:
-                    continue
-                ids = [change.document_id for change in one.changes]
-                _forget(connection, state_table, build, ids, _S.store == store)
-                rows = [_state(build, store, change, one.failures) for change in one.changes]
-                connection.execute(insert(state_table), rows)
-                if one.failures:
-                    since = min(change.sequence for change in one.changes)
-                    take_mark(connection, build.namespace_id, store, since=since)
-                elif is_batch:
-                    advance_mark(connection, build.namespace_id, store, one.changes[0].sequence)
-            written = {change.document_id for one in results.values() for change in one.changes}
-            for part in in_batches(sorted(written), _AT_ONCE):
-                _prune(connection, build, part, stores)
+            ids = set[str]()
+            for done in written:
+                index_rows.set_index(connection, done.row, sequence=done.changes.sequence)
+                index_rows.set_refused(
+                    connection, build.namespace_id, done.row.store, done.changes.ids, done.refused
+                )
+                ids.update(done.changes.ids)
+            index_rows.prune(connection, build.namespace_id, ids, stores)
+            return _raise_generation(connection, build.name, by=int(is_seen))
 
-    def behind(self, build: Build, store: str) -> dict[str, str]:
-        """The ids of documents that a store does not show correctly, with the reason if the store gave one."""
-        with self._database.reading() as connection:
-            return documents_behind(connection, build.namespace_id, store)
-
-    def mark_whole(self, build: Build, store: str) -> None:
-        """Note that a store shows everything, so that nobody looks through these documents again."""
-        with self._database.reading() as connection:
-            if is_marked(connection, build.namespace_id, store):
-                return
-        with self._database.writing(build.name) as connection:
-            set_mark(connection, build.namespace_id, store)
-
-    def mark_behind(self, build: Build, store: str, document_ids: Sequence[str]) -> None:
+    def refuse(self, build: Build, store: str, document_ids: Sequence[str]) -> None:
         """Have these documents written to a store again."""
-        if not document_ids:
-            return
-        with self._database.writing(build.name) as connection:
-            take_mark(connection, build.namespace_id, store)
-            _forget(connection, state_table, build, document_ids, _S.store == store)
+        if document_ids:
+            reasons = dict.fromkeys(document_ids, "not written yet")
+            with self._database.writing(build.name) as connection:
+                index_rows.set_refused(connection, build.namespace_id, store, document_ids, reasons)
 
-    def mark_all_behind(self, build: Build, store: str) -> None:
-        with self._database.writing(build.name) as connection:
-            take_mark(connection, build.namespace_id, store)
-            connection.execute(delete(state_table).where(_of(state_table, build), _S.store == store))
-
-    def changes(self, build: Build, document_ids: Sequence[str]) -> list[Change]:
-        """The present task of a store for each of these ids."""
-        found: list[Change] = []
+    def refused(self, build: Build, store: str) -> dict[str, str]:
+        """The reasons for which a store lacks documents of batches that it contains."""
         with self._database.reading() as connection:
-            for part in in_batches(document_ids, _AT_ONCE):
-                latest = func.max(func.coalesce(_D.ended, _D.sequence))
-                where = and_(_of(document_table, build), _D.document_id.in_(part))
-                asked = select(_D.document_id, latest).where(where).group_by(_D.document_id)
-                documents = _documents(connection, build, part)
-                rows = connection.execute(asked)
-                found += [Change(name, sequence, documents.get(name)) for name, sequence in rows]
-        return found
+            return index_rows.refused(connection, build.namespace_id, store)
+
+    def changed_since(self, build: Build, sequence: int) -> list[str]:
+        with self._database.reading() as connection:
+            rows = index_rows.changed_since(connection, build.namespace_id, sequence)
+            return [document_id for document_id, _ in rows]
+
+    def changes_since(self, build: Build, sequence: int) -> Iterator[Changes]:
+        """What a store has to do that contains everything up to a batch, in portions of whole batches."""
+        with self._database.reading() as connection:
+            rows = index_rows.changed_since(connection, build.namespace_id, sequence)
+            latest = connection.execute(select(_N.sequence).where(_of(namespace_table, build))).scalar_one()
+        if not rows and sequence < latest:
+            # Every store has deleted what the last batches have deleted.
+            yield Changes(latest)
+        ids: list[str] = []
+        for place, (document_id, last) in enumerate(rows, start=1):
+            ids.append(document_id)
+            is_end = place == len(rows) or rows[place][1] > last
+            if is_end and (len(ids) >= _PORTION or place == len(rows)):
+                yield self.changes(build, ids, latest if place == len(rows) else last)
+                ids = []
+
+    def changes(self, build: Build, document_ids: Sequence[str], sequence: int) -> Changes:
+        """The present task of a store for these ids."""
+        documents: dict[str, Document] = {}
+        with self._database.reading() as connection:
+            for part in in_batches(document_ids, AT_ONCE):
+                documents |= _documents(connection, build, part)
+        deleted = [document_id for document_id in document_ids if document_id not in documents]
+        return Changes(sequence, list(documents.values()), deleted)
+
+    def indexes(self, build: Build) -> dict[str, IndexRow]:
+        """The newest index of each store of this build."""
+        with self._database.reading() as connection:
+            rows = index_rows.index_rows(connection, [build.name])
+        return {row.store: row for row in reversed(rows)}
+
+    def all_indexes(self, namespace: str) -> list[IndexRow]:
+        """Those of the build before, too."""
+        with self._database.reading() as connection:
+            return index_rows.index_rows(connection, [namespace + which for which in (CURRENT, NEXT, OLD)])
+
+    def add_index(self, build: Build, store: str) -> IndexRow:
+        """Note an index that is about to be built, and is not shown yet."""
+        with self._database.writing(build.name) as connection:
+            return index_rows.add_index(connection, store, build, sequence=0, is_shown=False)
+
+    def empty_index(self, row: IndexRow) -> None:
+        """Note that an index is empty, or of another time."""
+        with self._database.writing(row.index.namespace) as connection:
+            index_rows.set_index(connection, row, sequence=0)
+
+    def show_index(self, row: IndexRow) -> None:
+        with self._database.writing(row.index.namespace) as connection:
+            index_rows.set_index(connection, row, is_shown=True)
+            _raise_generation(connection, row.index.namespace, by=1)
+
+    def forget_index(self, row: IndexRow) -> None:
+        """Note that an index is gone."""
+        with self._database.writing(row.index.namespace) as connection:
+            index_rows.delete_index(connection, row)
 
     def ids(self, build: Build) -> list[str]:
         """The ids of all existing documents, in order."""
         return sorted(self.revisions(build))
 
     def revisions(self, build: Build, source: str | None = None) -> dict[str, str]:
-        with self._database.reading() as connection:
-            return lookups.revisions(Plain(connection), build.namespace_id, source)
+        with self.reading() as rows:
+            return lookups.revisions(rows, build.namespace_id, source)
 
     def held(self, build: Build, document_ids: Iterable[str], source: str | None = None) -> dict[str, str]:
-        with self._database.reading() as connection:
-            return lookups.held(Plain(connection), build.namespace_id, list(document_ids), source)
+        with self.reading() as rows:
+            return lookups.held(rows, build.namespace_id, list(document_ids), source)
 
     def entries(self, build: Build) -> Iterator[Entry]:
         """Every passage of every document; a document without any has one entry."""
-        with self._database.reading() as connection:
-            yield from lookups.entries(Plain(connection), build.namespace_id)
+        with self.reading() as rows:
+            yield from lookups.entries(rows, build.namespace_id)
+
+    def namespaces(self) -> list[NamespaceState]:
+        with self.reading() as rows:
+            return lookups.namespaces(rows)
 
     @contextmanager
     def near_duplicate_rows(self, build: Build) -> Iterator[NearDuplicateRows]:
@@ -214,58 +268,42 @@ class DocumentTable:
         with self._database.reading() as connection:
             return connection.scalar(select(_G.generation).where(_G.name == namespace)) or 0
 
-    def raise_generation(self, namespace: str, least: int) -> int:
-        """Raise the generation to at least `least`; returns the present one."""
+    def raise_generation(self, namespace: str, least: int = 0, *, by: int = 0) -> int:
+        """Raise the generation to at least `least`, and then `by`; returns the present one."""
         with self._database.writing(namespace) as connection:
-            found = connection.scalar(select(_G.generation).where(_G.name == namespace))
-            if found is None:
-                connection.execute(insert(generation_table).values(name=namespace, generation=least))
-            elif found < least:
-                connection.execute(
-                    update(generation_table).where(_G.name == namespace).values(generation=least)
-                )
-            return max(least, found or 0)
+            return _raise_generation(connection, namespace, least, by=by)
 
-    def to_rebuild(self, build: Build) -> list[str]:
-        """The stores that still show the previous build."""
-        with self._database.reading() as connection:
-            return list(connection.scalars(select(_R.store).where(_of(rebuild_table, build))))
-
-    def rebuilt(self, build: Build, store: str) -> None:
-        """Note that a store shows this build; the old one is dropped when no store shows it."""
-        with self._database.writing(build.name) as connection:
-            connection.execute(delete(rebuild_table).where(_of(rebuild_table, build), _R.store == store))
-            if connection.scalar(select(_R.store).where(_of(rebuild_table, build))) is None:
-                _drop(connection, build.name + OLD)
-
-    def promote(self, made: Build, *, stores: Collection[str]) -> None:
-        """Make `made` the current build, which each store has yet to be rebuilt with."""
+    def promote(self, made: Build) -> None:
+        """Make `made` the current build, of which each store has yet to build an index."""
         name = made.name
         with self._database.writing(name) as connection:
+            ids = dict(
+                connection.execute(
+                    select(_N.name, _N.namespace_id).where(_N.name.in_((name, name + OLD)))
+                ).all()
+            )
+            if name + OLD in ids and name in ids:
+                # Whoever shows an index of that build goes on with it until the new one is there.
+                of_old = _I.namespace_id == ids[name + OLD]
+                connection.execute(update(index_table).where(of_old).values(namespace_id=ids[name]))
             _drop(connection, name + OLD)
             for before, after in ((name, name + OLD), (name + NEXT, name)):
                 connection.execute(update(namespace_table).where(_N.name == before).values(name=after))
-            _have_rebuilt(connection, made, stores)
 
-    def have_rebuilt(self, build: Build, stores: Collection[str]) -> None:
-        """Note that these stores show another build, or the documents of another time."""
+    def restored(self, build: Build, servers: Collection[str]) -> None:
+        """Have every index built anew, since it is of another time; only servers still have theirs."""
         with self._database.writing(build.name) as connection:
-            _have_rebuilt(connection, build, stores)
+            for row in index_rows.index_rows(connection, [build.name]):
+                if row.store not in servers:
+                    index_rows.delete_index(connection, row)
+            for store in servers:
+                index_rows.add_index(connection, store, build, sequence=0, is_shown=False)
 
     def drop(self, namespace: str, *builds: str) -> None:
         """Delete these builds of the namespace, or all."""
         with self._database.writing(namespace) as connection:
             for which in builds or (CURRENT, NEXT, OLD):
                 _drop(connection, namespace + which)
-
-    def namespaces(self) -> list[NamespaceState]:
-        with self._database.reading() as connection:
-            return lookups.namespaces(Plain(connection))
-
-    @contextmanager
-    def reading(self) -> Iterator[Plain]:
-        with self._database.reading() as connection:
-            yield Plain(connection)
 
 
 def _of(table: Any, build: Build) -> Any:
@@ -274,14 +312,14 @@ def _of(table: Any, build: Build) -> Any:
 
 def _documents(connection: Connection, build: Build, document_ids: Sequence[str]) -> dict[str, Document]:
     """The existing documents with their passages, by id."""
-    asked = select(passage_table).where(_of(passage_table, build), _P.document_id.in_(document_ids))
+    statement = select(passage_table).where(_of(passage_table, build), _P.document_id.in_(document_ids))
     passages = defaultdict[str, list[Passage]](list)
-    for row in connection.execute(asked.where(_living(passage_table)).order_by(_P.rid)):
+    for row in connection.execute(statement.where(_living(passage_table)).order_by(_P.rid)):
         raw = row.vector
         vector = None if raw is None else np.frombuffer(raw, lookups.STORED).astype(np.float32)
         passage = Passage(row.passage_id, row.position, row.text, row.heading, row.start, row.end, vector)
         passages[row.document_id].append(passage)
-    asked = select(document_table).where(_of(document_table, build), _D.document_id.in_(document_ids))
+    statement = select(document_table).where(_of(document_table, build), _D.document_id.in_(document_ids))
     return {
         row.document_id: Document(
             document_id=row.document_id,
@@ -293,7 +331,7 @@ def _documents(connection: Connection, build: Build, document_ids: Sequence[str]
             near_duplicate_group=row.near_duplicate_group,
             revision=row.revision,
         )
-        for row in connection.execute(asked.where(_living(document_table)))
+        for row in connection.execute(statement.where(_living(document_table)))
     }
 
 
@@ -305,59 +343,19 @@ def _living(table: Table) -> Any:
 def _next(connection: Connection, build: Build) -> int:
     mine = _of(namespace_table, build)
     sequence: int = connection.execute(select(_N.sequence).where(mine)).scalar_one() + 1
-    connection.execute(update(namespace_table).where(mine).values(sequence=sequence, visible=sequence))
+    connection.execute(update(namespace_table).where(mine).values(sequence=sequence))
     return sequence
 
 
-def _state(build: Build, store: str, change: Change, failures: Mapping[str, str]) -> dict[str, Any]:
-    why = failures.get(change.document_id)
-    return {
-        "namespace_id": build.namespace_id,
-        "store": store,
-        "document_id": change.document_id,
-        "state": WRITTEN if why is None else FAILED,
-        "reason": "" if why is None else why.replace("\0", "")[:1_000],
-        "sequence": change.sequence,
-    }
-
-
-def _prune(
-    connection: Connection, build: Build, document_ids: Sequence[str], stores: Collection[str]
-) -> None:
-    """Delete what was replaced or deleted in every store."""
-    for table in (passage_table, document_table):
-        done = (
-            select(func.count())
-            .select_from(state_table)
-            .where(
-                _of(state_table, build),
-                _S.document_id == table.c.document_id,
-                _S.store.in_(stores),
-                _S.state == WRITTEN,
-                _S.sequence >= table.c.ended,
-            )
-            .correlate(table)
-            .scalar_subquery()
-        )
-        ended = and_(_of(table, build), table.c.document_id.in_(document_ids), table.c.ended.is_not(None))
-        connection.execute(delete(table).where(ended, done == len(stores)))
-    kept = select(_D.document_id).where(_of(document_table, build), _D.document_id.in_(document_ids))
-    gone = {*document_ids}.difference(connection.scalars(kept))
-    _forget(connection, state_table, build, sorted(gone))
-
-
-def _forget(
-    connection: Connection, table: Any, build: Build, document_ids: Sequence[str], *also: Any
-) -> None:
-    for part in in_batches(document_ids, _AT_ONCE):
-        connection.execute(delete(table).where(_of(table, build), table.c.document_id.in_(part), *also))
-
-
-def _have_rebuilt(connection: Connection, build: Build, stores: Collection[str]) -> None:
-    connection.execute(delete(rebuild_table).where(_of(rebuild_table, build), _R.store.in_(stores)))
-    rows = [{"namespace_id": build.namespace_id, "store": store} for store in stores]
-    if rows:
-        connection.execute(insert(rebuild_table), rows)
+def _raise_generation(connection: Connection, namespace: str, least: int = 0, *, by: int = 0) -> int:
+    mine = _G.name == namespace
+    before = connection.scalar(select(_G.generation).where(mine))
+    generation = max(before or 0, least) + by
+    if before is None:
+        connection.execute(insert(generation_table).values(name=namespace, generation=generation))
+    elif generation > before:
+        connection.execute(update(generation_table).where(mine).values(generation=generation))
+    return generation
 
 
 def _drop(connection: Connection, name: str) -> None:

@@ -5,24 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from structlog import get_logger
-
 from models.documents import Document
 from models.errors import (
     BadIndex,
     ManifestMismatch,
     NotConfigured,
     PartlyWritten,
+    ServiceError,
     StageFailure,
     StoreTimeout,
     StoreUnavailable,
     Unauthorised,
     WriterBusy,
 )
-from search.documents.document_table import Change, StoreResult
-from search.protocol import Engine
-
-log = get_logger("chorale.index")
+from search.documents.document_table import Changes
+from search.protocol import Engine, Index
 
 PAUSES_S = (0.2, 1.0)
 """Waits before the second and third attempt; stores of servers also retry within each attempt."""
@@ -35,66 +32,67 @@ _OF_ALL = (*_PASSING, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)
 
 
 class EngineWriter:
-    """One of several stores; for one thread at a time."""
+    """One store; for one thread at a time."""
 
     def __init__(self, name: str, store: Engine) -> None:
         self.name = name
         self.store = store
-        self._away: tuple[float, str] | None = None
-        self._is_missing = False
+        self.failure: ServiceError | None = None
+        """Why the last changes could not be written, whatever their documents."""
+        self._ask_again_s = 0.0
 
     @property
     def is_away(self) -> bool:
-        return self._away is not None and time.monotonic() < self._away[0]
+        return self.failure is not None and time.monotonic() < self._ask_again_s
 
     def ask_again(self) -> None:
         """Forget that the store did not answer lately."""
-        self._away = None
+        self._ask_again_s = 0.0
 
-    def write(self, namespace: str, changes: Sequence[Change]) -> StoreResult:
-        """Apply the changes, each whole or not at all, idempotently; never raises the store's failure."""
-        self._is_missing = False
-        documents = [change.document for change in changes if change.document is not None]
-        deleted = [change.document_id for change in changes if change.document is None]
-        failures: dict[str, str] = {}
-        if documents:
-            failures |= self._upsert(namespace, documents)
-        if deleted:
-            try:
-                failures |= self._attempt(namespace, deleted, lambda: self.store.delete(namespace, deleted))
-            except StageFailure as error:
-                failures |= dict.fromkeys(deleted, str(error))
-        return StoreResult(changes, failures, self._is_missing)
+    def write(self, index: Index, changes: Changes) -> dict[str, str]:
+        """Apply the changes, each whole or not at all, idempotently; returns the reasons for refused documents, by id.
 
-    def _upsert(self, namespace: str, documents: Sequence[Document]) -> dict[str, str]:
-        names = [document.document_id for document in documents]
+        Raises a failure that no single document causes: then the store may have applied some of them.
+        """
+        if self.failure is not None and self.is_away:
+            raise self.failure
         try:
-            return self._attempt(namespace, names, lambda: self.store.upsert(namespace, documents))
+            refused = self._upsert(index, changes.documents) if changes.documents else {}
+            if changes.deleted:
+                try:
+                    refused |= self._attempt(lambda: self.store.write(index, (), changes.deleted))
+                except _OF_ALL:
+                    raise
+                except StageFailure as error:
+                    refused |= dict.fromkeys(changes.deleted, str(error))
+        except _OF_ALL as error:
+            self.failure = error
+            raise
+        self.failure = None
+        return refused
+
+    def _upsert(self, index: Index, documents: Sequence[Document]) -> dict[str, str]:
+        try:
+            return self._attempt(lambda: self.store.write(index, documents, ()))
+        except _OF_ALL:
+            raise
         except StageFailure as error:
             # One document of several caused it: halve the batch to find which.
             if len(documents) == 1:
-                return {names[0]: str(error)}
+                return {documents[0].document_id: str(error)}
             half = len(documents) // 2
-            return self._upsert(namespace, documents[:half]) | self._upsert(namespace, documents[half:])
+            return self._upsert(index, documents[:half]) | self._upsert(index, documents[half:])
 
-    def _attempt(self, namespace: str, names: Sequence[str], call: Callable[[], object]) -> dict[str, str]:
-        """The reason for each document that failed; raises a StageFailure that a single document may have caused."""
-        if self.is_away and self._away is not None:
-            return dict.fromkeys(names, self._away[1])
+    def _attempt(self, call: Callable[[], object]) -> dict[str, str]:
         for pause_s in (*PAUSES_S, None):
             try:
                 call()
                 return {}
             except PartlyWritten as error:
-                return {name: why for name, why in error.failures.items() if name in set(names)}
-            except _OF_ALL as error:
-                why = str(error)
-                self._is_missing = isinstance(error, BadIndex)
-                if not isinstance(error, _PASSING):
-                    break
-                if pause_s is not None:
-                    time.sleep(pause_s)
-                else:
-                    self._away = (time.monotonic() + _AWAY_S, why)
-        log.error("a store was not written", store=self.name, namespace=namespace, why=why[:500])
-        return dict.fromkeys(names, why)
+                return dict(error.failures)
+            except _PASSING:
+                if pause_s is None:
+                    self._ask_again_s = time.monotonic() + _AWAY_S
+                    raise
+                time.sleep(pause_s)
+        raise AssertionError("the last attempt returns or raises")

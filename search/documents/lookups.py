@@ -20,45 +20,39 @@ from search.protocol import Entry
 STORED = np.dtype("<f4")
 """A vector in the column `vector`."""
 
-_AT_ONCE = 200
-# The plus keeps SQLite from using the index on `sequence`, which here matches nearly every row.
-_VISIBLE = "+{0}.sequence <= n.visible AND ({0}.ended IS NULL OR {0}.ended > n.visible)"
+OLD = ".old"
+"""Follows the name of a namespace, which has no dot: the build that some stores still show after a rebuild."""
 
-_NEWEST = "ORDER BY +p.sequence"
-_OF_PASSAGES = """
-    FROM chorale_namespace n JOIN chorale_passage p ON p.namespace_id = n.namespace_id
-    WHERE n.namespace_id = ? AND {0} AND p.passage_id IN
-"""
-# No join, and a plus: a database that misjudges a table's size, as after the first batches, would read all of it.
+TOMBSTONE_BATCHES = 1_000
+"""The rows of what every store has replaced are kept for this many batches, for processes that have loaded them."""
+
+_AT_ONCE = 200
+# The pluses keep databases from indexes that match nearly every row, and the one join from reading a whole table whose
+# size they misjudge, as after the first batches.
 _DOCUMENT = """
     FROM chorale_document d
     WHERE d.namespace_id = p.namespace_id AND d.document_id = p.document_id AND +d.sequence = p.sequence
 """
+# What a store shows comes last: a version that was valid at the last batch that its index contains.
+_NEWEST = "ORDER BY CASE WHEN p.sequence <= ? THEN 1 ELSE 0 END, +p.sequence"
+_OF_PASSAGES = "FROM chorale_passage p WHERE p.namespace_id = ? AND p.passage_id IN"
 _TEXTS = f"""
     SELECT p.passage_id, p.document_id, (SELECT d.title {_DOCUMENT}), p.heading, p.text,
         (SELECT CAST(d.metadata AS TEXT) {_DOCUMENT})
     {_OF_PASSAGES}
 """
-_ENTRIES = f"""
-    SELECT d.document_id, p.passage_id, d.revision
-    FROM chorale_namespace n JOIN chorale_document d ON d.namespace_id = n.namespace_id
-    LEFT JOIN chorale_passage p
-    ON p.namespace_id = d.namespace_id AND p.document_id = d.document_id AND +p.sequence = d.sequence
-    WHERE n.namespace_id = ? AND {_VISIBLE.format("d")}
-"""
 _VECTORS = f"SELECT p.passage_id, p.vector {_OF_PASSAGES}"
-_RIDS = f"SELECT p.passage_id, p.rid {_OF_PASSAGES}".format(_VISIBLE.format("p"))
-_REVISIONS = f"""
-    SELECT d.document_id, d.revision
-    FROM chorale_namespace n JOIN chorale_document d ON d.namespace_id = n.namespace_id
-    WHERE n.namespace_id = ? AND {_VISIBLE.format("d")}
+_RIDS = f"SELECT p.passage_id, p.rid {_OF_PASSAGES}"
+_ENTRIES = """
+    SELECT d.document_id, p.passage_id, d.revision FROM chorale_document d LEFT JOIN chorale_passage p
+    ON p.namespace_id = d.namespace_id AND p.document_id = d.document_id AND +p.sequence = d.sequence
+    WHERE d.namespace_id = ? AND +d.ended IS NULL
 """
-_STATES = f"""
+_REVISIONS = "SELECT document_id, revision FROM chorale_document WHERE namespace_id = ? AND +ended IS NULL"
+_STATES = """
     SELECT n.name,
-        (SELECT count(*) FROM chorale_document d WHERE d.namespace_id = n.namespace_id
-            AND {_VISIBLE.format("d")}),
-        (SELECT count(*) FROM chorale_passage p WHERE p.namespace_id = n.namespace_id
-            AND {_VISIBLE.format("p")}),
+        (SELECT count(*) FROM chorale_document d WHERE d.namespace_id = n.namespace_id AND +d.ended IS NULL),
+        (SELECT count(*) FROM chorale_passage p WHERE p.namespace_id = n.namespace_id AND +p.ended IS NULL),
         coalesce(g.generation, 0), CAST(n.manifest AS TEXT)
     FROM chorale_namespace n LEFT JOIN chorale_generation g ON g.name = n.name
     WHERE n.name NOT LIKE '%%.%%' ORDER BY n.name
@@ -85,28 +79,29 @@ class Executes(Protocol):
 
 
 def texts(
-    connection: Executes,
-    namespace_id: int,
-    passage_ids: Sequence[str],
-    deadline: Deadline,
-    *,
-    with_ended: bool = False,
+    connection: Executes, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline, *, shown: int
 ) -> dict[str, PassageText]:
-    """`with_ended`: also passages that were replaced or deleted and whose rows are still there."""
-    rows = _of_passages(connection, _TEXTS, namespace_id, passage_ids, deadline, with_ended=with_ended)
-    return {row[0]: PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5])) for row in rows}
+    """`shown` is the last batch that the index of the store contains; also what was replaced or deleted and is still there."""
+    rows = _of_passages(connection, _TEXTS, namespace_id, passage_ids, deadline, shown)
+    # What every store has replaced has no document any more.
+    return {
+        row[0]: PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]))
+        for row in rows
+        if row[5] is not None
+    }
 
 
 def vectors(
-    connection: Executes,
-    namespace_id: int,
-    passage_ids: Sequence[str],
-    deadline: Deadline,
-    *,
-    with_ended: bool = False,
+    connection: Executes, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline, *, shown: int
 ) -> dict[str, Vector]:
-    rows = _of_passages(connection, _VECTORS, namespace_id, passage_ids, deadline, with_ended=with_ended)
+    rows = _of_passages(connection, _VECTORS, namespace_id, passage_ids, deadline, shown)
     return {name: np.frombuffer(raw, STORED).astype(np.float32) for name, raw in rows if raw is not None}
+
+
+def rids(
+    connection: Executes, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline, *, shown: int
+) -> dict[str, int]:
+    return dict(_of_passages(connection, _RIDS, namespace_id, passage_ids, deadline, shown))
 
 
 def _of_passages(
@@ -115,42 +110,33 @@ def _of_passages(
     namespace_id: int,
     passage_ids: Sequence[str],
     deadline: Deadline,
-    *,
-    with_ended: bool,
+    shown: int,
 ) -> Iterator[Any]:
-    """Of several versions of a passage, the newest comes last."""
-    chosen = statement.format("1 = 1" if with_ended else _VISIBLE.format("p"))
     for part in distinct_in_batches(passage_ids, _AT_ONCE):
         deadline.check()
-        yield from connection.execute(f"{_in(chosen, part)} {_NEWEST}", (namespace_id, *part))
-
-
-def rids(connection: Executes, namespace_id: int, passage_ids: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in distinct_in_batches(passage_ids, _AT_ONCE):
-        found |= connection.execute(_in(_RIDS, part), (namespace_id, *part)).fetchall()
-    return found
+        yield from connection.execute(f"{_in(statement, part)} {_NEWEST}", (namespace_id, *part, shown))
 
 
 def revisions(connection: Executes, namespace_id: int, source: str | None) -> dict[str, str]:
-    if source is None:
-        rows = connection.execute(_REVISIONS, (namespace_id,))
-    else:
-        rows = connection.execute(f"{_REVISIONS} AND d.source = ?", (namespace_id, source))
-    return {row[0]: row[1] for row in rows}
+    """Revision by id of every document, or of those of a source."""
+    of_source = "" if source is None else "AND source = ?"
+    values = (namespace_id,) if source is None else (namespace_id, source)
+    return {row[0]: row[1] for row in connection.execute(f"{_REVISIONS} {of_source}", values)}
 
 
 def held(
     connection: Executes, namespace_id: int, document_ids: Sequence[str], source: str | None
 ) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for part in distinct_in_batches(document_ids, _AT_ONCE):
-        statement = _in(
-            f"{_REVISIONS} AND (CAST(? AS TEXT) IS NULL OR d.source = ?) AND d.document_id IN", part
+    """Revision by id of those of these documents that exist, and are of the source if there is one."""
+    of_source = "" if source is None else "AND source = ?"
+    values = (namespace_id,) if source is None else (namespace_id, source)
+    return {
+        row[0]: row[1]
+        for part in distinct_in_batches(document_ids, _AT_ONCE)
+        for row in connection.execute(
+            _in(f"{_REVISIONS} {of_source} AND document_id IN", part), (*values, *part)
         )
-        rows = connection.execute(statement, (namespace_id, source, source, *part))
-        found |= {row[0]: row[1] for row in rows}
-    return found
+    }
 
 
 def entries(connection: Executes, namespace_id: int) -> Iterator[Entry]:

@@ -1,23 +1,28 @@
-"""What the store of a server answers from the documents' database: everything but searching."""
+"""What a process reads from the documents' database: which index a store shows, and everything but searching."""
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from models.batching import in_batches
-from models.documents import NamespaceState, PassageText, Vector
-from models.errors import NotConfigured, UnknownNamespace
+from models.documents import Manifest, NamespaceState, PassageText, Vector
+from models.errors import BadIndex, NotConfigured, StageFailure, StoreUnavailable, UnknownNamespace
 from models.hits import Hit, Ranking
 from search.deadline import Deadline
 from search.documents import lookups
-from search.documents.lookups import DocumentVersion
+from search.documents.file_reading import DocumentsFile, file_of
+from search.documents.lookups import OLD, DocumentVersion, Executes
 from search.filters import compile_filters, elements, unknown_field_warning
 from search.listing_order import listed
-from search.protocol import Search
+from search.protocol import Index, Search
 
 if TYPE_CHECKING:
     from search.documents.document_table import DocumentTable
@@ -26,14 +31,14 @@ _T = TypeVar("_T")
 
 _THREADS = 32
 _AT_ONCE = 500
-_NAMESPACES_S = 10.0
+_TIMEOUT_S = 10.0
+_SUBJECT = "the documents' database"
 
 _SHOWN = """
-    SELECT coalesce(o.namespace_id, n.namespace_id), coalesce(g.generation, 0)
-    FROM chorale_namespace n LEFT JOIN chorale_generation g ON g.name = n.name
-    LEFT JOIN chorale_stored_rebuild r ON r.namespace_id = n.namespace_id AND r.store = ?
-    LEFT JOIN chorale_namespace o ON o.name = ? AND r.store IS NOT NULL
-    WHERE n.name = ?
+    SELECT n.namespace_id, n.sequence, coalesce(g.generation, 0), CAST(n.manifest AS TEXT), i.name, i.sequence
+    FROM chorale_namespace n LEFT JOIN chorale_generation g ON g.name = ?
+    LEFT JOIN chorale_index i ON i.namespace_id = n.namespace_id AND i.store = ? AND i.is_shown
+    WHERE n.name IN (?, ?) ORDER BY n.name, i.name DESC
 """
 # The pluses keep a database without statistics from indexes that match nearly every row.
 _LISTED = """
@@ -46,115 +51,250 @@ _LISTED = """
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """One call: a snapshot of the build that the store shows."""
+class Shown:
+    """What a store shows of a namespace now."""
 
-    rows: lookups.Executes
     namespace_id: int
+    """Of the build that is shown; of the current build if no index is."""
+    committed: int
+    """The last batch of that build."""
     generation: int
-    deadline: Deadline
+    manifest_json: str
+    name: str | None
+    """The name of the index in the store; None if the store has none yet."""
+    sequence: int
+    """The last batch that the index contains."""
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest.from_stored(json.loads(self.manifest_json))
 
 
-class DocumentReader:
-    """Reads for one store; thread-safe.  Connects at first use."""
+def read_shown(rows: Executes, store: str, namespace: str) -> Shown:
+    """Raises UnknownNamespace."""
+    builds = rows.execute(_SHOWN, (namespace, store, namespace, namespace + OLD)).fetchall()
+    if not builds:
+        raise UnknownNamespace(namespace, _SUBJECT, _names(rows)[:20])
+    build = next((build for build in builds if build[4] is not None), builds[0])
+    namespace_id, committed, generation, manifest_json, name, sequence = build
+    return Shown(namespace_id, committed, generation, manifest_json, name, sequence or 0)
 
-    def __init__(self, table: DocumentTable, store: str) -> None:
-        self._table = table
-        self._store = store
 
-    def read(self, namespace: str, timeout_s: float, work: Callable[[_Asked], _T]) -> _T:
-        """Raises UnknownNamespace, StoreTimeout, StoreUnavailable."""
-        deadline = Deadline(timeout_s, "the documents' database")
+def _names(rows: Executes) -> list[str]:
+    return sorted(name for (name,) in rows.execute("SELECT name FROM chorale_namespace") if "." not in name)
 
-        def ask() -> _T:
-            from search.documents.document_table import OLD
 
-            with self._table.reading() as rows:
-                shown: Any = rows.execute(_SHOWN, (self._store, namespace + OLD, namespace)).fetchone()
-                if shown is None:
-                    raise UnknownNamespace(namespace, "the documents' database")
-                return work(_Asked(rows, shown[0], shown[1], deadline))
+class Documents:
+    """The documents' database as a process uses it; thread-safe.  Connects at first use."""
 
-        return self._within(deadline, ask)
+    def __init__(self, address: str | Path, *, writer_wait_s: float = 5.0) -> None:
+        """`address`: a file, or an address as SQLAlchemy takes it."""
+        self.address = address
+        self._writer_wait_s = writer_wait_s
+        path = address if isinstance(address, Path) else file_of(address)
+        self.file = None if path is None else DocumentsFile(path, lambda: self.table.prepare())
+        self._making = threading.Lock()
+        self._table: DocumentTable | None = None
 
-    def namespaces(self) -> list[NamespaceState]:
-        return self._within(Deadline(_NAMESPACES_S, "the documents' database"), self._table.namespaces)
+    @property
+    def table(self) -> DocumentTable:
+        """For writing."""
+        with self._making:
+            if self._table is None:
+                # SQLAlchemy takes .8 s to import.
+                from search.documents.database import Database
+                from search.documents.document_table import DocumentTable
 
-    def _within(self, deadline: Deadline, ask: Callable[[], _T]) -> _T:
-        """In a thread, because connecting and a lost network take longer than any call may."""
+                self._table = DocumentTable(Database(self.address, writer_wait_s=self._writer_wait_s))
+            return self._table
+
+    @contextmanager
+    def reading(self) -> Iterator[Executes]:
+        """One snapshot, which later writes do not change."""
+        with (self.table if self.file is None else self.file).reading() as rows:
+            yield rows
+
+    def within(self, timeout_s: float, ask: Callable[[Executes, Deadline], _T]) -> _T:
+        """The answer; raises StoreTimeout.
+
+        A server is asked in a thread, because connecting and a lost network take longer than any call may.
+        """
+        deadline = Deadline(timeout_s, _SUBJECT)
         left_s = deadline.check()
+
+        def read() -> _T:
+            with self.reading() as rows:
+                return ask(rows, deadline)
+
+        if self.file is not None:
+            return read()
         try:
-            return self._threads.submit(ask).result(left_s)
+            return self._threads.submit(read).result(left_s)
         except TimeoutError:
             raise deadline.over() from None
+
+    def generation(self, namespace: str, *, timeout_s: float = _TIMEOUT_S) -> int:
+        return self.within(timeout_s, lambda rows, _: read_shown(rows, "", namespace).generation)
+
+    def raise_generation(self, namespace: str, least: int) -> None:
+        with self.table.exclusive(namespace):
+            self.table.raise_generation(namespace, least)
+
+    def names(self) -> list[str]:
+        """All namespaces."""
+        return self.within(_TIMEOUT_S, lambda rows, _: _names(rows))
+
+    def namespaces(self) -> list[NamespaceState]:
+        return self.within(_TIMEOUT_S, lambda rows, _: lookups.namespaces(rows))
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+        if self._table is not None:
+            self._table.close()
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(_THREADS, thread_name_prefix="documents")
 
 
+class DocumentReader:
+    """Reads for one store; thread-safe."""
+
+    def __init__(self, documents: Documents, store: str) -> None:
+        self.documents = documents
+        self.store = store
+        self._shown: dict[str, Shown] = {}
+
+    def shown(self, namespace: str, timeout_s: float = _TIMEOUT_S) -> Shown:
+        """What the store shows now; raises UnknownNamespace."""
+        return self.read(namespace, timeout_s, lambda _rows, shown, _deadline: shown)
+
+    def read(self, namespace: str, timeout_s: float, work: Callable[[Executes, Shown, Deadline], _T]) -> _T:
+        """The result of `work` in a snapshot; raises UnknownNamespace, StoreTimeout, StoreUnavailable."""
+        return self.documents.within(
+            timeout_s,
+            lambda rows, deadline: work(rows, read_shown(rows, self.store, namespace), deadline),
+        )
+
+    def index(self, namespace: str, timeout_s: float, generation: int | None = None) -> Index:
+        """The index that the store shows, or showed in `generation`, if this process has looked since; raises BadIndex."""
+        known = self._shown.get(namespace)
+        if known is None or known.generation != generation:
+            try:
+                self._shown[namespace] = known = self.shown(namespace, timeout_s)
+            except StoreUnavailable:
+                # A search of the server needs nothing else from the database.
+                if known is None:
+                    raise
+        if known.name is None:
+            raise BadIndex(
+                f"the store {self.store!r} has no index of namespace {namespace!r} yet: `chorale verify --namespace "
+                f"{namespace}` builds it"
+            )
+        return Index(namespace, known.namespace_id, known.name, known.manifest)
+
+
 class FromDocuments:
-    """Inherit in the store of a server, which then implements `search.protocol.Searches` and `Lists`.
+    """Inherit in a store, which then implements `search.protocol.Lists` and most of `search.protocol.Searches`."""
 
-    A passage that was replaced or deleted is still read while some store shows it.
-    """
-
-    documents: DocumentReader | None = None
+    reader: DocumentReader | None = None
     """Set by whoever opens the store."""
 
     @property
-    def _read(self) -> DocumentReader:
-        if self.documents is None:
+    def documents(self) -> DocumentReader:
+        if self.reader is None:
             raise NotConfigured("the store was opened without the documents' database")
-        return self.documents
+        return self.reader
+
+    def searching(
+        self,
+        namespace: str,
+        deadline: Deadline,
+        work: Callable[[Index], _T],
+        *,
+        generation: int | None = None,
+    ) -> _T:
+        """The result of `work` for the index that the store shows; repeated if a rebuild has replaced it meanwhile."""
+        index = self.documents.index(namespace, deadline.check(), generation)
+        while True:
+            try:
+                return work(index)
+            except StageFailure:
+                searched = index
+                if deadline.left_s <= 0:
+                    raise
+                index = self.documents.index(namespace, deadline.left_s)
+                if index == searched:
+                    raise
 
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
-        def work(asked: _Asked) -> dict[str, PassageText]:
-            return lookups.texts(asked.rows, asked.namespace_id, passage_ids, asked.deadline, with_ended=True)
+        def work(rows: Executes, shown: Shown, deadline: Deadline) -> dict[str, PassageText]:
+            return lookups.texts(rows, shown.namespace_id, passage_ids, deadline, shown=shown.sequence)
 
-        return self._read.read(namespace, timeout_s, work)
+        return self.documents.read(namespace, timeout_s, work)
 
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
     ) -> dict[str, Vector]:
-        def work(asked: _Asked) -> dict[str, Vector]:
-            return lookups.vectors(
-                asked.rows, asked.namespace_id, passage_ids, asked.deadline, with_ended=True
-            )
+        def work(rows: Executes, shown: Shown, deadline: Deadline) -> dict[str, Vector]:
+            return lookups.vectors(rows, shown.namespace_id, passage_ids, deadline, shown=shown.sequence)
 
-        return self._read.read(namespace, timeout_s, work)
+        return self.documents.read(namespace, timeout_s, work)
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
-        return self._read.read(namespace, timeout_s, lambda asked: asked.generation)
+        return self.documents.shown(namespace, timeout_s).generation
 
     def namespaces(self) -> list[NamespaceState]:
-        return self._read.namespaces()
+        return self.documents.documents.namespaces()
 
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
         """Takes time in proportion to the namespace, or to `only_ids`."""
 
-        def work(asked: _Asked) -> Ranking:
-            return _list_documents(asked, search, order_by, descending=descending)
+        def work(rows: Executes, shown: Shown, deadline: Deadline) -> Ranking:
+            listing = _Listing(rows, shown.namespace_id, deadline)
+            return _list_documents(listing, search, order_by, descending=descending)
 
-        return self._read.read(namespace, search.timeout_s, work)
+        return self.documents.read(namespace, search.timeout_s, work)
 
 
-def _list_documents(asked: _Asked, search: Search, order_by: str, *, descending: bool) -> Ranking:
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    rows: Executes
+    namespace_id: int
+    deadline: Deadline
+
+    def documents(self, only_ids: Sequence[str]) -> Iterator[tuple[str, DocumentVersion]]:
+        """The first passage and the document, for all documents that have passages or for those of `only_ids`."""
+        statements: list[tuple[str, list[Any]]] = [(_LISTED, [self.namespace_id])]
+        if only_ids:
+            statements = [
+                (f"{_LISTED} AND d.document_id IN ({', '.join('?' * len(part))})", [self.namespace_id, *part])
+                for part in in_batches(dict.fromkeys(only_ids), _AT_ONCE)
+            ]
+        for statement, values in statements:
+            for passage_id, *row in self.rows.execute(statement, values):
+                self.deadline.check()
+                if passage_id is not None:
+                    yield passage_id, lookups.version_of(*row)
+
+
+def _list_documents(listing: _Listing, search: Search, order_by: str, *, descending: bool) -> Ranking:
     compiled = compile_filters(search.filters or {})
     if compiled.warnings:
         return Ranking((), 0, compiled.warnings)
     unknown, excluded = set(compiled.fields), set(search.exclude_ids)
     kept: list[tuple[str, DocumentVersion]] = []
-    for passage_id, document in _documents(asked, search.only_ids):
+    for passage_id, document in listing.documents(search.only_ids):
         matches, has = compiled.judged(document.fields)
-        unknown.difference_update(field for field, one in zip(compiled.fields, has, strict=True) if one)
+        unknown.difference_update(field for field, known in zip(compiled.fields, has, strict=True) if known)
         if matches and document.document_id not in excluded:
             kept.append((passage_id, document))
     if search.only_ids and kept and unknown:
         # A document without a field meets `not` and `exists: false`, but not if no document has the field.
-        for _, document in _documents(asked, ()):
+        for _, document in listing.documents(()):
             unknown = {field for field in unknown if not elements(document.fields, field)}
             if not unknown:
                 break
@@ -177,18 +317,3 @@ def _hit(passage_id: str, document: DocumentVersion) -> Hit:
         document.content_hash,
         document.near_duplicate_group,
     )
-
-
-def _documents(asked: _Asked, only_ids: Sequence[str]) -> Iterator[tuple[str, DocumentVersion]]:
-    """The first passage and the document, for all documents that have passages or for those of `only_ids`."""
-    statements: list[tuple[str, list[Any]]] = [(_LISTED, [asked.namespace_id])]
-    if only_ids:
-        statements = [
-            (f"{_LISTED} AND d.document_id IN ({', '.join('?' * len(part))})", [asked.namespace_id, *part])
-            for part in in_batches(dict.fromkeys(only_ids), _AT_ONCE)
-        ]
-    for statement, values in statements:
-        for passage_id, *row in asked.rows.execute(statement, values):
-            asked.deadline.check()
-            if passage_id is not None:
-                yield passage_id, lookups.version_of(*row)

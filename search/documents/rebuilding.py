@@ -1,141 +1,36 @@
-"""Rebuilding a namespace beside the one that is searched: first in the table, then in each store."""
+"""Rebuilding a namespace beside the one that is searched; stores build their indexes when it is complete."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-
-from structlog import get_logger
-
-from models.batching import in_batches
-from models.documents import Document, Manifest
-from models.errors import PartlyWritten, ServiceError
-from search.checks import checked_documents, refusal_reason
-from search.documents.document_rows import storable
-from search.documents.document_table import NEXT, Build, Change, DocumentTable, StoreResult
-from search.documents.engine_writer import EngineWriter
-from search.near_duplicate_rows import NearDuplicateRows
-from search.protocol import Rebuilds
-
-log = get_logger("chorale.index")
-
-_BATCH = 256
+from models.documents import Manifest
+from search.checks import check_manifest
+from search.documents.document_table import NEXT
+from search.documents.store import DocumentStore
 
 
-class Rebuilding:
-    """Implements `search.protocol.Begun`; no store is written before `finish`."""
+class Rebuilding(DocumentStore):
+    """A second build of a namespace, begun or continued with the same manifest; no store is written before `finish`."""
 
-    def __init__(
-        self, table: DocumentTable, namespace: str, manifest: Manifest, *, finish: Callable[[Build], int]
-    ) -> None:
-        self._table = table
-        self._namespace = namespace
-        self._finish = finish
-        self.create(namespace, manifest)
+    which = NEXT
 
-    def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        with self._table.exclusive(namespace):
-            begun = self._table.find(namespace, NEXT)
+    def __init__(self, store: DocumentStore, namespace: str, manifest: Manifest) -> None:
+        super().__init__({}, store.table)
+        self._store, self._namespace = store, namespace
+        check_manifest(namespace, manifest)
+        with self.exclusive(namespace):
+            begun = self.table.find(namespace, NEXT)
             if begun is not None and begun.manifest != manifest:
-                self._table.drop(namespace, NEXT)
+                self.table.drop(namespace, NEXT)
                 begun = None
             if begun is None:
-                self._table.make(namespace, manifest, NEXT)
-        return manifest
-
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        with self._table.exclusive(namespace):
-            chosen = checked_documents(documents, self._build.manifest)
-            return taken(chosen, namespace, self._put)
-
-    def _put(self, documents: Sequence[Document]) -> int:
-        self._table.put(self._build, documents)
-        return self._table.generation(self._namespace)
-
-    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        with self._table.exclusive(namespace):
-            return len(self._table.take_out(self._build, document_ids))
-
-    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-        return self._table.revisions(self._build, source)
-
-    def held(
-        self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
-    ) -> dict[str, str]:
-        return self._table.held(self._build, document_ids, source)
-
-    @contextmanager
-    def near_duplicate_rows(self, namespace: str) -> Iterator[NearDuplicateRows]:
-        with self._table.exclusive(namespace), self._table.near_duplicate_rows(self._build) as rows:
-            yield rows
-
-    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
-        return self._table.generation(namespace)
+                self.table.make(namespace, manifest, NEXT)
 
     def finish(self) -> int:
-        """Make the new build the current one and write it to every store; returns the generation.
+        """Make the new build the current one and have every store build its index; returns the generation.
 
         After a failure `settle` continues from here.
         """
-        with self._table.exclusive(self._namespace):
-            return self._finish(self._build)
-
-    @property
-    def _build(self) -> Build:
-        found = self._table.find(self._namespace, NEXT)
-        assert found is not None, "made with the object, and only finish ends it"
-        return found
-
-
-def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence[Document]], int]) -> int:
-    """The result of `put` for the documents that a server can take; raises PartlyWritten naming the others."""
-    refused = {document.document_id: why for document in documents if (why := refusal_reason(document))}
-    try:
-        generation = put([storable(one) for one in documents if one.document_id not in refused])
-    except PartlyWritten as error:
-        if not refused:
-            raise
-        # These documents are in the table, where `settle` finds them.
-        refused |= error.failures
-        generation = error.generation
-    if refused:
-        raise PartlyWritten(namespace, refused, generation)
-    return generation
-
-
-def rebuild_store(
-    table: DocumentTable, build: Build, writer: EngineWriter, *, stores: Collection[str]
-) -> bool:
-    """Let a store show the new build, while searches go on if the store can; else drop and write it again.
-
-    False if that failed: the store then shows the old build, or part of the new one.
-    """
-    failures: dict[str, str] = {}
-    given: list[Change] = []
-
-    def documents() -> Iterator[Document]:
-        names = table.ids(build)
-        for part in in_batches(names, _BATCH):
-            for change in table.changes(build, part):
-                if change.document is not None:
-                    # Leaves the document out, so that memory does not hold all documents.
-                    given.append(Change(change.document_id, change.sequence, None))
-                    yield change.document
-
-    try:
-        if isinstance(writer.store, Rebuilds):
-            try:
-                writer.store.rebuild(build.name, build.manifest, documents())
-            except PartlyWritten as error:
-                failures = error.failures
-        else:
-            # First, so that a crash in between leaves nothing recorded as written.
-            table.mark_all_behind(build, writer.name)
-            writer.store.drop(build.name)
-            writer.store.create(build.name, build.manifest)
-    except ServiceError as error:
-        log.error("a store was not rebuilt", store=writer.name, namespace=build.name, why=str(error)[:500])
-        return False
-    table.record(build, {writer.name: StoreResult(given, failures)}, stores=stores)
-    table.rebuilt(build, writer.name)
-    return True
+        with self.exclusive(self._namespace):
+            self.table.promote(self.known(self._namespace))
+            self._store.settle(self._namespace)
+            return self.table.generation(self._namespace)

@@ -1,20 +1,25 @@
 """All stores of an installation, written as one.
 
-A batch goes into the table, then into every store at once.  Then the table records each store's result, and the
-generation rises; a store with a generation of its own then has the same one.  A process that is killed in between
-leaves documents whose state is behind; `settle` writes them again, which is safe to repeat.
+A batch goes into the documents' database, then into every store at once.  Then one transaction notes how far each
+store has come and raises the generation, so that readers see the batch.  A process that is killed in between leaves
+stores that have not come as far as the database; `settle` writes the rest, which is safe to repeat.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from pathlib import Path
+
+from structlog import get_logger
 
 from models.batching import in_batches
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import (
+    BadIndex,
     ManifestMismatch,
     NotEverywhere,
     ServiceError,
@@ -22,23 +27,32 @@ from models.errors import (
     WrongDeclaration,
 )
 from search.checks import check_manifest, checked_documents, same_manifest
-from search.documents.document_table import Build, Change, DocumentTable
+from search.documents.document_rows import taken
+from search.documents.document_table import CURRENT, Build, Changes, DocumentTable, Written
 from search.documents.engine_writer import EngineWriter
-from search.documents.rebuilding import Rebuilding, rebuild_store, taken
+from search.documents.index_rows import IndexRow
+from search.documents.lookups import OLD
 from search.documents.verifying import Difference, difference
 from search.near_duplicate_rows import NearDuplicateRows
-from search.protocol import Engine, OwnGeneration
+from search.protocol import Engine
+
+log = get_logger("chorale.index")
 
 _BATCH = 256
-_WAITS = "the store could not be rebuilt yet"
+_WAITS = "the store has not built its index yet"
+_BEHIND = "not written yet"
 
 
-class ClusteredStore:
-    """Implements `search.protocol.WritingStore`; thread-safe.  Searches use the store that their branch declares."""
+class DocumentStore:
+    """Thread-safe; one writer at a time for each namespace.  Searches use the store that their branch declares."""
 
-    def __init__(self, stores: Mapping[str, Engine], table: DocumentTable) -> None:
+    which = CURRENT
+
+    def __init__(self, stores: Mapping[str, Engine], table: DocumentTable, *, is_whole: bool = True) -> None:
+        """`is_whole`: these are all stores, so what they have replaced is removed."""
         self.stores = stores
         self.table = table
+        self._pruned_by: Collection[str] = stores if is_whole else ()
         self._writers = {name: EngineWriter(name, store) for name, store in stores.items()}
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
@@ -47,55 +61,62 @@ class ClusteredStore:
         If only some stores could, the next batch creates the namespace in the others.
         """
         check_manifest(namespace, manifest)
-        found = self.table.find(namespace)
-        if found is None:
+        if self.table.find(namespace, self.which) is None:
             with self.exclusive(namespace):
-                if (found := self.table.find(namespace)) is None:
-                    _in_some(self.stores, lambda name: self.stores[name].create(namespace, manifest))
-                    self.table.make(namespace, manifest)
-                    return manifest
-        same_manifest(namespace, found.manifest, manifest)
-        build, waiting = found, self.table.to_rebuild(found)
-        _in_some([name for name in self.stores if name not in waiting], lambda name: self._make(build, name))
-        return manifest
+                if self.table.find(namespace, self.which) is None:
+                    return self._make(namespace, manifest)
+        build = self.known(namespace)
+        same_manifest(namespace, build.manifest, manifest)
+        _in_some(list(self.table.indexes(build).values()), self._ensure)
+        return build.manifest
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+        """Replace each document whole; returns the new generation, which readers can see.
+
+        Idempotent.  Raises WriterBusy, BadIndex (unknown namespace), InvalidAnswer (a vector's length), and
+        PartlyWritten if some documents were refused, or some store does not show them yet.  The others are written.
+        """
         with self.exclusive(namespace):
             build = self.known(namespace)
             chosen = checked_documents(documents, build.manifest)
             return taken(chosen, namespace, lambda documents: self._put(build, documents))
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        """Raises NotEverywhere if a store failed to delete; the next `settle` deletes there."""
+        """Delete documents; returns how many of them existed.
+
+        Raises NotEverywhere if a store failed to delete; the next `settle` deletes there.
+        """
         with self.exclusive(namespace):
             build = self.known(namespace)
             changes = self.table.take_out(build, document_ids)
-            if changes:
-                self._spread(build, changes)
-            return len(changes)
+            if changes is None:
+                return 0
+            self._spread(build, changes)
+            return len(changes.deleted)
 
     def drop(self, namespace: str) -> bool:
         """Raises the first store's failure after trying all stores; may be repeated."""
-        found = self.table.find(namespace)
+        if self.table.find(namespace) is None:
+            return False
         with self.exclusive(namespace):
             failures: list[ServiceError] = []
-            there = found is not None
-            for store in self.stores.values():
-                try:
-                    there = store.drop(namespace) or there
-                except ServiceError as error:
-                    failures.append(error)
+            for row in self.table.all_indexes(namespace):
+                if row.store in self.stores:
+                    try:
+                        self.stores[row.store].drop(row.index)
+                    except ServiceError as error:
+                        failures.append(error)
             if failures:
                 raise failures[0]
             self.table.drop(namespace)
-            if there:
-                self.table.raise_generation(namespace, self.table.generation(namespace) + 1)
-        return there
+            self.table.raise_generation(namespace, by=1)
+        return True
 
     def namespaces(self) -> list[NamespaceState]:
         return self.table.namespaces()
 
     def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
+        """Revision by document id of everything indexed from `source`, or from any source if None."""
         return self.table.revisions(self.known(namespace), source)
 
     def held(
@@ -113,6 +134,7 @@ class ClusteredStore:
         return self.table.generation(namespace)
 
     def raise_generation(self, namespace: str, least: int) -> None:
+        """Raise the generation to at least `least`, so that readers see a newer one."""
         with self.exclusive(namespace):
             self.table.raise_generation(namespace, least)
 
@@ -132,171 +154,192 @@ class ClusteredStore:
         self.table.close()
 
     def settle(self, namespace: str) -> dict[str, str]:
-        """Write again what a store does not show yet: after a crash, a failure, or when a store was added.
+        """Write again what a store does not show yet: after a crash, a failure, a rebuild, or when a store was added.
 
         Returns the reasons why documents are still not in every store, by document id.
         """
         with self.exclusive(namespace):
             build = self.known(namespace)
-            rebuilt = [self._rebuild(build, store) for store in self.table.to_rebuild(build)]
-            did_write = any(rebuilt)
-            waiting = self.table.to_rebuild(build)
-            is_whole = not waiting
+            rows = self.table.indexes(build)
             for name, writer in self._writers.items():
                 writer.ask_again()
-                if name in waiting:
-                    continue
-                with suppress(ServiceError):
-                    self._make(build, name)
-                has_all = True
-                for part in in_batches(list(self.table.behind(build, name)), _BATCH):
-                    result = writer.write(namespace, self.table.changes(build, part))
-                    self.table.record(build, {name: result}, stores=self.stores)
-                    did_write = did_write or len(result.failures) < len(result.changes)
-                    has_all = has_all and not result.failures
-                    if writer.is_away:
-                        break
-                if has_all:
-                    self.table.mark_whole(build, name)
-                is_whole = is_whole and has_all
-            self._level(namespace, self.table.generation(namespace) + did_write)
-            # Looking through all documents again would take time in proportion to the namespace.
-            return {} if is_whole else self.unwritten(namespace)
+                self._bring_up(build, name, rows.get(name))
+            shows_old = any(
+                row.store in self.stores and row.index.namespace_id != build.namespace_id
+                for row in self.table.all_indexes(namespace)
+            )
+            if self._pruned_by and not shows_old and self.table.find(namespace, OLD) is not None:
+                self.table.drop(namespace, OLD)
+            return self.unwritten(namespace)
 
     def verify(self, namespace: str, *, mends: bool) -> dict[str, Difference]:
-        """The difference between each store and the table; with `mends`, writes or deletes whatever differs."""
+        """The difference between each store and the database; with `mends`, writes or deletes whatever differs."""
         with self.exclusive(namespace):
             build = self.known(namespace)
-            found = {name: difference(self.table, build, store) for name, store in self.stores.items()}
+            rows = self.table.indexes(build)
+            differences = {
+                name: difference(self.table, build, store, rows.get(name))
+                for name, store in self.stores.items()
+            }
             if not mends:
-                return found
-            for name, one in found.items():
-                self.table.mark_behind(build, name, one.to_write)
+                return differences
+            for name, differing in differences.items():
+                if (row := rows.get(name)) is None:
+                    continue
+                self.table.refuse(build, name, differing.to_write)
                 self._writers[name].ask_again()
-                for part in in_batches(one.surplus, _BATCH):
-                    changes = [Change(document_id, 0, None) for document_id in part]
-                    result = self._writers[name].write(namespace, changes)
-                    if result.failures:
-                        found[name] = replace(one, failure=next(iter(result.failures.values())))
+                for part in in_batches(differing.surplus, _BATCH):
+                    try:
+                        refused = self._writers[name].write(row.index, Changes(0, deleted=part))
+                    except ServiceError as error:
+                        refused = dict.fromkeys(part, str(error))
+                    if refused:
+                        differences[name] = replace(differing, failure=next(iter(refused.values())))
                         break
-            if any(found.values()):
-                self._level(namespace, self.table.generation(namespace) + 1)
+            if any(differing.surplus for differing in differences.values()):
+                self.table.raise_generation(namespace, by=1)
             self.settle(namespace)
-        return found
+        return differences
 
     def unwritten(self, namespace: str) -> dict[str, str]:
-        """The reasons why documents are not in every store, by document id."""
+        """The reasons why documents are not in every store, by document id: `store: reason; store: reason`."""
         build = self.known(namespace)
-        waiting = self.table.to_rebuild(build)
-        behind = {name: self.table.behind(build, name) for name in self.stores}
-        return _joined(
-            {
-                name: dict.fromkeys(reasons, _WAITS) if name in waiting else reasons
-                for name, reasons in behind.items()
-            }
-        )
+        rows = self.table.indexes(build)
+        reasons: dict[str, list[str]] = {}
+        for name, writer in self._writers.items():
+            row = rows.get(name)
+            waits = _WAITS if row is None or not row.is_shown else _BEHIND
+            why = str(writer.failure or waits)
+            missing = dict.fromkeys(self.table.changed_since(build, row.sequence if row else 0), why)
+            for document_id, reason in (missing | self.table.refused(build, name)).items():
+                reasons.setdefault(document_id, []).append(f"{name}: {reason}")
+        return {document_id: "; ".join(parts) for document_id, parts in sorted(reasons.items())}
 
-    def make_room(self) -> None:
-        """Nothing to do: a damaged table of documents is restored from a backup."""
-
-    def rebuilding(self, namespace: str, manifest: Manifest) -> Rebuilding:
-        """Begin a build beside the searched one, or continue one with the same manifest.
-
-        `finish` makes it the current build.
-        """
-        check_manifest(namespace, manifest)
-        return Rebuilding(self.table, namespace, manifest, finish=self._promote)
+    def make_room(self) -> Path | None:
+        """Let a new database be made where its file is gone or damaged; returns where the damaged file is."""
+        aside = self.table.set_aside()
+        if aside is not None:
+            for store in self.stores.values():
+                store.close()
+        return aside
 
     def known(self, namespace: str) -> Build:
         """Raises UnknownNamespace."""
-        found = self.table.find(namespace)
-        if found is None:
-            raise UnknownNamespace(namespace, "the table of documents")
-        return found
+        build = self.table.find(namespace, self.which)
+        if build is None:
+            names = [state.name for state in self.table.namespaces()]
+            raise UnknownNamespace(namespace, "the documents' database", names[:20])
+        return build
+
+    def _make(self, namespace: str, manifest: Manifest) -> Manifest:
+        self.table.make(namespace, manifest, stores=self.stores)
+        rows = self.table.indexes(self.known(namespace))
+        try:
+            _in_some(list(rows.values()), lambda row: self.stores[row.store].create(row.index))
+        except BaseException:
+            self.table.drop(namespace)
+            raise
+        return manifest
+
+    def _ensure(self, row: IndexRow) -> IndexRow:
+        """Create the index if the store has lost it; it is then written again with everything."""
+        if (store := self.stores.get(row.store)) is None:
+            return row
+        is_lost = row.sequence > 0 and not store.has(row.index)
+        if is_lost:
+            # First, so that a crash in between leaves nothing recorded as written.
+            with self.exclusive(row.index.namespace):
+                self.table.empty_index(row)
+        store.create(row.index)
+        return replace(row, sequence=0) if is_lost else row
 
     def _put(self, build: Build, documents: Sequence[Document]) -> int:
         if not documents:
             return self.table.generation(build.name)
         return self._spread(build, self.table.put(build, documents))
 
-    def _spread(self, build: Build, changes: Sequence[Change]) -> int:
+    def _spread(self, build: Build, changes: Changes) -> int:
         """Let every store apply the changes; returns the new generation, raises NotEverywhere."""
-        waiting = self.table.to_rebuild(build)
-        asked = [writer for name, writer in self._writers.items() if name not in waiting]
-        with ThreadPoolExecutor(max(1, len(asked))) as pool:
-            done = pool.map(lambda writer: writer.write(build.name, changes), asked)
-            results = {writer.name: one for writer, one in zip(asked, done, strict=True)}
-        for name in [name for name, one in results.items() if one.is_missing]:
-            with suppress(ServiceError):
-                self._make(build, name)
-                results[name] = self._writers[name].write(build.name, changes)
-        self.table.record(build, results, stores=self.stores, is_batch=True)
-        generation = self._level(build.name, self.table.generation(build.name) + 1)
-        failures = {name: one.failures for name, one in results.items()}
-        for name in self._writers.keys() & waiting:
-            failures[name] = {change.document_id: _WAITS for change in changes}
-        if said := _joined(failures):
-            raise NotEverywhere(build.name, said, generation)
+        rows = self.table.indexes(build)
+
+        def write(writer: EngineWriter) -> Written | str:
+            row = rows.get(writer.name)
+            if row is None or not row.is_shown:
+                return _WAITS
+            if row.sequence < changes.sequence - 1:
+                return _BEHIND
+            try:
+                return Written(row, changes, writer.write(row.index, changes))
+            except ServiceError as error:
+                return str(error)
+
+        writers = list(self._writers.values())
+        if len(writers) > 1:
+            with ThreadPoolExecutor(len(writers)) as pool:
+                results = list(pool.map(write, writers))
+        else:
+            results = [write(writer) for writer in writers]
+        written = [result for result in results if isinstance(result, Written)]
+        is_seen = bool(self.stores)
+        generation = self.table.record(build, written, stores=self._pruned_by, is_seen=is_seen)
+        reasons = defaultdict[str, list[str]](list)
+        for writer, result in zip(writers, results, strict=True):
+            if isinstance(result, Written):
+                refused = result.refused
+            elif self._catches_up(build, writer, rows.get(writer.name), result):
+                refused = self.table.refused(build, writer.name)
+                generation = self.table.generation(build.name)
+            else:
+                refused = dict.fromkeys(changes.ids, str(writer.failure or result))
+            for document_id in refused.keys() & set(changes.ids):
+                reasons[document_id].append(f"{writer.name}: {refused[document_id]}")
+        if reasons:
+            joined = {document_id: "; ".join(parts) for document_id, parts in sorted(reasons.items())}
+            raise NotEverywhere(build.name, joined, generation)
         return generation
 
-    def _level(self, namespace: str, least: int) -> int:
-        """Give the table, and the stores with a generation of their own, one: `least`, or the highest of any store.
+    def _catches_up(self, build: Build, writer: EngineWriter, row: IndexRow | None, failure: str) -> bool:
+        """Whether a store that was behind, or has lost its index, contains every batch now."""
+        is_lost = isinstance(writer.failure, BadIndex)
+        can = row is not None and row.is_shown and not writer.is_away and (failure == _BEHIND or is_lost)
+        return can and self._bring_up(build, writer.name, row)
 
-        Answers of branches with different generations are not cached.
-        """
-        own: list[tuple[OwnGeneration, int]] = []
-        for writer in self._writers.values():
-            if not writer.is_away and isinstance(writer.store, OwnGeneration):
-                with suppress(ServiceError):
-                    own.append((writer.store, writer.store.generation(namespace)))
-        generation = max([least, *(found for _, found in own)])
-        for store, found in own:
-            if found < generation:
-                with suppress(ServiceError):
-                    store.raise_generation(namespace, generation)
-        return self.table.raise_generation(namespace, generation)
-
-    def _make(self, build: Build, name: str) -> None:
-        """Create the namespace in one store; a store that had lost it is written again with everything."""
-        store = self.stores[name]
-        if not store.has(build.name):
-            # First, so that a crash in between leaves nothing recorded as written.
-            with self.exclusive(build.name):
-                self.table.mark_all_behind(build, name)
-        store.create(build.name, build.manifest)
-
-    def _promote(self, made: Build) -> int:
-        self.table.promote(made, stores=self.stores)
-        self.settle(made.name)
-        return self.table.generation(made.name)
-
-    def _rebuild(self, build: Build, store: str) -> bool:
-        if store not in self._writers:
-            self.table.rebuilt(build, store)
-            return False
-        writer = self._writers[store]
-        writer.ask_again()
-        return rebuild_store(self.table, build, writer, stores=self.stores)
-
-
-def _in_some(stores: Collection[str], create: Callable[[str], object]) -> None:
-    """Create a namespace in these stores; raises the first failure if it was created in none of them."""
-    failures: list[ServiceError] = []
-    for name in stores:
+    def _bring_up(self, build: Build, name: str, row: IndexRow | None) -> bool:
+        """Have a store contain every batch; False if that failed."""
+        writer = self._writers[name]
         try:
-            create(name)
+            row = self.table.add_index(build, name) if row is None else row
+            row = self._ensure(row)
+            if refused := self.table.refused(build, name):
+                self._write(build, writer, row, self.table.changes(build, list(refused), row.sequence))
+            for changes in self.table.changes_since(build, row.sequence):
+                self._write(build, writer, row, changes)
+            if not row.is_shown:
+                self.table.show_index(row)
+            for other in self.table.all_indexes(build.name):
+                if other.store == name and other.index.name != row.index.name:
+                    writer.store.drop(other.index)
+                    self.table.forget_index(other)
+        except ServiceError as error:
+            log.error("a store was not written", store=name, namespace=build.name, why=str(error)[:500])
+            return False
+        return True
+
+    def _write(self, build: Build, writer: EngineWriter, row: IndexRow, changes: Changes) -> None:
+        refused = writer.write(row.index, changes)
+        is_seen = row.is_shown and len(refused) < len(changes.ids)
+        self.table.record(build, [Written(row, changes, refused)], stores=self._pruned_by, is_seen=is_seen)
+
+
+def _in_some(rows: Sequence[IndexRow], create: Callable[[IndexRow], object]) -> None:
+    """Create indexes; raises the first failure if none could be created."""
+    failures: list[ServiceError] = []
+    for row in rows:
+        try:
+            create(row)
         except (ManifestMismatch, WrongDeclaration):
             raise
         except ServiceError as error:
             failures.append(error)
-    if failures and len(failures) == len(stores):
+    if failures and len(failures) == len(rows):
         raise failures[0]
-
-
-def _joined(reasons: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """`store: reason; store: reason` by document id, from the reasons by store and document id."""
-    found: dict[str, list[str]] = {}
-    for store, failures in reasons.items():
-        for document_id, why in failures.items():
-            found.setdefault(document_id, []).append(f"{store}: {why}")
-    return {document_id: "; ".join(why) for document_id, why in sorted(found.items())}

@@ -1,4 +1,4 @@
-"""Comparing what stores hold with the table of documents."""
+"""Comparing what the indexes of stores hold with the documents."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from models.errors import BadIndex, ServiceError
 from search.documents.document_table import Build, DocumentTable
+from search.documents.index_rows import IndexRow
 from search.protocol import Engine, Entry
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference between one store and the table; all lists are sorted."""
+    """The difference between one store and the documents; all lists are sorted."""
 
     missing: Sequence[str] = ()
     """Documents that the store does not show."""
@@ -22,7 +23,7 @@ class Difference:
     incomplete: Sequence[str] = ()
     """Documents that it shows without some of their passages."""
     surplus: Sequence[str] = ()
-    """Documents that it shows and the table does not have."""
+    """Documents that it shows and the database does not have."""
     failure: str | None = None
     """Why the comparison failed."""
 
@@ -34,21 +35,22 @@ class Difference:
         return bool(self.to_write or self.surplus or self.failure)
 
 
-def difference(table: DocumentTable, build: Build, store: Engine) -> Difference:
-    wanted, passages = _by_document(table.entries(build))
+def difference(table: DocumentTable, build: Build, store: Engine, row: IndexRow | None) -> Difference:
+    """`row`: the store's index; None if it has none."""
+    expected, passages = _by_document(table.entries(build))
     try:
-        shown, shown_passages = _by_document(store.entries(build.name))
+        shown, shown_passages = _by_document(store.entries(row.index) if row else ())
     except BadIndex:
-        # The store lost the namespace and will be given all of it.
+        # The store lost the index and will be given all of it.
         shown, shown_passages = {}, {}
     except ServiceError as error:
         return Difference(failure=str(error))
-    there = wanted.keys() & shown.keys()
+    common = expected.keys() & shown.keys()
     return Difference(
-        sorted(wanted.keys() - shown.keys()),
-        sorted(name for name in there if wanted[name] != shown[name]),
-        sorted(name for name in there if passages.get(name, set()) - shown_passages.get(name, set())),
-        sorted({*shown, *shown_passages} - wanted.keys()),
+        sorted(expected.keys() - shown.keys()),
+        sorted(name for name in common if expected[name] != shown[name]),
+        sorted(name for name in common if passages.get(name, set()) - shown_passages.get(name, set())),
+        sorted({*shown, *shown_passages} - expected.keys()),
     )
 
 

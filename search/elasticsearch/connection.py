@@ -21,7 +21,7 @@ from urllib3.exceptions import ReadTimeoutError
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from search.deadline import Deadline
 from search.elasticsearch.failures import Passing, all_busy, translated
-from search.elasticsearch.index_layout import Namespace
+from search.elasticsearch.index_layout import Layout
 
 _PAUSES_S = (0.05, 0.1, 0.2)
 """Waits between the attempts."""
@@ -184,10 +184,10 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class IndexCall:
-    """One call of the store on one namespace; the deadline holds for all its requests together."""
+    """One call of the store on one index; the deadline holds for all its requests together."""
 
     connection: Connection
-    namespace: Namespace
+    layout: Layout
     deadline: Deadline
 
     @property

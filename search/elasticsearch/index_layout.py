@@ -1,4 +1,4 @@
-"""Names, mappings and contents of the index of a namespace."""
+"""The mappings and contents of the index of a namespace."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import BadIndex
 from search.elasticsearch.analysis import TEXT, Words
 from search.elasticsearch.filter_conditions import FACETS
-from search.elasticsearch.filter_terms import facets
+from search.filter_terms import facets
 
-FORMAT = 1
+FORMAT = 2
 """Version of this layout, recorded with each namespace."""
 
 TEMPLATE_VERSION = 2
@@ -31,23 +31,15 @@ _LONGEST_ID_BYTES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Namespace:
-    name: str
+class Layout:
+    """How an index was made."""
+
     index: str
-    """Includes a version that is never used again, so that cached knowledge stays true while the index exists."""
+    """Its name on the server."""
     manifest: Manifest
     words: Words
     has_vectors: bool
     shards: int
-
-
-def alias(prefix: str, namespace: str) -> str:
-    return f"{prefix}-{namespace}"
-
-
-def index_name(prefix: str, namespace: str, version: int) -> str:
-    # No namespace contains a dot, while `law-v3` could be a namespace.
-    return f"{prefix}-{namespace}.v{version}"
 
 
 def template(prefix: str) -> dict[str, Any]:
@@ -118,18 +110,16 @@ def index_body(endpoint: ElasticsearchEndpoint, manifest: Manifest) -> dict[str,
     }
 
 
-def namespace_from(name: str, index: str, mappings: Mapping[str, Any]) -> Namespace:
+def layout_from(index: str, mappings: Mapping[str, Any]) -> Layout:
     """Raises BadIndex if the index is not ours or has another layout version."""
     meta = mappings.get("_meta", {})
     if meta.get("format") != FORMAT:
         raise BadIndex(
-            f"the index {index} of namespace {name!r} is not of this version's layout (format "
-            f"{meta.get('format')}, here {FORMAT}): build it again with `chorale index --rebuild`"
+            f"the index {index} is not of this version's layout (format {meta.get('format')}, here {FORMAT}): build it "
+            "again with `chorale index --rebuild`"
         )
     manifest = Manifest.from_stored(meta["manifest"])
-    return Namespace(
-        name, index, manifest, Words(meta["analyser"], manifest), meta["vectors"], meta["shards"]
-    )
+    return Layout(index, manifest, Words(meta["analyser"], manifest), meta["vectors"], meta["shards"])
 
 
 def passage_key(passage_id: str) -> str:
@@ -141,15 +131,15 @@ def document_key(document_id: str) -> str:
 
 
 def passage_source(
-    namespace: Namespace, document: Document, passage: Passage, shared: dict[str, Any]
+    layout: Layout, document: Document, passage: Passage, shared: dict[str, Any]
 ) -> dict[str, Any]:
     """A passage as it is indexed; `shared` is `shared_source` of its document."""
     source = {
         **shared,
         "passage_id": passage.passage_id,
-        TEXT: namespace.words.indexed(document.title, passage.heading, passage.text),
+        TEXT: layout.words.indexed(document.title, passage.heading, passage.text),
     }
-    if not namespace.has_vectors or passage.vector is None:
+    if not layout.has_vectors or passage.vector is None:
         return _with_digest(source)
     vector = passage.vector.astype("<f4")
     # The vector's numbers are slow to write, so the digest is made of its bytes.
@@ -171,7 +161,7 @@ def shared_source(document: Document) -> dict[str, Any]:
 
 
 def document_source(document: Document) -> dict[str, Any]:
-    """The record of a document, written after its passages: only complete documents have one."""
+    """The record of a document: that it is there in its revision, with passages or without."""
     return _with_digest(
         {"document_id": document.document_id, "source": document.source, "revision": document.revision}
     )

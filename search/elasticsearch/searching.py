@@ -12,7 +12,7 @@ from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
 from search.elasticsearch.connection import IndexCall
 from search.elasticsearch.failures import Passing, failure, readable
-from search.elasticsearch.filter_conditions import Clause, Conditions, conditions, has_field_clause
+from search.elasticsearch.filter_conditions import CLAUSES, Clause, SearchConditions, conditions
 from search.filters import unknown_field_warning
 from search.protocol import Search
 from search.ranking_end import count_documents, cut, cut_warnings, is_settled
@@ -38,7 +38,7 @@ Body = dict[str, Any]
 
 def search_text(call: IndexCall, texts: Sequence[str], search: Search) -> list[Ranking]:
     """Two rounds at most: the second collapses each long document that filled the first to one hit."""
-    asked, words, depth = conditions(search), call.namespace.words, search.depth
+    asked, words, depth = conditions(search), call.layout.words, search.depth
     size = min(2 * depth, MOST_HITS)
     queries = {n: query for n, text in enumerate(texts) if (query := words.asked(text)) is not None}
     first = {n: _text_body(asked.around(query), size) for n, query in queries.items()}
@@ -70,7 +70,7 @@ def score_text(
     bodies = {
         n: _text_body({"bool": {"must": [query], "filter": [{"terms": {"passage_id": list(ids)}}]}}, len(ids))
         for n, (text, ids) in enumerate(zip(texts, passage_ids, strict=True))
-        if ids and (query := call.namespace.words.asked(text)) is not None
+        if ids and (query := call.layout.words.asked(text)) is not None
     }
     answers = msearch(call, bodies)
     return [
@@ -95,7 +95,7 @@ def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ran
                 again[n] = _vector_body(vectors[n].tolist(), min(4 * size, MOST_HITS), least, asked)
         size = min(4 * size, MOST_HITS)
         answers = msearch(call, again) if again else {}
-    figure = call.namespace.manifest.known_words
+    figure = call.layout.manifest.known_words
     return [
         Ranking(
             cut(hits.get(n, ()), depth),
@@ -115,8 +115,8 @@ def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, 
     # The index by name, never the alias: the cached namespace describes this index.
     lines: list[dict[str, Any]] = []
     for body in bodies.values():
-        head = {"index": call.namespace.index}
-        if call.namespace.shards > 1 and "knn" not in body:
+        head = {"index": call.layout.index}
+        if call.layout.shards > 1 and "knn" not in body:
             head["search_type"] = "dfs_query_then_fetch"
         lines += [head, {**body, "timeout": milliseconds}]
 
@@ -136,11 +136,11 @@ def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, 
 
 
 def first_round(
-    call: IndexCall, bodies: Mapping[int, Body], asked: Conditions
+    call: IndexCall, bodies: Mapping[int, Body], asked: SearchConditions
 ) -> tuple[dict[int, dict[str, Any]], tuple[str, ...]]:
     """The answers and warnings; no answers if a condition is invalid or names an unknown field."""
     knows = {
-        -n: {"query": has_field_clause(field), "size": 0, "track_total_hits": 1}
+        -n: {"query": CLAUSES.has_field(field), "size": 0, "track_total_hits": 1}
         for n, field in enumerate(asked.fields, start=1)
     }
     # Ask even without terms, to learn whether the namespace exists and knows the fields.
@@ -158,7 +158,7 @@ def _text_body(query: Clause, size: int) -> Body:
     return {**hits_only(SHOWN), "query": query, "sort": _ORDER, "size": size}
 
 
-def _vector_body(vector: list[float], size: int, least: int, asked: Conditions) -> Body:
+def _vector_body(vector: list[float], size: int, least: int, asked: SearchConditions) -> Body:
     candidates = min(MOST_HITS, max(2 * size, least))
     knn = {"field": "vector", "query_vector": vector, "k": size, "num_candidates": candidates}
     return {**hits_only(SHOWN), "knn": knn | {"filter": [*asked.clauses]}, "size": size}

@@ -1,5 +1,5 @@
-"""The embedded store: documents in SQLite, BM25 in tantivy, exact vector search in numpy.
+"""The embedded store: BM25 in tantivy, exact vector search in numpy, both made of the documents' database.
 
-SQLite is the truth; the lexical index and each process's matrix derive from it and catch up by sequence.  Must not
-know settings, the broker or other stages.
+Each process loads rows and vectors from the database and catches up by sequence.  Must not know settings, the broker or
+other stages.
 """

@@ -57,6 +57,17 @@ def check_index(path: Path) -> None:
         tantivy.Index.open(str(path)).searcher()
 
 
+def index_entries(path: Path) -> set[int]:
+    """The rids of all passages."""
+    with intelligible(path):
+        searcher = tantivy.Index.open(str(path)).searcher()
+        if not searcher.num_docs:
+            return set()
+        hits = searcher.search(tantivy.Query.all_query(), searcher.num_docs, count=False).hits
+        rids: Any = searcher.fast_field_values("rid", [address for _, address in hits])
+        return {int(rid) for rid in rids}
+
+
 def write_index(path: Path, language: str, *, delete: Sequence[int], add: Iterable[tuple[int, str]]) -> None:
     """Delete rids, add (rid, text), commit; durable on return.  All or nothing; may be repeated."""
     with intelligible(path):
@@ -133,9 +144,9 @@ class LexicalSearcher:
             raise _bad(self._path, f"{changed} was written to")
         while True:
             deadline.check()
-            found, scores = self._fetch(query, limit)
-            is_all = len(found) < limit
-            places, known = rows.at(found)
+            rids, scores = self._fetch(query, limit)
+            is_all = len(rids) < limit
+            places, known = rows.at(rids)
             if allowed is not None:
                 known &= allowed[places]
             unseen_score = -np.inf if is_all else float(scores[-1])
@@ -146,8 +157,9 @@ class LexicalSearcher:
 
     def scores(self, terms: Mapping[str, int], rids: Sequence[int]) -> dict[int, float]:
         """The score of each of these passages that has one of the terms."""
-        found, scores = self._fetch(_among(_any_term(terms), np.array(rids, np.int64)), len(rids) + 1)
-        return dict(zip(found.tolist(), scores.tolist(), strict=True))
+        among = _among(_any_term(terms), np.array(rids, np.int64))
+        scored, scores = self._fetch(among, len(rids) + 1)
+        return dict(zip(scored.tolist(), scores.tolist(), strict=True))
 
     def _fetch(self, query: tantivy.Query, limit: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Rids and scores, best first."""
@@ -198,5 +210,5 @@ def _bad(path: Path, error: BaseException | str) -> BadIndex:
     namespace = path.name.split(".")[0]
     return BadIndex(
         f"the lexical index of namespace {namespace!r} is missing or damaged ({str(error)[:200]}); "
-        "`chorale index --rebuild` rebuilds it"
+        "`chorale verify` or `chorale index --rebuild` rebuilds it"
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from models.documents import Manifest
 from models.errors import BadIndex
 from search.deadline import Deadline
-from search.embedded.corpus import Corpus, Pulse, read_pulse
+from search.documents.reading import DocumentReader, Shown, read_shown
 from search.embedded.filter_masks import Allowed, Masks
 from search.embedded.lexical_index import LexicalIndex, LexicalSearcher
 from search.embedded.passage_rows import Rows, RowTable
@@ -29,7 +30,7 @@ _TOUCHED_NEXT = """
 class View:
     """Rows, words and vectors as they were at one moment."""
 
-    pulse: Pulse
+    shown: Shown
     manifest: Manifest
     rows: Rows
     masks: Masks
@@ -40,23 +41,24 @@ class View:
         """The passages that the filters and exclusions of a search let through.  Raises StoreTimeout."""
         return self.masks.allowed(self.rows, search, deadline)
 
-    def shows(self, pulse: Pulse) -> bool:
+    def shows(self, shown: Shown) -> bool:
         """Whether nothing visible to readers has changed since."""
-        mine = self.pulse
+        mine = self.shown
         return (
-            mine.visible == pulse.visible
-            and mine.namespace_id == pulse.namespace_id
-            and mine.lexical == pulse.lexical
-            and mine.generation == pulse.generation
+            mine.sequence == shown.sequence
+            and mine.name == shown.name
+            and mine.generation == shown.generation
         )
 
 
 class NamespaceReader:
     """Loads what is needed and keeps it up to date.  Thread-safe."""
 
-    def __init__(self, corpus: Corpus, namespace: str) -> None:
-        self._corpus = corpus
+    def __init__(self, documents: DocumentReader, namespace: str, folder: Path) -> None:
+        """`folder` has the lexical indexes by their names."""
+        self._documents = documents
         self._namespace = namespace
+        self._folder = folder
         self._catching_up = threading.Lock()
         self._view: View | None = None
         self._rows: RowTable | None = None
@@ -68,27 +70,27 @@ class NamespaceReader:
     def loaded(self, generation: int, *, text: bool, vectors: bool) -> View | None:
         """The newest view, if it shows this generation and has what is asked for."""
         view = self._view
-        is_it = view is not None and view.pulse.generation == generation and _has(view, text, vectors)
+        is_it = view is not None and view.shown.generation == generation and _has(view, text, vectors)
         return view if is_it else None
 
-    def view(self, pulse: Pulse, *, text: bool = False, vectors: bool = False) -> View:
-        """A view at least as new as `pulse` with what is asked for, and with everything loaded before."""
+    def view(self, shown: Shown, *, text: bool = False, vectors: bool = False) -> View:
+        """A view at least as new as `shown` with what is asked for, and with everything loaded before."""
         view = self._view
-        if view is not None and view.shows(pulse) and _has(view, text, vectors):
+        if view is not None and view.shows(shown) and _has(view, text, vectors):
             return view
         with self._catching_up:
             view = self._view
-            # Another thread may have caught up further than `pulse` meanwhile.
-            newest = self._corpus.pulse(self._namespace)
-            if view is not None and newest and view.shows(newest) and _has(view, text, vectors):
+            # Another thread may have caught up further than `shown` meanwhile.
+            newest = self._documents.shown(self._namespace)
+            if view is not None and view.shows(newest) and _has(view, text, vectors):
                 return view
             for _ in range(_LOOKS):
                 try:
                     view = self._caught_up(text, vectors)
                 except BadIndex:
                     # A rebuild may have removed the old index after its name was read.
-                    again = self._corpus.pulse(self._namespace)
-                    if newest is None or again is None or again.lexical == newest.lexical:
+                    again = self._documents.shown(self._namespace)
+                    if again.name == newest.name:
                         raise
                     newest = again
                     continue
@@ -105,41 +107,45 @@ class NamespaceReader:
         True only between the two commits of a batch.  A search at that moment would miss the passages that the
         batch replaces.
         """
-        pulse = self._corpus.pulse(self._namespace)
-        if pulse is None or pulse.sequence == view.pulse.visible:
+        shown = self._documents.shown(self._namespace)
+        if shown.committed == view.shown.sequence:
             return False
-        if not view.shows(pulse):
+        if not view.shows(shown):
             return True
-        with self._corpus.reading() as connection:
-            following = pulse.visible + 1
-            parameters = (pulse.namespace_id, following, pulse.namespace_id, following)
-            touched = connection.execute(_TOUCHED_NEXT, parameters).fetchone()
+        with self._documents.documents.reading() as rows:
+            following = shown.sequence + 1
+            parameters = (shown.namespace_id, following, shown.namespace_id, following)
+            touched = rows.execute(_TOUCHED_NEXT, parameters).fetchone()
         return touched is not None and searcher.has(touched[0]) == bool(touched[1])
 
     def _caught_up(self, text: bool, vectors: bool) -> View:
         self._has_vectors |= vectors
-        with self._corpus.reading() as connection:
-            pulse = self._corpus.existing(self._namespace, read_pulse(connection, self._namespace))
-            manifest = pulse.manifest
+        with self._documents.documents.reading() as connection:
+            shown = read_shown(connection, self._documents.store, self._namespace)
+            if shown.name is None:
+                raise BadIndex(
+                    f"the lexical index of namespace {self._namespace!r} is not built yet: `chorale verify` builds it"
+                )
+            manifest = shown.manifest
             table = self._rows
-            if table is None or table.must_start_again(pulse.namespace_id, pulse.visible):
-                table = self._rows = RowTable(pulse.namespace_id)
+            if table is None or table.must_start_again(shown.namespace_id, shown.sequence):
+                table = self._rows = RowTable(shown.namespace_id)
                 self._vectors, self._masks = None, Masks()
             rows = table.snapshot
-            if rows.visible != pulse.visible:
-                rows = table.catch_up(connection, pulse.visible)
+            if rows.visible != shown.sequence:
+                rows = table.catch_up(connection, shown.sequence)
             loaded: Vectors | None = None
             if self._has_vectors:
                 if self._vectors is None:
-                    self._vectors = VectorTable(pulse.namespace_id, manifest.dimension)
+                    self._vectors = VectorTable(shown.namespace_id, manifest.dimension)
                 loaded = self._vectors.catch_up(connection, rows)
         searcher: LexicalSearcher | None = None
         if text or self._index is not None:
-            path = self._corpus.lexical_folder(pulse.lexical)
+            path = self._folder / shown.name
             if self._index is None or self._index.path != path:
                 self._index = LexicalIndex(path)
             searcher = self._index.reloaded()
-        return View(pulse, manifest, rows, self._masks, searcher, loaded)
+        return View(shown, manifest, rows, self._masks, searcher, loaded)
 
 
 def _has(view: View, text: bool, vectors: bool) -> bool:

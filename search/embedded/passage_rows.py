@@ -7,7 +7,6 @@ rid, and are removed by a mask, so that a snapshot stays valid while others catc
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.hits import Hit, new_hit
-from search.documents.lookups import DocumentVersion, version_of
+from search.documents import lookups
+from search.documents.lookups import DocumentVersion, Executes, version_of
 from search.embedded.growing_array import Growing
-
-TOMBSTONE_BATCHES = 1_000
-"""Ended rows are kept for this many batches; a process further behind loads the namespace again."""
 
 _DEAD_ROWS = 1_000
 """Fewer dead rows never cause a reload."""
@@ -28,7 +25,7 @@ _MOST_EACH = 4
 """Passages of a document that a ranking is expected to have, at most."""
 
 _DOCUMENTS = """
-    SELECT document_id, source, metadata, content_hash, near_duplicate_group FROM chorale_document
+    SELECT document_id, source, CAST(metadata AS TEXT), content_hash, near_duplicate_group FROM chorale_document
     WHERE namespace_id = ? AND sequence > ? AND sequence <= ? AND (+ended IS NULL OR +ended > ?)
 """
 _PASSAGES = """
@@ -110,11 +107,11 @@ class RowTable:
         dead = len(self._alive) - int(np.count_nonzero(self._alive))
         return (
             self._namespace_id != namespace_id
-            or (self._visible > 0 and visible - self._visible >= TOMBSTONE_BATCHES)
+            or (self._visible > 0 and visible - self._visible >= lookups.TOMBSTONE_BATCHES)
             or dead > max(_DEAD_ROWS, len(self._alive) - dead)
         )
 
-    def catch_up(self, connection: sqlite3.Connection, visible: int) -> Rows:
+    def catch_up(self, connection: Executes, visible: int) -> Rows:
         """Load every batch up to `visible`, inside the caller's transaction."""
         since = self._visible
         span = (self._namespace_id, since, visible)
@@ -124,7 +121,9 @@ class RowTable:
             batch[version.document_id] = len(self._versions)
             self._versions_of.setdefault(version.document_id, []).append(len(self._versions))
             self._versions.append(version)
-        rows = connection.execute(_PASSAGES, (*span, visible)).fetchall()
+        # Of what every store has deleted since, the document is gone before its passages.
+        passages = connection.execute(_PASSAGES, (*span, visible))
+        rows = [row for row in passages if row[2] in batch]
         self._rids.append(np.fromiter((row[0] for row in rows), np.int64, len(rows)))
         self._version_of.append(np.fromiter((batch[row[2]] for row in rows), np.int32, len(rows)))
         self._passage_ids.extend(row[1] for row in rows)

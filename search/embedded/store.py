@@ -1,4 +1,4 @@
-"""The embedded store: one folder, no server.
+"""The embedded store: no server, and no file but the lexical indexes.
 
 Any number of processes and threads search it, beside one writer for each namespace.  All branches see a batch at
 the same moment.  A killed process loses nothing that was acknowledged.
@@ -6,50 +6,57 @@ the same moment.  A killed process loses nothing that was acknowledged.
 
 from __future__ import annotations
 
+import shutil
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
+from models.batching import in_batches
+from models.documents import Document, Matrix
 from models.errors import BadIndex, ServiceError
 from models.hits import Ranking
-from search.analysis import question_terms
+from search.analysis import indexed_text, question_terms
 from search.checks import checked_questions
 from search.deadline import Deadline
 from search.documents import lookups
-from search.embedded.corpus import Corpus, Pulse
+from search.documents.lookups import Executes
+from search.documents.reading import FromDocuments, Shown
+from search.embedded.lexical_index import check_index, create_index, index_entries, write_index
 from search.embedded.namespace_reader import NamespaceReader, View
 from search.embedded.vector_search import search_matrix
 from search.listing_order import listed
-from search.protocol import Entry, Search
-
-if TYPE_CHECKING:
-    from search.embedded.writer import CorpusWriter
-    from search.near_duplicate_rows import NearDuplicateRows
+from search.protocol import Entry, Index, Search
 
 _NAME = "the embedded store"
-_HEAL_WAIT_S = 0.05
+_AT_ONCE = 500
+_ROWS = """
+    SELECT rid, passage_id, document_id, ended FROM chorale_passage WHERE namespace_id = ? AND document_id IN ({0})
+"""
+_OF_RIDS = """
+    SELECT p.rid, p.document_id, p.passage_id, d.revision FROM chorale_passage p JOIN chorale_document d
+    ON d.namespace_id = p.namespace_id AND d.document_id = p.document_id AND d.sequence = p.sequence
+    WHERE p.namespace_id = ?
+"""
+_BARE = """
+    SELECT document_id, revision FROM chorale_document d WHERE namespace_id = ? AND +ended IS NULL AND NOT EXISTS (
+        SELECT 1 FROM chorale_passage p
+        WHERE p.namespace_id = d.namespace_id AND p.document_id = d.document_id AND +p.sequence = d.sequence
+    )
+"""
 
 
-class EmbeddedStore:
-    """Implements `search.protocol.Store` and `WritingStore`; thread-safe.  Opens files at first use.
+class EmbeddedStore(FromDocuments):
+    """Implements `search.protocol.Engine`, `Searches`, `Lists` and `ScoresText`; thread-safe.  Opens files at first use.
 
-    `writer_wait_s`: how long a write waits for another writer of its namespace before it raises WriterBusy.
     `warm_text` and `warm_vectors`: what `warm` loads.  A process that searches only text needs no matrix, which
     takes 4 bytes x dimension for each passage.
     """
 
-    def __init__(
-        self, folder: Path, *, writer_wait_s: float = 5.0, warm_text: bool = True, warm_vectors: bool = True
-    ) -> None:
-        self._corpus = Corpus(Path(folder))
-        self._writer_wait_s = writer_wait_s
-        self._made_writer: CorpusWriter | None = None
-        self._making = threading.Lock()
+    def __init__(self, folder: Path, *, warm_text: bool = True, warm_vectors: bool = True) -> None:
+        self._folder = Path(folder)
         self._warms = {"text": warm_text, "vectors": warm_vectors}
         self._readers: dict[str, NamespaceReader] = {}
         self._read_of = 0
@@ -77,11 +84,11 @@ class EmbeddedStore:
         assert view.vectors is not None
         questions = checked_questions(namespace, vectors, view.manifest.dimension)
         allowed = view.allowed(search, deadline)
-        found = search_matrix(
+        rankings = search_matrix(
             view.rows, view.vectors, questions, allowed=allowed.rows, depth=search.depth, deadline=deadline
         )
         figure = view.manifest.known_words
-        return [Ranking(hits, None, allowed.warnings, known_words=figure) for hits in found]
+        return [Ranking(hits, None, allowed.warnings, known_words=figure) for hits in rankings]
 
     def score_text(
         self,
@@ -91,21 +98,24 @@ class EmbeddedStore:
         *,
         timeout_s: float = 1.0,
     ) -> list[dict[str, float]]:
-        deadline = Deadline(timeout_s, _NAME)
         view = self._view(namespace, text=True)
         assert view.searcher is not None
-        with self._corpus.reading() as connection:
-            rids = lookups.rids(
-                connection, view.pulse.namespace_id, [id_ for ids in passage_ids for id_ in ids]
-            )
-        found = []
+        asked = [passage_id for ids in passage_ids for passage_id in ids]
+        shown = view.shown
+
+        def read(rows: Executes, _: Shown, deadline: Deadline) -> dict[str, int]:
+            return lookups.rids(rows, shown.namespace_id, asked, deadline, shown=shown.sequence)
+
+        deadline = Deadline(timeout_s, _NAME)
+        rids = self.documents.read(namespace, timeout_s, read)
+        scores = []
         for text, ids in zip(texts, passage_ids, strict=True):
             deadline.check()
             terms = question_terms(text, view.manifest.language)
-            names = {rids[id_]: id_ for id_ in ids if id_ in rids}
-            scores = view.searcher.scores(terms, list(names)) if terms and names else {}
-            found.append({names[rid]: score for rid, score in scores.items()})
-        return found
+            names = {rids[passage_id]: passage_id for passage_id in ids if passage_id in rids}
+            of_text = view.searcher.scores(terms, list(names)) if terms and names else {}
+            scores.append({names[rid]: score for rid, score in of_text.items()})
+        return scores
 
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
         deadline = Deadline(search.timeout_s, _NAME)
@@ -115,151 +125,121 @@ class EmbeddedStore:
         places = np.flatnonzero(view.rows.alive if allowed.rows is None else allowed.rows)
         # Rows are in the order of a document's passages: the first one stands for the document.
         versions, firsts = np.unique(view.rows.version_of[places], return_index=True)
-        found = [view.rows.versions[version] for version in versions.tolist()]
-        order = listed([(one.document_id, one.fields) for one in found], order_by, descending=descending)
+        documents = [view.rows.versions[version] for version in versions.tolist()]
+        fields = [(document.document_id, document.fields) for document in documents]
+        order = listed(fields, order_by, descending=descending)
         deadline.check()
-        shown = places[firsts[order[: search.depth]]]
-        return Ranking(view.rows.hits(shown, np.zeros(len(shown))), len(found), allowed.warnings)
-
-    def vectors(
-        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
-    ) -> dict[str, Vector]:
-        deadline = Deadline(timeout_s, _NAME)
-        pulse = self._settled(namespace)
-        with self._corpus.reading() as connection:
-            return lookups.vectors(connection, pulse.namespace_id, passage_ids, deadline)
-
-    def texts(
-        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
-    ) -> dict[str, PassageText]:
-        deadline = Deadline(timeout_s, _NAME)
-        pulse = self._settled(namespace)
-        with self._corpus.reading() as connection:
-            return lookups.texts(connection, pulse.namespace_id, passage_ids, deadline)
+        chosen = places[firsts[order[: search.depth]]]
+        return Ranking(view.rows.hits(chosen, np.zeros(len(chosen))), len(documents), allowed.warnings)
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         return self._settled(namespace).generation
 
     def warm(self, namespace: str | None = None) -> None:
-        names = [state.name for state in self.namespaces()] if namespace is None else [namespace]
-        for name in names:
+        for name in self.documents.documents.names() if namespace is None else [namespace]:
             self._view(name, **self._warms)
 
-    def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        return self._writer.create(namespace, manifest)
+    def create(self, index: Index) -> None:
+        if self.has(index):
+            return
+        create_index(self._path(index))
+        with self.documents.documents.reading() as rows:
+            known = {name for (name,) in rows.execute("SELECT name FROM chorale_index")}
+        # What a crash or an earlier version has left.
+        for folder in (self._folder / "lexical").glob(f"{index.namespace}.*"):
+            if folder.name not in known:
+                shutil.rmtree(folder, ignore_errors=True)
 
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        return self._writer.upsert(namespace, documents)
+    def has(self, index: Index) -> bool:
+        with suppress(BadIndex):
+            check_index(self._path(index))
+            return True
+        return False
 
-    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        return self._writer.delete(namespace, document_ids)
+    def write(self, index: Index, documents: Sequence[Document], deleted: Sequence[str]) -> None:
+        """One commit, which is durable on return."""
+        ids = [*(document.document_id for document in documents), *deleted]
+        gone: list[int] = []
+        rids: dict[str, int] = {}
+        with self.documents.documents.reading() as rows:
+            for part in in_batches(ids, _AT_ONCE):
+                statement = _ROWS.format(", ".join("?" * len(part)))
+                for rid, passage_id, _, ended in rows.execute(statement, (index.namespace_id, *part)):
+                    # New ones too: a killed writer may have indexed them.
+                    gone.append(rid)
+                    if ended is None:
+                        rids[passage_id] = rid
+        texts = (
+            (
+                rids[passage.passage_id],
+                indexed_text(document.title, passage.heading, passage.text, index.manifest),
+            )
+            for document in documents
+            for passage in document.passages
+            if passage.passage_id in rids
+        )
+        write_index(self._path(index), index.manifest.language, delete=gone, add=texts)
 
-    def drop(self, namespace: str) -> bool:
-        return self._writer.drop(namespace)
+    def drop(self, index: Index) -> None:
+        """Open readers keep their files."""
+        shutil.rmtree(self._path(index), ignore_errors=True)
 
-    def raise_generation(self, namespace: str, least: int) -> None:
-        self._writer.raise_generation(namespace, least)
-
-    def make_room(self) -> Path | None:
-        if not self._corpus.is_there:
-            self.close()
-            return None
-        try:
-            self.namespaces()
-        except BadIndex:
-            self.close()
-            return self._corpus.set_aside()
-        return None
-
-    def settle(self, namespace: str) -> dict[str, str]:
-        """Nothing is ever missing: every access first finishes what a killed writer left."""
-        return {}
-
-    def rebuilding(self, namespace: str, manifest: Manifest) -> None:
-        """Returns None: a namespace is dropped before it is indexed again."""
-
-    def exclusive(self, namespace: str) -> AbstractContextManager[None]:
-        """Hold the namespace for several writes; others get WriterBusy, readers are not affected.
-
-        The thread that entered it must leave it.
-        """
-        self._settled(namespace)
-        return self._writer.exclusive(namespace)
-
-    def namespaces(self) -> list[NamespaceState]:
-        with self._corpus.reading() as connection:
-            return lookups.namespaces(connection)
-
-    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-        pulse = self._settled(namespace)
-        with self._corpus.reading() as connection:
-            return lookups.revisions(connection, pulse.namespace_id, source)
-
-    def has(self, namespace: str) -> bool:
-        return self._corpus.pulse(namespace) is not None
-
-    def entries(self, namespace: str) -> Iterator[Entry]:
-        pulse = self._settled(namespace)
-        with self._corpus.reading() as connection:
-            yield from lookups.entries(connection, pulse.namespace_id)
-
-    def held(
-        self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
-    ) -> dict[str, str]:
-        pulse = self._settled(namespace)
-        with self._corpus.reading() as connection:
-            return lookups.held(connection, pulse.namespace_id, list(document_ids), source)
-
-    def near_duplicate_rows(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
-        return self._writer.near_duplicate_rows(namespace)
+    def entries(self, index: Index) -> Iterator[Entry]:
+        """The passages that the lexical index has, and the documents that have none."""
+        indexed = index_entries(self._path(index))
+        with self.documents.documents.reading() as rows:
+            for rid, *entry in rows.execute(_OF_RIDS, (index.namespace_id,)):
+                if rid in indexed:
+                    yield Entry(*entry)
+            for document_id, revision in rows.execute(_BARE, (index.namespace_id,)):
+                yield Entry(document_id, None, revision)
 
     def close(self) -> None:
         """Release files and memory; the store opens again when it is used."""
         with self._reading:
             self._readers.clear()
-        with self._making:
-            if self._made_writer is not None:
-                self._made_writer.close()
-        self._corpus.close()
 
-    @property
-    def _writer(self) -> CorpusWriter:
-        with self._making:
-            if self._made_writer is None:
-                # The import brings SQLAlchemy (.8 s), which a process that only searches does not need.
-                from search.embedded.writer import CorpusWriter
-
-                self._made_writer = CorpusWriter(self._corpus, wait_s=self._writer_wait_s)
-            return self._made_writer
+    def _path(self, index: Index) -> Path:
+        return self._folder / "lexical" / index.name
 
     def _view(
         self, namespace: str, *, text: bool = False, vectors: bool = False, generation: int | None = None
     ) -> View:
         """What is visible now; or what was visible in `generation`, if that is loaded."""
         reader = self._readers.get(namespace)
-        if generation is not None and reader is not None and self._read_of == self._corpus.replaced:
+        if generation is not None and reader is not None and self._read_of == self._replaced:
             view = reader.loaded(generation, text=text, vectors=vectors)
             if view is not None:
                 return view
-        pulse = self._settled(namespace)
+        shown = self._settled(namespace)
         with self._reading:
-            if self._read_of != self._corpus.replaced:
+            if self._read_of != self._replaced:
                 self._readers.clear()
-                self._read_of = self._corpus.replaced
+                self._read_of = self._replaced
             if namespace not in self._readers:
                 # The files and arrays of dropped namespaces would be kept for ever.
-                for gone in self._readers.keys() - self._corpus.names():
+                for gone in self._readers.keys() - set(self.documents.documents.names()):
                     del self._readers[gone]
-            reader = self._readers.setdefault(namespace, NamespaceReader(self._corpus, namespace))
-        return reader.view(pulse, text=text, vectors=vectors)
+            reader = self._readers.setdefault(
+                namespace, NamespaceReader(self.documents, namespace, self._folder / "lexical")
+            )
+        return reader.view(shown, text=text, vectors=vectors)
 
-    def _settled(self, namespace: str) -> Pulse:
-        """The namespace's state, after finishing what a killed writer left."""
-        pulse = self._corpus.known(namespace)
-        if not pulse.is_behind:
-            return pulse
+    @property
+    def _replaced(self) -> int:
+        file = self.documents.documents.file
+        return 0 if file is None else file.replaced
+
+    def _settled(self, namespace: str) -> Shown:
+        """What the store shows, after finishing what a killed writer left."""
+        shown = self.documents.shown(namespace)
+        if shown.name is not None and shown.sequence == shown.committed:
+            return shown
         # A free lock means that no writer is at work.  If this fails, the search shows the documents as they were
         # before that batch.
-        with suppress(ServiceError), self._writer.exclusive(namespace, wait_s=0):
-            self._writer.settle(namespace, sql_wait_s=_HEAL_WAIT_S)
-        return self._corpus.known(namespace)
+        from search.documents.store import DocumentStore
+
+        table = self.documents.documents.table
+        with suppress(ServiceError), table.exclusive(namespace, wait_s=0):
+            DocumentStore({self.documents.store: self}, table, is_whole=False).settle(namespace)
+        return self.documents.shown(namespace)

@@ -7,7 +7,6 @@ here.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.documents import Matrix, Vector
 from models.hits import Hit
 from search.deadline import Deadline
-from search.documents.lookups import STORED
+from search.documents.lookups import STORED, Executes
 from search.embedded.growing_array import Growing
 from search.embedded.passage_rows import Rows
 from search.embedded.ranking_end import cut
@@ -58,14 +57,14 @@ class VectorTable:
         self._matrix = Growing(np.float32, width=dimension)
         self._embedded = Growing(np.bool_)
 
-    def catch_up(self, connection: sqlite3.Connection, rows: Rows) -> Vectors:
+    def catch_up(self, connection: Executes, rows: Rows) -> Vectors:
         """Load new vectors, inside the transaction that loaded `rows`."""
         first = len(self._matrix)
         if first < len(rows.rids):
             self._load(connection, rows.rids[first:])
         return Vectors(self._matrix.view, self._embedded.view)
 
-    def _load(self, connection: sqlite3.Connection, rids: NDArray[np.int64]) -> None:
+    def _load(self, connection: Executes, rids: NDArray[np.int64]) -> None:
         if not len(self._matrix):
             self._matrix.reserve(len(rids) + len(rids) // 8)
         dimension = self._matrix.view.shape[1]
@@ -74,9 +73,9 @@ class VectorTable:
         span = (self._namespace_id, int(rids[0]) - 1, int(rids[-1]))
         result = connection.execute(_VECTORS, span)
         while part := result.fetchmany(_READ_AT_ONCE):
-            found = np.fromiter((row[0] for row in part), np.int64, len(part))
-            places = np.minimum(np.searchsorted(rids, found), len(rids) - 1)
-            known = rids[places] == found
+            of_part = np.fromiter((row[0] for row in part), np.int64, len(part))
+            places = np.minimum(np.searchsorted(rids, of_part), len(rids) - 1)
+            known = rids[places] == of_part
             vectors = np.frombuffer(b"".join(row[1] for row in part), STORED).reshape(len(part), dimension)
             fresh[places[known]] = vectors[known]
             embedded[places[known]] = True
@@ -94,11 +93,11 @@ def search_matrix(
     deadline: Deadline,
 ) -> list[tuple[Hit, ...]]:
     """A ranking for each row of `questions`, shape (q, d)."""
-    wanted = vectors.embedded & (rows.alive if allowed is None else allowed)
-    places = np.flatnonzero(wanted)
+    searchable = vectors.embedded & (rows.alive if allowed is None else allowed)
+    places = np.flatnonzero(searchable)
     if not len(places):
         return [() for _ in questions]
-    is_gathered = len(places) < _GATHER_BELOW * len(wanted)
+    is_gathered = len(places) < _GATHER_BELOW * len(searchable)
     searched = vectors.matrix[places] if is_gathered else vectors.matrix
     rankings = []
     for first in range(0, len(questions), _QUESTIONS_AT_ONCE):

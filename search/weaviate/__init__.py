@@ -1,5 +1,5 @@
-"""The Weaviate store: passages in one collection with a tenant for each namespace, namespace records in a second
-one.  Must not know settings or other stages."""
+"""The Weaviate store: passages in one collection, with a tenant for each build of a namespace.  Must not know settings or
+other stages."""
 
 import warnings
 

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from weaviate.classes.data import DataObject
 
 from models.documents import Document, Manifest, Passage
 from search.analysis import analyser, indexed_text
-from search.weaviate.filter_terms import facets
+from search.filter_terms import facets
 
 Object = DataObject[dict[str, Any], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Objects:
-    """`head` is the record that the document exists in its revision; it is written last."""
-
-    document_id: str
-    head: Object
-    others: tuple[Object, ...]
 
 
 def passage_uuid(passage_id: str) -> uuid.UUID:
@@ -33,8 +23,8 @@ def document_uuid(document_id: str) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_OID, f"document {document_id}")
 
 
-def objects(document: Document, manifest: Manifest, *, written_us: int) -> Objects:
-    """Raises ValueError for invalid Unicode."""
+def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[Object]:
+    """The first one records that the document exists in its revision.  Raises ValueError for invalid Unicode."""
     given = {"document_id": document.document_id, "source": document.source}
     shared: dict[str, Any] = {
         "document": document_uuid(document.document_id),
@@ -46,7 +36,7 @@ def objects(document: Document, manifest: Manifest, *, written_us: int) -> Objec
         "source_type": _word(document.metadata.get("source_type")),
         "published_at": _word(document.metadata.get("published_at")),
     }
-    head = {"is_head": True, "revision": document.revision}
+    head = {"revision": document.revision}
     made = []
     for number, passage in enumerate(document.passages):
         properties = shared | (head if number == 0 else {}) | _of_passage(document, passage, manifest)
@@ -55,9 +45,9 @@ def objects(document: Document, manifest: Manifest, *, written_us: int) -> Objec
     if not made:
         made.append(DataObject(shared | head, uuid=document_uuid(document.document_id)))
     # Fails here, for this document only, if a message cannot hold the text.
-    for one in made:
-        json.dumps(one.properties, default=str, ensure_ascii=False).encode()
-    return Objects(document.document_id, made[0], tuple(made[1:]))
+    for stored in made:
+        json.dumps(stored.properties, default=str, ensure_ascii=False).encode()
+    return made
 
 
 def _of_passage(document: Document, passage: Passage, manifest: Manifest) -> dict[str, Any]:

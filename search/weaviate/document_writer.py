@@ -1,8 +1,4 @@
-"""Writing documents: all passages of a document, then its head, which records its revision.
-
-A killed writer leaves documents with the old head: the next run sees another revision and writes them again.  Until
-then searches also find what it wrote of the new one.
-"""
+"""A tenant of Weaviate and the documents in it: first everything of a batch is written, then what it replaces is deleted."""
 
 from __future__ import annotations
 
@@ -11,18 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from weaviate.classes.query import Filter
+from weaviate.classes.tenants import Tenant
 from weaviate.collections.classes.filters import FilterReturn
 from weaviate.exceptions import WeaviateInsertManyAllFailedError, WeaviateQueryError
 
 from models.batching import in_batches
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
-from search.weaviate import namespace_records as records
+from search.protocol import Index
 from search.weaviate import schema
 from search.weaviate.connection import Client, Connection
-from search.weaviate.document_objects import Object, Objects, document_uuid, objects
+from search.weaviate.document_objects import Object, document_uuid, objects
 from search.weaviate.failures import failure_of
-from search.weaviate.namespace_records import Namespace
 
 MESSAGE_BYTES = 4_000_000
 """Passages are sent in messages of about this size; Weaviate's default limit is 100 MB."""
@@ -33,50 +29,69 @@ _TOO_LARGE = "larger than the server's message limit: raise its GRPC_MAX_MESSAGE
 
 
 class DocumentWriter:
+    """Implements the writing part of `search.protocol.Engine`."""
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._endpoint = connection.endpoint
 
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> None:
+    def create(self, index: Index) -> None:
+        """Also raises BadIndex if the collection does not fit the declaration."""
+
+        async def work(client: Client) -> None:
+            await schema.ensure(client, self._endpoint)
+            tenants, name = schema.tenants(client, self._endpoint).tenants, schema.tenant_of(index)
+            if not await tenants.exists(name):
+                await tenants.create(Tenant(name=name))
+
+        self._connection.run(work, self._endpoint.timeout_s)
+
+    def has(self, index: Index) -> bool:
+        async def work(client: Client) -> bool:
+            held = schema.tenants(client, self._endpoint)
+            return await client.collections.exists(held.name) and await held.tenants.exists(
+                schema.tenant_of(index)
+            )
+
+        return self._connection.run(work, self._endpoint.timeout_s)
+
+    def drop(self, index: Index) -> None:
+        if not self.has(index):
+            return
+
+        async def work(client: Client) -> None:
+            await schema.tenants(client, self._endpoint).tenants.remove(schema.tenant_of(index))
+
+        self._connection.run(work, self._endpoint.timeout_s)
+
+    def write(self, index: Index, documents: Sequence[Document], deleted: Sequence[str]) -> None:
         """Raises PartlyWritten naming each document that Weaviate refused or no message can hold."""
-        found = self._known(namespace)
-        if failures := self._write(found.tenant, documents, found.manifest):
-            raise PartlyWritten(namespace, failures)
+        tenant = schema.tenant_of(index)
+        failures = self._upsert(tenant, documents, index.manifest)
+        for part in in_batches(sorted(set(deleted)), _DOCUMENTS_AT_ONCE):
+            self._delete(tenant, _of_documents(part))
+        if failures:
+            raise PartlyWritten(index.namespace, failures)
 
-    def delete(self, namespace: str, document_ids: Sequence[str]) -> None:
-        found = self._known(namespace)
-        for part in in_batches(sorted(set(document_ids)), _DOCUMENTS_AT_ONCE):
-            self._delete(found.tenant, _of_documents(part))
-
-    def _known(self, namespace: str, timeout_s: float | None = None) -> Namespace:
-        return self._connection.run(
-            lambda client: records.known(client, self._endpoint, namespace),
-            self._endpoint.timeout_s if timeout_s is None else timeout_s,
-        )
-
-    def _write(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
+    def _upsert(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
         """Returns the reasons for refused documents, by id."""
         failures: dict[str, str] = {}
         # It never repeats after an interrupted batch; numbers are sent as doubles.
         written_us = time.time_ns() // 1_000
+        older = Filter.by_property("written").not_equal(written_us)
         for part in in_batches(documents, _DOCUMENTS_AT_ONCE):
-            made = list(self._made(part, manifest, written_us, failures))
-            self._send(tenant, [one for document in made for one in document.others], failures)
-            # Delete leftovers before the head records the new revision, and the old head after it.
-            done = [document for document in made if document.document_id not in failures]
-            no_head = Filter.not_(Filter.by_property("is_head").equal(True))
-            self._delete_older(tenant, done, written_us, no_head)
-            self._send(tenant, [document.head for document in done], failures)
-            done = [document for document in done if document.document_id not in failures]
-            self._delete_older(tenant, done, written_us)
+            self._send(tenant, list(self._made(part, manifest, written_us, failures)), failures)
+            done = [document.document_id for document in part if document.document_id not in failures]
+            if done:
+                self._delete(tenant, Filter.all_of([_of_documents(done), older]))
         return failures
 
     def _made(
         self, documents: Sequence[Document], manifest: Manifest, written_us: int, failures: dict[str, str]
-    ) -> Iterator[Objects]:
+    ) -> Iterator[Object]:
         for document in documents:
             try:
-                yield objects(document, manifest, written_us=written_us)
+                yield from objects(document, manifest, written_us=written_us)
             except ValueError as error:
                 failures[document.document_id] = f"its text cannot be written: {error}"
 
@@ -105,15 +120,7 @@ class DocumentWriter:
                 raise failure from error
             why = _TOO_LARGE if "larger than max" in str(error) else _short(error)
             return dict.fromkeys(range(len(message)), why)
-        return {place: _short(found.message) for place, found in done.errors.items()}
-
-    def _delete_older(
-        self, tenant: str, done: Sequence[Objects], written_us: int, *also: FilterReturn
-    ) -> None:
-        if done:
-            mine = _of_documents(document.document_id for document in done)
-            older = Filter.by_property("written").not_equal(written_us)
-            self._delete(tenant, Filter.all_of([mine, older, *also]))
+        return {place: _short(refused.message) for place, refused in done.errors.items()}
 
     def _delete(self, tenant: str, where: FilterReturn) -> None:
         async def work(client: Client) -> int:
@@ -148,5 +155,5 @@ def _messages(made: Sequence[Object]) -> Iterator[list[Object]]:
         yield message
 
 
-def _short(said: object) -> str:
-    return " ".join(str(said).split())[:200]
+def _short(message: object) -> str:
+    return " ".join(str(message).split())[:200]

@@ -1,4 +1,4 @@
-"""The two collections: passages, with a tenant for each build of a namespace, and records, one for each namespace."""
+"""The collection of passages, with a tenant for each build of a namespace."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from weaviate.exceptions import UnexpectedStatusCodeError
 
 from models.errors import BadIndex
 from models.weaviate_endpoint import WeaviateEndpoint
+from search.protocol import Index
 from search.weaviate.connection import Client
 
 Objects = CollectionAsync[Any, None]
@@ -47,7 +48,6 @@ _PASSAGE = (
         index_filterable=True,
     ),
     Property(name="document", data_type=DataType.UUID, index_filterable=True),  # UUID of the document's id
-    Property(name="is_head", data_type=DataType.BOOL, index_filterable=True),  # one object of each document
     Property(name="is_passage", data_type=DataType.BOOL, index_filterable=True),
     Property(name="written", data_type=DataType.INT, index_filterable=True),  # identifies the batch
     *map(
@@ -59,7 +59,11 @@ _PASSAGE = (
 # The options of the vector index that the endpoint declares.
 _FIXED = ("ef_construction", "max_connections")
 _CHANGEABLE = ("ef", "dynamic_ef_min", "dynamic_ef_max", "dynamic_ef_factor", "flat_search_cutoff")
-_NAMESPACE = (_held("name"), _held("manifest"))
+
+
+def tenant_of(index: Index) -> str:
+    # No namespace has a capital letter, and a tenant's name has no dot and 64 characters at most.
+    return f"{index.namespace[:31]}-V{index.name.rpartition('.v')[2]}"
 
 
 def passages(client: Client, endpoint: WeaviateEndpoint, tenant: str) -> Objects:
@@ -71,25 +75,18 @@ def tenants(client: Client, endpoint: WeaviateEndpoint) -> Objects:
     return client.collections.use(f"{endpoint.collection}Passage")
 
 
-def namespaces(client: Client, endpoint: WeaviateEndpoint) -> Objects:
-    return client.collections.use(f"{endpoint.collection}Namespace")
-
-
 async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
-    """Create missing collections, and update what may change; raises BadIndex if a collection does not fit."""
-    records = namespaces(client, endpoint).name
-    if not await client.collections.exists(records):
-        await _created(client, {"name": records, "properties": list(_NAMESPACE)})
+    """Create the collection if it is missing, and update what may change; raises BadIndex if it does not fit."""
     held = tenants(client, endpoint)
     if not await client.collections.exists(held.name) and await _created(client, _passages_of(endpoint)):
         return
-    found = await held.config.get()
-    missing = {one.name for one in _PASSAGE} - {one.name for one in found.properties}
-    if missing or found.multi_tenancy_config is None or not found.multi_tenancy_config.enabled:
+    config = await held.config.get()
+    missing = {declared.name for declared in _PASSAGE} - {existing.name for existing in config.properties}
+    if missing or config.multi_tenancy_config is None or not config.multi_tenancy_config.enabled:
         raise BadIndex(
             f"Weaviate's collection {held.name} is not one of Chorale's: declare another `collection`, or delete it"
         )
-    (vectors,) = (found.vector_config or {}).values()
+    (vectors,) = (config.vector_config or {}).values()
     index: Any = vectors.vector_index_config
     for name in _FIXED:
         if (has := getattr(index, name)) != (declared := getattr(endpoint, name)):
@@ -105,15 +102,12 @@ async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
 async def _created(client: Client, settings: dict[str, Any]) -> bool:
     """False if another process was faster."""
     try:
-        await client.collections.create(vector_config=settings.pop("vectors", _NO_VECTORS), **settings)
+        await client.collections.create(**settings)
     except UnexpectedStatusCodeError as error:
         if "already exists" not in str(error):
             raise
         return False
     return True
-
-
-_NO_VECTORS = Configure.Vectors.self_provided(vector_index_config=Configure.VectorIndex.flat())
 
 
 def _passages_of(endpoint: WeaviateEndpoint) -> dict[str, Any]:
@@ -123,7 +117,7 @@ def _passages_of(endpoint: WeaviateEndpoint) -> dict[str, Any]:
         "multi_tenancy_config": Configure.multi_tenancy(auto_tenant_activation=True),
         # Weaviate must remove no words: the analyser has removed each language's stop words.
         "inverted_index_config": Configure.inverted_index(stopwords_preset=StopwordsPreset.NONE),
-        "vectors": Configure.Vectors.self_provided(
+        "vector_config": Configure.Vectors.self_provided(
             vector_index_config=Configure.VectorIndex.hnsw(
                 distance_metric=VectorDistances.COSINE,
                 quantizer=Configure.VectorIndex.Quantizer.none(),

@@ -13,14 +13,14 @@ from weaviate.collections.classes.filters import FilterReturn
 
 from models.documents import Matrix
 from models.hits import Hit, Ranking
+from search import term_conditions
 from search.analysis import question_terms
 from search.checks import checked_questions
+from search.filter_terms import LONGEST_PART
 from search.filters import compile_filters, unknown_field_warning
-from search.protocol import Search
+from search.protocol import Index, Search
 from search.ranking_end import count_documents, cut, cut_warnings, is_settled
-from search.weaviate import filter_conditions as conditions
 from search.weaviate.document_objects import document_uuid
-from search.weaviate.namespace_records import Namespace
 from search.weaviate.schema import MOST_RESULTS, Objects
 
 SHOWN = [*Hit._fields]
@@ -32,15 +32,23 @@ _SCORE_DECIMALS = 5
 
 _SCORE, _DISTANCE = MetadataQuery(score=True), MetadataQuery(distance=True)
 _MORE = 16
+_FACETS = Filter.by_property("facets")
+CONDITIONS = term_conditions.Conditions[FilterReturn](
+    has_any=lambda terms: _FACETS.contains_any(list(terms)),
+    has_like=lambda beginning, part: _FACETS.like(f"{beginning}*{part}*"),
+    every=Filter.all_of,
+    some=Filter.any_of,
+    negated=Filter.not_,
+)
 _FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANKED}
 
 
 async def by_text(
-    namespace: Namespace, held: Objects, search: Search, texts: Sequence[str], least_hits: int
+    index: Index, held: Objects, search: Search, texts: Sequence[str], least_hits: int
 ) -> list[Ranking]:
     """Asks for at least `least_hits` passages (see `search.weaviate.wand_pruning`)."""
 
-    queries = [_terms(text, namespace.manifest.language) for text in texts]
+    queries = [_terms(text, index.manifest.language) for text in texts]
     asked = [
         partial(held.query.bm25, query, query_properties=["terms"], return_metadata=_SCORE) if query else None
         for query in queries
@@ -48,17 +56,17 @@ async def by_text(
     return await _rankings(held, search, asked, least_hits)
 
 
-async def by_vector(namespace: Namespace, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
-    questions = checked_questions(namespace.name, vectors, namespace.manifest.dimension)
+async def by_vector(index: Index, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
+    questions = checked_questions(index.namespace, vectors, index.manifest.dimension)
     asked = [
         partial(held.query.near_vector, vector, return_metadata=_DISTANCE) for vector in questions.tolist()
     ]
-    figure = namespace.manifest.known_words
+    figure = index.manifest.known_words
     return [replace(one, known_words=figure) for one in await _rankings(held, search, asked)]
 
 
 async def by_both(
-    namespace: Namespace,
+    index: Index,
     held: Objects,
     search: Search,
     texts: Sequence[str],
@@ -69,9 +77,9 @@ async def by_both(
     fusion: str,
 ) -> list[Ranking]:
     """`alpha` is the weight of the vectors, `fusion` a key of `_FUSIONS`."""
-    questions = checked_questions(namespace.name, vectors, namespace.manifest.dimension)
+    questions = checked_questions(index.namespace, vectors, index.manifest.dimension)
 
-    queries = [_terms(text, namespace.manifest.language) for text in texts]
+    queries = [_terms(text, index.manifest.language) for text in texts]
     asked = [
         partial(
             held.query.hybrid,
@@ -104,14 +112,14 @@ async def _rankings(
         if ask is None:
             return Ranking((), 0)
 
-        async def found(limit: int) -> list[Hit]:
+        async def best(limit: int) -> list[Hit]:
             answer = await ask(limit=limit, filters=where, return_properties=SHOWN)
             return [
-                hit_of(one.properties, _score(one.metadata.distance, one.metadata.score))
-                for one in answer.objects
+                hit_of(held.properties, _score(held.metadata.distance, held.metadata.score))
+                for held in answer.objects
             ]
 
-        return Ranking(*await _best(found, search.depth, least_hits))
+        return Ranking(*await _best(best, search.depth, least_hits))
 
     return list(await asyncio.gather(*map(ranking, questions)))
 
@@ -126,27 +134,27 @@ async def _best(
     """
     limit = min(max(2 * depth + _MORE, least_hits), MOST_RESULTS)
     while True:
-        found = await search(limit)
-        is_all = len(found) < limit
-        if is_all or limit == MOST_RESULTS or is_settled(found, depth):
-            total = count_documents(found) if is_all else None
-            return cut(found, depth), total, cut_warnings(found, depth, MOST_RESULTS)
+        hits = await search(limit)
+        is_all = len(hits) < limit
+        if is_all or limit == MOST_RESULTS or is_settled(hits, depth):
+            total = count_documents(hits) if is_all else None
+            return cut(hits, depth), total, cut_warnings(hits, depth, MOST_RESULTS)
         limit = min(4 * limit, MOST_RESULTS)
 
 
 async def passing(held: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:
     """The filter for passages, or warnings: with any warning nothing matches, whatever the filter."""
     # A filter that everything passes makes Weaviate compare every vector of a small namespace.
-    where = conditions.EVERYTHING
+    where = CONDITIONS.everything
     if search.filters:
-        warnings = conditions.warnings(search.filters)
+        warnings = term_conditions.warnings(search.filters, LONGEST_PART)
         warnings += await _unknown(held, compile_filters(search.filters).fields)
         if warnings:
             return where, warnings
-        where = conditions.condition(search.filters)
+        where = CONDITIONS.of(search.filters)
     if search.only_ids:
-        wanted = [document_uuid(name) for name in search.only_ids]
-        where = where & Filter.by_property("document").contains_any(wanted)
+        only = [document_uuid(name) for name in search.only_ids]
+        where = where & Filter.by_property("document").contains_any(only)
     if search.exclude_ids:
         excluded = [document_uuid(name) for name in search.exclude_ids]
         where = where & Filter.not_(Filter.by_property("document").contains_any(excluded))
@@ -155,7 +163,7 @@ async def passing(held: Objects, search: Search) -> tuple[FilterReturn, tuple[st
 
 async def _unknown(held: Objects, fields: Sequence[str]) -> tuple[str, ...]:
     async def is_known(field: str) -> bool:
-        having = conditions.has_field(field)
+        having = CONDITIONS.has_field(field)
         return bool((await held.query.fetch_objects(filters=having, limit=1, return_properties=[])).objects)
 
     known = await asyncio.gather(*map(is_known, fields))

@@ -15,7 +15,7 @@ from ingest.split import Splitter, passage_pieces
 from models.documents import Document, Manifest, Passage
 from models.errors import NotEverywhere, PartlyWritten
 from models.left_out import LeftOut
-from search.protocol import Holds
+from search.documents.store import DocumentStore
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexingRun, IndexReport, Progress, SourceDocuments
 
 
@@ -23,7 +23,7 @@ from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexingRun, IndexRepor
 class IndexingTarget:
     """A namespace of a store, and how its documents are embedded."""
 
-    store: Holds
+    store: DocumentStore
     namespace: str
     manifest: Manifest
     embedder: Embedder

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from chorale_client.keys import GENERATION
 from redis.exceptions import RedisError
-from structlog import get_logger
 
 from inference.protocol import Embedder
 from ingest.language_fit import MEASURED_DOCUMENTS, known_words
@@ -21,14 +19,12 @@ from models.documents import Manifest
 from models.errors import BadIndex, NotEverywhere, UnknownNamespace
 from models.left_out import LeftOut
 from search.analysis import ANALYSER
-from search.protocol import WritingStore
+from search.documents.rebuilding import Rebuilding
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, Progress, SourceDocuments
 from tasks.indexing.message_order import WriteOrder
 from wiring.resources import Resources
-
-log = get_logger("chorale.index")
 
 
 def manifest_for(resources: Resources, embedder: Embedder, texts: Sequence[str] = ()) -> Manifest:
@@ -55,20 +51,17 @@ def index_corpus(
 ) -> IndexReport:
     """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
 
-    `rebuild` drops the namespace first; with several stores it builds a new one beside it and puts that in its place.
-    Documents that an earlier failure kept from some store are written at the end.  With `order`, no message that was
-    handed in earlier writes over this run, and documents that a later message has written are left out where
-    `documents.ids` are known.  `ahead` embeds before the namespace is held, and leaves out what it has no time for.
+    `rebuild` builds a new one beside the namespace that is searched, and puts it in its place.  Documents that an
+    earlier failure kept from some store are written at the end.  With `order`, no message that was handed in earlier
+    writes over this run, and documents that a later message has written are left out where `documents.ids` are known.
+    `ahead` embeds before the namespace is held, and leaves out what it has no time for.
     Raises what `index_documents` raises.
     """
     store = resources.writing_store
     embedder: Embedder = ahead or resources.indexing_embedder
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
     manifest = manifest_for(resources, embedder, first)
-    anew = store.rebuilding(namespace, manifest) if rebuild else None
-    if rebuild and anew is None:
-        make_room(store)
-        store.drop(namespace)
+    anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:
         store.create(namespace, manifest)
         # A corpus that begins anew, or was restored, goes on from the generation that readers were told last.
@@ -94,6 +87,7 @@ def index_corpus(
         report = index_documents(documents, target, progress=progress)
         if anew is not None:
             anew.finish()
+            resources.generations.rise_beyond(namespace)
         if order is not None:
             order.keep(report.looked_at)
         report.unwritten = store.settle(namespace)
@@ -188,11 +182,3 @@ def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocum
 
 def _overtaken(document_id: str) -> Skipped:
     return Skipped(document_id, LeftOut.SUPERSEDED, "overtaken: a later message has written or deleted it")
-
-
-def make_room(store: WritingStore) -> Path | None:
-    """Move a corpus that cannot be read out of the way; returns where it is kept, None if nothing was moved."""
-    kept = store.make_room()
-    if kept is not None:
-        log.error("the corpus was damaged: its namespaces have to be indexed again", kept=str(kept))
-    return kept

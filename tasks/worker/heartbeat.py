@@ -184,8 +184,8 @@ def addresses(resources: Resources) -> dict[str, str]:
     """Addresses of databases, broker and stores, without logins, by what is there."""
     settings = resources.settings
     places = {"the audit trail": server_of(settings.audit_database_url)}
-    if resources.has_document_table:
-        places["the table of documents"] = server_of(settings.documents_database_url)
+    if resources.written_stores and not resources.is_on_one_machine:
+        places["the documents' database"] = server_of(settings.documents_database_url)
     places["the broker"] = server_of(settings.broker_url) if settings.broker_url else "the ledger's Redis"
     for name, declared in resources.pipeline.stores.items():
         if isinstance(url := declared.options.get("url"), str | list):

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import cast
 
 from celery import Celery
 from chorale_client.default_timeout import publish_timeouts
@@ -18,7 +17,6 @@ from inference.protocol import Reranker
 from ledger.backlog import publish_outbox_limit
 from models.documents import NamespaceState
 from models.errors import BadIndex, ModelMissing, NotConfigured, ServiceError, StageFailure
-from search.protocol import Writes
 from tasks.worker.stale_messages import drop_ended
 from wiring.resources import Resources
 
@@ -55,7 +53,7 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
         publish_outbox_limit(resources.redis, resources.settings.outbox_limit)
         for name in resources.pipeline.rerankers:
             threading.Thread(target=_fetch, args=(resources.reranker(name),), name=name, daemon=True).start()
-        for state in _namespaces(resources.catalogue):
+        for state in _namespaces(resources):
             resources.generations.publish(state.name, state.generation)
             if (resources.generations.in_redis(state.name) or 0) > state.generation:
                 _rise_beyond(resources, state.name)
@@ -144,7 +142,7 @@ def _warm(resources: Resources, name: str) -> None:
     store = resources.store(name)
     namespaces: Sequence[str | None] = [None]
     if name in resources.written_stores:
-        namespaces = [state.name for state in _namespaces(cast("Writes", store))]
+        namespaces = [state.name for state in _namespaces(resources)]
     for namespace in namespaces:
         try:
             store.warm(namespace)
@@ -159,7 +157,7 @@ def _rise_beyond(resources: Resources, namespace: str) -> None:
     """Raise the generation of a restored corpus above the published one; before that, no answer of it is cached."""
     try:
         resources.generations.rise_beyond(namespace)
-        resources.generations.publish(namespace, resources.catalogue.generation(namespace))
+        resources.generations.publish(namespace, resources.documents.generation(namespace))
     except ServiceError as error:
         log.error("generation not raised", namespace=namespace, error=str(error))
 
@@ -174,9 +172,9 @@ def _connect(resources: Resources, branch: str) -> None:
             log.error("works without its language model", branch=branch, error=error.detail)
 
 
-def _namespaces(store: Writes) -> Sequence[NamespaceState]:
+def _namespaces(resources: Resources) -> Sequence[NamespaceState]:
     try:
-        return store.namespaces()
+        return resources.documents.namespaces()
     except StageFailure as error:
         log.error("no namespace can be read", reason=error.reason, error=error.detail)
         return ()

@@ -11,9 +11,9 @@ from chorale_client import make_request
 from access.grant import Grant
 from search.filter_meanings import meant_filters
 from search.filters import compile_filters
-from search.protocol import Store
 from tests.contracts.store_documents import document, unit
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 
 FILTERED: dict[str, dict[str, Any]] = {
     "a": {"year": 2019, "tags": ["x", "y"], "published_at": "2024-05-01", "draft": True},
@@ -121,7 +121,7 @@ class FiltersContract(Searching):
     )
     def test_filters_are_exact_in_every_branch(
         self,
-        store: Store,
+        store: OneEngine,
         documents: dict[str, dict[str, Any]],
         cases: tuple[tuple[dict[str, Any], str], ...],
     ) -> None:
@@ -131,7 +131,7 @@ class FiltersContract(Searching):
             assert self.finds(store, passages, "pear", filters=filters), str(filters)[:200]
 
     def test_a_callers_value_is_compared_by_its_meaning_and_an_empty_list_is_no_condition(
-        self, store: Store
+        self, store: OneEngine
     ) -> None:
         held = [document(name, "pear", metadata=fields) for name, fields in BY_MEANING.items()]
         store.upsert("ns", held)
@@ -141,7 +141,7 @@ class FiltersContract(Searching):
                 assert [hit.document_id for hit in ranking.hits] == list(expected), asked
                 assert ranking.warnings == ()
 
-    def test_what_a_key_forces_is_compared_exactly(self, store: Store) -> None:
+    def test_what_a_key_forces_is_compared_exactly(self, store: OneEngine) -> None:
         held = [document(name, "pear", metadata=fields) for name, fields in BY_MEANING.items()]
         store.upsert("ns", held)
         for forced, asked, expected in (
@@ -158,7 +158,7 @@ class FiltersContract(Searching):
             for ranking in self.rankings(store, "pear", filters=filters):
                 assert [hit.document_id for hit in ranking.hits] == list(expected), (forced, asked)
 
-    def test_contains_finds_a_part_of_any_length_or_names_the_limit(self, store: Store) -> None:
+    def test_contains_finds_a_part_of_any_length_or_names_the_limit(self, store: OneEngine) -> None:
         text = "ab*" * 20_000
         store.upsert("ns", [document("a", "pear", metadata={"t": text}), document("b", "pear")])
         looked_for = []
@@ -178,7 +178,7 @@ class FiltersContract(Searching):
                         looked_for.append(length)
         assert {100, 200} <= set(looked_for)
 
-    def test_an_unknown_field_matches_nothing_and_is_named(self, store: Store) -> None:
+    def test_an_unknown_field_matches_nothing_and_is_named(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "pear", metadata={"year": 1})])
         for filters in ({"year": 1, "yaer": 2020}, {"yaer": {"not": 1}}):
             for ranking in self.rankings(store, "pear", filters=filters):
@@ -187,7 +187,7 @@ class FiltersContract(Searching):
         for known in self.rankings(store, "pear", filters={"year": 2}):
             assert known.warnings == ()
 
-    def test_a_filter_changes_no_score(self, store: Store) -> None:
+    def test_a_filter_changes_no_score(self, store: OneEngine) -> None:
         held = [
             document(f"d{i}", "pear " * (i + 1), metadata={"n": i % 3}, vectors=(unit(i, 1, 0, 0),))
             for i in range(30)
@@ -199,7 +199,7 @@ class FiltersContract(Searching):
             assert part.hits == tuple(hit for hit in whole.hits if int(hit.document_id[1:]) % 3 == 1)
             assert len(part.hits) == 10
 
-    def test_a_filter_sees_later_writes(self, store: Store) -> None:
+    def test_a_filter_sees_later_writes(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "pear", metadata={"n": 1})])
         assert self.finds(store, ["a#0"], "pear", filters={"n": 1})
         changed = document("a", "pear", metadata={"n": 2})
@@ -207,7 +207,7 @@ class FiltersContract(Searching):
         assert self.finds(store, ["b#0"], "pear", filters={"n": 1})
         assert self.finds(store, ["a#0"], "pear", filters={"n": 2})
 
-    def test_excluded_documents_make_room_for_others(self, store: Store) -> None:
+    def test_excluded_documents_make_room_for_others(self, store: OneEngine) -> None:
         store.upsert("ns", [document(f"d{i}", "pear") for i in range(8)])
         for ranking in self.rankings(store, "pear", exclude_ids=("d0", "d2", "unknown"), depth=2):
             assert [hit.passage_id for hit in ranking.hits][:2] == ["d1#0", "d3#0"]
@@ -244,7 +244,7 @@ def drawn_condition(drawn: random.Random, depth: int = 0) -> Any:
 class DrawnFiltersContract(Searching):
     """For stores that translate filters into the language of a server."""
 
-    def test_any_filter_matches_what_it_matches_in_the_embedded_store(self, store: Store) -> None:
+    def test_any_filter_matches_what_it_matches_in_the_embedded_store(self, store: OneEngine) -> None:
         drawn = random.Random(20_240_501)
         known = {
             f"d{n:03}": {field: drawn.choice(VALUES) for field in FIELDS if drawn.random() < 0.7}

@@ -9,15 +9,16 @@ import pytest
 from chorale_client.wire_names import Reason
 
 from models.errors import BadIndex, ManifestMismatch, UnknownNamespace
-from search.protocol import Search, Store
+from search.protocol import Search
 from tests.contracts.store_documents import EAST, document, questions
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 
 
 class NamespacesContract(Searching):
     """Namespaces and manifests."""
 
-    def test_an_unknown_namespace_raises_bad_index_with_its_name(self, store: Store) -> None:
+    def test_an_unknown_namespace_raises_bad_index_with_its_name(self, store: OneEngine) -> None:
         calls: list[Callable[[], object]] = [
             lambda: self.rankings(store, "a", namespace="nowhere", depth=1),
             lambda: store.texts("nowhere", ["a"]),
@@ -36,14 +37,14 @@ class NamespacesContract(Searching):
             assert wrong == "there is no namespace 'nowhere'"
             assert "nowhere" not in there
 
-    def test_creating_a_namespace_twice_changes_nothing(self, store: Store) -> None:
+    def test_creating_a_namespace_twice_changes_nothing(self, store: OneEngine) -> None:
         assert self.finds(store, [], "anything")
         store.upsert("ns", [document("a", "kept")])
         assert store.create("ns", self.manifest) == self.manifest
         assert self.finds(store, ["a#0"], "kept")
 
     def test_a_different_manifest_is_refused_naming_the_differences_and_the_command(
-        self, store: Store
+        self, store: OneEngine
     ) -> None:
         with pytest.raises(ManifestMismatch) as raised:
             store.create("ns", replace(self.manifest, embedder="another", language="it"))
@@ -53,7 +54,7 @@ class NamespacesContract(Searching):
         assert "splitter" not in message
         assert "chorale index --rebuild" in message
 
-    def test_namespaces_are_listed_with_their_counts(self, store: Store) -> None:
+    def test_namespaces_are_listed_with_their_counts(self, store: OneEngine) -> None:
         store.create("other", self.manifest)
         generation = store.upsert("ns", [document("a", "one", "two"), document("b", "three")])
         states = {state.name: state for state in store.namespaces()}
@@ -62,7 +63,7 @@ class NamespacesContract(Searching):
         assert (states["ns"].generation, states["ns"].manifest) == (generation, self.manifest)
         assert (states["other"].documents, states["other"].passages) == (0, 0)
 
-    def test_no_search_sees_another_namespace(self, store: Store) -> None:
+    def test_no_search_sees_another_namespace(self, store: OneEngine) -> None:
         store.create("other", self.manifest)
         store.upsert("other", [document("b", "secret")])
         store.upsert("ns", [document("a", "public")])
@@ -71,14 +72,16 @@ class NamespacesContract(Searching):
         assert store.vectors("ns", ["b#0"]) == {}
         assert store.delete("ns", ["b"]) == 0
 
-    def test_a_generation_can_be_raised_and_never_falls(self, store: Store) -> None:
+    def test_a_generation_can_be_raised_and_never_falls(self, store: OneEngine) -> None:
         first = store.generation("ns")
         store.raise_generation("ns", first + 40)
         store.raise_generation("ns", first + 3)
         assert store.generation("ns") == first + 40
         assert store.upsert("ns", [document("a", "pear")]) == first + 41
 
-    def test_a_dropped_namespace_is_gone_and_a_new_one_never_repeats_a_generation(self, store: Store) -> None:
+    def test_a_dropped_namespace_is_gone_and_a_new_one_never_repeats_a_generation(
+        self, store: OneEngine
+    ) -> None:
         before = store.upsert("ns", [document("a", "old")])
         assert self.finds(store, ["a#0"], "old")
         assert store.drop("ns")

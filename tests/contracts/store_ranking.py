@@ -10,9 +10,10 @@ import pytest
 
 from models.documents import Document, Passage, PassageText
 from models.errors import InvalidAnswer
-from search.protocol import ScoresText, Search, Store
+from search.protocol import ScoresText, Search
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions, unit
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 
 HOSTILE = (
     "",
@@ -41,7 +42,7 @@ HOSTILE = (
 class RankingContract(Searching):
     """Text and vector rankings."""
 
-    def test_a_hit_carries_what_fusion_needs(self, store: Store) -> None:
+    def test_a_hit_carries_what_fusion_needs(self, store: OneEngine) -> None:
         metadata = {"source_type": "faq", "published_at": "2024-05-01", "other": 1}
         held = replace(document("a", "pear", metadata=metadata), near_duplicate_group="z")
         store.upsert("ns", [held])
@@ -51,7 +52,9 @@ class RankingContract(Searching):
             assert (hit.source_type, hit.published_at) == ("faq", "2024-05-01")
             assert (hit.content_hash, hit.near_duplicate_group) == ("hash of a", "z")
 
-    def test_texts_and_vectors_are_read_by_passage_id_and_unknown_ids_left_out(self, store: Store) -> None:
+    def test_texts_and_vectors_are_read_by_passage_id_and_unknown_ids_left_out(
+        self, store: OneEngine
+    ) -> None:
         metadata = {"tags": ["x", {"y": None}], "über": "ß"}
         passages = (Passage("a#0", 0, "Häuser\n", "Install > Linux", 5, 12, NORTH),)
         store.upsert("ns", [Document("a", "docs", "T", passages, metadata)])
@@ -65,7 +68,7 @@ class RankingContract(Searching):
             assert vectors["a#0"].tolist() == NORTH.tolist()
         assert store.vectors("ns", []) == {}
 
-    def test_depth_counts_documents_not_passages(self, store: Store) -> None:
+    def test_depth_counts_documents_not_passages(self, store: OneEngine) -> None:
         others = [document(f"d{i}", "pear pie with cream", vectors=(unit(5, 1, 0, 0),)) for i in range(5)]
         store.upsert("ns", [document("long", *["pear"] * 40), *others])
         for ranking in self.rankings(store, "pear", depth=3):
@@ -74,7 +77,7 @@ class RankingContract(Searching):
         for ranking in self.rankings(store, "pear", depth=1_000):
             assert len(ranking.hits) == 45, "all that match"
 
-    def test_ties_are_broken_by_passage_id_wherever_the_ranking_is_cut(self, store: Store) -> None:
+    def test_ties_are_broken_by_passage_id_wherever_the_ranking_is_cut(self, store: OneEngine) -> None:
         names = [f"d{i:02}" for i in range(60)]
         for part in (names[40:], names[:20], names[20:40]):
             store.upsert("ns", [document(name, "pear") for name in reversed(part)])
@@ -84,7 +87,7 @@ class RankingContract(Searching):
                 assert [hit.passage_id for hit in ranking.hits][:depth] == everything[:depth]
 
     @pytest.mark.slow
-    def test_10_000_documents_are_ranked_and_read(self, store: Store) -> None:
+    def test_10_000_documents_are_ranked_and_read(self, store: OneEngine) -> None:
         for first in range(0, 10_000, 2_500):
             turned = ((i, unit(10_000, i, 0, 0)) for i in range(first, first + 2_500))
             store.upsert("ns", [document(f"d{i:05}", "pear", vectors=(vector,)) for i, vector in turned])
@@ -96,13 +99,13 @@ class RankingContract(Searching):
 class TextContract(Searching):
     """BM25 with any analyser."""
 
-    def test_a_list_of_texts_gets_a_ranking_each_in_order(self, store: Store) -> None:
+    def test_a_list_of_texts_gets_a_ranking_each_in_order(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "apple"), document("b", "pear")])
         texts = store.search_text("ns", ["pear", "nothing", "apple", ""], Search(depth=5))
         assert [[hit.document_id for hit in ranking.hits] for ranking in texts] == [["b"], [], ["a"], []]
         assert store.search_text("ns", [], Search(depth=5)) == []
 
-    def test_given_passages_get_the_scores_that_a_search_gives_them(self, store: Store) -> None:
+    def test_given_passages_get_the_scores_that_a_search_gives_them(self, store: OneEngine) -> None:
         if not isinstance(store, ScoresText):
             pytest.skip("the store cannot score given passages")
         store.upsert("ns", [document(f"d{i}", "pear " * (i + 1) + "apple") for i in range(4)])
@@ -114,7 +117,7 @@ class TextContract(Searching):
         assert scored[0] == pytest.approx({name: known[name] for name in ("d3#0", "other#1", "d0#0")})
         assert scored[1:] == [{}, {}]
 
-    def test_a_rarer_word_counts_more_and_a_repeated_one_too(self, store: Store) -> None:
+    def test_a_rarer_word_counts_more_and_a_repeated_one_too(self, store: OneEngine) -> None:
         store.upsert("ns", [document(f"c{i}", "common filler") for i in range(5)])
         store.upsert("ns", [document("r", "rare filler"), document("k", "common filler")])
         assert self.found(store, "common rare", depth=1) == ["r#0"]
@@ -123,7 +126,7 @@ class TextContract(Searching):
         (thrice,) = store.search_text("ns", ["common common common"], Search(depth=10))
         assert thrice.hits[0].score == pytest.approx(3 * once.hits[0].score, rel=1e-4)
 
-    def test_a_shallow_ranking_is_the_beginning_of_a_deep_one(self, store: Store) -> None:
+    def test_a_shallow_ranking_is_the_beginning_of_a_deep_one(self, store: OneEngine) -> None:
         chance = random.Random(11)
 
         def text(words: int) -> str:
@@ -137,11 +140,11 @@ class TextContract(Searching):
             shallow = store.search_text("ns", questions, Search(depth=depth, timeout_s=30))
             assert [ranking.hits[:depth] for ranking in shallow] == [ranking.hits[:depth] for ranking in deep]
 
-    def test_the_title_is_searched_with_the_text(self, store: Store) -> None:
+    def test_the_title_is_searched_with_the_text(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "nothing else", title="Zebra"), document("b", "nothing else")])
         assert self.found(store, "zebra") == ["a#0"]
 
-    def test_query_syntax_in_a_question_is_read_as_plain_words(self, store: Store) -> None:
+    def test_query_syntax_in_a_question_is_read_as_plain_words(self, store: OneEngine) -> None:
         store.create("other", self.manifest)
         store.upsert("other", [document("hidden", "secret 秘密 other")])
         store.upsert("ns", [document("a", "a public secret"), document("b", "unrelated")])
@@ -153,12 +156,12 @@ class TextContract(Searching):
 class AnalyserContract(Searching):
     """The default analyser."""
 
-    def test_words_are_stemmed_and_folded_and_stop_words_dropped(self, store: Store) -> None:
+    def test_words_are_stemmed_and_folded_and_stop_words_dropped(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "The running CAFÉS"), document("b", "of the and")])
         assert self.found(store, "run cafe") == ["a#0"]
         assert self.found(store, "the of and") == []
 
-    def test_chinese_japanese_and_korean_are_found_by_any_two_characters(self, store: Store) -> None:
+    def test_chinese_japanese_and_korean_are_found_by_any_two_characters(self, store: OneEngine) -> None:
         store.upsert("ns", [document("zh", "今天天气很好"), document("ja", "東京都に住んでいます")])
         store.upsert("ns", [document("ko", "한국어문서")])
         assert self.found(store, "天气") == ["zh#0"]
@@ -169,7 +172,7 @@ class AnalyserContract(Searching):
 class VectorContract(Searching):
     """Cosine similarity."""
 
-    def test_a_list_of_vectors_gets_a_ranking_each_in_order(self, store: Store) -> None:
+    def test_a_list_of_vectors_gets_a_ranking_each_in_order(self, store: OneEngine) -> None:
         tilted = unit(3, 4, 0, 0)  # its cosine with EAST is 3/5, with NORTH 4/5
         store.upsert("ns", [document("a", "apple"), document("b", "pear", vectors=(tilted,))])
         vectors = store.search_vectors("ns", questions(NORTH, EAST), Search(depth=5))
@@ -178,7 +181,9 @@ class VectorContract(Searching):
         assert scores == pytest.approx([0.8, 0.0, 1.0, 0.6], abs=1e-6), "cosines are exact"
         assert store.search_vectors("ns", np.zeros((0, 4), np.float32), Search(depth=5)) == []
 
-    def test_a_ranking_by_vectors_says_how_well_the_encoder_knows_the_language(self, store: Store) -> None:
+    def test_a_ranking_by_vectors_says_how_well_the_encoder_knows_the_language(
+        self, store: OneEngine
+    ) -> None:
         store.create("italian", replace(MANIFEST, known_words=0.14))
         store.create("unmeasured", MANIFEST)
         for namespace, known_words in (("italian", 0.14), ("unmeasured", None)):
@@ -186,7 +191,7 @@ class VectorContract(Searching):
             [ranking] = store.search_vectors(namespace, questions(EAST), Search(depth=1))
             assert (len(ranking.hits), ranking.known_words) == (1, known_words)
 
-    def test_a_question_vector_of_another_dimension_is_refused_naming_both(self, store: Store) -> None:
+    def test_a_question_vector_of_another_dimension_is_refused_naming_both(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "pear")])
         with pytest.raises(InvalidAnswer, match=r"3.*4"):
             store.search_vectors("ns", np.ones((1, 3), np.float32), Search(depth=1))

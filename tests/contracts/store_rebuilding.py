@@ -12,9 +12,9 @@ import pytest
 
 from models.documents import Document
 from models.errors import InvalidAnswer
-from search.protocol import Store
 from tests.contracts.store_documents import document
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 from tests.support.waiting import until
 
 
@@ -27,17 +27,17 @@ class RebuildingContract(Searching):
     """A rebuild is invisible until it is complete.  Override `reader` to search through another connection."""
 
     @pytest.fixture
-    def reader(self, store: Store) -> Store:
+    def reader(self, store: OneEngine) -> OneEngine:
         return store
 
-    def seen(self, store: Store) -> list[list[str]]:
+    def seen(self, store: OneEngine) -> list[list[str]]:
         """The passages that each kind of search finds now."""
         return [
             [hit.passage_id for hit in ranking.hits] for ranking in self.rankings(store, "pear", depth=100)
         ]
 
     def test_searches_go_on_during_a_rebuild_and_each_sees_one_build_whole(
-        self, store: Store, reader: Store
+        self, store: OneEngine, reader: OneEngine
     ) -> None:
         rebuild = cast("Any", store).rebuild
         generation = store.upsert("ns", build(0))
@@ -72,7 +72,7 @@ class RebuildingContract(Searching):
         assert [ranking for ranking in seen if ranking not in builds] == []
         assert all(ranking == builds[3] for ranking in self.seen(reader))
 
-    def test_a_rebuild_that_fails_leaves_the_namespace_as_it_was(self, store: Store) -> None:
+    def test_a_rebuild_that_fails_leaves_the_namespace_as_it_was(self, store: OneEngine) -> None:
         rebuild = cast("Any", store).rebuild
         generation = store.upsert("ns", [document("a", "pear")])
 

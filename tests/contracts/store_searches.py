@@ -8,8 +8,9 @@ import pytest
 
 from models.documents import Manifest, Vector
 from models.hits import Ranking
-from search.protocol import Search, Store
+from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, questions
+from tests.support.stores.one_engine import OneEngine
 
 
 def asking(**options: Any) -> Search:
@@ -24,18 +25,20 @@ class Searching:
     manifest: Manifest = MANIFEST
 
     @pytest.fixture(autouse=True)
-    def _namespace(self, store: Store) -> None:
+    def _namespace(self, store: OneEngine) -> None:
         store.create("ns", self.manifest)
 
-    def found(self, store: Store, text: str, **options: Any) -> list[str]:
+    def found(self, store: OneEngine, text: str, **options: Any) -> list[str]:
         (ranking,) = store.search_text("ns", [text], asking(**options))
         return [hit.passage_id for hit in ranking.hits]
 
-    def near(self, store: Store, vector: Vector, **options: Any) -> list[str]:
+    def near(self, store: OneEngine, vector: Vector, **options: Any) -> list[str]:
         (ranking,) = store.search_vectors("ns", questions(vector), asking(**options))
         return [hit.passage_id for hit in ranking.hits]
 
-    def rankings(self, store: Store, text: str, *, namespace: str = "ns", **options: Any) -> list[Ranking]:
+    def rankings(
+        self, store: OneEngine, text: str, *, namespace: str = "ns", **options: Any
+    ) -> list[Ranking]:
         """The ranking of each branch that the store has."""
         search = asking(**options)
         found = store.search_text(namespace, [text], search)
@@ -43,7 +46,7 @@ class Searching:
             found += store.search_vectors(namespace, questions(EAST), search)
         return found
 
-    def finds(self, store: Store, passage_ids: list[str], text: str, **options: Any) -> bool:
+    def finds(self, store: OneEngine, passage_ids: list[str], text: str, **options: Any) -> bool:
         """Whether every branch finds exactly these passages in this order."""
         rankings = self.rankings(store, text, **options)
         return all([hit.passage_id for hit in ranking.hits] == passage_ids for ranking in rankings)

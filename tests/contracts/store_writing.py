@@ -7,15 +7,15 @@ import pytest
 
 from models.documents import PassageText
 from models.errors import InvalidAnswer
-from search.protocol import Store
 from tests.contracts.store_documents import UP, document
 from tests.contracts.store_searches import Searching
+from tests.support.stores.one_engine import OneEngine
 
 
 class WritingContract(Searching):
     """Written documents become visible, whole, and once."""
 
-    def test_the_generation_rises_once_for_each_batch_when_readers_see_it(self, store: Store) -> None:
+    def test_the_generation_rises_once_for_each_batch_when_readers_see_it(self, store: OneEngine) -> None:
         first = store.generation("ns")
         for n in range(1, 4):
             assert store.upsert("ns", [document(f"d{n}", "word"), document(f"e{n}", "word")]) == first + n
@@ -28,7 +28,7 @@ class WritingContract(Searching):
         assert store.delete("ns", ["d1", "never there"]) == 0
         assert store.generation("ns") == first + 4
 
-    def test_a_document_is_replaced_whole(self, store: Store) -> None:
+    def test_a_document_is_replaced_whole(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "apple", "pear", "plum"), document("b", "pear")])
         counts = [2, 4] if self.has_vectors else [2]
         for ranking, count in zip(self.rankings(store, "pear"), counts, strict=True):
@@ -43,7 +43,7 @@ class WritingContract(Searching):
             "a#0": PassageText("a#0", "a", "Fruit", "", "cherry", {})
         }
 
-    def test_the_same_batch_twice_changes_no_hit(self, store: Store) -> None:
+    def test_the_same_batch_twice_changes_no_hit(self, store: OneEngine) -> None:
         batch = [document("a", "apple", "pear"), document("b", "pear")]
         store.upsert("ns", batch)
         once = self.rankings(store, "pear")
@@ -51,7 +51,7 @@ class WritingContract(Searching):
         assert self.rankings(store, "pear") == once
         assert [(state.documents, state.passages) for state in store.namespaces()] == [(2, 3)]
 
-    def test_deleted_documents_are_not_found(self, store: Store) -> None:
+    def test_deleted_documents_are_not_found(self, store: OneEngine) -> None:
         store.upsert("ns", [document(name, "pear") for name in "abc"])
         assert self.finds(store, ["a#0", "b#0", "c#0"], "pear")
         assert store.delete("ns", ["a", "c", "unknown"]) == 2
@@ -59,7 +59,7 @@ class WritingContract(Searching):
         assert store.vectors("ns", ["a#0"]) == {}
         assert store.texts("ns", ["a#0"]) == {}
 
-    def test_a_batch_with_one_bad_vector_changes_nothing(self, store: Store) -> None:
+    def test_a_batch_with_one_bad_vector_changes_nothing(self, store: OneEngine) -> None:
         generation = store.upsert("ns", [document("a", "old")])
         short = document("b", "new", vectors=(np.ones(1, np.float32),))
         with pytest.raises(InvalidAnswer, match=r"\(1,\).*4"):
@@ -70,7 +70,7 @@ class WritingContract(Searching):
         assert self.finds(store, ["a#0"], "old new")
         assert store.texts("ns", ["a#0"])["a#0"].text == "old"
 
-    def test_revisions_are_given_for_one_source_or_for_all_sources(self, store: Store) -> None:
+    def test_revisions_are_given_for_one_source_or_for_all_sources(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "x", revision="r1"), document("b", revision="r2")])
         store.upsert("ns", [document("c", "x", source="elsewhere", revision="r3")])
         store.upsert("ns", [document("a", "x", revision="r4")])

@@ -20,11 +20,11 @@ from redis import Redis
 
 from config.home import find_redis_url
 from config.settings import Settings
-from search.embedded.store import EmbeddedStore
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
 from tests.support.faults.serving import QUEUES, serving
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.stores.one_engine import embedded_store
 from tests.support.waiting import until
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
@@ -232,7 +232,7 @@ def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_p
         {"id": f"note-{number}", "title": f"Note {number}", "text": f"The number {number} is a number. " * 10}
         for number in range(20)
     ]
-    store = EmbeddedStore(tmp_path / "corpus")
+    store = embedded_store(tmp_path / "corpus")
     with up(tmp_path) as (process, client):
         resources = Resources(Settings(home=tmp_path), load_pipeline(), find_redis_url(tmp_path) or "")
         make_app(resources).send_task(

@@ -109,7 +109,8 @@ def lexical(pipeline: RunningPipeline) -> None:
 
 def corpus(pipeline: RunningPipeline) -> None:
     for file in (pipeline.home / "corpus").glob("corpus.db*"):
-        file.unlink()
+        if file.is_file():
+            file.unlink()
 
 
 @pytest.mark.parametrize("delete", [lexical, corpus])

@@ -17,11 +17,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from access.grant import Grant
-from search.embedded.store import EmbeddedStore
 from search.filter_meanings import meant_filters
 from search.filters import compile_filters
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
+from tests.support.stores.one_engine import OneEngine, embedded_store
 
 FORCED: tuple[dict[str, Any], ...] = (
     {"customer": "acme"},
@@ -52,7 +52,7 @@ def drawn_fields(drawn: random.Random) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    store: EmbeddedStore
+    store: OneEngine
     fields: dict[str, dict[str, Any]]
 
 
@@ -60,7 +60,7 @@ class Corpus:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corpus]:
     drawn = random.Random(20_261_123)
     fields = {f"d{number:03}": drawn_fields(drawn) for number in range(120)}
-    store = EmbeddedStore(tmp_path_factory.mktemp("corpus"))
+    store = embedded_store(tmp_path_factory.mktemp("corpus"))
     documents = {name: document(name, "pear", metadata=held) for name, held in fields.items()}
     store.create("everybody", MANIFEST)
     store.upsert("everybody", list(documents.values()))

@@ -16,9 +16,8 @@ from models.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from search.documents.database import Database
-from search.documents.document_table import DocumentTable
-from search.documents.store import ClusteredStore
+from search.documents.rebuilding import Rebuilding
+from search.documents.store import DocumentStore
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
 from search.weaviate import connection
@@ -27,6 +26,8 @@ from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.elasticsearch_server import address, corner, host_and_port, opened
 from tests.support.servers.redis_server import free_port
 from tests.support.servers.weaviate_server import shared_endpoint, shared_weaviate
+from tests.support.stores.known_index import index_of, with_known_indexes
+from tests.support.stores.several_stores import with_readers
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +43,12 @@ def vectors() -> Iterator[WeaviateStore]:
 
 
 @pytest.fixture
-def both(texts: ElasticsearchStore, vectors: WeaviateStore, tmp_path: Path) -> Iterator[ClusteredStore]:
-    database = Database(f"sqlite:///{tmp_path / 'documents.db'}")
-    store = ClusteredStore({"texts": texts, "vectors": vectors}, DocumentTable(database))
+def both(texts: ElasticsearchStore, vectors: WeaviateStore, tmp_path: Path) -> Iterator[DocumentStore]:
+    store = with_readers(tmp_path / "documents.db", texts=texts, vectors=vectors)
     store.create("ns", MANIFEST)
     yield store
     store.drop("ns")
-    database.close()
+    store.table.close()
 
 
 BAD = [
@@ -76,7 +76,7 @@ def found(store: object) -> list[str]:
 
 
 def test_documents_that_no_server_takes_are_named_and_the_others_are_in_every_store(
-    both: ClusteredStore,
+    both: DocumentStore,
 ) -> None:
     both.upsert("ns", [document("fifty megabytes", "old pear")])
     with pytest.raises(PartlyWritten) as raised:
@@ -88,7 +88,7 @@ def test_documents_that_no_server_takes_are_named_and_the_others_are_in_every_st
     # None of the new ones is kept, else each run would retry it.
     assert both.revisions("ns", "docs").keys() == {"a", "fifty megabytes", "z"}
     assert both.unwritten("ns") == {}
-    begun = both.rebuilding("ns", MANIFEST)
+    begun = Rebuilding(both, "ns", MANIFEST)
     with pytest.raises(PartlyWritten) as raised:
         begun.upsert("ns", [*BAD, document("z", "pear")])
     assert raised.value.failures == REASONS
@@ -110,7 +110,7 @@ def test_an_address_of_another_server_is_named() -> None:
         ({"grpc_port": free_port()}, StoreUnavailable, "`grpc_port`"),
         ({"url": f"http://127.0.0.1:{free_port()}"}, StoreUnavailable, "`url` and `grpc_port`"),
     ):
-        store = WeaviateStore(shared_endpoint(**options))
+        store = with_known_indexes(WeaviateStore(shared_endpoint(**options)))
         with pytest.raises(failure, match=message):
             store.search_text("ns", ["pear"], Search(depth=1, timeout_s=2))
         store.close()
@@ -121,21 +121,17 @@ def test_a_weaviate_that_is_too_old_is_named_with_the_version_that_is_needed(
 ) -> None:
     monkeypatch.setattr(connection, "OLDEST", (99, 0))
     with shared_weaviate() as store, pytest.raises(NotConfigured, match=r"is \d+\.\d+\.\d+; 99\.0 or newer"):
-        store.has("ns")
+        store.has(index_of())
 
 
-def test_an_index_of_another_layout_is_named_and_a_rebuild_repairs_it() -> None:
+def test_an_index_of_another_layout_is_named() -> None:
     with corner() as prefix, opened(prefix) as store, Elasticsearch(address()) as client:
         properties = {"title": {"type": "text"}}
-        client.indices.create(
-            index=f"{prefix}-ns.by-hand", aliases={f"{prefix}-ns": {}}, mappings={"properties": properties}
-        )
+        client.indices.create(index=f"{prefix}-ns.v1", mappings={"properties": properties})
         for call in (
             lambda: store.search_text("ns", ["pear"], Search(depth=1)),
-            lambda: store.create("ns", MANIFEST),
-            lambda: store.upsert("ns", [document("a", "pear")]),
+            lambda: store.create(index_of()),
+            lambda: store.write(index_of(), [document("a", "pear")], ()),
         ):
-            with pytest.raises(BadIndex, match=r"ns\.by-hand .* not of this version's layout .* --rebuild`"):
+            with pytest.raises(BadIndex, match=r"ns\.v1 .* not of this version's layout .* --rebuild`"):
                 call()
-        store.rebuild("ns", MANIFEST, [document("a", "pear")])
-        assert found(store) == ["a"]

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from elasticsearch import Elasticsearch
 
-from search.documents.database import Database
-from search.documents.document_table import DocumentTable
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
+from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import MANIFEST, document
 from tests.support.servers.elasticsearch_server import address, corner, opened
 from tests.support.servers.weaviate_server import delete_tenants, own_collection
-from tests.support.stores.one_engine import ServerStore, held
+from tests.support.stores.one_engine import held
+from tests.support.stores.several_stores import with_readers
 
-Engines = tuple[ClusteredStore, dict[str, Callable[[], None]]]
+Engines = tuple[DocumentStore, dict[str, Callable[[], None]]]
 
 
 @pytest.fixture
@@ -29,8 +29,7 @@ def engines(tmp_path: Path) -> Iterator[Engines]:
         prefix = held.enter_context(corner())
         texts = held.enter_context(opened(prefix))
         endpoint = held.enter_context(own_collection())
-        table = DocumentTable(Database(f"sqlite:///{tmp_path}/documents.db"))
-        store = ClusteredStore({"texts": texts, "vectors": WeaviateStore(endpoint)}, table)
+        store = with_readers(tmp_path / "documents.db", texts=texts, vectors=WeaviateStore(endpoint))
         held.callback(store.close)
         yield (store, {"texts": lambda: delete_indices(prefix), "vectors": lambda: delete_tenants(endpoint)})
 
@@ -40,8 +39,8 @@ def delete_indices(prefix: str) -> None:
         client.indices.delete(index=list(client.indices.get(index=f"{prefix}-ns.*")))
 
 
-def shown(store: ClusteredStore) -> list[set[str]]:
-    return [set(held(one)) for one in store.stores.values()]
+def shown(store: DocumentStore) -> list[set[str]]:
+    return [set(held(store, name=name)) for name in store.stores]
 
 
 @pytest.mark.parametrize("name", ["texts", "vectors"])
@@ -58,7 +57,9 @@ def test_what_was_deleted_at_the_server_is_noticed_and_written_again(
         assert set(store.unwritten("ns")) == {"a", "b"}
     if noticed_by == "verify":
         differences = store.verify("ns", mends=True)
-        assert {of: found.missing for of, found in differences.items() if found} == {name: ["a", "b"]}
+        assert {of: differing.missing for of, differing in differences.items() if differing} == {
+            name: ["a", "b"]
+        }
         assert store.unwritten("ns") == {}
     store.upsert("ns", [document("new", "pear")])
     assert store.settle("ns") == {}
@@ -66,17 +67,18 @@ def test_what_was_deleted_at_the_server_is_noticed_and_written_again(
     assert not any(store.verify("ns", mends=False).values())
 
 
-def test_documents_of_a_source_that_the_table_does_not_know_are_deleted_from_both(engines: Engines) -> None:
+def test_documents_that_the_database_does_not_know_are_deleted_from_both(engines: Engines) -> None:
     store, _ = engines
     store.create("ns", MANIFEST)
     store.upsert("ns", [document("a", "pear")])
-    for one in store.stores.values():
-        one.upsert("ns", [document(f"late{n}", "pear", source="later") for n in range(300)])
-    found = store.verify("ns", mends=False)
-    assert [len(one.surplus) for one in found.values()] == [300] * 2
+    for name, row in store.table.indexes(store.known("ns")).items():
+        late = [document(f"late{n}", "pear", source="later") for n in range(300)]
+        store.stores[name].write(row.index, late, ())
+    differences = store.verify("ns", mends=False)
+    assert [len(difference.surplus) for difference in differences.values()] == [300] * 2
     store.verify("ns", mends=True)
     assert shown(store) == [{"a"}] * 2
-    for one in store.stores.values():
-        assert isinstance(one, ServerStore)
-        (ranking,) = one.search_text("ns", ["pear"], Search(depth=10, timeout_s=30))
+    for engine in store.stores.values():
+        assert isinstance(engine, ElasticsearchStore | WeaviateStore)
+        (ranking,) = engine.search_text("ns", ["pear"], Search(depth=10, timeout_s=30))
         assert [hit.document_id for hit in ranking.hits] == ["a"]

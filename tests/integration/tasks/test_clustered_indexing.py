@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from search.weaviate.store import WeaviateStore
 from tests.support.command_line import command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -22,7 +23,8 @@ WIKI = [
 
 def shown(running: RunningPipeline) -> list[list[str]]:
     """The ids that each store shows."""
-    return [sorted(held(store, "wiki")) for store in running.resources.clustered.stores.values()]
+    store = running.resources.writing_store
+    return [sorted(held(store, "wiki", name)) for name in store.stores]
 
 
 def verified(running: RunningPipeline, *arguments: str) -> tuple[int, Any]:
@@ -54,11 +56,13 @@ def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(tmp_path
             assert (gone.deleted, gone.generation, gone.is_whole) == (1, 2, True)
             assert shown(running) == [["wiki/tea"]] * 2
 
-            running.resources.store("vectors").delete("wiki", ["wiki/tea"])  # type: ignore[attr-defined]
+            vectors = running.resources.store("vectors")
+            assert isinstance(vectors, WeaviateStore)
+            vectors.write(vectors.documents.index("wiki", 30), (), ["wiki/tea"])
             code, report = verified(running, "--check")
             assert (code, report["stores"]["vectors"]["missing"]) == (8, ["wiki/tea"])
             code, report = verified(running)
             assert (code, report["unwritten"]) == (0, {})
             assert shown(running) == [["wiki/tea"]] * 2
-            assert not any(running.resources.clustered.verify("wiki", mends=False).values())
+            assert not any(running.resources.writing_store.verify("wiki", mends=False).values())
             running.resources.writing_store.close()

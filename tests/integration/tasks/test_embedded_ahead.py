@@ -14,7 +14,6 @@ from ingest.raw_documents import RawDocument
 from ingest.split import Splitter
 from models.documents import Document, Passage
 from models.errors import WriterBusy
-from search.embedded.store import EmbeddedStore
 from tasks.indexing import embedding_prefetch
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
@@ -22,6 +21,7 @@ from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.stores.one_engine import embedded_store
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
@@ -48,7 +48,7 @@ def test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_a
     documents = message("rose", "hedge")
     index_into(resources, message("rose"), EmbeddingPrefetch(HashingEmbedder()))
 
-    writer = EmbeddedStore(resources.settings.corpus_dir)
+    writer = embedded_store(resources.settings.corpus_dir)
     with writer.exclusive("garden"), pytest.raises(WriterBusy):
         index_into(resources, documents, ahead)
     writer.close()

@@ -25,7 +25,8 @@ import tasks.indexing.message_order
 import tasks.indexing.namespace_writer
 from config.settings import Settings
 from models.errors import BadIndex, ModelMissing, StoreUnavailable
-from search.embedded.store import EmbeddedStore
+from search.documents.reading import Documents
+from search.documents.store import DocumentStore
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.registration import make_app
 from tests.support.models.hashing_embedder import HashingEmbedder
@@ -46,7 +47,7 @@ def app(
     monkeypatch.setattr(tasks.indexing.index_tasks, "PAUSE_S", 0.0)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
     resources.__dict__["indexing_embedder"] = HashingEmbedder()
-    resources.__dict__["_stores"]["local"] = EmbeddedStore(tmp_path / "corpus", writer_wait_s=0.1)
+    resources.__dict__["documents"] = Documents(tmp_path / "corpus" / "corpus.db", writer_wait_s=0.1)
     return make_app(resources)
 
 
@@ -92,7 +93,7 @@ def failing(failure: Exception) -> Iterator[None]:
 
 
 @contextmanager
-def writing(store: EmbeddedStore, namespace: str) -> Iterator[None]:
+def writing(store: DocumentStore, namespace: str) -> Iterator[None]:
     """Somebody else, for a long time."""
     begun, end = threading.Event(), threading.Event()
 
@@ -174,7 +175,7 @@ def test_the_write_that_was_sent_last_wins_in_whatever_order_workers_process_the
     client.upsert("docs", [RENT | {"text": "The rent is due on the first."}])
     work(app, last_first=True)
     assert shown(app) == {"rent"}
-    assert "on the first" in app.resources.writing_store.texts("docs", ["rent#0"])["rent#0"].text
+    assert "on the first" in app.resources.store("local").texts("docs", ["rent#0"])["rent#0"].text
 
     client.delete("docs", ["tea", "rent"])
     later = client.upsert("docs", [TEA])

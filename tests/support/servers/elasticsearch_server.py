@@ -14,6 +14,7 @@ from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from search.elasticsearch.store import ElasticsearchStore
 from tests.support.servers.local_http import LocalHttp, QuietHandler
 from tests.support.servers.services import need
+from tests.support.stores.known_index import KnownIndexes
 
 HUNSPELL: dict[str, Any] = {
     "analyzer": {
@@ -50,6 +51,7 @@ def corner() -> Iterator[str]:
 @contextmanager
 def opened(prefix: str, **options: Any) -> Iterator[ElasticsearchStore]:
     store = ElasticsearchStore(ElasticsearchEndpoint(**{"url": address(), "prefix": prefix, **options}))
+    store.reader = KnownIndexes()
     try:
         yield store
     finally:

@@ -18,6 +18,7 @@ from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.store import WeaviateStore
 from tests.support.servers.own_server import OwnServer, free_ports
 from tests.support.servers.services import missing, need
+from tests.support.stores.known_index import KnownIndexes
 
 
 def shared_endpoint(**others: Any) -> WeaviateEndpoint:
@@ -44,6 +45,7 @@ def shared_weaviate(**others: Any) -> Iterator[WeaviateStore]:
     """Yields a store in its own collection."""
     with own_collection(**others) as endpoint:
         store = WeaviateStore(endpoint)
+        store.reader = KnownIndexes()
         try:
             yield store
         finally:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from models.documents import Document
 from models.errors import PartlyWritten, ServiceError
 from search.embedded.store import EmbeddedStore
+from search.protocol import Index
 
 
 class FailingStore(EmbeddedStore):
@@ -19,25 +20,16 @@ class FailingStore(EmbeddedStore):
         """Reasons for refused documents, by id."""
         self.before_write: Callable[[], None] = lambda: None
         self.written: list[list[str]] = []
-        """The ids of each batch that was received."""
+        """The ids of each batch of documents that was received."""
 
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+    def write(self, index: Index, documents: Sequence[Document], deleted: Sequence[str]) -> None:
         names = [document.document_id for document in documents]
-        self.written.append(names)
-        self._check()
-        generation = super().upsert(
-            namespace, [document for document in documents if document.document_id not in self.refused]
-        )
-        failures = {name: self.refused[name] for name in names if name in self.refused}
-        if failures:
-            raise PartlyWritten(namespace, failures, generation)
-        return generation
-
-    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        self._check()
-        return super().delete(namespace, document_ids)
-
-    def _check(self) -> None:
+        if names:
+            self.written.append(names)
         self.before_write()
         if self.failure is not None:
             raise self.failure
+        accepted = [document for document in documents if document.document_id not in self.refused]
+        super().write(index, accepted, deleted)
+        if failures := {name: self.refused[name] for name in names if name in self.refused}:
+            raise PartlyWritten(index.namespace, failures)

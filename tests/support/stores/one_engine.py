@@ -1,54 +1,83 @@
-"""The store of a server with its documents' database, which together keep the promises of a store."""
+"""One store with its documents' database, which together keep the promises of a store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from models.documents import Document, Manifest
-from search.documents.database import Database
-from search.documents.document_table import NEXT, DocumentTable
-from search.documents.reading import DocumentReader
-from search.documents.store import ClusteredStore
-from search.elasticsearch.store import ElasticsearchStore
-from search.protocol import Engine
-from search.weaviate.store import WeaviateStore
-
-ServerStore = ElasticsearchStore | WeaviateStore
+from models.documents import Document, Manifest, Matrix
+from models.hits import Ranking
+from search.documents.document_table import NEXT
+from search.documents.reading import DocumentReader, Documents
+from search.documents.rebuilding import Rebuilding
+from search.documents.store import DocumentStore
+from search.embedded.store import EmbeddedStore
+from search.protocol import Search
 
 
-class OneEngine(ClusteredStore):
+class OneEngine(DocumentStore):
     """Writes the engine together with the database, and searches the engine."""
 
-    def __init__(self, engine: ServerStore, table: DocumentTable) -> None:
-        super().__init__({"engine": engine}, table)
-        engine.documents = DocumentReader(table, "engine")
+    def __init__(self, engine: Any, documents: Documents, name: str = "local") -> None:
+        super().__init__({name: engine}, documents.table)
+        self.engine, self.documents = engine, documents
+        engine.reader = DocumentReader(documents, name)
         self.namespaces = engine.namespaces  # type: ignore[method-assign]
         self.generation = engine.generation  # type: ignore[method-assign]
 
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        rankings: list[Ranking] = self.engine.search_text(namespace, texts, search)
+        return rankings
+
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
+        rankings: list[Ranking] = self.engine.search_vectors(namespace, vectors, search)
+        return rankings
+
+    def list_documents(
+        self, namespace: str, search: Search, *, order_by: str, descending: bool = False
+    ) -> Ranking:
+        listed: Ranking = self.engine.list_documents(
+            namespace, search, order_by=order_by, descending=descending
+        )
+        return listed
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.stores["engine"], name)
+        return getattr(self.__dict__["engine"], name)
 
     def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
         with self.exclusive(namespace):
             self.table.drop(namespace, NEXT)
-        begun = self.rebuilding(namespace, manifest)
+        begun = Rebuilding(self, namespace, manifest)
         for document in documents:
             begun.upsert(namespace, [document])
         return begun.finish()
 
+    def close(self) -> None:
+        super().close()
+        self.documents.close()
+
+
+def embedded_store(folder: Path, *, writer_wait_s: float = 5.0, **options: bool) -> OneEngine:
+    """The embedded store of a folder, as in an installation that has no other store."""
+    documents = Documents(folder / "corpus.db", writer_wait_s=writer_wait_s)
+    return OneEngine(EmbeddedStore(folder, **options), documents)
+
 
 @contextmanager
-def with_documents(engine: ServerStore, url: str | None = None) -> Iterator[OneEngine]:
+def with_documents(engine: Any, url: str | None = None) -> Iterator[OneEngine]:
     """`url`: the documents' database; a new file if None."""
     with TemporaryDirectory() as folder:
-        table = DocumentTable(Database(url or f"sqlite:///{folder}/documents.db"))
-        yield OneEngine(engine, table)
-        table.close()
+        store = OneEngine(engine, Documents(url or Path(folder) / "documents.db"))
+        yield store
+        store.documents.close()
 
 
-def held(engine: Engine, namespace: str = "ns") -> dict[str, str]:
-    """The revision of each document that the engine holds."""
-    return {one.document_id: one.revision for one in engine.entries(namespace) if one.revision is not None}
+def held(store: DocumentStore, namespace: str = "ns", name: str | None = None) -> dict[str, str]:
+    """The revision of each document that the index of a store has; of the only store if there is no name."""
+    build = store.known(namespace)
+    [row] = [row for row in store.table.indexes(build).values() if name in (None, row.store)]
+    entries = store.stores[row.store].entries(row.index)
+    return {entry.document_id: entry.revision for entry in entries if entry.revision is not None}

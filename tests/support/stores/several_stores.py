@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from models.documents import Document, Manifest, Passage
-from search.documents.database import Database
-from search.documents.document_table import DocumentTable
-from search.documents.store import ClusteredStore
+from search.documents.reading import DocumentReader, Documents
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 
 DIMENSION = 4
@@ -32,11 +34,19 @@ def a_document(name: str, text: str = "rent", *, revision: str = "1", passages: 
     )
 
 
-def opened(url: str, texts: EmbeddedStore, vectors: EmbeddedStore) -> ClusteredStore:
-    return ClusteredStore(
-        {"texts": texts, "vectors": vectors}, DocumentTable(Database(url, writer_wait_s=0.2))
-    )
+def with_readers(address: str | Path, **stores: Any) -> DocumentStore:
+    """The stores written as one, each of which reads the documents."""
+    documents = Documents(address, writer_wait_s=0.2)
+    for name, store in stores.items():
+        store.reader = DocumentReader(documents, name)
+    return DocumentStore(stores, documents.table)
+
+
+def opened(url: str, **stores: EmbeddedStore) -> DocumentStore:
+    return with_readers(url, **stores)
 
 
 def shown(store: EmbeddedStore) -> dict[str, str]:
-    return store.revisions(NS, "tests")
+    """The revision of each document that the store's index has."""
+    entries = store.entries(store.documents.index(NS, 30))
+    return {entry.document_id: entry.revision for entry in entries if entry.revision is not None}

@@ -10,17 +10,20 @@ import pytest
 from config.home import HOME_FORMAT, check_home, home_format
 from config.secret_keys import audit_key
 from config.settings import Settings
-from models.errors import BadIndex, WrongHome
-from search.embedded import connections
-from search.embedded.store import EmbeddedStore
+from models.errors import WrongHome
 
 
-def test_a_folder_without_a_mark_has_format_1_and_gets_the_current_mark(tmp_path: Path) -> None:
+def test_a_folder_without_a_mark_has_format_1_and_an_older_folder_gets_the_current_mark(
+    tmp_path: Path,
+) -> None:
     check_home(tmp_path / "home")
     assert not (tmp_path / "home").exists(), "a missing folder is not created"
     assert home_format(tmp_path) == 1
-    check_home(tmp_path)
-    assert (tmp_path / "format").read_text() == f"{HOME_FORMAT}\n"
+    for mark in (None, "1\n"):
+        if mark is not None:
+            (tmp_path / "format").write_text(mark)
+        check_home(tmp_path)
+        assert (tmp_path / "format").read_text() == f"{HOME_FORMAT}\n"
 
 
 @pytest.mark.parametrize(
@@ -35,18 +38,6 @@ def test_a_newer_folder_or_an_odd_mark_is_refused_and_stays(tmp_path: Path, mark
     with pytest.raises(WrongHome, match=says):
         check_home(tmp_path)
     assert (tmp_path / "format").read_text() == mark
-
-
-@pytest.mark.parametrize(
-    ("present", "said"), [(2, "move the folder away and index again"), (0, "use the newer program")]
-)
-def test_another_corpus_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: int, said: str
-) -> None:
-    EmbeddedStore(tmp_path).namespaces()
-    monkeypatch.setattr(connections, "CORPUS_FORMAT", present)
-    with pytest.raises(BadIndex, match=said):
-        EmbeddedStore(tmp_path).namespaces()
 
 
 def test_the_first_call_makes_the_key_of_the_home_for_its_owner_alone(tmp_path: Path) -> None:

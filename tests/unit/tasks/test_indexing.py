@@ -13,14 +13,14 @@ from ingest.hashes import content_hash
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from ingest.split import splitter_name
-from models.documents import Document, Manifest, Matrix, NamespaceState
-from models.errors import ManifestMismatch, PartlyWritten
+from models.documents import Manifest, Matrix
+from models.errors import ManifestMismatch
 from models.left_out import LeftOut
-from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.indexing_run import IndexReport, Progress, SourceDocuments
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.stores.one_engine import OneEngine, embedded_store
 
 LONG = " ".join(f"word{n}" for n in range(60)) + "."
 
@@ -37,8 +37,8 @@ def manifest(**changes: Any) -> Manifest:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
-    store = EmbeddedStore(tmp_path / "store")
+def store(tmp_path: Path) -> Iterator[OneEngine]:
+    store = embedded_store(tmp_path / "store")
     yield store
     store.close()
 
@@ -61,7 +61,7 @@ def embedder() -> HashingEmbedder:
 
 
 @pytest.fixture
-def index(store: EmbeddedStore, embedder: Embedder) -> Index:
+def index(store: OneEngine, embedder: Embedder) -> Index:
     def run(items: Iterable[RawDocument | Skipped] | Path, **options: Any) -> IndexReport:
         if isinstance(items, Path):
             items = read_documents([items], source="docs")
@@ -79,7 +79,7 @@ def raw(name: str, text: str = "text", **rest: Any) -> RawDocument:
 
 
 def test_every_document_is_found_by_text_and_by_vector_and_a_second_run_embeds_nothing(
-    index: Index, store: EmbeddedStore, docs: Path, embedder: HashingEmbedder
+    index: Index, store: OneEngine, docs: Path, embedder: HashingEmbedder
 ) -> None:
     report = index(docs)
     assert (report.added, report.replaced, report.unchanged, report.deleted) == (3, 0, 0, 0)
@@ -97,7 +97,7 @@ def test_every_document_is_found_by_text_and_by_vector_and_a_second_run_embeds_n
     assert (second.generation, embedder.embedded) == (report.generation, [])
 
 
-def test_a_changed_document_is_replaced_whole(index: Index, store: EmbeddedStore, docs: Path) -> None:
+def test_a_changed_document_is_replaced_whole(index: Index, store: OneEngine, docs: Path) -> None:
     index(docs)
     (docs / "c.md").write_text("# Gamma\n\nshort now")
     report = index(docs)
@@ -110,7 +110,7 @@ def test_a_changed_document_is_replaced_whole(index: Index, store: EmbeddedStore
 
 
 def test_prune_deletes_only_missing_documents_of_its_own_source(
-    index: Index, store: EmbeddedStore, docs: Path
+    index: Index, store: OneEngine, docs: Path
 ) -> None:
     index(docs)
     index([RawDocument("other/a.txt", "other", "a", "alpha")], source="other")
@@ -138,7 +138,7 @@ def test_prune_spares_documents_whose_file_cannot_be_read(index: Index, docs: Pa
 
 
 def test_the_next_run_continues_where_an_interrupted_run_stopped(
-    index: Index, store: EmbeddedStore, embedder: HashingEmbedder
+    index: Index, store: OneEngine, embedder: HashingEmbedder
 ) -> None:
     """The documents that the run had to prune are still there, since its walk had no end."""
     documents = [raw(f"{n:02}", f"text {n}") for n in range(10)]
@@ -156,7 +156,7 @@ def test_the_next_run_continues_where_an_interrupted_run_stopped(
     assert (report.added, report.unchanged, len(embedder.embedded)) == (4, 6, 4)
 
 
-def test_a_failed_batch_leaves_the_earlier_batches_committed(store: EmbeddedStore, index: Index) -> None:
+def test_a_failed_batch_leaves_the_earlier_batches_committed(store: OneEngine, index: Index) -> None:
     class Failing(HashingEmbedder):
         def embed_passages(self, texts: Sequence[str], **options: Any) -> Matrix:
             if any("poison" in text for text in texts):
@@ -169,17 +169,14 @@ def test_a_failed_batch_leaves_the_earlier_batches_committed(store: EmbeddedStor
 
 
 def test_documents_that_the_store_refuses_are_reported_and_tried_by_the_next_run(
-    store: EmbeddedStore, index: Index
+    index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Choosy(EmbeddedStore):
-        def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-            kept = [document for document in documents if document.document_id != "docs/b"]
-            generation = store.upsert(namespace, kept)
-            raise PartlyWritten(namespace, {"docs/b": "too large"}, generation)
-
     committed: list[int] = []
     documents = [raw("a"), raw("b"), raw("c")]
-    report = index(documents, store=Choosy(store._corpus.folder), committed=committed.append)
+    with monkeypatch.context() as patched:
+        refused = "search.documents.document_rows.refusal_reason"
+        patched.setattr(refused, lambda document: "too large" if document.document_id == "docs/b" else None)
+        report = index(documents, committed=committed.append)
     assert (report.added, report.skipped) == (
         2,
         [Skipped("docs/b", LeftOut.NOT_WRITTEN, "not written: too large")],
@@ -191,7 +188,7 @@ def test_documents_that_the_store_refuses_are_reported_and_tried_by_the_next_run
 
 
 def test_a_batch_ends_after_some_documents_and_after_many_characters(
-    index: Index, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+    index: Index, store: OneEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each batch raises the generation by one."""
     assert index([raw(str(n)) for n in range(5)], batch_documents=2).generation == store.generation("n") == 3
@@ -199,7 +196,7 @@ def test_a_batch_ends_after_some_documents_and_after_many_characters(
     assert index([raw("a", "longer than ten"), raw("b", "x")]).generation == 3 + 2
 
 
-def test_an_id_that_comes_twice_is_reported_and_the_first_kept(index: Index, store: EmbeddedStore) -> None:
+def test_an_id_that_comes_twice_is_reported_and_the_first_kept(index: Index, store: OneEngine) -> None:
     report = index([raw("a", "first"), raw("a", "second", line=2)])
     assert (report.added, report.skipped[0].line) == (1, 2)
     assert "was there before in this run" in report.skipped[0].why
@@ -217,7 +214,7 @@ def test_another_manifest_is_refused_before_anything_is_read(index: Index, docs:
         index(unread(), manifest=manifest(language="it"))
 
 
-def groups(store: EmbeddedStore) -> dict[str, str | None]:
+def groups(store: OneEngine) -> dict[str, str | None]:
     return {
         hit.document_id: hit.near_duplicate_group
         for ranking in store.search_text("n", ["word1", "short"], Search(depth=9))
@@ -226,7 +223,7 @@ def groups(store: EmbeddedStore) -> dict[str, str | None]:
 
 
 def test_near_duplicates_are_grouped_in_a_batch_and_across_batches_and_interrupted_runs(
-    index: Index, store: EmbeddedStore
+    index: Index, store: OneEngine
 ) -> None:
     def interrupted() -> Iterator[RawDocument]:
         yield from (raw("a", LONG), raw("same", LONG.upper()))
@@ -240,30 +237,29 @@ def test_near_duplicates_are_grouped_in_a_batch_and_across_batches_and_interrupt
 
 @pytest.mark.parametrize("how", ["pruned", "dropped"])
 def test_a_document_that_was_pruned_or_dropped_has_no_near_duplicates(
-    index: Index, store: EmbeddedStore, how: str
+    index: Index, store: OneEngine, how: str
 ) -> None:
     index([raw("a", LONG)])
     if how == "pruned":
         index([], prune=True)
     else:
         store.drop("n")
-        with store._corpus.reading() as connection:
-            assert connection.execute("SELECT count(*) FROM chorale_near_duplicate_band").fetchone() == (0,)
+        with store.documents.reading() as rows:
+            assert rows.execute("SELECT count(*) FROM chorale_near_duplicate_band").fetchone() == (0,)
     index([raw("b", LONG)])
     assert groups(store) == {"docs/b": None}
 
 
-def test_indexing_a_message_asks_the_store_only_for_its_documents(store: EmbeddedStore, index: Index) -> None:
-    class Counting(EmbeddedStore):
-        def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-            raise AssertionError("all of a source")
-
-        def namespaces(self) -> list[NamespaceState]:
-            raise AssertionError("all namespaces")
+def test_indexing_a_message_asks_the_store_only_for_its_documents(
+    store: OneEngine, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def all_documents(*_: Any) -> None:
+        raise AssertionError("all of a source, or all namespaces")
 
     index([raw("a", "old"), raw("b"), raw("c")])
-    counting = Counting(store._corpus.folder)
-    report = index([raw("a", "new"), raw("b"), raw("d")], store=counting)
+    monkeypatch.setattr(store, "revisions", all_documents)
+    monkeypatch.setattr(store, "namespaces", all_documents)
+    report = index([raw("a", "new"), raw("b"), raw("d")])
     assert (report.added, report.replaced, report.unchanged) == (1, 1, 1)
     assert report.generation == store.generation("n") == 2
 
@@ -288,7 +284,7 @@ def test_the_first_documents_are_read_ahead_and_none_is_lost(given: Callable[[li
     assert SourceDocuments([], "docs").with_first(3)[1] == []
 
 
-def test_a_namespace_keeps_how_well_the_embedder_knew_its_first_documents(store: EmbeddedStore) -> None:
+def test_a_namespace_keeps_how_well_the_embedder_knew_its_first_documents(store: OneEngine) -> None:
     """Later documents, and a run that measures none, do not change it."""
     store.create("ns", manifest(known_words=0.14))
     assert store.create("ns", manifest()).known_words == 0.14

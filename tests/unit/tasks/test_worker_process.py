@@ -58,7 +58,7 @@ def test_a_worker_loads_only_the_parts_of_an_index_that_its_queue_reads(
 
     fresh = Resources(settings, load_pipeline(None), redis_server.url)
     warm(make_app(fresh, queues=(queue,)), [queue])
-    opened = fresh.writing_store
+    opened = fresh.store("local")
     assert isinstance(opened, EmbeddedStore)
     view = opened._view("default")
     assert (view.searcher is not None, view.vectors is not None) == (loads_words, loads_vectors)

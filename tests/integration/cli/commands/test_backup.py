@@ -1,15 +1,11 @@
-"""`chorale backup` while documents are indexed, and `chorale restore` elsewhere or over what is there.
-
-With one embedded store, and with several and the table of documents, which are backed up as of one moment.
-"""
+"""`chorale backup` while documents are indexed, and `chorale restore` elsewhere or over what is there."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +13,6 @@ from typing import Any
 import pytest
 
 from audit.database import open_database
-from cli.backup import copying
 from cli.backup.copying import back_up, put_back
 from cli.backup.folder import MANIFEST
 from cli.installation import Installation
@@ -26,9 +21,8 @@ from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, ServiceError, WriterBusy
-from search.documents.store import ClusteredStore
-from search.embedded.snapshot import still_corpus
-from search.embedded.store import EmbeddedStore
+from search.documents.index_rows import IndexRow
+from search.documents.store import DocumentStore
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run, as_process
 from tests.support.ledger.audit_rows import count
@@ -36,7 +30,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.elasticsearch_server import address, corner
 from tests.support.servers.redis_server import RedisServer
-from tests.support.stores.one_engine import held
+from tests.support.stores.one_engine import embedded_store
 
 TWO = f'{BM25_ALONE}[stores.archive]\nkind = "embedded"\noptions = {{ folder = "archive" }}\n'
 WITH_A_SERVER = """
@@ -71,18 +65,16 @@ def double(tmp_path: Path) -> Installation:
 
 
 @contextmanager
-def opened(installation: Installation) -> Iterator[EmbeddedStore | ClusteredStore]:
+def opened(installation: Installation) -> Iterator[DocumentStore]:
     """As another process would have it."""
-    store = Installation(installation.settings, None).resources.writing_store
-    assert isinstance(store, EmbeddedStore | ClusteredStore)
-    with closing(store):
+    resources = Installation(installation.settings, None).resources
+    with closing(resources.documents), closing(resources.writing_store) as store:
         yield store
 
 
 def assert_verified(installation: Installation) -> None:
-    """Nothing is left of batches on their way, and all stores show what the table of documents says."""
+    """Nothing is left of batches on their way, and all stores show what the documents' database says."""
     with opened(installation) as store:
-        assert isinstance(store, ClusteredStore)
         assert store.settle("law") == {}
         assert not any(store.verify("law", mends=False).values())
 
@@ -100,8 +92,17 @@ def filled(installation: Installation, *names: str, namespace: str = "law") -> i
 
 def found_by_each_store(installation: Installation, namespace: str = "law") -> dict[str, list[str]]:
     with opened(installation) as store:
-        stores: dict[str, Any] = {**store.stores} if isinstance(store, ClusteredStore) else {"local": store}
-        return {name: sorted(held(each, namespace)) for name, each in stores.items()}
+        build = store.known(namespace)
+        return {
+            name: sorted({entry.document_id for entry in engine.entries(row.index)})
+            for name, engine in store.stores.items()
+            if (row := shown_index(store, build.name, name)) is not None
+        }
+
+
+def shown_index(store: DocumentStore, namespace: str, name: str) -> IndexRow | None:
+    rows = [row for row in store.table.all_indexes(namespace) if row.store == name and row.is_shown]
+    return rows[0] if rows else None
 
 
 def found(installation: Installation, namespace: str = "law") -> list[str]:
@@ -144,7 +145,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
     """Pairs are indexed all the while: of each the backup has both or none."""
     question: dict[str, Any] = {"questions": "when may a tenant leave?", "cache": "bypass", "timeout_s": 20}
     before = pipeline.client().retrieve(**question)
-    store = EmbeddedStore(pipeline.resources.settings.corpus_dir)
+    store = embedded_store(pipeline.resources.settings.corpus_dir)
     store.create("pairs", WORDS)
 
     def index(number: int) -> None:
@@ -193,35 +194,13 @@ def test_a_backup_taken_while_documents_change_is_consistent(double: Installatio
     for number in range(6):
         restored = at_home(tmp_path / f"home{number}", TWO)
         backup = put_back(restored, tmp_path / f"backup{number}", force=False)
-        assert {*backup.files} == {"corpus.db", "stores/archive.db", "documents.db"}
+        assert {*backup.files} == {"documents.db"}
         assert_verified(restored)
         with opened(restored) as store:
             (state,) = store.namespaces()
         names = found(restored)
         assert {"always", "changing"} <= {*names}
         assert backup.namespaces[0]["documents"] == state.documents == len(names)
-
-
-def test_a_batch_committed_between_the_snapshots_of_table_and_stores_repeats_them(
-    double: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, taken = still_corpus, list[Path]()
-    filled(double, "kept", "gone")
-
-    def late(folder: Path) -> AbstractContextManager[sqlite3.Connection]:
-        taken.append(folder)
-        if len(taken) == 1:
-            with opened(double) as store:
-                store.delete("law", ["gone"])
-        return begun(folder)
-
-    monkeypatch.setattr(copying, "still_corpus", late)
-    back_up(double, tmp_path / "backup", force=False)
-    assert len(taken) == 4
-    restored = at_home(tmp_path / "other", TWO)
-    put_back(restored, tmp_path / "backup", force=False)
-    assert_verified(restored)
-    assert found(restored) == ["kept"]
 
 
 def test_nothing_is_overwritten_without_force(home: Installation, tmp_path: Path) -> None:
@@ -239,7 +218,7 @@ def test_nothing_is_overwritten_without_force(home: Installation, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "home", "home.toml", "other"]
 
     filled(home, "bread")
-    with pytest.raises(ServiceError, match=r"corpus\.db.* would be replaced"):
+    with pytest.raises(ServiceError, match=r"(corpus|documents)\.db would be replaced"):
         put_back(home, backup, force=False)
     assert found(home) == ["bread", "lease", "rent"]
     put_back(home, backup, force=True)
@@ -279,9 +258,6 @@ def test_no_answer_cached_before_a_restore_is_served_after_it(
     assert found(installation) == ["lease"]
     with opened(installation) as store:
         (state,) = store.namespaces()
-        stores = [store, *(store.stores.values() if isinstance(store, ClusteredStore) else ())]
-        # Stores that differ would have no answer cached.
-        assert {each.generation("law") for each in stores} == {state.generation}
     assert state.generation > newest + 1
     assert int(redis.get("chorale:generation:law") or 0) == state.generation
     assert redis.get("chorale:generation:later") is None
@@ -294,7 +270,7 @@ def test_a_backup_that_was_changed_is_no_backup(simple: Installation, tmp_path: 
     filled(simple, "lease")
     backup = tmp_path / "backup"
     back_up(simple, backup, force=False)
-    file, manifest = backup / "corpus.db", backup / MANIFEST
+    file, manifest = backup / "documents.db", backup / MANIFEST
     whole, fields = file.read_bytes(), json.loads(manifest.read_text())
 
     def refused(reason: str, folder: Path = backup) -> None:
@@ -302,9 +278,9 @@ def test_a_backup_that_was_changed_is_no_backup(simple: Installation, tmp_path: 
             put_back(simple, folder, force=True)
 
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    refused(r"is damaged: corpus\.db")
+    refused(r"is damaged: documents\.db")
     file.unlink()
-    refused(r"is damaged: corpus\.db")
+    refused(r"is damaged: documents\.db")
     file.write_bytes(whole)
     manifest.write_text(json.dumps({**fields, "format": HOME_FORMAT + 1, "program": "7.0"}))
     refused(r"restore it with version 7\.0 or newer")
@@ -339,7 +315,7 @@ def test_a_damaged_corpus_is_not_backed_up_and_can_be_replaced(simple: Installat
     for wal in file.parent.glob("corpus.db-*"):
         wal.unlink()
     file.write_bytes(file.read_bytes()[:8192])
-    with pytest.raises(BadIndex, match="is damaged"):
+    with pytest.raises(BadIndex, match="are damaged"):
         back_up(simple, tmp_path / "in-vain", force=False)
     assert not list(tmp_path.glob("in-vain*"))
     put_back(simple, tmp_path / "backup", force=True)
@@ -356,19 +332,20 @@ def test_the_index_of_a_server_is_built_again_from_the_restored_table(tmp_path: 
         put_back(installation, tmp_path / "backup", force=True)
         assert found_by_each_store(installation) == {"local": ["lease"], "texts": ["lease", "rent"]}
         with opened(installation) as store:
-            assert isinstance(store, ClusteredStore)
             store.verify("law", mends=True)
         assert found(installation) == ["lease"]
 
 
-def test_a_backup_of_other_stores_is_refused_with_what_it_has(double: Installation, tmp_path: Path) -> None:
-    filled(double, "lease")
-    back_up(double, tmp_path / "backup", force=False)
-    other = at_home(tmp_path / "other")
-    what = "has corpus.db and documents.db and stores/archive.db, and the pipeline here keeps corpus.db: set"
-    with pytest.raises(ServiceError, match=what):
-        put_back(other, tmp_path / "backup", force=False)
-    assert not (tmp_path / "other").exists()
+def test_a_backup_of_several_stores_is_restored_where_there_is_one_and_the_other_way_round(
+    tmp_path: Path,
+) -> None:
+    for number, (before, after) in enumerate(((TWO, BM25_ALONE), (BM25_ALONE, TWO))):
+        source = at_home(tmp_path / f"source{number}", before)
+        filled(source, "lease")
+        back_up(source, tmp_path / f"backup{number}", force=False)
+        other = at_home(tmp_path / f"other{number}", after)
+        put_back(other, tmp_path / f"backup{number}", force=False)
+        assert found(other) == ["lease"]
 
 
 def test_a_backup_says_which_data_is_on_servers_and_not_part_of_it(alone: Run, tmp_path: Path) -> None:
@@ -377,10 +354,10 @@ def test_a_backup_says_which_data_is_on_servers_and_not_part_of_it(alone: Run, t
     postgresql = "postgresql+psycopg://nobody@127.0.0.1:1/none"
     away = {"CHORALE_PIPELINE_FILE": str(file), "CHORALE_AUDIT_URL": postgresql}
     words = shown(alone("backup", str(tmp_path / "backup"), **away))
-    tables = "the table of documents and the audit trail, in PostgreSQL: its own tools back that up"
+    tables = "the documents and the audit trail, in PostgreSQL: its own tools back that up"
     assert f"not part of it: {tables}" in words
-    assert "not part of it: texts (elasticsearch): built anew from the table of documents" in words
-    assert {*json.loads((tmp_path / "backup" / MANIFEST).read_text())["files"]} == {"corpus.db"}
+    assert "not part of it: texts (elasticsearch): built anew from the documents by `chorale verify`" in words
+    assert json.loads((tmp_path / "backup" / MANIFEST).read_text())["files"] == {}
 
 
 @pytest.mark.parametrize("arguments", [["up"], ["worker", "bm25"]], ids=" ".join)

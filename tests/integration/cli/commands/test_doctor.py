@@ -29,13 +29,13 @@ from cli.installation import Installation
 from config.settings import Settings
 from ledger.backlog import publish_outbox_limit
 from models.documents import Manifest
-from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.findings import examined, findings, the_finding
 from tests.integration.cli.commands.printed import document, shown
 from tests.support.command_line import Run
 from tests.support.servers.database_process import line_of, started
 from tests.support.servers.databases import empty_database
 from tests.support.servers.redis_server import RedisServer
+from tests.support.stores.one_engine import embedded_store
 
 OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="another", dimension=4)
 
@@ -207,7 +207,7 @@ def test_an_audit_database_that_is_missing_old_new_or_none_is_found(bare: Instal
 def test_another_or_a_missing_model_and_unpublished_generations_are_found(
     bare: Installation, own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    EmbeddedStore(bare.settings.corpus_dir).create("law", OTHER)
+    embedded_store(bare.settings.corpus_dir).create("law", OTHER)
     finding = the_finding(bare, "model")
     assert "'law' was embedded by another model" in finding.what
     assert "`chorale index PATH… --namespace law --rebuild`" in finding.mend
@@ -219,7 +219,7 @@ def test_another_or_a_missing_model_and_unpublished_generations_are_found(
 
 
 def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Installation) -> None:
-    EmbeddedStore(bare.settings.corpus_dir).create("law", OTHER)
+    embedded_store(bare.settings.corpus_dir).create("law", OTHER)
     assert findings(bare, "documents") == []
     for file in (bare.settings.corpus_dir / "lexical").rglob("meta.json"):
         file.write_text("{")

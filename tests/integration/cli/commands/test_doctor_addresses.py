@@ -69,7 +69,7 @@ def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
         (
             "documents_url",
             "sqlite:////var/documents.db",
-            "the table of documents: bm25: postgresql://postgresql/chorale; index: sqlite:////var/documents.db",
+            "the documents' database: bm25: postgresql://postgresql/chorale; index: sqlite:////var/documents.db",
         ),
         ("broker_url", None, "the broker: bm25: amqp://rabbitmq/chorale; index: the ledger's Redis"),
     ],

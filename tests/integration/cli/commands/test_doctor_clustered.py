@@ -16,7 +16,7 @@ from cli.installation import Installation
 from config.settings import Settings
 from models.errors import NotConfigured
 from search.http.source import HttpSource
-from search.protocol import Store
+from search.protocol import Engine
 from tests.integration.cli.commands.findings import examined, findings, the_finding
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -162,7 +162,7 @@ def changed(servers: dict[str, Any], tmp_path: Path, own_redis_server: RedisServ
     for installation in made:
         for name in installation.pipeline.stores:
             with suppress(NotConfigured):
-                cast("Store", installation.resources.store(name)).close()
+                cast("Engine", installation.resources.store(name)).close()
 
 
 def wrong_or_skipped(installation: Installation) -> dict[str, Examined]:
@@ -240,7 +240,7 @@ def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healt
     hosts = "and processes run on 6 hosts (host-of-"
     assert audit.what.startswith(f"the audit trail is in a file ({settings.home}/audit.db), {hosts}")
     assert "CHORALE_AUDIT_URL" in audit.mend
-    assert documents.what.startswith(f"the table of documents is in a file ({settings.home}/documents.db)")
+    assert documents.what.startswith(f"the documents' database is in a file ({settings.home}/documents.db)")
     assert "CHORALE_DOCUMENTS_URL" in documents.mend
 
 

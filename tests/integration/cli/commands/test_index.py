@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run, command
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.stores.one_engine import embedded_store
 from tests.unit.ingest.test_parser_bombs import substitutions
 
 
@@ -132,7 +132,7 @@ def test_an_interrupted_run_says_so_and_goes_on_when_repeated(tmp_path: Path) ->
         words = " ".join(f"word{number * position % 977}" for position in range(1, 14))
         (folder / f"{number:03}.txt").write_text(words)
     index = command("index", str(folder), "-n", "many", "--json", CHORALE_HOME=str(home))
-    store = EmbeddedStore(home / "corpus")
+    store = embedded_store(home / "corpus")
     with subprocess.Popen(**index, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         while not any(state.documents for state in store.namespaces()):
             assert running.poll() is None, running.communicate()
@@ -160,7 +160,7 @@ def test_without_any_server_it_indexes_and_a_second_writer_or_other_settings_are
     (state,) = document(alone("namespaces", "list", "--json"))["namespaces"]
     assert (state["name"], state["documents"], state["published_generation"]) == ("default", 1, None)
 
-    with EmbeddedStore(tmp_path / "home" / "corpus").exclusive("default"):
+    with embedded_store(tmp_path / "home" / "corpus").exclusive("default"):
         second = complaint(alone(*index, "notes"))
     busy = "namespace 'default' is being written by another process; wait for it or stop it"
     assert second == f"chorale: {busy}\n"

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from chorale_client import NoRoom
 
-from search.embedded.store import EmbeddedStore
 from tests.support.command_line import Run, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
+from tests.support.stores.one_engine import embedded_store
 from tests.support.waiting import until
 
 QUEUE = "chorale.index"
@@ -44,7 +44,7 @@ def page(name: str, text: str) -> dict[str, Any]:
 
 
 def texts(pipeline: RunningPipeline, namespace: str) -> dict[str, str]:
-    store = EmbeddedStore(pipeline.resources.settings.corpus_dir)
+    store = embedded_store(pipeline.resources.settings.corpus_dir)
     ids = [f"{document_id}#0" for document_id in store.revisions(namespace, "pages")]
     return {found.document_id: found.text for found in store.texts(namespace, ids).values()}
 

@@ -10,9 +10,8 @@ from sqlalchemy import create_engine
 
 from models.document_tables import documents_metadata
 from models.near_duplicate_tables import near_duplicates_metadata
-from models.store_state_tables import store_state_metadata
 from search.documents import engine_writer as writes
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from tests.support.servers.database_process import BRING_UP
 from tests.support.servers.databases import empty_database
@@ -32,7 +31,7 @@ def url(kept_url: str) -> str:
     """The address of a database with the newest schema and no row."""
     engine = create_engine(kept_url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        for metadata in (documents_metadata, store_state_metadata, near_duplicates_metadata):
+        for metadata in (documents_metadata, near_duplicates_metadata):
             for table in reversed(metadata.sorted_tables):
                 connection.execute(table.delete())
     engine.dispose()
@@ -55,8 +54,8 @@ def vectors(tmp_path: Path) -> FailingStore:
 
 
 @pytest.fixture
-def store(url: str, texts: EmbeddedStore, vectors: FailingStore) -> Iterator[ClusteredStore]:
-    store = opened(url, texts, vectors)
+def store(url: str, texts: EmbeddedStore, vectors: FailingStore) -> Iterator[DocumentStore]:
+    store = opened(url, texts=texts, vectors=vectors)
     store.create(NS, MANIFEST)
     yield store
     store.close()

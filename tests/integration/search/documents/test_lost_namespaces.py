@@ -1,94 +1,81 @@
-"""What a store lost, refused or never received, and how that is noticed."""
+"""What a store lost, or never received, and how that is noticed."""
 
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import delete
 
 from models.errors import StoreUnavailable
-from models.store_state_tables import state_table
-from search.documents.document_table import StoreResult
-from search.documents.store import ClusteredStore
+from search.documents.document_table import Changes, Written
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
+from search.protocol import Index
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
 
 
-def test_a_store_that_lost_its_namespace_is_filled_again(
-    store: ClusteredStore, vectors: FailingStore
+@pytest.mark.parametrize("noticed_by", ["the next batch", "settling", "the next run"])
+def test_a_store_that_lost_its_index_is_filled_again(
+    store: DocumentStore, vectors: FailingStore, noticed_by: str
 ) -> None:
-    everything = {f"d{number}": "1" for number in range(5)}
-    store.upsert(NS, [a_document(name) for name in everything])
-    vectors.drop(NS)
-    # A batch notices the loss and is written all the same.
-    store.upsert(NS, [a_document("d0", revision="2")])
-    assert shown(vectors) == {"d0": "2"}
-    for loss in (None, "noticed by the next run", "noticed by settling"):
-        if loss:
-            vectors.drop(NS)
-        if loss == "noticed by the next run":
-            # It creates the namespace before its first batch.
-            store.create(NS, MANIFEST)
-            assert set(store.unwritten(NS)) == set(everything)
-        assert store.settle(NS) == {}
-        assert shown(vectors) == everything | {"d0": "2"}
-
-
-def away(namespace: str) -> bool:
-    raise StoreUnavailable("away")
+    store.upsert(NS, [a_document(f"d{number}") for number in range(5)])
+    vectors.drop(vectors.documents.index(NS, 30))
+    if noticed_by == "the next batch":
+        store.upsert(NS, [a_document("d0", revision="2")])
+    if noticed_by == "the next run":
+        # It creates the namespace before its first batch.
+        store.create(NS, MANIFEST)
+        assert {*store.unwritten(NS)} == {f"d{number}" for number in range(5)}
+    assert store.settle(NS) == {}
+    assert shown(vectors) == store.revisions(NS)
 
 
 def test_after_a_partly_failed_drop_indexing_makes_every_store_complete(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def away(_: Index) -> None:
+        raise StoreUnavailable("away")
+
     store.upsert(NS, [a_document("a"), a_document("b")])
     with monkeypatch.context() as patched:
         patched.setattr(vectors, "drop", away)
         with pytest.raises(StoreUnavailable):
             store.drop(NS)
-    assert texts.namespaces() == []
+    assert not texts.has(texts.documents.index(NS, 30))
     store.create(NS, MANIFEST)
     assert store.settle(NS) == {}
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "1", "b": "1"}
 
 
-def test_settling_skips_documents_up_to_the_mark(store: ClusteredStore) -> None:
-    store.upsert(NS, [a_document("a"), a_document("b")])
-    store.settle(NS)
-    build = store.known(NS)
-    with store.exclusive(NS), store.table._database.writing(NS) as connection:
-        connection.execute(delete(state_table))
-    assert store.table.behind(build, "texts") == {}
-    store.upsert(NS, [a_document("c")])
-    assert store.table.behind(build, "texts") == {}
-    # Until somebody compares the stores.
-    with store.exclusive(NS):
-        store.table.mark_behind(build, "texts", ["never"])
-    assert store.table.behind(build, "texts").keys() == {"a", "b"}
-    assert store.table.behind(build, "vectors") == {}
-    # Or a store refuses a document that it has accepted before.
-    with store.exclusive(NS):
-        refused = StoreResult(store.table.changes(build, ["a"]), {"a": "too large"})
-        store.table.record(build, {"vectors": refused}, stores=store.stores)
-    assert store.table.behind(build, "vectors")["a"] == "too large"
-
-
-def test_later_batches_do_not_hide_what_a_crash_left_unwritten(
-    store: ClusteredStore, texts: EmbeddedStore
+def test_a_batch_writes_what_a_crash_left_unwritten_first(
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
-    store.upsert(NS, [a_document("a")])
-    store.settle(NS)
+    store.upsert(NS, [a_document("a"), a_document("gone")])
     build = store.known(NS)
     with store.exclusive(NS):
-        # The state that a process leaves when it is killed before it writes to a store.
-        store.table.put(build, [a_document("lost"), a_document("too")])
+        # The state that a process leaves when it is killed before it writes to the second store.
+        lost = store.table.put(build, [a_document("lost")])
+        row = store.table.indexes(build)["texts"]
+        texts.write(row.index, lost.documents, ())
+        store.table.record(build, [Written(row, lost)], stores=store.stores)
+        store.table.take_out(build, ["gone"])
+    assert shown(vectors).keys() == {"a", "gone"}
+    assert store.unwritten(NS).keys() == {"lost", "gone"}
     store.upsert(NS, [a_document("b")])
-    assert store.table.behind(build, "texts").keys() == {"lost", "too"}
+    assert {*vectors.written[-1]} == {"lost", "b"}
+    assert shown(texts) == shown(vectors) == dict.fromkeys(("a", "b", "lost"), "1")
+    assert store.unwritten(NS) == {}
+
+
+def test_what_a_store_refused_of_an_earlier_batch_is_written_by_settling_alone(
+    store: DocumentStore, vectors: FailingStore
+) -> None:
+    store.upsert(NS, [a_document("a"), a_document("b")])
+    build = store.known(NS)
     with store.exclusive(NS):
-        # One part of the batch was written, then the process was killed again.
-        texts.upsert(NS, [a_document("lost")])
-        written = StoreResult(store.table.changes(build, ["lost"]), {})
-        store.table.record(build, {"texts": written}, stores=store.stores)
-    assert store.table.behind(build, "texts").keys() == {"too"}
+        row = store.table.indexes(build)["vectors"]
+        refused = Written(row, Changes(row.sequence, [a_document("a")]), {"a": "too large"})
+        store.table.record(build, [refused], stores=store.stores)
+    assert store.unwritten(NS) == {"a": "vectors: too large"}
+    vectors.written.clear()
     assert store.settle(NS) == {}
-    assert shown(texts).keys() == {"a", "b", "lost", "too"}
+    assert vectors.written == [["a"]]

@@ -9,26 +9,21 @@ from sqlalchemy import text
 
 from models.errors import NotEverywhere, StoreTimeout, StoreUnavailable
 from search.documents.database import Database
-from search.documents.document_table import DocumentTable
-from search.documents.reading import DocumentReader, FromDocuments
-from search.documents.store import ClusteredStore
+from search.documents.reading import DocumentReader, Documents, FromDocuments
+from search.documents.rebuilding import Rebuilding
+from search.documents.store import DocumentStore
+from search.embedded.store import EmbeddedStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document
 
 
-def reading(table: DocumentTable, store: str) -> FromDocuments:
-    reads = FromDocuments()
-    reads.documents = DocumentReader(table, store)
-    return reads
-
-
-def texts(store: ClusteredStore, name: str) -> dict[str, str]:
-    found = reading(store.table, name).texts(NS, ["a#0", "a#1", "b#0"], timeout_s=30)
-    return {passage_id: passage.text for passage_id, passage in found.items()}
+def texts_of(engine: EmbeddedStore) -> dict[str, str]:
+    passages = engine.texts(NS, ["a#0", "a#1", "b#0"], timeout_s=30)
+    return {passage_id: passage.text for passage_id, passage in passages.items()}
 
 
 def test_what_was_replaced_or_deleted_is_read_until_every_store_has_done_so(
-    store: ClusteredStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("a", "old", passages=2), a_document("b", "old")])
     vectors.failure = StoreUnavailable("away")
@@ -39,47 +34,45 @@ def test_what_was_replaced_or_deleted_is_read_until_every_store_has_done_so(
     for change in changes:
         with pytest.raises(NotEverywhere):
             change()
-    # One store shows the old passages; a passage with a new text has the new one.
-    assert texts(store, "vectors") == {"a#0": "new 0", "a#1": "old 1", "b#0": "old 0"}
-    assert reading(store.table, "vectors").vectors(NS, ["a#1"], timeout_s=30).keys() == {"a#1"}
+    # Each store has the texts of the passages that it shows.
+    assert texts_of(vectors) == {"a#0": "old 0", "a#1": "old 1", "b#0": "old 0"}
+    assert texts_of(texts)["a#0"] == "new 0"
+    assert vectors.vectors(NS, ["a#1"], timeout_s=30).keys() == {"a#1"}
     vectors.failure = None
     assert store.settle(NS) == {}
-    assert texts(store, "vectors") == {"a#0": "new 0"}
+    assert texts_of(vectors) == texts_of(texts) == {"a#0": "new 0"}
 
 
 def test_a_store_that_is_not_rebuilt_yet_has_the_texts_of_the_build_that_it_shows(
-    store: ClusteredStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
-    def away(_: str) -> bool:
-        raise StoreUnavailable("away")
-
     store.upsert(NS, [a_document("a", "old", passages=2)])
-    with monkeypatch.context() as patched:
-        patched.setattr(vectors, "drop", away)
-        begun = store.rebuilding(NS, MANIFEST)
-        begun.upsert(NS, [a_document("a", "new")])
-        begun.finish()
-    assert texts(store, "texts") == {"a#0": "new 0"}
-    assert texts(store, "vectors") == {"a#0": "old 0", "a#1": "old 1"}
+    vectors.failure = StoreUnavailable("away")
+    begun = Rebuilding(store, NS, MANIFEST)
+    begun.upsert(NS, [a_document("a", "new")])
+    begun.finish()
+    assert texts_of(texts) == {"a#0": "new 0"}
+    assert texts_of(vectors) == {"a#0": "old 0", "a#1": "old 1"}
     assert [state.passages for state in store.namespaces()] == [1]
+    vectors.failure = None
     assert store.settle(NS) == {}
-    assert texts(store, "vectors") == {"a#0": "new 0"}
+    assert texts_of(vectors) == {"a#0": "new 0"}
 
 
 def test_a_database_that_does_not_answer_costs_no_more_than_the_time_given(
-    store: ClusteredStore, url: str
+    store: DocumentStore, url: str
 ) -> None:
     if url.startswith("sqlite"):
         pytest.skip("readers of SQLite wait for nobody")
     store.upsert(NS, [a_document("a")])
-    database = Database(url)
-    reads = reading(DocumentTable(database), "texts")
+    documents = Documents(url)
+    database, reads = Database(url), FromDocuments()
+    reads.reader = DocumentReader(documents, "texts")
     assert reads.generation(NS) == 1
     with database.exclusive("other"), database.writing("other") as connection:
         connection.execute(text("LOCK TABLE chorale_namespace"))
         with pytest.raises(StoreTimeout, match="documents' database did not answer within"):
             reads.texts(NS, ["a#0"], timeout_s=0.3)
     assert reads.texts(NS, ["a#0"], timeout_s=30).keys() == {"a#0"}
-    assert reads.documents is not None
-    reads.documents._threads.shutdown()
+    documents.close()
     database.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
@@ -13,52 +12,51 @@ from models.documents import Manifest
 from models.errors import NotEverywhere, StoreUnavailable
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.documents.rebuilding import Rebuilding
-from search.documents.snapshot import copy_table, still, table_from
-from search.documents.store import ClusteredStore
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
+from search.protocol import Index
 from tests.support.stores.failing_store import FailingStore
-from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, shown
 
 
 def test_a_rebuild_is_invisible_until_it_is_complete_and_continues_after_an_interruption(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("old")])
     other = Manifest(splitter="s2", language="it", analyser="a", embedder="e2", dimension=DIMENSION)
     # What was begun with other settings is not continued.
-    store.rebuilding(NS, MANIFEST).upsert(NS, [a_document("a")])
-    begun = store.rebuilding(NS, other)
+    Rebuilding(store, NS, MANIFEST).upsert(NS, [a_document("a")])
+    begun = Rebuilding(store, NS, other)
     assert begun.revisions(NS, "tests") == {}
     begun.upsert(NS, [a_document("a"), a_document("gone")])
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"old": "1"}
-    again = store.rebuilding(NS, other)
+    again = Rebuilding(store, NS, other)
     assert again.revisions(NS, "tests") == {"a": "1", "gone": "1"}
     again.upsert(NS, [a_document("b")])
     again.delete(NS, ["gone"])
     vectors.failure = StoreUnavailable("away")
     again.finish()
     assert shown(texts) == {"a": "1", "b": "1"}
-    assert set(store.unwritten(NS)) == {"a", "b", "gone"}
+    assert set(store.unwritten(NS)) == {"a", "b"}
     vectors.failure = None
     assert store.settle(NS) == {}
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "1", "b": "1"}
-    assert [one.namespaces()[0].manifest for one in (store, texts, vectors)] == [other] * 3
-    assert texts.generation(NS) == vectors.generation(NS) == store.generation(NS)
+    assert [state.manifest for state in store.namespaces()] == [other]
+    assert len([*(texts._folder / "lexical").iterdir()]) == 1, "the index of the old build is gone"
 
 
-def away(namespace: str) -> bool:
+def away(_: Index) -> None:
     raise StoreUnavailable("away")
 
 
 def test_writes_that_a_store_skips_before_its_rebuild_are_reported(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
-    with monkeypatch.context() as patched:
-        patched.setattr(vectors, "drop", away)
-        anew = store.rebuilding(NS, MANIFEST)
-        anew.upsert(NS, [a_document("a"), a_document("b")])
-        anew.finish()
+    vectors.create = away  # type: ignore[assignment,method-assign]
+    anew = Rebuilding(store, NS, MANIFEST)
+    anew.upsert(NS, [a_document("a"), a_document("b")])
+    anew.finish()
     writes: dict[str, Callable[[], object]] = {
         "a": lambda: store.delete(NS, ["a"]),
         "c": lambda: store.upsert(NS, [a_document("c")]),
@@ -66,32 +64,16 @@ def test_writes_that_a_store_skips_before_its_rebuild_are_reported(
     for name, write in writes.items():
         with pytest.raises(NotEverywhere) as raised:
             write()
-        assert raised.value.failures == {name: "vectors: the store could not be rebuilt yet"}
-    assert (shown(texts), shown(vectors)) == ({"b": "1", "c": "1"}, {"a": "1", "b": "1"})
+        assert raised.value.failures == {name: "vectors: the store has not built its index yet"}
+    assert shown(texts) == {"b": "1", "c": "1"}
+    assert shown(vectors) == {"a": "1", "b": "1"}
+    del vectors.create
     assert store.settle(NS) == {}
     assert shown(texts) == shown(vectors) == {"b": "1", "c": "1"}
 
 
-def test_a_store_without_a_rebuild_of_its_own_is_filled_again_after_a_restore(
-    tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
-) -> None:
-    table, copy, restored = (tmp_path / f"{name}.db" for name in ("documents", "copy", "restored"))
-    before = opened(f"sqlite:///{table}", texts, vectors)
-    before.create(NS, MANIFEST)
-    before.upsert(NS, [a_document("a"), a_document("b")])
-    with still(table, []) as (source, _):
-        copy_table(source, copy)
-    before.close()
-    assert not hasattr(vectors, "rebuild")
-    table_from(copy, restored, generations={}, to_rebuild=["vectors"])
-    store = opened(f"sqlite:///{restored}", texts, vectors)
-    assert store.settle(NS) == {}
-    assert shown(vectors) == {"a": "1", "b": "1"}
-    store.close()
-
-
-def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(store: ClusteredStore) -> None:
-    def assigned(to: ClusteredStore | Rebuilding, name: str) -> str | None:
+def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(store: DocumentStore) -> None:
+    def assigned(to: DocumentStore | Rebuilding, name: str) -> str | None:
         groups = NearDuplicates(lambda: to.near_duplicate_rows(NS))
         return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
 
@@ -101,7 +83,7 @@ def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(store:
             return [connection.scalar(select(func.count()).select_from(table)) for table in tables]
 
     assert (assigned(store, "a"), assigned(store, "b")) == (None, "a")
-    made = store.rebuilding(NS, MANIFEST)
+    made = Rebuilding(store, NS, MANIFEST)
     assert (assigned(made, "new"), assigned(store, "c"), assigned(made, "newer")) == (None, "a", "new")
     made.finish()
     assert assigned(store, "d") == "new"

@@ -21,7 +21,8 @@ from models.errors import (
 )
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
-from search.documents.store import ClusteredStore
+from search.documents.rebuilding import Rebuilding
+from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore
 from tests.support.servers.databases import empty_database
 from tests.support.stores.failing_store import FailingStore
@@ -29,13 +30,12 @@ from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_docum
 
 
 def test_every_store_shows_a_batch_under_one_generation(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
-    texts.raise_generation(NS, 6)
+    store.raise_generation(NS, 6)
     batch = [a_document("a"), a_document("b", passages=2), a_document("a", revision="2")]
     generation = store.upsert(NS, batch)
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2", "b": "1"}
-    # One store was at 6, so its batch made it 7.
     assert generation == texts.generation(NS) == vectors.generation(NS) == store.generation(NS) == 7
     (state,) = store.namespaces()
     assert (state.name, state.documents, state.passages, state.generation) == (NS, 2, 3, 7)
@@ -44,7 +44,7 @@ def test_every_store_shows_a_batch_under_one_generation(
 
 
 def test_a_document_that_one_store_refuses_is_in_the_others_and_is_written_later(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     vectors.refused = {"b": "too large"}
     with pytest.raises(NotEverywhere) as raised:
@@ -63,20 +63,21 @@ def test_a_document_that_one_store_refuses_is_in_the_others_and_is_written_later
 
 
 def test_the_table_returns_a_document_without_characters_that_no_database_takes(
-    store: ClusteredStore, vectors: FailingStore
+    store: DocumentStore, vectors: FailingStore
 ) -> None:
     vectors.failure = StoreUnavailable("away")
     document = a_document("a", "rent is \x00 due \ud800", passages=3)
     bare = Document("bare", "tests", "", (Passage("bare#0", 0, "no vector"),))
     with pytest.raises(NotEverywhere):
         store.upsert(NS, [document, bare])
-    kept = store.table.changes(store.known(NS), ["a", "bare"])
-    wanted = [repr(a_document("a", "rent is \ufffd due ?", passages=3)), repr(bare)]
-    assert sorted(repr(change.document) for change in kept) == wanted
+    changes = store.table.changes(store.known(NS), ["a", "bare", "gone"], 1)
+    expected = [repr(a_document("a", "rent is \ufffd due ?", passages=3)), repr(bare)]
+    assert sorted(map(repr, changes.documents)) == expected
+    assert changes.deleted == ["gone"]
 
 
 def test_an_unavailable_store_is_tried_three_times_and_then_skipped(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     vectors.failure = StoreUnavailable("connection refused")
     for name in ("a", "b"):
@@ -91,7 +92,7 @@ def test_an_unavailable_store_is_tried_three_times_and_then_skipped(
 
 
 def test_one_document_that_a_store_cannot_take_does_not_keep_out_the_others(
-    store: ClusteredStore, vectors: FailingStore
+    store: DocumentStore, vectors: FailingStore
 ) -> None:
     def choke() -> None:
         vectors.failure = StageFailure("cannot say which") if "d3" in vectors.written[-1] else None
@@ -104,7 +105,7 @@ def test_one_document_that_a_store_cannot_take_does_not_keep_out_the_others(
 
 
 def test_deletes_and_replacements_reach_every_store(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("a", passages=3), a_document("b"), a_document("c")])
     vectors.failure = InvalidAnswer("no JSON")
@@ -120,7 +121,6 @@ def test_deletes_and_replacements_reach_every_store(
     assert store.settle(NS) == {}
     assert shown(vectors) == {"a": "2", "c": "1"}
     assert set(vectors.vectors(NS, ["a#0", "a#1", "a#2", "b#0"])) == {"a#0"}
-    assert store.table.changes(store.known(NS), ["b"]) == []
     assert store.delete(NS, ["c", "unknown"]) == 1
     assert shown(texts) == shown(vectors) == {"a": "2"}
     store.upsert(NS, [a_document("b", revision="3")])  # a deleted document can be indexed again
@@ -128,19 +128,22 @@ def test_deletes_and_replacements_reach_every_store(
 
 
 def test_a_store_that_is_declared_later_receives_everything(
-    store: ClusteredStore, url: str, texts: EmbeddedStore, tmp_path: Path
+    store: DocumentStore, url: str, texts: EmbeddedStore, tmp_path: Path
 ) -> None:
     store.upsert(NS, [a_document(f"d{number:03}") for number in range(300)])
+    store.upsert(NS, [a_document(f"e{number:03}") for number in range(800)])
+    store.upsert(NS, [a_document("last")])
     new = FailingStore(tmp_path / "new")
-    later = ClusteredStore({"texts": texts, "new": new}, DocumentTable(Database(url)))
+    later = opened(url, texts=texts, new=new)
     assert later.settle(NS) == {}
     assert shown(new) == shown(texts)
-    assert [len(batch) for batch in new.written if batch] == [256, 44]
+    # Portions of whole batches.
+    assert [len(batch) for batch in new.written] == [1_100, 1]
     later.close()
 
 
-def test_each_namespace_has_one_writer_at_a_time(store: ClusteredStore, url: str, tmp_path: Path) -> None:
-    other = opened(url, EmbeddedStore(tmp_path / "1"), EmbeddedStore(tmp_path / "2"))
+def test_each_namespace_has_one_writer_at_a_time(store: DocumentStore, url: str, tmp_path: Path) -> None:
+    other = opened(url, texts=EmbeddedStore(tmp_path / "1"))
     with store.exclusive(NS), store.exclusive(NS), ThreadPoolExecutor(1) as thread:
         for writer in (other, store):
             with pytest.raises(WriterBusy, match="law"):
@@ -174,28 +177,17 @@ def test_a_writer_whose_lock_connection_is_lost_writes_nothing_more(tmp_path: Pa
 
 
 def test_invalid_input_is_refused_before_anything_is_written(
-    store: ClusteredStore, vectors: FailingStore
+    store: DocumentStore, vectors: FailingStore
 ) -> None:
     wrong = Document("a", "tests", "A", (Passage("a#0", 0, "x", vector=np.ones(2, np.float32)),))
     with pytest.raises(InvalidAnswer, match="dimension 4"):
         store.upsert(NS, [a_document("b"), wrong])
     with pytest.raises(ManifestMismatch, match="language"):
         store.create(NS, Manifest("s", "it", "a", "e", DIMENSION))
-    with pytest.raises(BadIndex, match="`chorale namespaces list`"):
+    with pytest.raises(BadIndex, match="there are: law"):
         store.upsert("nowhere", [a_document("a")])
     assert vectors.written == []
     assert store.upsert(NS, []) == 0
-
-
-def test_a_recreated_namespace_never_repeats_a_generation(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
-) -> None:
-    before = store.upsert(NS, [a_document("a")])
-    assert [store.drop(NS), store.drop(NS)] == [True, False]
-    assert store.namespaces() == texts.namespaces() == vectors.namespaces() == []
-    store.create(NS, MANIFEST)
-    assert store.upsert(NS, [a_document("b")]) > before
-    assert shown(vectors) == store.revisions(NS, "tests") == {"b": "1"}
 
 
 def test_an_unknown_or_silent_database_is_named_without_its_password() -> None:
@@ -205,13 +197,13 @@ def test_an_unknown_or_silent_database_is_named_without_its_password() -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_revisions_can_be_read_by_document_id(store: ClusteredStore) -> None:
+def test_revisions_can_be_read_by_document_id(store: DocumentStore) -> None:
     store.upsert(NS, [a_document("a", revision="7"), a_document("b"), a_document("gone")])
     store.delete(NS, ["gone"])
     asked = ["a", "gone", "never"]
     assert store.held(NS, asked) == store.held(NS, asked, source="tests") == {"a": "7"}
     assert store.held(NS, asked, source="elsewhere") == {}
-    made = store.rebuilding(NS, MANIFEST)
+    made = Rebuilding(store, NS, MANIFEST)
     assert made.held(NS, asked) == {}
     made.upsert(NS, [a_document("a", revision="8")])
     assert (made.held(NS, asked), store.held(NS, asked)) == ({"a": "8"}, {"a": "7"})

@@ -1,62 +1,77 @@
-"""Comparing what stores show with the table of documents, and repairing it."""
+"""Comparing what stores show with the documents' database, and repairing it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
-from models.errors import StoreUnavailable
-from search.documents.snapshot import copy_table, still, table_from
-from search.documents.store import ClusteredStore
+import pytest
+
+from models.errors import BadIndex, StoreUnavailable
+from search.documents.snapshot import copy_documents, documents_from
+from search.documents.store import DocumentStore
 from search.documents.verifying import Difference
 from search.embedded.store import EmbeddedStore
+from search.protocol import Entry, Index
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 
 
 def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
-    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+    store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document(name, passages=2) for name in "abcd"])
     assert not any(store.verify(NS, mends=False).values())
-    vectors.delete(NS, ["a"])
-    EmbeddedStore.upsert(vectors, NS, [a_document("b", revision="0"), a_document("c"), a_document("z")])
-    found = store.verify(NS, mends=False)
-    assert not found["texts"]
-    assert found["vectors"] == Difference(["a"], ["b"], ["b", "c"], ["z"])
-    assert store.verify(NS, mends=True) == found
+    held = shown(vectors)
+
+    def entries(index: Index) -> Iterator[Entry]:
+        """A server whose index somebody has changed: one document is gone, one is old, one is not whole, one is foreign."""
+        if vectors.written:
+            yield from EmbeddedStore.entries(vectors, index)
+            return
+        yield from (Entry("b", f"b#{place}", "0") for place in range(2))
+        yield Entry("c", "c#0", "1")
+        yield from (Entry(name, f"{name}#{place}", "1") for name in "dz" for place in range(2))
+
+    vectors.written.clear()
+    vectors.entries = entries  # type: ignore[method-assign]
+    differences = store.verify(NS, mends=False)
+    assert not differences["texts"]
+    assert differences["vectors"] == Difference(["a"], ["b"], ["c"], ["z"])
+    generation = store.generation(NS)
+    assert store.verify(NS, mends=True) == differences
+    assert sorted(vectors.written[0]) == ["a", "b", "c"]
     assert not any(store.verify(NS, mends=False).values())
-    assert shown(texts) == shown(vectors) == dict.fromkeys("abcd", "1")
-    assert texts.generation(NS) == vectors.generation(NS) == store.generation(NS)
+    assert shown(texts) == shown(vectors) == held == dict.fromkeys("abcd", "1")
+    assert store.generation(NS) > generation
+    vectors.written.clear()
+    vectors.failure = StoreUnavailable("away")
+    assert store.verify(NS, mends=True)["vectors"].failure == "away"
 
 
-def test_verify_deletes_documents_that_a_restored_table_does_not_know(
+def test_every_index_is_built_anew_from_a_restored_database(
     tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
-    table, backup = tmp_path / "documents.db", tmp_path / "backup.db"
-    store = opened(f"sqlite:///{table}", texts, vectors)
+    """One store is told to be a server, whose index a restore cannot remove."""
+    file, backup = tmp_path / "documents.db", tmp_path / "backup.db"
+    store = opened(f"sqlite:///{file}", texts=texts, vectors=vectors)
     store.create(NS, MANIFEST)
     store.upsert(NS, [a_document("a")])
-    with still(table, []) as (source, _):
-        copy_table(source, backup)
-    store.upsert(NS, [a_document("b"), replace(a_document("c"), source="later"), a_document("a", "sold")])
-    store.create("since", MANIFEST)
-    store.upsert("since", [a_document("d")])
+    assert [state.documents for state in copy_documents(file, backup)] == [1]
+    store.upsert(NS, [a_document("b"), a_document("a", revision="2")])
     store.close()
-    table.unlink()
-    table_from(backup, table, generations={}, to_rebuild=[])
+    texts.documents.documents.close()
+    file.unlink()
+    generations = documents_from(backup, file, generations={NS: 9}, servers=["vectors"])
+    assert generations == {NS: 9}
 
-    store = opened(f"sqlite:///{table}", texts, vectors)
-    found = store.verify(NS, mends=False)
-    assert [one.surplus for one in found.values()] == [["b", "c"]] * 2
-    assert store.verify(NS, mends=True) == found
-    assert texts.revisions(NS) == vectors.revisions(NS) == store.revisions(NS) == {"a": "1"}
-    assert not any(store.verify(NS, mends=False).values())
-    vectors.failure = StoreUnavailable("away")
-    EmbeddedStore.upsert(vectors, NS, [replace(a_document("c"), source="later")])
-    assert store.verify(NS, mends=True)["vectors"].failure == "away"
-    assert [state.name for state in store.namespaces()] == [NS]
-    store.create("since", MANIFEST)
-    assert store.drop("since")
-    assert [state.name for one in (texts, vectors) for state in one.namespaces()] == [NS, NS]
+    store = opened(f"sqlite:///{file}", texts=texts, vectors=vectors)
+    with pytest.raises(BadIndex, match="`chorale verify --namespace law` builds it"):
+        texts.documents.index(NS, 30)
+    assert vectors.documents.index(NS, 30) is not None, "the old index is searched until then"
+    assert store.settle(NS) == {}
+    assert shown(texts) == shown(vectors) == store.revisions(NS) == {"a": "1"}
+    assert len([*(tmp_path / "vectors" / "lexical").iterdir()]) == 1
+    assert store.drop(NS)
+    assert [*(tmp_path / "texts" / "lexical").iterdir()] == []
     store.close()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from search.elasticsearch.store import ElasticsearchStore
-from search.embedded.store import EmbeddedStore
 from search.protocol import Search
-from tests.contracts.store_documents import EAST, MANIFEST, document, questions
+from tests.contracts.store_documents import EAST, document, questions
 from tests.support.servers.elasticsearch_server import corner, opened
+from tests.support.stores.known_index import KnownIndexes, index_of
+from tests.support.stores.one_engine import embedded_store
 from tests.support.stores.passages import standard_library_passages
 
 
@@ -28,16 +28,21 @@ def test_texts_have_the_scores_of_the_embedded_store(store: ElasticsearchStore, 
         document(f"d{n:03}", *passages[2 * n : 2 * n + 2], title=passages[2 * n].split("\n")[0][:60])
         for n in range(300)
     ]
-    embedded = EmbeddedStore(tmp_path / "corpus")
+    embedded = embedded_store(tmp_path / "corpus")
     texts = [text.split("\n")[0] for text in passages[::40]]
     texts += ["the quick fox", "return return value", "über"]
     for language in ("en", "it", "none"):
-        manifest = replace(MANIFEST, language=language)
-        rankings = []
-        for one in (embedded, store):
-            one.create(f"like-{language}", manifest)
-            one.upsert(f"like-{language}", held)
-            rankings.append(one.search_text(f"like-{language}", texts, Search(depth=50, timeout_s=30)))
+        name = f"like-{language}"
+        index = index_of(name, language=language)
+        assert isinstance(store.reader, KnownIndexes)
+        store.reader.indexes[name] = index
+        embedded.create(name, index.manifest)
+        embedded.upsert(name, held)
+        store.create(index)
+        store.write(index, held, ())
+        rankings = [
+            either.search_text(name, texts, Search(depth=50, timeout_s=30)) for either in (embedded, store)
+        ]
         for ours, theirs in zip(*rankings, strict=True):
             assert [hit.passage_id for hit in theirs.hits][:20] == [hit.passage_id for hit in ours.hits][:20]
             scores = [hit.score for hit in ours.hits]
@@ -47,9 +52,9 @@ def test_texts_have_the_scores_of_the_embedded_store(store: ElasticsearchStore, 
 
 
 def test_a_document_with_thousands_of_passages_leaves_room_for_others(store: ElasticsearchStore) -> None:
-    store.create("book", MANIFEST)
-    store.upsert("book", [document("book", *["pear"] * 2_500)])
-    store.upsert("book", [document(f"d{n:02}", "pear with some other words") for n in range(20)])
+    store.create(index_of("book"))
+    store.write(index_of("book"), [document("book", *["pear"] * 2_500)], ())
+    store.write(index_of("book"), [document(f"d{n:02}", "pear with some other words") for n in range(20)], ())
     (text,) = store.search_text("book", ["pear"], Search(depth=20, timeout_s=30))
     (near,) = store.search_vectors("book", questions(EAST), Search(depth=20, timeout_s=30))
     for ranking in (text, near):

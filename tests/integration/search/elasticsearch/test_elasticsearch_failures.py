@@ -18,7 +18,7 @@ from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, S
 from search.elasticsearch.analysis import Words
 from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection, IndexCall
-from search.elasticsearch.index_layout import Namespace
+from search.elasticsearch.index_layout import Layout
 from search.elasticsearch.lookups import entries
 from search.elasticsearch.store import ElasticsearchStore
 from search.kinds.elasticsearch import open_elasticsearch
@@ -33,6 +33,7 @@ from tests.support.servers.elasticsearch_server import (
     opened,
 )
 from tests.support.servers.tcp_proxy import TcpProxy
+from tests.support.stores.known_index import KnownIndexes, index_of
 
 SECRET = "c2VjcmV0OmtleQ=="
 
@@ -42,8 +43,8 @@ def prefix() -> Iterator[str]:
     """Answers for a namespace `ns` with long texts."""
     with corner() as prefix:
         with opened(prefix) as store:
-            store.create("ns", MANIFEST)
-            store.upsert("ns", [document(f"d{n:03}", "pear " + "word " * 2_000) for n in range(200)])
+            store.create(index_of())
+            store.write(index_of(), [document(f"d{n:03}", "pear " + "word " * 2_000) for n in range(200)], ())
         yield prefix
 
 
@@ -77,10 +78,10 @@ def test_a_connection_is_reused_and_a_broken_one_replaced_within_the_time(
 CALLS: dict[str, Callable[[ElasticsearchStore, float], object]] = {
     "search_text": lambda store, limit_s: count(store, timeout_s=limit_s),
     "score_text": lambda store, limit_s: store.score_text("ns", ["pear"], [["d000#0"]], timeout_s=limit_s),
-    "has": lambda store, _: store.has("ns"),
-    "entries": lambda store, _: list(store.entries("ns")),
-    "upsert": lambda store, _: store.upsert("ns", [document("new", "pear")]),
-    "delete": lambda store, _: store.delete("ns", ["d000"]),
+    "has": lambda store, _: store.has(index_of()),
+    "entries": lambda store, _: list(store.entries(index_of())),
+    "upsert": lambda store, _: store.write(index_of(), [document("new", "pear")], ()),
+    "delete": lambda store, _: store.write(index_of(), (), ["d000"]),
 }
 
 
@@ -206,6 +207,7 @@ def test_a_server_error_becomes_one_sentence(
     with Impostor(lambda *_: answer) as server:
         endpoint = ElasticsearchEndpoint(url=server.url, api_key_env="UNUSED")
         store = ElasticsearchStore(endpoint, api_key=SECRET)
+        store.reader = KnownIndexes()
         with pytest.raises(failure, match=message) as raised:
             count(store)
         store.close()
@@ -234,6 +236,7 @@ def test_a_secret_from_a_file_is_sent_without_its_newline_and_never_shown(
     monkeypatch.setenv("OUR_SECRET", secret)
     with Impostor(lambda *_: refusal(401, "security_exception", "no")) as server:
         store = open_elasticsearch("texts", {"url": server.url, **options})
+        store.reader = KnownIndexes()
         with pytest.raises(Unauthorised) as raised:
             count(store)
         store.close()
@@ -245,6 +248,7 @@ def test_a_secret_from_a_file_is_sent_without_its_newline_and_never_shown(
 def test_the_clients_error_about_an_invalid_key_does_not_show_it() -> None:
     with Impostor(lambda *_: (200, b"{}", PRODUCT)) as server:
         store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url), api_key=f"{SECRET}\n")
+        store.reader = KnownIndexes()
         for call in CALLS.values():
             with pytest.raises(StageFailure, match=r"ValueError") as raised:
                 call(store, 0.5)
@@ -253,8 +257,8 @@ def test_the_clients_error_about_an_invalid_key_does_not_show_it() -> None:
 
 
 def read(connection: Connection) -> None:
-    namespace = Namespace("ns", "i", MANIFEST, Words("english", MANIFEST), False, 1)
-    list(entries(IndexCall(connection, namespace, connection.deadline(5))))
+    layout = Layout("i", MANIFEST, Words("english", MANIFEST), False, 1)
+    list(entries(IndexCall(connection, layout, connection.deadline(5))))
 
 
 def write(connection: Connection) -> None:
@@ -292,6 +296,7 @@ def test_an_answer_in_an_unknown_format_and_a_write_without_a_result_are_invalid
 def test_a_busy_server_is_asked_again_within_the_time(answer: Answer) -> None:
     with Impostor(lambda *_: answer) as server:
         store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url))
+        store.reader = KnownIndexes()
         with pytest.raises(StoreUnavailable):
             count(store, timeout_s=5)
         store.close()
@@ -301,6 +306,7 @@ def test_a_busy_server_is_asked_again_within_the_time(answer: Answer) -> None:
 def test_an_https_address_of_a_server_without_tls_says_what_to_check() -> None:
     with Impostor(lambda *_: (200, b"{}", PRODUCT)) as server:
         store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url.replace("http:", "https:")))
+        store.reader = KnownIndexes()
         with pytest.raises(StoreUnavailable, match="check the scheme, ca_file"):
             count(store, timeout_s=2)
         store.close()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import pytest
 
 from search.documents.reading import DocumentReader
 from search.elasticsearch.store import ElasticsearchStore
-from search.protocol import Store
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import document
 from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
@@ -44,8 +43,8 @@ class Emptied:
     options: ClassVar[Mapping[str, Any]] = {"vectors": True}
 
     @pytest.fixture
-    def store(self, kept: OneEngine) -> Iterator[Store]:
-        yield cast("Store", kept)
+    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
+        yield kept
         for state in kept.namespaces():
             kept.drop(state.name)
 
@@ -56,7 +55,7 @@ class TestElasticsearchStore(Emptied, StoreContract, RebuildingContract, DrawnFi
     @pytest.fixture
     def reader(self, kept: OneEngine, prefix: str) -> Iterator[ElasticsearchStore]:
         with opened(prefix, **self.options) as reader:
-            reader.documents = DocumentReader(kept.table, "engine")
+            reader.reader = DocumentReader(kept.documents, "local")
             yield reader
 
 
@@ -64,7 +63,7 @@ class TestWithAnAnalyserOfTheServer(Emptied, WritingContract, TextContract):
     options: ClassVar[Mapping[str, Any]] = {"analyser": HUNSPELL}
     has_vectors = False
 
-    def test_stems_and_stop_words_are_the_servers(self, store: Store) -> None:
+    def test_stems_and_stop_words_are_the_servers(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "the houses"), document("b", "of the and")])
         assert self.found(store, "house") == ["a#0"]
         assert self.found(store, "of the and") == []

@@ -8,10 +8,11 @@ import pytest
 
 from models.errors import StageFailure
 from search.protocol import Search
-from tests.contracts.store_documents import MANIFEST, document
+from tests.contracts.store_documents import document
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.elasticsearch_server import corner, host_and_port, opened
 from tests.support.servers.tls_proxy import TlsProxy
+from tests.support.stores.known_index import index_of
 
 
 def test_a_private_authority_is_accepted_and_a_client_certificate_sent_and_their_absence_reported(
@@ -30,9 +31,9 @@ def test_a_private_authority_is_accepted_and_a_client_certificate_sent_and_their
                 opened(prefix, url=url, **without) as stranger,
                 pytest.raises(StageFailure, match=missing),
             ):
-                stranger.create("ns", MANIFEST)
+                stranger.create(index_of())
             with opened(prefix, url=url, **options) as store:
-                store.create("ns", MANIFEST)
-                store.upsert("ns", [document("a", "pear")])
+                store.create(index_of())
+                store.write(index_of(), [document("a", "pear")], ())
                 (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=10))
         assert [hit.passage_id for hit in ranking.hits] == ["a#0"]

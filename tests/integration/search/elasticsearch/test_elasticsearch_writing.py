@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,21 +12,12 @@ from elasticsearch import Elasticsearch
 
 from models.documents import Document, Passage
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
-from models.errors import (
-    BadIndex,
-    InvalidAnswer,
-    ManifestMismatch,
-    PartlyWritten,
-    StageFailure,
-    WrongDeclaration,
-)
+from models.errors import BadIndex, ManifestMismatch, PartlyWritten, StageFailure
 from search.elasticsearch.bulk import send
-from search.elasticsearch.connection import Connection, IndexCall
-from search.elasticsearch.failures import Passing
-from search.elasticsearch.index_lookup import IndexLookup
+from search.elasticsearch.connection import Connection
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
-from tests.contracts.store_documents import MANIFEST, document
+from tests.contracts.store_documents import document
 from tests.support.servers.elasticsearch_server import (
     HUNSPELL,
     PRODUCT,
@@ -41,6 +29,7 @@ from tests.support.servers.elasticsearch_server import (
     opened,
 )
 from tests.support.servers.tcp_proxy import TcpProxy
+from tests.support.stores.known_index import index_of
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +41,9 @@ def prefix() -> Iterator[str]:
 @pytest.fixture
 def store(prefix: str) -> Iterator[ElasticsearchStore]:
     with opened(prefix) as store:
-        store.create("ns", MANIFEST)
+        store.create(index_of())
         yield store
-        store.drop("ns")
+        store.drop(index_of())
 
 
 @pytest.fixture
@@ -71,38 +60,40 @@ def found(store: ElasticsearchStore, text: str, namespace: str = "ns") -> list[s
 def test_long_ids_are_kept_whole_and_too_long_ones_refused(store: ElasticsearchStore) -> None:
     name = "docs/" + "ä" * 1_000
     with pytest.raises(PartlyWritten, match="its id has 9,000 characters; at most 8,0"):
-        store.upsert(
-            "ns", [document(name, "pear"), document("i" * 9_000, "pear"), document(name + "x", "pear")]
+        store.write(
+            index_of(),
+            [document(name, "pear"), document("i" * 9_000, "pear"), document(name + "x", "pear")],
+            (),
         )
     assert found(store, "pear") == [f"{name}#0", f"{name}x#0"]
-    assert {one.document_id for one in store.entries("ns")} == {name, f"{name}x"}
-    store.delete("ns", [name])
+    assert {entry.document_id for entry in store.entries(index_of())} == {name, f"{name}x"}
+    store.write(index_of(), (), [name])
     assert found(store, "pear") == [f"{name}x#0"]
 
 
 def test_unchanged_passages_are_not_written_again(
     store: ElasticsearchStore, prefix: str, client: Elasticsearch
 ) -> None:
-    store.upsert("ns", [document("a", "pear", "plum"), document("b", "pear")])
+    store.write(index_of(), [document("a", "pear", "plum"), document("b", "pear")], ())
 
     def written() -> int:
-        stats = client.indices.stats(index=f"{prefix}-ns", metric="indexing")
+        stats = client.indices.stats(index=f"{prefix}-ns.v1", metric="indexing")
         return int(stats["_all"]["primaries"]["indexing"]["index_total"])
 
     before = written()
-    store.upsert("ns", [document("a", "pear", "plum"), document("b", "pear")])
+    store.write(index_of(), [document("a", "pear", "plum"), document("b", "pear")], ())
     assert written() == before
-    store.upsert("ns", [document("a", "pear", "cherry"), document("b", "pear")])
+    store.write(index_of(), [document("a", "pear", "cherry"), document("b", "pear")], ())
     assert written() == before + 1
 
 
 def test_the_mapping_never_grows(store: ElasticsearchStore, prefix: str, client: Elasticsearch) -> None:
     metadata = {f"field {n}": {"of": n} for n in range(2_000)}
-    store.upsert("ns", [document("a", "pear", metadata=metadata)])
-    ((_, index),) = client.indices.get_mapping(index=f"{prefix}-ns").items()
+    store.write(index_of(), [document("a", "pear", metadata=metadata)], ())
+    ((_, index),) = client.indices.get_mapping(index=f"{prefix}-ns.v1").items()
     assert len(index["mappings"]["properties"]) < 25
     with pytest.raises(Exception, match="strict_dynamic_mapping"):
-        client.index(index=f"{prefix}-ns", document={"unknown": 1})
+        client.index(index=f"{prefix}-ns.v1", document={"unknown": 1})
     (ranking,) = store.search_text("ns", ["pear"], Search(depth=1, filters={"field 7.of": 7}))
     assert [hit.document_id for hit in ranking.hits] == ["a"]
 
@@ -116,7 +107,7 @@ def test_another_analyser_or_no_vectors_is_a_manifest_mismatch(
     ):
         with opened(prefix, **options) as other:
             with pytest.raises(ManifestMismatch, match=f"{difference}.*chorale index --rebuild"):
-                other.create("ns", MANIFEST)
+                other.create(index_of())
             # It can still be searched with its own analyser.
             assert found(other, "pear") == []
 
@@ -126,73 +117,17 @@ def test_an_analyser_that_the_server_lacks_is_named(prefix: str) -> None:
     for analyser in ("klingon", unknown_part):
         message = r"`analyser` is not on the server.*use `chorale`.*klingon"
         with opened(prefix, analyser=analyser) as store, pytest.raises(BadIndex, match=message):
-            store.create("ns", MANIFEST)
+            store.create(index_of())
     with opened(prefix, analyser="klingon") as store:
-        assert not store.has("ns")
-
-
-def test_an_invalid_name_is_refused(store: ElasticsearchStore) -> None:
-    for name in ("Ns", "*", "_all", "a,b", "a.v1"):
-        with pytest.raises(WrongDeclaration):
-            store.create(name, MANIFEST)
-        with pytest.raises(BadIndex):
-            found(store, "pear", namespace=name)
-
-
-def test_two_concurrent_creations_get_the_same_namespace(prefix: str) -> None:
-    with ExitStack() as stack, ThreadPoolExecutor(4) as threads:
-        stores = [stack.enter_context(opened(prefix)) for _ in range(4)]
-        assert list(threads.map(lambda store: store.create("ns", MANIFEST), stores)) == [MANIFEST] * 4
-        stores[0].upsert("ns", [document("a", "pear")])
-        assert [found(store, "pear") for store in stores] == [["a#0"]] * 4
-        assert stores[0].drop("ns")
-
-
-def cut_off() -> Iterator[Document]:
-    yield document("b", "pear")
-    raise InvalidAnswer("the model is gone")
-
-
-def test_the_next_rebuild_or_drop_removes_what_a_killed_rebuild_left(
-    store: ElasticsearchStore, prefix: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(namespace: str) -> None:
-        with monkeypatch.context() as dead:
-            dead.setattr(store, "_delete_index", lambda index: None)
-            with pytest.raises(InvalidAnswer):
-                store.rebuild(namespace, MANIFEST, cut_off())
-
-    def indices(namespaces: str = "left*") -> list[str]:
-        return sorted(client.indices.get(index=f"{prefix}-{namespaces}"))
-
-    # Namespaces whose names start the same keep their unfinished indices.
-    killed("left-v1")
-    killed("leftover")
-    others = indices()
-    assert [name.rsplit(".v", 1)[0] for name in others] == [f"{prefix}-left-v1", f"{prefix}-leftover"]
-    killed("left")
-    assert not store.drop("left")
-    assert indices() == others
-    store.create("left", MANIFEST)
-    store.upsert("left", [document("a", "pear")])
-    killed("left")
-    assert len(indices("left.v*")) == 2
-    store.rebuild("left", MANIFEST, [document("c", "pear")])
-    assert len(indices("left.v*")) == 1
-    killed("left")
-    assert found(store, "pear", "left") == ["c#0"]
-    assert not store.drop("*")
-    assert len(indices("left.v*")) == 2
-    assert store.drop("left")
-    assert indices() == others
+        assert not store.has(index_of())
 
 
 def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> None:
     with TcpProxy(host_and_port()) as proxy, opened(prefix) as watching:
         url = f"http://127.0.0.1:{proxy.port}"
         with opened(prefix, url=url, write_timeout_s=2) as store:
-            store.create("ns", MANIFEST)
-            store.upsert("ns", [document("a", "old", "old")])
+            store.create(index_of())
+            store.write(index_of(), [document("a", "old", "old")], ())
             bodies = [document("a", "new pear"), *(document(f"d{n}", "pear " * 2_000) for n in range(200))]
 
             def cut_off() -> None:
@@ -201,7 +136,7 @@ def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> Non
 
             def write_on() -> None:
                 for n in range(50):
-                    store.upsert("ns", [*bodies, document("again", str(n))])
+                    store.write(index_of(), [*bodies, document("again", str(n))], ())
 
             threading.Timer(0.15, cut_off).start()
             with pytest.raises(StageFailure):
@@ -209,10 +144,10 @@ def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> Non
             # Nothing is visible half written.
             assert found(watching, "old") in (["a#0", "a#1"], [])
             proxy.is_refusing = False
-            store.upsert("ns", bodies)
+            store.write(index_of(), bodies, ())
             assert found(watching, "old") == []
             assert len(found(watching, "pear")) == 201
-            assert store.drop("ns")
+            store.drop(index_of())
 
 
 def test_what_a_busy_server_rejects_is_sent_again_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,37 +179,7 @@ def test_what_a_busy_server_rejects_is_sent_again_more_slowly(monkeypatch: pytes
 
 
 def test_a_namespace_without_vectors_is_searched_by_words(store: ElasticsearchStore) -> None:
-    store.create("words", replace(MANIFEST, dimension=0))
-    store.upsert("words", [Document("a", "docs", "", (Passage("a#0", 0, "pear"),))])
+    words = index_of("words", dimension=0)
+    store.create(words)
+    store.write(words, [Document("a", "docs", "", (Passage("a#0", 0, "pear"),))], ())
     assert found(store, "pear", "words") == ["a#0"]
-
-
-def test_a_call_that_meets_the_index_that_a_rebuild_deletes_is_repeated_with_the_new_index(
-    store: ElasticsearchStore, prefix: str
-) -> None:
-    connection = Connection(ElasticsearchEndpoint(url=address(), prefix=prefix), api_key=None, password=None)
-    called: list[str] = []
-
-    def use(call: IndexCall) -> str:
-        called.append(call.namespace.index)
-        if len(called) == 1:
-            store.rebuild("ns", MANIFEST, iter([document("a", "pear")]))
-            raise Passing("503 while the index is being deleted")
-        return call.namespace.index
-
-    lookup = IndexLookup(connection)
-    try:
-        rebuilt = lookup.using("ns", 30, use)
-        assert called == [called[0], rebuilt]
-        assert rebuilt != called[0]
-
-        def busy(call: IndexCall) -> None:
-            called.append(call.namespace.index)
-            raise Passing("503 of a busy server")
-
-        # The index is still the same one: nothing is repeated.
-        with pytest.raises(Passing, match="busy server"):
-            lookup.using("ns", 30, busy)
-        assert called[2:] == [rebuilt]
-    finally:
-        connection.close()

@@ -15,11 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from search.documents.document_rows import insert_documents
-from search.embedded import lexical_index as lexical
-from search.embedded import writer
-from search.embedded.store import EmbeddedStore
+from search.documents import document_table, index_rows
+from search.embedded import store as embedded
 from tests.contracts.store_documents import EAST, NORTH, document
+from tests.support.stores.one_engine import embedded_store
 
 
 def die(*_arguments: Any, **_options: Any) -> None:
@@ -34,20 +33,21 @@ def after(function: Callable[..., Any]) -> Callable[..., None]:
     return run_and_die
 
 
-POINTS: dict[str, tuple[str, Callable[..., None]]] = {
-    "before anything": ("check_index", die),
-    "in the first transaction": ("insert_documents", after(insert_documents)),
-    "before the words": ("write_index", die),
-    "after the words": ("write_index", after(lexical.write_index)),
-    "in the last transaction": ("_show", after(writer._show)),
+POINTS: dict[str, tuple[Any, str, bool]] = {
+    "before anything": (document_table.DocumentTable, "put", False),
+    "in the first transaction": (document_table, "insert_documents", True),
+    "before the words": (embedded, "write_index", False),
+    "after the words": (embedded, "write_index", True),
+    "in the last transaction": (index_rows, "prune", True),
 }
+"""The functions in which the process dies, and whether it calls them before."""
 
 
 def write(folder: Path, first: int, dies: str | None) -> None:
-    store = EmbeddedStore(folder)
+    store = embedded_store(folder)
     if dies is not None:
-        name, function = POINTS[dies]
-        setattr(writer, name, function)
+        place, name, is_after = POINTS[dies]
+        setattr(place, name, after(getattr(place, name)) if is_after else die)
     n = first
     while True:
         shared = document("shared", f"batch{n} always", "always", vectors=(EAST, NORTH))

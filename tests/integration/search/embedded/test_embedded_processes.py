@@ -14,10 +14,10 @@ from random import Random
 
 import pytest
 
-from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.integration.search.embedded.embedded_writer import POINTS
+from tests.support.stores.one_engine import OneEngine, embedded_store
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def acknowledged(process: subprocess.Popen[str]) -> int:
     return int(process.stdout.readline())
 
 
-def last_batch(store: EmbeddedStore, *, is_still: bool = True) -> int:
+def last_batch(store: OneEngine, *, is_still: bool = True) -> int:
     """The batch that the words show; asserts that they show it and every earlier batch whole.
 
     `is_still`: nobody writes, so the vectors show the same batch.
@@ -63,7 +63,7 @@ def last_batch(store: EmbeddedStore, *, is_still: bool = True) -> int:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Contains batch 0."""
-    store = EmbeddedStore(tmp_path)
+    store = embedded_store(tmp_path)
     store.create("ns", MANIFEST)
     store.upsert("ns", [document("shared", "batch0 always", "always"), document("new-0", "new0 always")])
     store.close()
@@ -72,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_writer_killed_anywhere_leaves_a_whole_batch_or_none(folder: Path, point: str) -> None:
-    store, fresh = EmbeddedStore(folder), EmbeddedStore(folder)
+    store, fresh = embedded_store(folder), embedded_store(folder)
     assert last_batch(store) == 0
     with writing(folder, 1, point) as process:
         assert process.wait(60) == -signal.SIGKILL
@@ -89,7 +89,7 @@ def test_a_writer_killed_anywhere_leaves_a_whole_batch_or_none(folder: Path, poi
 
 def test_nothing_acknowledged_is_lost_by_killing_a_busy_writer(folder: Path) -> None:
     random = Random(20)
-    store = EmbeddedStore(folder)
+    store = embedded_store(folder)
     done = 0
     for _ in range(3):
         with writing(folder, done + 1) as process:
@@ -105,7 +105,7 @@ def test_nothing_acknowledged_is_lost_by_killing_a_busy_writer(folder: Path) -> 
 
 
 def test_readers_beside_a_writer_see_whole_batches_in_order(folder: Path) -> None:
-    stores = [EmbeddedStore(folder) for _ in range(2)]
+    stores = [embedded_store(folder) for _ in range(2)]
     seen: list[list[int]] = [[], []]
     with writing(folder, 1) as process:
         acknowledged_batch = 0

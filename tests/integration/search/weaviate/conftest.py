@@ -8,6 +8,7 @@ import pytest
 
 from search.weaviate.store import WeaviateStore
 from tests.support.servers.weaviate_server import shared_weaviate
+from tests.support.stores.known_index import index_of
 
 
 @pytest.fixture(scope="module")
@@ -20,4 +21,4 @@ def opened() -> Iterator[WeaviateStore]:
 def store(opened: WeaviateStore) -> Iterator[WeaviateStore]:
     yield opened
     for name in ("ns", "open"):
-        opened.drop(name)
+        opened.drop(index_of(name))

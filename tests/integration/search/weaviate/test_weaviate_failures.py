@@ -23,11 +23,11 @@ from search.protocol import Search
 from search.weaviate.schema import MOST_RESULTS
 from search.weaviate.store import WeaviateStore
 from search.weaviate.wand_pruning import Pruning
-from tests.contracts.store_documents import EAST, MANIFEST, document, questions
+from tests.contracts.store_documents import EAST, document, questions
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.local_http import LocalHttp, QuietHandler
 from tests.support.servers.weaviate_server import WeaviateServer, shared_weaviate
-from tests.support.stores.one_engine import held
+from tests.support.stores.known_index import index_of, revisions, with_known_indexes
 from tests.support.stores.weaviate_namespaces import found
 
 ROOT = Path(__file__).parents[4]
@@ -42,11 +42,11 @@ def server() -> Iterator[WeaviateServer]:
 
 @pytest.fixture
 def store(server: WeaviateServer) -> Iterator[WeaviateStore]:
-    store = WeaviateStore(server.endpoint(), key=KEY)
-    store.create("ns", MANIFEST)
-    store.upsert("ns", [document("a", "pear")])
+    store = with_known_indexes(WeaviateStore(server.endpoint(), key=KEY))
+    store.create(index_of())
+    store.write(index_of(), [document("a", "pear")], ())
     yield store
-    store.drop("ns")
+    store.drop(index_of())
     store.close()
 
 
@@ -63,7 +63,7 @@ def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(store: Weavia
         store.search_text("ns", ["pear"], Search(depth=1))
     assert logs == []
     with shared_weaviate() as other:
-        other.create("ns", MANIFEST)
+        other.create(index_of())
         with capture_logs() as logs:
             for _ in range(2):
                 other.search_text("ns", ["pear"], Search(depth=1))
@@ -129,7 +129,7 @@ def test_pruning_is_asked_about_once_and_then_every_minute_beside_searches(
 def test_a_slow_name_server_costs_no_more_than_the_time_given(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait())
-    store = WeaviateStore(WeaviateEndpoint(url="http://localhost:8080"))
+    store = with_known_indexes(WeaviateStore(WeaviateEndpoint(url="http://localhost:8080")))
     with pytest.raises(StoreTimeout):
         store.search_text("ns", ["pear"], Search(depth=3, timeout_s=0.3))
     answered.set()
@@ -157,7 +157,7 @@ def test_a_failing_server_is_named_in_time_and_found_again_once_it_is_back(
 def test_a_wrong_or_missing_key_is_unauthorised_and_never_shown(
     server: WeaviateServer, key: str | None
 ) -> None:
-    store = WeaviateStore(server.endpoint(api_key_env="WEAVIATE_KEY"), key=key)
+    store = with_known_indexes(WeaviateStore(server.endpoint(api_key_env="WEAVIATE_KEY"), key=key))
     with pytest.raises(Unauthorised, match="api_key_env") as raised:
         store.search_text("ns", ["pear"], Search(depth=3, timeout_s=5))
     store.close()
@@ -170,7 +170,7 @@ def test_a_key_from_a_file_is_sent_without_its_newline(
     monkeypatch.setenv("OUR_KEY", f"{KEY}\n")
     options = server.endpoint(api_key_env="OUR_KEY").model_dump(include={"url", "grpc_port", "api_key_env"})
     store = open_weaviate("vectors", options)
-    assert not store.has("never")
+    assert not store.has(index_of("never"))
     store.close()
 
 
@@ -180,7 +180,7 @@ def test_a_key_from_a_file_is_sent_without_its_newline(
 def test_the_clients_error_about_an_invalid_key_does_not_show_it(
     server: WeaviateServer, key: str, name: str
 ) -> None:
-    store = WeaviateStore(server.endpoint(), key=key)
+    store = with_known_indexes(WeaviateStore(server.endpoint(), key=key))
     for call in calls(store):
         with pytest.raises(StageFailure, match=rf"\({name}\)$") as raised:
             call()
@@ -194,11 +194,11 @@ def test_a_document_that_the_server_refuses_is_named_and_unchanged(store: Weavia
     with pytest.raises(
         PartlyWritten, match="a: Weaviate refused 'a#0': larger than the server's message limit"
     ) as raised:
-        store.upsert("ns", [huge, document("b", "plum")])
+        store.write(index_of(), [huge, document("b", "plum")], ())
     assert list(raised.value.failures) == ["a"]
     rankings = store.search_text("ns", ["pear", "plum"], Search(depth=3, timeout_s=30))
     assert [[hit.passage_id for hit in ranking.hits] for ranking in rankings] == [["a#0"], ["b#0"]]
-    assert held(store) == {"a": "1", "b": "1"}
+    assert revisions(store) == {"a": "1", "b": "1"}
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_call_ends_in_time_when_its_store_is_closed(
         silent.settimeout(10)
         port = silent.getsockname()[1]
         place = {"grpc_port": port} if is_connected else {"url": f"http://127.0.0.1:{port}"}
-        store = WeaviateStore(server.endpoint(**place), key=KEY)
+        store = with_known_indexes(WeaviateStore(server.endpoint(**place), key=KEY))
         search = Search(depth=3, timeout_s=timeout_s)
         searching = thread.submit(store.search_text, "ns", ["pear"], search)
         with silent.accept()[0]:
@@ -232,9 +232,9 @@ def test_two_stores_share_one_event_loop(server: WeaviateServer, caplog: pytest.
     """Otherwise gRPC logs a poller error through asyncio."""
 
     def ask(store: WeaviateStore) -> None:
-        store.create("ns", MANIFEST)
+        store.create(index_of())
         for _ in range(100):
-            store.has("ns")
+            store.has(index_of())
 
     stores = [WeaviateStore(server.endpoint(collection=f"Own{i}"), key=KEY) for i in range(2)]
     with ThreadPoolExecutor() as threads:
@@ -242,7 +242,7 @@ def test_two_stores_share_one_event_loop(server: WeaviateServer, caplog: pytest.
     for store in stores:
         store.close()
         store.close()
-        assert store.has("ns"), "a closed store opens again"
+        assert store.has(index_of()), "a closed store opens again"
         store.close()
     assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
 
@@ -255,11 +255,11 @@ from search.event_loop import running_loop
 from search.weaviate.store import WeaviateStore
 
 store = WeaviateStore(WeaviateEndpoint.model_validate_json(sys.argv[1]), key=sys.argv[2])
-for use in (running_loop, lambda: store.has("ns")):
+for use in (running_loop, lambda: store.has(index_of())):
     use()
     if (child := os.fork()) == 0:
         try:
-            print(store.has("ns"), flush=True)
+            print(store.has(index_of()), flush=True)
         except StageFailure as failure:
             print(failure, flush=True)
         store.close()
@@ -286,11 +286,11 @@ def test_tls_with_a_private_certificate(tmp_path: Path, monkeypatch: pytest.Monk
     with WeaviateServer(key=KEY, certificate=own.file, private_key=own.key_file) as server:
         stranger = WeaviateStore(server.endpoint(), key=KEY)
         with pytest.raises(StoreUnavailable):
-            stranger.has("ns")
+            stranger.has(index_of())
         stranger.close()
         monkeypatch.setenv("SSL_CERT_FILE", str(own.file))
-        store = WeaviateStore(server.endpoint(), key=KEY)
-        store.create("ns", MANIFEST)
-        store.upsert("ns", [document("a", "pear")])
+        store = with_known_indexes(WeaviateStore(server.endpoint(), key=KEY))
+        store.create(index_of())
+        store.write(index_of(), [document("a", "pear")], ())
         assert found(store, "pear") == ["a#0"]
         store.close()

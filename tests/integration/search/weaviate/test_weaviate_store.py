@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from fusion.candidates import fuse_rankings
 from models.fusion_method import BranchRanking
-from search.protocol import Search, Store
+from search.protocol import Search
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store import StoreContract
-from tests.contracts.store_documents import MANIFEST, NORTH, document, questions
+from tests.contracts.store_documents import NORTH, document, questions
 from tests.contracts.store_filters import DrawnFiltersContract
 from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_searches import asking
 from tests.support.servers.weaviate_server import shared_weaviate
+from tests.support.stores.known_index import KnownIndexes, index_of
 from tests.support.stores.one_engine import OneEngine, with_documents
 from tests.support.stores.weaviate_namespaces import normalised, vector_documents
 from wiring.pipeline import BUILT_IN
 
 
 @pytest.fixture(scope="module")
-def kept(opened: WeaviateStore) -> Iterator[OneEngine]:
-    with with_documents(opened) as kept:
+def kept() -> Iterator[OneEngine]:
+    with shared_weaviate() as engine, with_documents(engine) as kept:
         yield kept
 
 
@@ -35,12 +35,12 @@ class TestWeaviateStore(StoreContract, RebuildingContract, DrawnFiltersContract)
     """The contracts, on one pair of collections."""
 
     @pytest.fixture
-    def store(self, kept: OneEngine) -> Iterator[Store]:
-        yield cast("Store", kept)
+    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
+        yield kept
         for state in kept.namespaces():
             kept.drop(state.name)
 
-    def seen(self, store: Store) -> list[list[str]]:
+    def seen(self, store: OneEngine) -> list[list[str]]:
         listed = store.list_documents("ns", asking(depth=100), order_by="n", descending=True)
         return [*super().seen(store), [hit.passage_id for hit in listed.hits]]
 
@@ -58,14 +58,16 @@ class TestVectors:
             ({"flat_search_cutoff": 0}, [(None, all_best, 475)]),
         ):
             with shared_weaviate(**options) as store:
-                store.create("ns", replace(MANIFEST, dimension=32))
-                store.upsert("ns", vector_documents(vectors))
+                assert isinstance(store.reader, KnownIndexes)
+                store.reader.indexes["ns"] = index = index_of(dimension=32)
+                store.create(index)
+                store.write(index, vector_documents(vectors), ())
                 for filters, best, least in searches:
                     search = Search(depth=10, filters=filters, timeout_s=30)
                     rankings = store.search_vectors("ns", asked, search)
                     hits = [{hit.document_id for hit in ranking.hits} for ranking in rankings]
-                    wanted = [{f"d{place:05}" for place in row} for row in best]
-                    assert sum(len(one & right) for one, right in zip(hits, wanted, strict=True)) >= least
+                    exact = [{f"d{place:05}" for place in row} for row in best]
+                    assert sum(len(ours & right) for ours, right in zip(hits, exact, strict=True)) >= least
 
 
 class TestHybrid:
@@ -76,10 +78,11 @@ class TestHybrid:
     ) -> None:
         chance = random.Random(13)
         vectors = normalised(np.random.default_rng(13).normal(size=(41, 4)).astype(np.float32))
-        store.create("ns", MANIFEST)
+        store.create(index_of())
         texts = [" ".join(["pear"] * chance.randrange(4) + ["plum"] * (i + 1)) for i in range(40)]
         held = zip(texts, vectors[1:], strict=True)
-        store.upsert("ns", [document(f"d{i:02}", text, vectors=(of,)) for i, (text, of) in enumerate(held)])
+        documents = [document(f"d{i:02}", text, vectors=(of,)) for i, (text, of) in enumerate(held)]
+        store.write(index_of(), documents, ())
         search = Search(depth=60, timeout_s=30)
         (lexical,) = store.search_text("ns", ["pear"], search)
         (dense,) = store.search_vectors("ns", vectors[:1], search)
@@ -97,8 +100,8 @@ class TestHybrid:
         )
 
     def test_a_question_without_a_term_uses_only_its_vector(self, store: WeaviateStore) -> None:
-        store.create("ns", MANIFEST)
-        store.upsert("ns", [document("a", "pear"), document("b", "pear", vectors=(NORTH,))])
+        store.create(index_of())
+        store.write(index_of(), [document("a", "pear"), document("b", "pear", vectors=(NORTH,))], ())
         (ranking,) = store.search_hybrid(
             "ns", ["the of"], questions(NORTH), Search(depth=1, timeout_s=30), alpha=0.0, fusion="relative"
         )

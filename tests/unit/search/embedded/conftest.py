@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from search.embedded.store import EmbeddedStore
 from tests.contracts.store_documents import MANIFEST
+from tests.support.stores.one_engine import OneEngine, embedded_store
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(folder: Path) -> Iterator[EmbeddedStore]:
-    store = EmbeddedStore(folder)
+def store(folder: Path) -> Iterator[OneEngine]:
+    store = embedded_store(folder)
     store.create("ns", MANIFEST)
     yield store
     store.close()

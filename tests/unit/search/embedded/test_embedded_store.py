@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from search.embedded.store import EmbeddedStore
-from search.protocol import Store
 from tests.contracts.store import StoreContract
 from tests.contracts.store_listing import ListingContract
 from tests.contracts.store_namespaces import NamespacesContract
 from tests.contracts.store_writing import WritingContract
+from tests.support.stores.one_engine import OneEngine, embedded_store
 
 
 class TestEmbeddedStore(StoreContract):
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[Store]:
-        store = EmbeddedStore(tmp_path / "corpus")
+    def store(self, tmp_path: Path) -> Iterator[OneEngine]:
+        store = embedded_store(tmp_path / "corpus")
         yield store
         store.close()
 
@@ -27,9 +26,9 @@ class TestEmbeddedStoreReadByAnother(NamespacesContract, WritingContract, Listin
     """What a write changes is seen by another store, too, which has to catch up."""
 
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[Store]:
-        reader = EmbeddedStore(tmp_path / "corpus")
-        writer = EmbeddedStore(tmp_path / "corpus")
+    def store(self, tmp_path: Path) -> Iterator[OneEngine]:
+        reader = embedded_store(tmp_path / "corpus")
+        writer = embedded_store(tmp_path / "corpus")
         for name in ("create", "upsert", "delete", "drop"):
             setattr(reader, name, getattr(writer, name))
         yield reader

@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from search.documents.document_table import DocumentTable
 from search.embedded import namespace_reader as reader
 from search.embedded import passage_rows as rows
-from search.embedded import writer
 from search.embedded.growing_array import Growing
-from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
 from tests.support.stores.embedded_searches import names, near
+from tests.support.stores.one_engine import OneEngine, embedded_store
 
 
-def test_a_reader_sees_a_rebuilt_and_a_recreated_namespace(store: EmbeddedStore, folder: Path) -> None:
-    other = EmbeddedStore(folder)
+def test_a_reader_sees_a_rebuilt_and_a_recreated_namespace(store: OneEngine, folder: Path) -> None:
+    other = embedded_store(folder)
     store.upsert("ns", [document("a", "pear")])
     assert names(other, "pear") == ["a"]
-    store._writer.rebuild_lexical("ns")
-    assert names(other, "pear") == ["a"]
+    store.rebuild("ns", MANIFEST, [document("a", "fig")])
+    assert (names(other, "pear"), names(other, "fig")) == ([], ["a"])
     store.drop("ns")
     store.create("ns", replace(MANIFEST, language="none"))
     store.upsert("ns", [document("b", "pears"), document("c", "plum", vectors=(NORTH,))])
@@ -38,10 +38,8 @@ def test_a_reader_sees_a_rebuilt_and_a_recreated_namespace(store: EmbeddedStore,
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the files that a process has mapped")
-def test_a_reader_keeps_no_file_of_the_namespaces_that_were_dropped(
-    store: EmbeddedStore, folder: Path
-) -> None:
-    other = EmbeddedStore(folder)
+def test_a_reader_keeps_no_file_of_the_namespaces_that_were_dropped(store: OneEngine, folder: Path) -> None:
+    other = embedded_store(folder)
     mapped = []
     for number in range(3):
         store.create(f"n{number}", MANIFEST)
@@ -54,12 +52,11 @@ def test_a_reader_keeps_no_file_of_the_namespaces_that_were_dropped(
 
 
 def test_a_reader_far_behind_or_with_many_dead_rows_reloads(
-    store: EmbeddedStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+    store: OneEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "_DEAD_ROWS", 2)
-    monkeypatch.setattr(rows, "TOMBSTONE_BATCHES", 4)
-    monkeypatch.setattr("search.embedded.writer.TOMBSTONE_BATCHES", 4)
-    other = EmbeddedStore(folder)
+    monkeypatch.setattr("search.documents.lookups.TOMBSTONE_BATCHES", 4)
+    other = embedded_store(folder)
     for batch in (1, 3, 9):
         for _ in range(batch):
             store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear", vectors=(NORTH,))])
@@ -75,10 +72,10 @@ def test_a_reader_far_behind_or_with_many_dead_rows_reloads(
 
 
 def test_a_reader_between_the_two_commits_of_a_batch_waits_for_the_second(
-    store: EmbeddedStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+    store: OneEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert("ns", [document("a", "pear"), document("b", "pear")])
-    late = EmbeddedStore(folder)
+    late = embedded_store(folder)
     looks: list[float] = []
     looked_twice = threading.Event()
 
@@ -88,23 +85,23 @@ def test_a_reader_between_the_two_commits_of_a_batch_waits_for_the_second(
             looked_twice.set()
         looked_twice.wait(pause_s)
 
-    def show(*arguments: Any) -> None:
+    def record(*arguments: Any, **options: Any) -> int:
         reading.append(threads.submit(names, late, "pear"))
         assert looked_twice.wait(30)
-        really_show(*arguments)
+        return really_record(*arguments, **options)
 
-    really_show, reading = writer._show, list[Future[list[str]]]()
+    really_record, reading = DocumentTable.record, list[Future[list[str]]]()
     monkeypatch.setattr(reader, "_LOOKS", 100_000)
     monkeypatch.setattr("search.embedded.namespace_reader.time.sleep", look_again)
-    monkeypatch.setattr(writer, "_show", show)
+    monkeypatch.setattr(DocumentTable, "record", record)
     with ThreadPoolExecutor(1) as threads:
         store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
-    assert [one.result() for one in reading] == [["a", "a", "b"]]
+    assert [search.result() for search in reading] == [["a", "a", "b"]]
     late.close()
 
 
 @pytest.mark.slow
-def test_threads_may_search_while_another_writes(store: EmbeddedStore) -> None:
+def test_threads_may_search_while_another_writes(store: OneEngine) -> None:
     store.upsert("ns", [document("a", "pear 0"), document("b", "pear 0")])
     done = threading.Event()
 
@@ -117,8 +114,8 @@ def test_threads_may_search_while_another_writes(store: EmbeddedStore) -> None:
         for n in range(12):
             store.upsert("ns", [document("a", f"pear {n}"), document("b", f"pear {n}")])
         done.set()
-    for one in searching:
-        one.result()
+    for thread in searching:
+        thread.result()
 
 
 def test_a_view_of_a_growing_array_never_changes() -> None:
@@ -134,7 +131,7 @@ def test_a_view_of_a_growing_array_never_changes() -> None:
 
 
 def test_a_search_with_the_generation_just_read_shows_at_least_that_generation(
-    store: EmbeddedStore, folder: Path
+    store: OneEngine, folder: Path
 ) -> None:
     def found(generation: int) -> list[list[str]]:
         search = Search(10, generation=generation)
@@ -142,7 +139,7 @@ def test_a_search_with_the_generation_just_read_shows_at_least_that_generation(
         by_vector = other.search_vectors("ns", questions(EAST), search)
         return [sorted(hit.document_id for hit in ranking.hits) for ranking in (*by_text, *by_vector)]
 
-    other = EmbeddedStore(folder)
+    other = embedded_store(folder)
     for batch in range(1, 5):
         store.upsert("ns", [document(f"d{batch}", "pear")])
         expected = [f"d{n}" for n in range(1, batch + 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +12,13 @@ import pytest
 
 from models.documents import Document, Passage
 from models.errors import StoreTimeout
-from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.stores.embedded_searches import names, near
+from tests.support.stores.one_engine import OneEngine, embedded_store
 
 
-def test_bm25_scores_follow_robertsons_formula_with_k1_1_2_and_b_0_75(store: EmbeddedStore) -> None:
+def test_bm25_scores_follow_robertsons_formula_with_k1_1_2_and_b_0_75(store: OneEngine) -> None:
     store.upsert("ns", [document("a", "pear pear plum fig"), document("b", "pear"), document("c", "fig")])
     idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     average = (4 + 1 + 1) / 3
@@ -29,7 +30,7 @@ def test_bm25_scores_follow_robertsons_formula_with_k1_1_2_and_b_0_75(store: Emb
 
 
 def test_filtering_before_and_after_the_search_gives_the_same_hits(
-    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+    store: OneEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = ["pear " * (1 + i % 7) + "plum " * (i % 11) for i in range(300)]
     store.upsert("ns", [document(f"d{i:03}", texts[i], metadata={"n": i % 4}) for i in range(300)])
@@ -41,7 +42,7 @@ def test_filtering_before_and_after_the_search_gives_the_same_hits(
     assert len(named.hits) == 20
 
 
-def test_vector_search_equals_sorting_every_cosine(store: EmbeddedStore) -> None:
+def test_vector_search_equals_sorting_every_cosine(store: OneEngine) -> None:
     random = np.random.default_rng(7)
     store.drop("ns")
     store.create("ns", replace(MANIFEST, dimension=16))
@@ -57,27 +58,28 @@ def test_vector_search_equals_sorting_every_cosine(store: EmbeddedStore) -> None
         assert [int(hit.document_id[1:]) for hit in ranking.hits] == expected
 
 
-def test_a_passage_without_a_vector_is_found_only_by_its_words(store: EmbeddedStore) -> None:
+def test_a_passage_without_a_vector_is_found_only_by_its_words(store: OneEngine) -> None:
     store.upsert("ns", [Document("a", "docs", "", (Passage("a#0", 0, "pear"),)), document("b", "plum")])
     assert names(store, "pear") == ["a"]
     assert near(store) == ["b"]
     assert store.vectors("ns", ["a#0", "b#0"]).keys() == {"b#0"}
 
 
-def test_a_search_after_its_deadline_is_a_timeout(store: EmbeddedStore) -> None:
+def test_a_search_after_its_deadline_is_a_timeout(store: OneEngine) -> None:
     store.upsert("ns", [document("a", "pear")])
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: store.search_text("ns", ["pear"], Search(depth=1, timeout_s=-1)),
         lambda: store.search_vectors("ns", questions(EAST), Search(depth=1, timeout_s=-1)),
         lambda: store.texts("ns", ["a#0"], timeout_s=-1),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(StoreTimeout):
             call()
 
 
-def test_warming_for_text_loads_no_matrix(folder: Path, store: EmbeddedStore) -> None:
+def test_warming_for_text_loads_no_matrix(folder: Path, store: OneEngine) -> None:
     store.upsert("ns", [document("a", "pear")])
-    text_only = EmbeddedStore(folder, warm_vectors=False)
+    text_only = embedded_store(folder, warm_vectors=False)
     text_only.warm()
     view = text_only._view("ns")
     assert view.searcher is not None

@@ -1,4 +1,4 @@
-"""Terms that stand for values in Weaviate; the store contract draws filters and asks the server."""
+"""Terms that stand for values in a server's index; the store contracts draw filters and ask the servers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from search.weaviate.filter_conditions import warnings
-from search.weaviate.filter_terms import DAYS, LONGEST_PART, MOMENTS, NUMBERS, facets, number_code
+from search.elasticsearch.filter_conditions import FACETS, conditions
+from search.elasticsearch.filter_conditions import LONGEST_PART as LONGEST_PATTERN
+from search.filter_terms import DAYS, LONGEST_PART, MOMENTS, NUMBERS, facets, number_code
+from search.protocol import Search
+from search.term_conditions import warnings
 
 EXACT = st.one_of(st.floats(allow_nan=False), st.integers(-(2**64), 2**64))
+FIRE = "\U0001f525"
 
 
 @given(EXACT, st.one_of(EXACT, st.integers()))
@@ -35,21 +39,30 @@ def test_codes_of_numbers_sort_like_the_numbers(one: float, other: float) -> Non
         ({"a": {"not": {"lte": -(10**400)}}}, ["filter 'a': lte takes integers up to 2^64"]),
         ({"a": {"contains": "x" * LONGEST_PART}}, []),
         (
+            {"a": {"near": 1}},
+            ["filter 'a': no operator 'near'; there are: gt, gte, lt, lte, exists, not, contains, all"],
+        ),
+        (
             {"a": {"not": {"contains": ["y", "x" * 1_025]}}},
             ["filter 'a': contains takes up to 1,024 characters"],
         ),
     ],
 )
-def test_bounds_that_terms_cannot_express_are_named(filters: dict[str, Any], named: list[str]) -> None:
-    assert list(warnings(filters)) == named
+def test_conditions_that_terms_cannot_express_are_named(filters: dict[str, Any], named: list[str]) -> None:
+    assert list(warnings(filters, LONGEST_PART)) == named
 
 
 def test_every_part_of_a_long_text_lies_within_one_of_its_terms() -> None:
-    text = "".join(chr(0x20000 + n) for n in range(80_000))  # no character occurs twice
-    windows = [one for one in facets({"a": text}) if one.startswith("ca")]
+    text = "".join(chr(0x20000 + n) for n in range(30_000))  # no character occurs twice
+    windows = [term for term in facets({"a": text}) if term.startswith("ca")]
     for start in range(len(text) - LONGEST_PART + 1):
         part = text[start : start + LONGEST_PART]
         assert any(part in window for window in windows), start
+
+
+def test_no_term_exceeds_lucenes_limit() -> None:
+    for term in facets({FIRE * 9_000: [FIRE * 9_000, {"x": FIRE * 99_000}, 10**4_000]}):
+        assert len(term.encode()) <= 32_766
 
 
 def test_terms_are_few_and_neither_begin_nor_end_with_white_space() -> None:
@@ -63,3 +76,20 @@ def test_terms_are_few_and_neither_begin_nor_end_with_white_space() -> None:
     assert len(set(NUMBERS.above("year", number_code(0.1)))) <= 15 * 19
     assert len(set(MOMENTS.below("at", "9" * 20))) == 20 * 10
     assert len(set(DAYS.above("at", "0" * 8))) == 8 * 9
+
+
+def test_no_pattern_exceeds_elasticsearchs_limit() -> None:
+    for character in ("x", ".", FIRE):
+        field, part = character * 256, character * LONGEST_PATTERN
+        (clause,) = conditions(Search(1, {field: {"contains": part}})).clauses
+        # Java counts UTF-16 units.
+        assert len(clause["regexp"][FACETS]["value"].encode("utf-16-le")) // 2 <= 1_000
+
+
+def test_no_clause_exceeds_elasticsearchs_limit_of_values() -> None:
+    search = Search(1, {"a": [str(n) for n in range(70_000)]}, tuple(map(str, range(140_000))))
+    allowed, excluded = conditions(search).clauses
+    parts = [clause["terms"][FACETS] for clause in allowed["bool"]["should"]]
+    assert [len(part) for part in parts] == [65_536, 70_000 - 65_536]
+    names = [clause["terms"]["document_id"] for clause in excluded["bool"]["must_not"]]
+    assert [len(part) for part in names] == [65_536, 65_536, 8_928]

@@ -1,7 +1,7 @@
-"""The fields of a document that filters see, as terms of one text array: one schema for any metadata.
+"""The fields of a document that filters see, as terms of one array in a server's index: one schema for any metadata.
 
-With a property for each metadata name and type, Weaviate would keep an index for each in every tenant, and show
-each namespace the names of all others.  Here a value becomes a few terms, each starting with its kind: one for
+With a field for each metadata name, a server's schema would grow with the data: Elasticsearch stops at 1,000 fields, the
+type of the first value would exclude others, and Weaviate would show each namespace the names of all others.  Here a value becomes a few terms, each starting with its kind: one for
 presence, one for the value, overlapping windows of a text for `contains`, and the prefixes of a sortable code for
 numbers and dates.  A range is then any of a few hundred terms (as in Lucene's numeric fields).
 """
@@ -26,13 +26,13 @@ EVERY = _END
 """The term that every object has."""
 
 _LONGEST = 256
-"""Longer texts (in characters) are compared by their hash."""
+"""Longer texts and names (in characters) are compared by their hash."""
 
 LONGEST_PART = 1_024
-"""Maximum characters of a text for `contains`.  A search may take time in proportion to this length times the length of
-all texts."""
+"""Maximum characters of a text for `contains`; windows of longer texts overlap by so much."""
 
-_WINDOW = 32_768
+_WINDOW = 7_000
+"""Characters; a term of Lucene has 32,766 bytes at most."""
 _FLOAT_IS_EXACT = 2**53
 """Up to here a float stands for one integer only."""
 
@@ -116,9 +116,9 @@ def same_day(field: str, moment: datetime) -> str:
     return _term("t", field, day_code(moment))
 
 
-def has_part(field: str, part: str) -> str:
-    """A pattern for `like`: any text that contains this part (LONGEST_PART characters at most), ignoring case."""
-    return _term("c", field.translate(_WILD), f"*{_folded(part)}*")
+def part_of(field: str, part: str) -> tuple[str, str]:
+    """A term that has a text's window begins with the first one, and has the other one in it if the text contains the part."""
+    return _term("c", field.translate(_WILD)).removesuffix(_END), folded(part)
 
 
 def number_code(value: int | float) -> str:
@@ -162,7 +162,7 @@ def _terms(field: str, value: object) -> Iterator[str]:
             yield same_number(field, value)
     elif isinstance(value, str):
         yield same_text(field, value)
-        whole = _folded(value)
+        whole = folded(value)
         # Windows overlap, so that every part of LONGEST_PART characters lies within one of them.
         for start in range(0, max(1, len(whole) - LONGEST_PART), _WINDOW - LONGEST_PART):
             yield _term("c", field.translate(_WILD), whole[start : start + _WINDOW])
@@ -177,7 +177,7 @@ def _terms(field: str, value: object) -> Iterator[str]:
         yield same_other(field, value)
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     return text.casefold().translate(_WILD)
 
 
@@ -188,5 +188,7 @@ def _hashed(kind: str, field: str, text: str) -> str:
 
 
 def _term(kind: str, field: str, value: str = "") -> str:
+    if len(field) > _LONGEST:
+        field = hashlib.sha256(field.encode("utf-8", "surrogatepass")).hexdigest()
     # Lone surrogates are escaped, because no message can hold them.
     return f"{kind}{field}{_END}{value}{_END}".encode("utf-8", "backslashreplace").decode()

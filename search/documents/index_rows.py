@@ -1,0 +1,141 @@
+"""The rows that say which indexes the stores have, how far each has come, and what it refused.
+
+All functions work inside the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, text, update
+
+from models.batching import in_batches
+from models.document_tables import document_table, index_table, namespace_table, passage_table, refused_table
+from models.documents import Manifest
+from search.documents import lookups
+from search.protocol import Index
+
+AT_ONCE = 500
+
+_D, _I, _N, _P, _R = (
+    table.c for table in (document_table, index_table, namespace_table, passage_table, refused_table)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    store: str
+    index: Index
+    sequence: int
+    """The last batch that it contains."""
+    is_shown: bool
+    """Otherwise it is being built."""
+
+
+def index_rows(connection: Connection, names: Sequence[str]) -> list[IndexRow]:
+    """The indexes of these builds, the newest first."""
+    statement = select(index_table, _N.name.label("build"), _N.manifest)
+    joined = statement.join(namespace_table, _N.namespace_id == _I.namespace_id)
+    return [
+        IndexRow(
+            row.store,
+            Index(row.build.split(".")[0], row.namespace_id, row.name, Manifest.from_stored(row.manifest)),
+            row.sequence,
+            row.is_shown,
+        )
+        for row in connection.execute(joined.where(_N.name.in_(names)).order_by(_I.name.desc()))
+    ]
+
+
+def add_index(connection: Connection, store: str, build: Any, *, sequence: int, is_shown: bool) -> IndexRow:
+    """Note an index that is about to be made; its name was never used before."""
+    index = Index(build.name, build.namespace_id, f"{build.name}.v{time.time_ns()}", build.manifest)
+    row = {"namespace_id": build.namespace_id, "store": store, "name": index.name}
+    connection.execute(insert(index_table).values(row | {"sequence": sequence, "is_shown": is_shown}))
+    return IndexRow(store, index, sequence, is_shown)
+
+
+def set_index(connection: Connection, row: IndexRow, **values: Any) -> None:
+    connection.execute(update(index_table).where(_of_index(row)).values(values))
+
+
+def delete_index(connection: Connection, row: IndexRow) -> None:
+    connection.execute(delete(index_table).where(_of_index(row)))
+
+
+def changed_since(connection: Connection, namespace_id: int, sequence: int) -> list[tuple[str, int]]:
+    """Each document that a later batch wrote or deleted, with the last such batch, in the order of the batches."""
+    latest = func.max(func.coalesce(_D.ended, _D.sequence))
+    later = or_(_D.sequence > sequence, _D.ended > sequence)
+    statement = select(_D.document_id, latest).where(_D.namespace_id == namespace_id, later)
+    rows = connection.execute(statement.group_by(_D.document_id).order_by(latest, _D.document_id))
+    return [(document_id, last) for document_id, last in rows]
+
+
+def refused(connection: Connection, namespace_id: int, store: str) -> dict[str, str]:
+    """The reasons by document id."""
+    mine = and_(_R.namespace_id == namespace_id, _R.store == store)
+    statement = select(_R.document_id, _R.reason).where(mine).order_by(_R.document_id)
+    return {row.document_id: row.reason for row in connection.execute(statement)}
+
+
+def set_refused(
+    connection: Connection,
+    namespace_id: int,
+    store: str,
+    document_ids: Iterable[str],
+    reasons: Mapping[str, str],
+) -> None:
+    """Note which of these documents a store has refused; it has written the others."""
+    for part in in_batches(document_ids, AT_ONCE):
+        mine = and_(_R.namespace_id == namespace_id, _R.store == store, _R.document_id.in_(part))
+        connection.execute(delete(refused_table).where(mine))
+    rows = [
+        {
+            "namespace_id": namespace_id,
+            "store": store,
+            "document_id": document_id,
+            "reason": reason.replace("\0", "")[:1_000],
+        }
+        for document_id, reason in reasons.items()
+    ]
+    if rows:
+        connection.execute(insert(refused_table), rows)
+
+
+def prune(
+    connection: Connection, namespace_id: int, document_ids: Collection[str], stores: Collection[str]
+) -> None:
+    """Delete of these documents what every one of `stores` has replaced or deleted.
+
+    A passage loses its text and vector now, and its row later.
+    """
+    mine = and_(_I.namespace_id == namespace_id, _I.store.in_(stores))
+    least = connection.scalar(select(func.min(_I.sequence)).where(mine))
+    if least is None:
+        return
+    is_refused = select(_R.document_id).where(_R.namespace_id == namespace_id)
+    for part in in_batches(sorted(document_ids), AT_ONCE):
+        for table in (passage_table, document_table):
+            done = and_(
+                table.c.namespace_id == namespace_id,
+                table.c.document_id.in_(part),
+                # The plus keeps databases from the index on `ended`.
+                text(f"+{table.name}.ended <= {least}"),
+                table.c.document_id.not_in(is_refused),
+            )
+            if table is document_table:
+                connection.execute(delete(table).where(done))
+            else:
+                emptied = update(table).where(done, or_(_P.vector.is_not(None), _P.text != ""))
+                connection.execute(emptied.values(text="", heading="", vector=None))
+    is_empty = and_(_P.vector.is_(None), _P.text == "", _P.ended <= least - lookups.TOMBSTONE_BATCHES)
+    connection.execute(delete(passage_table).where(_P.namespace_id == namespace_id, is_empty))
+
+
+def _of_index(row: IndexRow) -> Any:
+    index = row.index
+    return and_(_I.namespace_id == index.namespace_id, _I.store == row.store, _I.name == index.name)
