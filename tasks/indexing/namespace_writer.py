@@ -61,6 +61,8 @@ def index_corpus(
     embedder: Embedder = ahead or resources.indexing_embedder
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
     manifest = manifest_for(resources, embedder, first)
+    if rebuild:
+        store.make_room()
     anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:
         store.create(namespace, manifest)
