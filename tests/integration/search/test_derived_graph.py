@@ -14,13 +14,13 @@ import pytest
 from models.documents import Document, PassageText
 from models.errors import NotConfigured, StoreTimeout, UnknownNamespace
 from models.hits import Ranking
-from search.embedded.store import EmbeddedStore
 from search.graph.building import Documents
 from search.graph.derived_graph import DerivedGraph
 from search.kinds.graph import open_graph
 from search.protocol import Search
 from tests.contracts.cypher import CypherContract
 from tests.contracts.store_documents import MANIFEST, document
+from tests.support.stores.one_engine import OneEngine, embedded_store
 from tests.support.waiting import until
 
 CITED = "MATCH (:Document {id: $question})-[:CITES]->(cited:Document) RETURN cited.id AS id ORDER BY id"
@@ -30,7 +30,7 @@ ENTITIES = "MATCH (:Document {id: $question})-[:CITES]->(named:Entity) RETURN na
 class Slow:
     """A store whose texts wait until the test lets them go."""
 
-    def __init__(self, store: EmbeddedStore) -> None:
+    def __init__(self, store: OneEngine) -> None:
         self._store = store
         self.open = threading.Event()
         self.open.set()
@@ -47,7 +47,7 @@ class Slow:
 
 @pytest.fixture
 def documents(tmp_path: Path) -> Iterator[Slow]:
-    store = Slow(EmbeddedStore(tmp_path / "corpus"))
+    store = Slow(embedded_store(tmp_path / "corpus"))
     store.create("ns", MANIFEST)
     yield store
     store.open.set()

@@ -8,11 +8,11 @@ import pytest
 
 from cli.installation import Installation
 from config.settings import Settings
-from search.embedded.store import EmbeddedStore
 from tests.contracts.store_documents import MANIFEST, document
 from tests.integration.cli.commands.findings import findings, the_finding
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.redis_server import RedisServer
+from tests.support.stores.one_engine import embedded_store
 
 GRAPH = '[stores.cites]\nkind = "graph"\noptions = { documents = "local", links = { CITES = "cites" } }\n'
 
@@ -37,7 +37,7 @@ def test_a_wrong_statement_is_found_with_its_place(
     settings = Settings(home=tmp_path, redis_url=own_redis_server.url, pipeline_file=file)
     installation = Installation(settings, own_redis_server.url)
     assert installation.pipeline.capabilities == ("local:read", "local:write", "cites:read")
-    store = EmbeddedStore(settings.corpus_dir)
+    store = embedded_store(settings.corpus_dir)
     assert findings(installation, "stores") == [], "without documents there is no graph"
     store.create("default", MANIFEST)
     store.upsert("default", [document("a", "One page.")])
