@@ -20,6 +20,7 @@ RUN pip install --no-deps --no-build-isolation ./client
 FROM $PYTHON_IMAGE
 # Unbuffered logs; our root on the path and never the working directory (docs/adr/0001-program-and-client.md).
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/app PYTHONSAFEPATH=1 \
+    GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096 \
     CHORALE_HOME=/var/lib/chorale HF_HOME=/var/lib/chorale/models HOME=/tmp
 RUN install -d -o 10001 -g 10001 -m 0700 /var/lib/chorale && install -d -o 999 -g 1000 -m 0700 /acl
 COPY --from=packages /opt/venv /opt/venv

@@ -33,7 +33,7 @@ wheels: dev ## the wheels of the service and of its client, in dist/
 # Bytecode halves the time that collecting the tests and starting their processes take.  It is therefore written even where the
 # environment forbids it.  A test that takes too long ends its pytest process, and another process takes its place
 # (tests/support/run).
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 100
+PYTEST = PYTHONDONTWRITEBYTECODE= GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 100
 # A pytest process takes one folder after another.  The longest folders come first, so that no process waits for the other.
 LONGEST = tests/faults tests/integration/tasks tests/integration/cli tests/integration/api
 EVERYDAY = $(filter-out tests/faults,$(LONGEST)) tests/acceptance/first_systems tests/architecture tests/integration tests/unit tests/wire

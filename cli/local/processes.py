@@ -132,6 +132,8 @@ def worker_environment(redis_url: str, home: Path, environment: Mapping[str, str
         "CHORALE_HOME": str(home),
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
+        # glibc otherwise cannot load kglite and scikit-learn, which PyTorch's models need, into one process.
+        "GLIBC_TUNABLES": environment.get("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096"),
         **{name: environment.get(name, "1") for name in VARIABLES},  # see config.blas_threads
     }
 
