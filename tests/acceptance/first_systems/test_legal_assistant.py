@@ -154,10 +154,9 @@ NOWHERE = "redis://127.0.0.1:{port}/0"
             "there is no namespace 'nowhere'",
         ),
         ("", {"question": QUESTION}, {"top_k": 0}, "error", "InvalidRequest: top_k: "),
-        ("", {}, {}, "error", "InvalidRequest: questions.0.text: "),
         (NOWHERE, {"question": QUESTION}, {}, "unavailable", "ServiceUnavailable: "),
     ],
-    ids=["no such namespace", "wrong option", "no question", "no Redis"],
+    ids=["no such namespace", "wrong option", "no Redis"],
 )
 def test_any_error_leaves_an_empty_result_that_names_it(
     served_url: str, url: str, state: dict[str, Any], options: Any, reason: str, detail: str
@@ -168,6 +167,11 @@ def test_any_error_leaves_an_empty_result_that_names_it(
     assert (ids, coverage["status"]) == ([], "failed")
     assert coverage["missing"][0]["reason"] == reason
     assert coverage["missing"][0]["detail"].startswith(detail)
+
+
+def test_a_state_without_a_question_is_skipped(served_url: str) -> None:
+    ids, coverage = result_of(retrieval_node(served_url), {})
+    assert (ids, coverage["status"]) == ([], "skipped")
 
 
 def test_a_question_of_a_function_that_fails_leaves_an_empty_result_too(served_url: str) -> None:

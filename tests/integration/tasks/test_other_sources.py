@@ -199,5 +199,4 @@ def test_a_package_s_generator_writes_the_hypotheses(sources: OneProcess) -> Non
 
 def test_documents_are_indexed_into_the_first_store_that_takes_them(sources: OneProcess) -> None:
     assert sources.resources.pipeline.capabilities == ("wiki:read", "local:read", "local:write", "pages:read")
-    store: object = sources.resources.writing_store
-    assert store is sources.resources.store("local")
+    assert list(sources.resources.writing_store.stores) == ["local"]
