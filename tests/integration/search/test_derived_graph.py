@@ -42,7 +42,8 @@ class Slow:
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
         assert self.open.wait(30)
-        return self._store.texts(namespace, passage_ids, timeout_s=timeout_s)
+        read: dict[str, PassageText] = self._store.texts(namespace, passage_ids, timeout_s=timeout_s)
+        return read
 
 
 @pytest.fixture
