@@ -120,7 +120,7 @@ def test_flower_asks_for_the_login_which_only_its_owner_can_read(
 def status_of(address: str, login: tuple[str, str] | None) -> int:
     """0 while nobody answers."""
     try:
-        return httpx.get(address, auth=login).status_code
+        return httpx.get(address, auth=login, timeout=30).status_code
     except httpx.TransportError:
         return 0
 

@@ -28,8 +28,8 @@ def missing(found: httpx.Response) -> dict[str, bool]:
 
 
 def test_a_running_installation_is_ready_and_what_it_does_without_is_named(api: HttpApi) -> None:
-    assert httpx.get(f"{api.origin}/healthz").json() == {"status": "ok"}
-    found = httpx.get(f"{api.origin}/readyz")
+    assert httpx.get(f"{api.origin}/healthz", timeout=30).json() == {"status": "ok"}
+    found = httpx.get(f"{api.origin}/readyz", timeout=30)
     assert (found.status_code, found.json()["is_ready"]) == (200, True)
     assert {name: needed for name, needed in missing(found).items() if name != "chorale.bulk"} == {}
 
@@ -39,7 +39,7 @@ def test_without_a_branch_it_is_ready_and_the_queue_is_named(
 ) -> None:
     api_pipeline.kill("chorale.hyde")
     try:
-        found = httpx.get(f"{api.origin}/readyz")
+        found = httpx.get(f"{api.origin}/readyz", timeout=30)
         assert (found.status_code, missing(found)["chorale.hyde"]) == (200, False)
     finally:
         api_pipeline.start("chorale.hyde")
@@ -47,7 +47,7 @@ def test_without_a_branch_it_is_ready_and_the_queue_is_named(
 
 
 def test_without_workers_it_is_not_ready(idle_api: HttpApi) -> None:
-    found = httpx.get(f"{idle_api.origin}/readyz")
+    found = httpx.get(f"{idle_api.origin}/readyz", timeout=30)
     assert (found.status_code, found.json()["is_ready"]) == (503, False)
     assert missing(found) == {
         "chorale.retrieve": True,
@@ -60,7 +60,7 @@ def test_without_workers_it_is_not_ready(idle_api: HttpApi) -> None:
 
 
 def test_metrics_are_for_admins(api: HttpApi) -> None:
-    assert httpx.get(f"{api.origin}/metrics").status_code == 401
+    assert httpx.get(f"{api.origin}/metrics", timeout=30).status_code == 401
     with api.client(scopes=frozenset({"audit:read"})) as client:
         assert client.get("/metrics").status_code == 403
     with api.client(scopes=frozenset({"admin"})) as client:
@@ -78,7 +78,7 @@ def test_a_login_that_redis_refuses_is_named_in_the_answer_and_in_the_log(
         settings = Settings(home=tmp_path, redis_url=f"redis://http:wrong-secret@127.0.0.1:{server.port}/0")
         upgrade(settings.audit_database_url)
         with HttpApi(settings) as api:
-            (part,) = httpx.get(f"{api.origin}/readyz").json()["missing"]
+            (part,) = httpx.get(f"{api.origin}/readyz", timeout=30).json()["missing"]
     assert part == {"name": "redis", "why": "it refuses the login 'http'", "is_needed": True}
     assert "refuses the login" in caplog.text
     assert "wrong-secret" not in caplog.text

@@ -26,7 +26,7 @@ def test_it_serves_every_queue_and_ends_on_sigterm(own_redis_server: RedisServer
 
     def figures() -> dict[str, float]:
         with suppress(httpx.TransportError):
-            response = httpx.get(f"http://127.0.0.1:{port}/chorale.bm25")
+            response = httpx.get(f"http://127.0.0.1:{port}/chorale.bm25", timeout=30)
             return response.json() if response.status_code == 200 else {}
         return {}
 

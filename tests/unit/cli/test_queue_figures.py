@@ -42,15 +42,15 @@ def address(states: dict[str, QueueState]) -> Iterator[str]:
 
 def test_the_server_reports_length_and_age_and_an_unknown_queue_is_an_error(address: str) -> None:
     lengths = {"bm25": {"length": 3, "age_s": 0.422}, "index": NOTHING, "hyde": NOTHING}
-    assert {name: httpx.get(f"{address}/chorale.{name}").json() for name in lengths} == lengths
-    assert httpx.get(f"{address}/chorale.bm26").status_code == 404
+    assert {name: httpx.get(f"{address}/chorale.{name}", timeout=30).json() for name in lengths} == lengths
+    assert httpx.get(f"{address}/chorale.bm26", timeout=30).status_code == 404
 
 
 def test_a_broker_that_is_away_is_an_error_that_shows_no_login(
     address: str, states: dict[str, QueueState]
 ) -> None:
     states.clear()
-    response = httpx.get(f"{address}/chorale.bm25")
+    response = httpx.get(f"{address}/chorale.bm25", timeout=30)
     assert (response.status_code, "secret" in response.text) == (503, False)
 
 
