@@ -124,7 +124,9 @@ _BOOST = 0.2
 
 
 def _clamped(scores: Sequence[float], ranking: BranchRanking) -> list[float]:
-    full = _FULL_BM25 if (ranking.kind or ranking.name) == "bm25" else 1.0
+    if ranking.scores == "rank":
+        return [1 / rank for rank in range(1, len(scores) + 1)]
+    full = _FULL_BM25 if (ranking.scores or ranking.kind or ranking.name) == "bm25" else 1.0
     return [0.0 if score <= 0 else 1.0 if score >= full else score / full for score in scores]
 
 
@@ -163,7 +165,8 @@ LATE_FUSION = Method(
 )
 """Late fusion: the weighted mean over the sources that found a document, x (1 + .2 for each of them), cut at 1.
 
-The score of BM25 / 20 is cut at 1, and other scores are clamped to 0-1.  Weights are divided by those of the sources that found the
+The score of BM25 / 20 is cut at 1, and other scores are clamped to 0-1; where a branch declares that it has none, 1 / rank takes their
+place.  Weights are divided by those of the sources that found the
 document; a branch without a declared weight has .1.  A source is a branch of a weight above 0, whatever its group, and no more than five
 count.
 

@@ -138,6 +138,19 @@ def test_late_fusion_counts_branches_and_divides_by_the_weights_of_what_found_th
     assert fused(**six) == pytest.approx(0.4 * 2)
 
 
+@pytest.mark.parametrize(
+    ("scores", "values"),
+    [(None, [1.0, 0.88, 0.0]), ("bm25", [1.0, 0.88 / 20, 0.0]), ("rank", [1.0, 1 / 2, 1 / 3])],
+)
+def test_late_fusion_normalises_scores_of_http_as_the_branch_declares_them(
+    scores: str | None, values: Sequence[float]
+) -> None:
+    other = branch("other", 0.4).model_copy(update={"kind": "http", "scores": scores})
+    hits = [hit("a", score=37.0), hit("b", score=0.88), hit("c", score=0.0)]
+    fused = fuse_question(plan([other], method="late-fusion"), envelopes(other=hits), 0, request())
+    assert [one.branches["other"].normalised for one in fused.hits] == pytest.approx(values)
+
+
 def test_tm2c2_measures_from_the_lowest_possible_score() -> None:
     lexical = scored("bm25", {"a": 10.0, "b": 5.0}, weight=0.4, floor=0.0)
     dense = scored("vector", {"b": 0.6, "a": 0.2}, weight=0.6)
