@@ -39,12 +39,12 @@ class BranchDeclaration(Declared):
     queue: str
     """`chorale.<name>` unless declared."""
     weight: Weight = 1.0
-    scores: Literal["bm25", "rank"] | None = None
-    """What its scores are where its kind does not say it, for the method `late-fusion`: `bm25`, or none (`rank`)."""
     depth: int = Field(1_000, ge=1, le=1_000)
     """Maximum documents a question from this branch, whatever depth a request asks for."""
     limit_s: float | None = Field(None, ge=0.01, le=60)
     """Seconds from publication after which the join stops waiting for the branch; None: the request's whole time."""
+    scores: Literal["bm25", "rank"] | None = None
+    """What its scores are where its kind does not say it, for the method `late-fusion`: `bm25`, or none (`rank`)."""
     options: dict[str, Any] = Field(default_factory=dict)
 
 

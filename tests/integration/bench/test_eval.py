@@ -121,7 +121,7 @@ def test_degraded_answers_are_reported_and_the_exit_code_3(folder: Path, pipelin
     pipeline.wait_ready()
     done = _eval(pipeline, folder, "--json", "--limit", "1")
     assert done.returncode == 3
-    # `vector` alone, and the four configurations that ask it.
-    assert "5 answers were not whole" in done.stderr
+    # `vector` alone, and the five configurations that ask it.
+    assert "6 answers were not whole" in done.stderr
     assert "rrf: search.vector error: 1" in done.stderr
-    assert len(json.loads(done.stdout)["runs"]) == 7
+    assert len(json.loads(done.stdout)["runs"]) == 8
