@@ -43,6 +43,8 @@ class BranchDeclaration(Declared):
     """Maximum documents a question from this branch, whatever depth a request asks for."""
     limit_s: float | None = Field(None, ge=0.01, le=60)
     """Seconds from publication after which the join stops waiting for the branch; None: the request's whole time."""
+    scores: Literal["bm25", "rank"] | None = None
+    """What its scores are where its kind does not say it, for the method `late-fusion`: `bm25`, or none (`rank`)."""
     options: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -134,6 +134,7 @@ def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[Bra
                 hits,
                 branch.floor,
                 kind=branch.kind,
+                scores=branch.scores,
                 half=branch.half,
             )
         )

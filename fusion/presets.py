@@ -124,7 +124,9 @@ _BOOST = 0.2
 
 
 def _clamped(scores: Sequence[float], ranking: BranchRanking) -> list[float]:
-    full = _FULL_BM25 if (ranking.kind or ranking.name) == "bm25" else 1.0
+    if ranking.scores == "rank":
+        return [1 / rank for rank in range(1, len(scores) + 1)]
+    full = _FULL_BM25 if (ranking.scores or ranking.kind or ranking.name) == "bm25" else 1.0
     return [0.0 if score <= 0 else 1.0 if score >= full else score / full for score in scores]
 
 
@@ -140,7 +142,7 @@ def _late_fusion(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[W
                 sums[id_] = sums.get(id_, 0.0) + ranking.weight * value
     shares: dict[str, float] = {}
     for id_, found_by in finders.items():
-        boost = 1 + min(1.0, _BOOST * len({ranking.group for ranking in found_by}))
+        boost = 1 + min(1.0, _BOOST * len(found_by))
         factor = boost / fsum([ranking.weight for ranking in found_by])
         # Less where the score would exceed 1.
         shares[id_] = factor if factor * sums[id_] <= 1.0 else 1.0 / sums[id_]
@@ -161,10 +163,11 @@ LATE_FUSION = Method(
     all_equal=lambda k, rank: 1.0,
     undeclared_weight=0.1,
 )
-"""Late fusion: the weighted mean over the sources that found a document, x (1 + .2 for each group of sources), cut at 1.
+"""Late fusion: the weighted mean over the sources that found a document, x (1 + .2 for each of them), cut at 1.
 
-The score of BM25 / 20 is cut at 1, and other scores are clamped to 0-1.  Weights are divided by those of the sources that found the
-document; a branch without a declared weight has .1.  Branches of one group share an encoder and count once, and no more than five groups
+The score of BM25 / 20 is cut at 1, and other scores are clamped to 0-1; where a branch declares that it has none, 1 / rank takes their
+place.  Weights are divided by those of the sources that found the
+document; a branch without a declared weight has .1.  A source is a branch of a weight above 0, whatever its group, and no more than five
 count.
 
 A document with one strong source stands above one that a weak second source found too, because the mean falls.

@@ -30,6 +30,8 @@ class BranchRanking:
     """The branch found the first `found` of `ids`, and only scored the others (`fusion.rankings`); None: it found all."""
     kind: str | None = None
     """`bm25`, `vector`, …; None: the same as `name`."""
+    scores: str | None = None
+    """`bm25` or `rank`, if the branch declares what its scores are."""
     half: float | None = None
     """The score that the method `bounded` gives .5; None if none is declared."""
 

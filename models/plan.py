@@ -34,6 +34,8 @@ class BranchPlan(_Resolved):
     weight: float
     depth: int
     """Documents for each question."""
+    scores: str | None = None
+    """What its scores are, if it declares that: `bm25` or `rank`."""
     floor: float | None = None
     """The lowest score that any document can have, for methods that use scores; None if there is none."""
     half: float | None = None

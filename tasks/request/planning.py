@@ -116,11 +116,11 @@ def _branch_plans(
     kinds = pipeline.kinds.branches
     return tuple(
         BranchPlan(
-            **branch.model_dump(include={"name", "kind", "group", "store", "queue"}),
+            **branch.model_dump(include={"name", "kind", "group", "store", "queue", "scores"}),
             weight=branch.weight if "weight" in branch.model_fields_set else method.undeclared_weight,
             depth=spare
             + min(branch.depth, request.effective_depth, configuration.rank_window_size or branch.depth),
-            floor=kinds[branch.kind].floor,
+            floor=0.0 if branch.scores == "bm25" else kinds[branch.kind].floor,
             half=(configuration.halves or {}).get(branch.name),
             tells_asked=tells_asked,
             limit_ms=round(1000 * min(branch.limit_s or request.timeout_s, request.timeout_s)),

@@ -61,7 +61,7 @@ def test_a_judged_collection_is_indexed_in_a_namespace_of_its_own_asked_and_meas
     wire = json.loads(done.stdout)
     assert (wire["v"], wire["collection"], wire["documents"], wire["questions"]) == (1, "animals", 30, 5)
     by_name = {run["name"]: run for run in wire["runs"]}
-    configurations = ["rrf", "scores", "rrf-grouped", "rrf-two"]
+    configurations = ["rrf", "scores", "rrf-grouped", "rrf-two", "late-fusion"]
     assert list(by_name) == ["bm25", "vector", "hyde", *configurations, "fusion=tm2c2", "fusion=elastic"]
     # The weights are the default's, and so are k and depth.
     assert {**by_name["fusion=elastic"], "name": "rrf"} == by_name["rrf"]
@@ -121,7 +121,7 @@ def test_degraded_answers_are_reported_and_the_exit_code_3(folder: Path, pipelin
     pipeline.wait_ready()
     done = _eval(pipeline, folder, "--json", "--limit", "1")
     assert done.returncode == 3
-    # `vector` alone, and the four configurations that ask it.
-    assert "5 answers were not whole" in done.stderr
+    # `vector` alone, and the five configurations that ask it.
+    assert "6 answers were not whole" in done.stderr
     assert "rrf: search.vector error: 1" in done.stderr
-    assert len(json.loads(done.stdout)["runs"]) == 7
+    assert len(json.loads(done.stdout)["runs"]) == 8

@@ -122,7 +122,7 @@ def test_late_fusion_with_weights_of_two_fifths(scores: Lists, expected: float) 
     assert found["x"] == pytest.approx(expected, abs=0.0005)
 
 
-def test_late_fusion_counts_groups_and_divides_by_the_weights_of_what_found_the_document() -> None:
+def test_late_fusion_counts_branches_and_divides_by_the_weights_of_what_found_the_document() -> None:
     def fused(**branches: tuple[str, float, float]) -> float:
         rankings = [
             scored(name, {"x": score}, group=group, weight=weight, kind="vector")
@@ -131,11 +131,24 @@ def test_late_fusion_counts_groups_and_divides_by_the_weights_of_what_found_the_
         (one,) = fuse_rankings(rankings, BUILT_IN.method("late-fusion"), 60)
         return one.score
 
-    assert fused(a=("dense", 0.3, 0.5), b=("dense", 0.1, 0.1)) == pytest.approx(0.4 * 1.2)
-    assert fused(a=("dense", 0.3, 0.5), b=("graph", 0.1, 0.1)) == pytest.approx(0.4 * 1.4)
+    assert fused(a=("dense", 0.3, 0.5)) == pytest.approx(0.5 * 1.2)
+    assert fused(a=("dense", 0.3, 0.5), b=("dense", 0.1, 0.1)) == pytest.approx(0.4 * 1.4)
     assert fused(a=("dense", 0.3, 0.5), b=("graph", 0.0, 0.1)) == pytest.approx(0.5 * 1.2)
     six = {name: (name, 1.0, 0.4) for name in "abcdef"}
     assert fused(**six) == pytest.approx(0.4 * 2)
+
+
+@pytest.mark.parametrize(
+    ("scores", "values"),
+    [(None, [1.0, 0.88, 0.0]), ("bm25", [1.0, 0.88 / 20, 0.0]), ("rank", [1.0, 1 / 2, 1 / 3])],
+)
+def test_late_fusion_normalises_scores_of_http_as_the_branch_declares_them(
+    scores: str | None, values: Sequence[float]
+) -> None:
+    other = branch("other", 0.4).model_copy(update={"kind": "http", "scores": scores})
+    hits = [hit("a", score=37.0), hit("b", score=0.88), hit("c", score=0.0)]
+    fused = fuse_question(plan([other], method="late-fusion"), envelopes(other=hits), 0, request())
+    assert [one.branches["other"].normalised for one in fused.hits] == pytest.approx(values)
 
 
 def test_tm2c2_measures_from_the_lowest_possible_score() -> None:
