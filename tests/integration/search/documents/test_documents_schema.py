@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import zlib
 from contextlib import closing
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 from sqlalchemy import Engine, MetaData, inspect, text
 
 from models.document_tables import documents_metadata
 from models.errors import BadIndex
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.documents.database import SCHEMA, Database
+from search.documents.file_reading import VERSION_TABLE
 from search.documents.document_table import NEXT, Changes, DocumentTable
 from tests.contracts.schema import SchemaContract
 from tests.support.stores.several_stores import MANIFEST, NS, a_document
@@ -100,3 +104,15 @@ class TestDocumentsSchema(SchemaContract):
             assert later is not None
             assert later.namespace_id > 1
         assert not [name for name in inspect(engine).get_table_names() if name.startswith("chorale_stored_d")]
+
+
+def test_a_rebuild_does_not_take_the_file_of_a_newer_version_for_a_damaged_one(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.db"
+    with closing(DocumentTable(Database(file))) as table:
+        table.prepare()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    with closing(DocumentTable(Database(file))) as table:
+        assert table.set_aside() is None
+        with pytest.raises(BadIndex, match="schema 9999"):
+            table.namespaces()
