@@ -17,8 +17,8 @@ from models.document_tables import documents_metadata
 from models.errors import BadIndex
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.documents.database import SCHEMA, Database
-from search.documents.file_reading import VERSION_TABLE
 from search.documents.document_table import NEXT, Changes, DocumentTable
+from search.documents.file_reading import VERSION_TABLE
 from tests.contracts.schema import SchemaContract
 from tests.support.stores.several_stores import MANIFEST, NS, a_document
 
