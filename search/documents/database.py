@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from models.errors import BadIndex, StoreUnavailable, WrongDeclaration
 from models.schema import Schema, SchemaTooNew
-from search.documents.file_reading import NEWEST, VERSION_TABLE, failure_of, file_number, gone
+from search.documents.file_reading import NEWEST, VERSION_TABLE, failure_of, file_number, gone, is_damaged
 from search.writer_lock import WriterLock, busy
 
 SCHEMA = Schema(
@@ -101,14 +101,12 @@ class Database:
             if held.connection is not None:
                 yield
                 return
-            with self._translated(), self._engine.connect() as connection:
-                connection = connection.execution_options(writes=True)
-                with self._lock(connection, namespace, wait_s):
-                    held.connection = connection
-                    try:
-                        yield
-                    finally:
-                        held.connection = None
+            with self._translated(), self._locked(namespace, wait_s) as connection:
+                held.connection = connection
+                try:
+                    yield
+                finally:
+                    held.connection = None
         finally:
             held.thread.release()
 
@@ -116,11 +114,16 @@ class Database:
         """Close the connections; they are opened again when needed."""
         self._engine.dispose()
 
-    def _lock(self, connection: Connection, namespace: str, wait_s: float) -> Any:
-        if self._file is None:
-            return _advisory_lock(connection, namespace, wait_s)
-        path = self._file.with_name(f"{self._file.name}.locks") / f"{namespace or 'schema'}.lock"
-        return WriterLock(path, f"namespace {namespace!r}").held(wait_s=wait_s)
+    @contextmanager
+    def _locked(self, namespace: str, wait_s: float) -> Iterator[Connection]:
+        with ExitStack() as opened:
+            if self._file is not None:
+                # A connection makes the file.
+                opened.enter_context(_file_lock(self._file, namespace).held(wait_s=wait_s))
+            connection = opened.enter_context(self._engine.connect()).execution_options(writes=True)
+            if self._file is None:
+                opened.enter_context(_advisory_lock(connection, namespace, wait_s))
+            yield connection
 
     def set_aside(self) -> Path | None:
         """Let a new file be made where the old one is gone or damaged; returns where the damaged one is."""
@@ -129,15 +132,16 @@ class Database:
             return None
         self.close()
         self._is_prepared = False
-        with suppress(BadIndex):
-            with self.reading() as connection:
-                connection.execute(text("SELECT count(*) FROM chorale_namespace"))
+        if file_number(file) is None:
             return None
-        self.close()
-        aside = file.with_name(f"{file.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
-        for part in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                file.with_name(file.name + part).rename(aside.with_name(aside.name + part))
+        # Without the lock, a file that another process has just made could be taken away from it.
+        with _file_lock(file, _SCHEMA_LOCK).held(wait_s=self._wait_s):
+            if not is_damaged(file):
+                return None
+            aside = file.with_name(f"{file.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+            for part in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    file.with_name(file.name + part).rename(aside.with_name(aside.name + part))
         return aside
 
     def _prepare(self) -> None:
@@ -231,6 +235,11 @@ def _engine(url: Any, kind: str) -> Engine:
             connection.commit()
 
     return engine
+
+
+def _file_lock(file: Path, namespace: str) -> WriterLock:
+    path = file.with_name(f"{file.name}.locks") / f"{namespace or 'schema'}.lock"
+    return WriterLock(path, f"namespace {namespace!r}")
 
 
 @contextmanager

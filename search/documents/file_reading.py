@@ -74,6 +74,18 @@ def connected(file: Path) -> sqlite3.Connection:
     return connection
 
 
+def is_damaged(file: Path) -> bool:
+    """Whether some table of an existing file cannot be read, or nothing is left of it; raises StoreUnavailable."""
+    try:
+        with translated(file), closing(connected(file)) as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            for (table,) in tables:
+                connection.execute(f'SELECT * FROM "{table}" LIMIT 1').fetchone()
+            return not tables
+    except BadIndex:
+        return True
+
+
 class DocumentsFile:
     """The file and its reading connections; opened at first use, so that the object can be created before a fork."""
 

@@ -170,7 +170,7 @@ class Connection:
         if error is not None:
             return StoreUnavailable(unreachable(url, str(error)))
         return StoreTimeout(
-            f"Weaviate at {url} did not answer within {timeout_s:g} s: is it busy, or is `grpc_port` another server's?"
+            f"Weaviate at {url} did not answer within {timeout_s:.3g} s: is it busy, or is `grpc_port` another server's?"
         )
 
     def _unreachable(self) -> OSError | None:

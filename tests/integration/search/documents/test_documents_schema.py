@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import zlib
 from contextlib import closing
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 from sqlalchemy import Engine, MetaData, inspect, text
 
 from models.document_tables import documents_metadata
@@ -15,6 +18,7 @@ from models.errors import BadIndex
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.documents.database import SCHEMA, Database
 from search.documents.document_table import NEXT, Changes, DocumentTable
+from search.documents.file_reading import VERSION_TABLE
 from tests.contracts.schema import SchemaContract
 from tests.support.stores.several_stores import MANIFEST, NS, a_document
 
@@ -93,10 +97,22 @@ class TestDocumentsSchema(SchemaContract):
             assert (build.namespace_id, build.manifest, table.find(NS, NEXT)) == (1, MANIFEST, None)
             parts = [replace(part, text=part.text.replace("\0", "\ufffd")) for part in document.passages]
             [changes] = table.changes_since(build, 0)
-            assert repr(changes) == repr(Changes(3, [replace(document, passages=tuple(parts))], []))
+            assert repr(changes) == repr(Changes(4, [replace(document, passages=tuple(parts))], []))
             with table.exclusive("later"):
                 table.make("later", MANIFEST)
             later = table.find("later")
             assert later is not None
             assert later.namespace_id > 1
         assert not [name for name in inspect(engine).get_table_names() if name.startswith("chorale_stored_d")]
+
+
+def test_a_rebuild_does_not_take_the_file_of_a_newer_version_for_a_damaged_one(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.db"
+    with closing(DocumentTable(Database(file))) as table:
+        table.prepare()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    with closing(DocumentTable(Database(file))) as table:
+        assert table.set_aside() is None
+        with pytest.raises(BadIndex, match="schema 9999"):
+            table.namespaces()

@@ -253,6 +253,7 @@ from models.errors import StageFailure
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.event_loop import running_loop
 from search.weaviate.store import WeaviateStore
+from tests.support.stores.known_index import index_of
 
 store = WeaviateStore(WeaviateEndpoint.model_validate_json(sys.argv[1]), key=sys.argv[2])
 for use in (running_loop, lambda: store.has(index_of())):
