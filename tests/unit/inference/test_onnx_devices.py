@@ -15,7 +15,6 @@ from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
-Real = onnxruntime.InferenceSession
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def with_cuda(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The first provider of each session, which computes on the CPU all the same."""
     firsts: list[Any] = []
 
-    class Session(Real):  # type: ignore[misc]
+    class Session(onnxruntime.InferenceSession):  # type: ignore[misc]
         def __init__(self, model: Any, options: Any, *, providers: list[Any]) -> None:
             firsts.append(providers[0])
             super().__init__(model, options, providers=[CPU])
