@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,6 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 from safetensors import safe_open
-from structlog import get_logger
 
 from inference.bert_shape import bert_shape, check_exact
 from inference.sentence_model import SentenceModel
@@ -20,7 +20,7 @@ from models.errors import NotConfigured
 if TYPE_CHECKING:
     from inference.bert_graph import BertGraph
 
-log = get_logger("chorale.models")
+log = logging.getLogger("chorale.models")
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
@@ -54,7 +54,7 @@ def open_session(
         raise NotConfigured(
             f"device {device!r}: ONNX Runtime runs on {used} here; it has: {', '.join(available)}"
         )
-    log.info("model loaded", path=str(path), provider=used)
+    log.info("%s runs on %s", path, used)
     return session
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import onnxruntime
 import pytest
-from structlog.testing import capture_logs
 
 from inference.backends import load_embedder, load_reranker
 from models.errors import NotConfigured
@@ -52,12 +51,18 @@ def load(folder: Path, what: str, **settings: Any) -> Any:
     ],
 )
 def test_a_model_runs_on_cuda_if_onnx_runtime_has_it_and_the_log_says_so(
-    with_cuda: list[Any], tmp_path: Path, what: str, device: str | None, first: Any
+    with_cuda: list[Any],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    what: str,
+    device: str | None,
+    first: Any,
 ) -> None:
-    with capture_logs() as logs:
-        load(tmp_path, what, device=device).warm()
+    caplog.set_level("INFO", "chorale.models")
+    load(tmp_path, what, device=device).warm()
     assert with_cuda == [first]
-    assert [line["provider"] for line in logs] == [CPU if first == CPU else CUDA]
+    used = CPU if first == CPU else CUDA
+    assert caplog.messages == [f"{tmp_path / 'model.safetensors'} runs on {used}"]
 
 
 def test_int8_stays_on_the_cpu(with_cuda: list[Any], tmp_path: Path) -> None:
@@ -67,11 +72,11 @@ def test_int8_stays_on_the_cpu(with_cuda: list[Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["embedder", "reranker"])
 def test_without_cuda_a_model_runs_on_the_cpu_and_the_device_cuda_is_refused(
-    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CPU])
-    with capture_logs() as logs:
-        load(tmp_path, what).warm()
-    assert [line["provider"] for line in logs] == [CPU]
+    caplog.set_level("INFO", "chorale.models")
+    load(tmp_path, what).warm()
+    assert caplog.messages == [f"{tmp_path / 'model.safetensors'} runs on {CPU}"]
     with pytest.raises(NotConfigured, match="device 'cuda': ONNX Runtime runs on CPUExecutionProvider here"):
         load(tmp_path, what, device="cuda").warm()
