@@ -243,9 +243,10 @@ def test_each_stage_has_its_time(retriever: OneProcess) -> None:
 
 
 def test_two_configurations_are_compared_on_judged_questions(retriever: OneProcess) -> None:
-    questions = {"oak": "acorns", "beech": "beechnuts", "larch": "cones"}
-    collection = Collection("trees", Path("unread"), questions, {name: {name: 1} for name in questions})
-    texts = {name: (name, f"In autumn there are {fruit}.") for name, fruit in questions.items()}
+    fruits = {"oak": "acorns", "beech": "beechnuts", "larch": "cones"}
+    judgements = {fruit: {tree: 1} for tree, fruit in fruits.items()}
+    collection = Collection("trees", Path("unread"), {fruit: fruit for fruit in judgements}, judgements)
+    texts = {tree: (tree, f"In autumn there are {fruit}.") for tree, fruit in fruits.items()}
     retriever.index(texts, namespace=collection.namespace)
 
     def ask(request: Any) -> Answer:
@@ -258,4 +259,4 @@ def test_two_configurations_are_compared_on_judged_questions(retriever: OneProce
     assert (comparison.names, comparison.gain.questions) == (("baseline", "bm25"), 3)
     # BM25 finds only the document with the word, and the vectors find all three.
     assert comparison.means["ndcg@10"][1] == 1
-    assert [len(side.answers["oak"].hits) for side in sides] == [3, 1]
+    assert [len(side.answers["acorns"].hits) for side in sides] == [3, 1]
