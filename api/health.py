@@ -106,7 +106,7 @@ def _missing(services: Services) -> Iterator[Missing]:
         if not has_tables:
             yield Missing(name="database", why="its tables are not of this version", is_needed=True)
     try:
-        beats = [beat for beat in read_heartbeats(services.blocking_redis) if beat.is_ready]
+        beats = [beat for beat in read_heartbeats(services.blocking_redis) if beat.is_serving]
     except RedisError as error:
         url = services.settings.redis_url
         # The explanation names the address, which a probe without a key does not learn.
@@ -116,7 +116,8 @@ def _missing(services: Services) -> Iterator[Missing]:
         why = f"it refuses the login {user!r}" if is_refused else "it does not answer"
         yield Missing(name="redis", why=why, is_needed=True)
         return
-    served = {queue for beat in beats for queue in beat.queues}
+    served = {queue for beat in beats if beat.is_ready for queue in beat.queues}
+    answered = {queue for beat in beats for queue in beat.queues}
     try:
         branches = declared_queues(services.settings.pipeline_file)
     except WrongDeclaration:
@@ -124,9 +125,12 @@ def _missing(services: Services) -> Iterator[Missing]:
         branches = []
     for queue in (QUEUE_RETRIEVE, *branches, QUEUE_FUSION, QUEUE_INDEX, QUEUE_BULK):
         if queue not in served:
-            is_needed = queue in (QUEUE_RETRIEVE, QUEUE_FUSION) or (
-                queue in branches and served.isdisjoint(branches)
-            )
-            yield Missing(name=queue, why="no worker serves this queue", is_needed=is_needed)
+            if queue in answered:
+                why, is_needed = "its worker lacks a model", False
+            else:
+                why = "no worker serves this queue"
+                is_needed = queue in (QUEUE_RETRIEVE, QUEUE_FUSION)
+            is_needed |= queue in branches and served.isdisjoint(branches)
+            yield Missing(name=queue, why=why, is_needed=is_needed)
     if not any(not beat.queues for beat in beats):
         yield Missing(name="sweeper", why="no sweeper runs: jobs and the audit trail wait", is_needed=False)

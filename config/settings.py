@@ -120,7 +120,8 @@ class Settings(BaseModel):
     embedder_question_precision: Literal["fp32", "int8"] = "fp32"
     """Precision for embedding questions. A worker that needs both precisions holds two models in memory."""
     embedder_device: str | None = None
-    """Device of the `sentence_transformers` backend: `cpu`, `cuda`, `cuda:1`. Not set: CUDA if available, else the CPU."""
+    """Device of the model: `cpu`, `cuda`, `cuda:1`. Not set: CUDA if available (for `onnx` with the package `onnxruntime-gpu`),
+    else the CPU."""
     model_threads: int = Field(default_factory=cores, ge=1, le=1_024)
     """Threads of all models on this machine together."""
     passage_pieces: int | None = Field(None, ge=16, le=32_768)

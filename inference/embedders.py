@@ -160,7 +160,7 @@ class OnnxEmbedder(TextEmbedder):
     """
 
     PRECISIONS = ("fp32", "int8")
-    DEVICES = ("cpu",)
+    DEVICES = ("cpu", "cuda")
     LIBRARY = "ONNX Runtime"
 
     def weight_files(self) -> list[Path]:
@@ -202,10 +202,12 @@ class OnnxEmbedder(TextEmbedder):
             if is_file:
                 from inference.onnx_models import OnnxFile
 
-                return OnnxFile(self.model, path, threads=self.threads)
+                return OnnxFile(self.model, path, threads=self.threads, device=self.device)
             from inference.onnx_models import OnnxBert
 
-            return OnnxBert(self.model, path, precision=self.precision, threads=self.threads)
+            # CUDA multiplies no 8-bit integers.
+            device = self.device or ("cpu" if self.precision == "int8" else None)
+            return OnnxBert(self.model, path, precision=self.precision, threads=self.threads, device=device)
         except StageFailure:
             raise
         # The exceptions for damaged files, missing weights and wrong shapes share no base class.

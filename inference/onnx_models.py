@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,14 @@ from inference.bert_shape import bert_shape, check_exact
 from inference.sentence_model import SentenceModel
 from inference.vectors import POOLINGS, normalised, pool
 from models.documents import Matrix
+from models.errors import NotConfigured
 
 if TYPE_CHECKING:
     from inference.bert_graph import BertGraph
 
-PROVIDERS = ["CPUExecutionProvider"]
+log = logging.getLogger("chorale.models")
+
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
 def session_options(threads: int) -> onnxruntime.SessionOptions:
@@ -31,13 +35,38 @@ def session_options(threads: int) -> onnxruntime.SessionOptions:
     return options
 
 
+def open_session(
+    model: str | bytes, path: Path, options: onnxruntime.SessionOptions, device: str | None
+) -> onnxruntime.InferenceSession:
+    """A session of the model of `path`; `device` None: CUDA if ONNX Runtime has it here.
+
+    Raises NotConfigured for a CUDA device that is not there.
+    """
+    kind, _, number = (device or "").partition(":")
+    available = onnxruntime.get_available_providers()
+    # In its usual mode CUDA multiplies with 10 bits of the mantissa, and other vectors would have one fingerprint.
+    cuda = (CUDA, {"device_id": number or "0", "use_tf32": "0"})
+    providers = [cuda, CPU] if CUDA in available and kind != "cpu" else [CPU]
+    session = onnxruntime.InferenceSession(model, options, providers=providers)
+    # Without a working driver it falls back to the CPU by itself.
+    used = session.get_providers()[0]
+    if kind == "cuda" and used != CUDA:
+        raise NotConfigured(
+            f"device {device!r}: ONNX Runtime runs on {used} here; it has: {', '.join(available)}"
+        )
+    log.info("%s runs on %s", path, used)
+    return session
+
+
 class OnnxBert:
     """Ids and mask of shape (batch, length) to vectors of shape (batch, dimension), unit length.
 
     Raises NotConfigured if the graph would not compute exactly this model, and any exception for damaged weights.
     """
 
-    def __init__(self, model: SentenceModel, path: Path, *, precision: str, threads: int) -> None:
+    def __init__(
+        self, model: SentenceModel, path: Path, *, precision: str, threads: int, device: str | None
+    ) -> None:
         # ONNX takes long to import, and a model with its own ONNX file does not need it.
         from inference.bert_graph import bert_graph
 
@@ -48,7 +77,7 @@ class OnnxBert:
                 return np.asarray(weights.get_tensor(prefix + name), np.float32)
 
             graph = bert_graph(bert_shape(model), read, precision=precision)
-        self._session = bert_session(graph, threads)
+        self._session = bert_session(graph, path, threads, device)
         self._pooling = model.pooling
 
     def __call__(self, ids: NDArray[np.int32], mask: NDArray[np.int32]) -> Matrix:
@@ -56,12 +85,14 @@ class OnnxBert:
         return normalised(pool(tokens, mask.astype(np.float32), self._pooling))
 
 
-def bert_session(graph: BertGraph, threads: int) -> onnxruntime.InferenceSession:
+def bert_session(
+    graph: BertGraph, path: Path, threads: int, device: str | None
+) -> onnxruntime.InferenceSession:
     options = session_options(threads)
     # The session copies these values while it loads.
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
     options.add_external_initializers(list(graph.weights), values)
-    return onnxruntime.InferenceSession(graph.model.SerializeToString(), options, providers=PROVIDERS)
+    return open_session(graph.model.SerializeToString(), path, options, device)
 
 
 def encoder_prefix(weights: Any) -> str:
@@ -88,8 +119,8 @@ class OnnxFile:
     where the result would not be exactly this model, and any exception for a damaged file.
     """
 
-    def __init__(self, model: SentenceModel, path: Path, *, threads: int) -> None:
-        self._session = onnxruntime.InferenceSession(str(path), session_options(threads), providers=PROVIDERS)
+    def __init__(self, model: SentenceModel, path: Path, *, threads: int, device: str | None) -> None:
+        self._session = open_session(str(path), path, session_options(threads), device)
         self._inputs = {entry.name: entry.type for entry in self._session.get_inputs()}
         outputs = {entry.name for entry in self._session.get_outputs()}
         tokens = next((name for name in TOKEN_OUTPUTS if name in outputs), None)

@@ -25,7 +25,7 @@ class OnnxReranker(PairReranker):
         from safetensors import safe_open
 
         from inference.bert_graph import classifier_graph, under
-        from inference.onnx_models import bert_session, encoder_prefix
+        from inference.onnx_models import CUDA, bert_session, encoder_prefix
 
         with safe_open(path, "numpy") as weights:
             prefix, stored = encoder_prefix(weights), frozenset(weights.keys())
@@ -44,7 +44,8 @@ class OnnxReranker(PairReranker):
             graph = classifier_graph(
                 shape, str(self.model.config["model_type"]), under(prefix, read), read_head
             )
-        session = bert_session(graph, self.threads)
+        session = bert_session(graph, path, self.threads, self.device)
+        self.device = self.device or ("cuda" if session.get_providers()[0] == CUDA else "cpu")
         names = {entry.name for entry in session.get_inputs()}
 
         def logits(ids: Ids, segments: Ids, mask: Ids) -> NDArray[np.float32]:

@@ -30,7 +30,12 @@ class Heartbeat:
     tasks: tuple[str, ...] = ()
     """Ids of the tasks that it works on."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """The report of `tasks.worker.heartbeat`; empty until the process is ready."""
+    """The report of `tasks.worker.heartbeat`; empty until the process takes messages."""
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the process takes messages, perhaps without its model."""
+        return self.is_ready or bool(self.about)
 
 
 def read_heartbeats(client: redis.Redis) -> list[Heartbeat]:

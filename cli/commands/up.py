@@ -101,14 +101,16 @@ def up(
         say(f"starting in {settings.home}, Redis at {without_password(started.redis_url)}{whose}")
         give_up_s = time.monotonic() + READY_LIMIT_S
         while missing := started.supervisor.wait_ready(SAYS_EVERY_S):
-            if started.supervisor.wait(0) or time.monotonic() >= give_up_s:
+            if started.supervisor.is_serving or started.supervisor.wait(0) or time.monotonic() >= give_up_s:
                 break
             say(f"waiting for {', '.join(missing)}")
         if started.supervisor.is_stopping:
             say("stopping before all were ready")
-        elif missing:
+        elif missing and not started.supervisor.is_serving:
             say(f"not ready yet: {', '.join(missing)}; see their lines above")
         else:
+            if missing:
+                say(f"without a model: {', '.join(missing)}; answers are degraded until it is there")
             if flower:
                 credentials = f"that of {VARIABLE}" if os.environ.get(VARIABLE) else login(settings.home)
                 say(f"Flower: {flower_page(flower_port)}, login {credentials}")

@@ -53,6 +53,7 @@ class _Watched:
         self.heard_at = 0.0
         self.has_beaten = False
         self.is_ready = False
+        self.is_serving = False
         self.is_paused = False
 
     def hear(self, beats: Mapping[str, Heartbeat | None], now: float, patience: Patience) -> None:
@@ -61,7 +62,8 @@ class _Watched:
             self.heard_at = now
         # A heartbeat older than this run is of the run before.
         elif beat is not None and beat.age_s <= min(patience.fresh_s, now - self.started_at):
-            self.heard_at, self.has_beaten, self.is_ready = now, True, beat.is_ready
+            self.heard_at, self.has_beaten = now, True
+            self.is_ready, self.is_serving = beat.is_ready, beat.is_serving
 
     def is_hung(self, now: float, patience: Patience) -> bool:
         limit_s = patience.hung_after_s if self.has_beaten else patience.start_s
@@ -106,6 +108,11 @@ class Supervisor:
     @property
     def is_stopping(self) -> bool:
         return self._stop_requests > 0
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether every child takes messages, perhaps without its model."""
+        return all(watched.is_serving for watched in self._watched.values())
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all children have ended; returns False if the time ran out."""
@@ -197,7 +204,7 @@ class Supervisor:
                 self._plan_restart(watched, f"hangs: no heartbeat for {now - watched.heard_at:.0f} s", now)
 
     def _may_start(self, level: int) -> bool:
-        return all(below.is_ready for below in self._watched.values() if below.child.level < level)
+        return all(below.is_serving for below in self._watched.values() if below.child.level < level)
 
     def _start(self, watched: _Watched) -> None:
         try:
@@ -206,14 +213,16 @@ class Supervisor:
             self._plan_restart(watched, f"could not be started: {error}", time.monotonic())
             return
         watched.started_at = watched.heard_at = time.monotonic()
-        watched.has_beaten, watched.is_ready, watched.is_paused = False, not watched.child.beats, False
+        watched.has_beaten, watched.is_paused = False, False
+        watched.is_ready = watched.is_serving = not watched.child.beats
         self._on_start(watched.child.name, watched.run.pid)
 
     def _plan_restart(self, watched: _Watched, why: str, now: float) -> None:
         if watched.run is not None:
             watched.run.kill()
         delay_s = self._patience.restart_delay_s
-        watched.run, watched.is_ready, watched.start_at = None, False, now + delay_s
+        watched.run, watched.start_at = None, now + delay_s
+        watched.is_ready = watched.is_serving = False
         self._say(f"{watched.child.name} {why}; it starts again in {delay_s:g} s")
 
     def _end_all(self) -> None:
@@ -232,7 +241,7 @@ class Supervisor:
                     self._say(f"{name} did not end when asked to; it is killed")
                 run.kill()
             for watched in here:
-                watched.run, watched.is_ready = None, False
+                watched.run, watched.is_ready, watched.is_serving = None, False, False
 
     def _say(self, line: str) -> None:
         self._output(NAME, line.encode(errors="replace"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -18,7 +19,7 @@ from chorale_client.answer import Answer
 from chorale_client.default_timeout import DefaultTimes
 from chorale_client.documents import checked_documents, checked_list
 from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, UnknownRequest
-from chorale_client.events import Event, Progress
+from chorale_client.events import Event, OnEvent, Progress
 from chorale_client.handles import Handle
 from chorale_client.index_tickets import (
     Indexed,
@@ -99,11 +100,17 @@ class Chorale:
         """
         return self.ask(make_request(questions, **options))
 
-    def ask(self, request: Request) -> Answer:
-        """Like `retrieve`, for a request of `make_request`."""
+    def ask(self, request: Request, *, on_event: OnEvent | None = None) -> Answer:
+        """Like `retrieve`, for a request of `make_request`; calls `on_event` with each of its events."""
         begun_s = time.monotonic()
         request = self._with_default_timeout(request)
         ends_at_s = begun_s + request.timeout_s + GRACE_S
+        if on_event is not None:
+            # The answer does not depend on its events: the request is sent again if it got lost.
+            with suppress(ServiceUnavailable, UnknownRequest):
+                if self.submit_request(request).state == "new":
+                    for event in self.events(request.request_id, limit_s=request.timeout_s):
+                        on_event(event)
         with self._limit.until(ends_at_s + FINISH_S):
             return read_answer(self._result_of(request, ends_at_s))
 
@@ -179,17 +186,17 @@ class Chorale:
                     raise
                 time.sleep(RECONNECT_S)
 
-    def events(self, request_id: str, *, after: str = "") -> Iterator[Event]:
-        """The events of a request until its end; `after` is the id of the last event that the caller has.
+    def events(self, request_id: str, *, after: str = "", limit_s: float = math.inf) -> Iterator[Event]:
+        """The events of a request until its end, or for `limit_s`; `after` is the id of the last event that the caller has.
 
         Raises UnknownRequest, ServiceUnavailable.
         """
-        progress = Progress(request_id, after)
+        progress, ends_at_s = Progress(request_id, after), time.monotonic() + limit_s
         while True:
             with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
                 events = self._ledger.run_exchange(progress.poll())
             yield from events
-            if progress.is_over:
+            if progress.is_over or time.monotonic() > ends_at_s:
                 return
             until_s = time.monotonic() + progress.pause_s()
             with self._limit.until(until_s + self._patience_s), redis_errors_translated():

@@ -6,7 +6,7 @@ order, and an event of a short step may come together with the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -44,6 +44,9 @@ class Event:
         """The event without its id and its answer, in plain JSON values."""
         fields = {"stage": self.stage, "branch": self.branch, "status": self.status}
         return {name: value for name, value in fields.items() if value}
+
+
+OnEvent = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)

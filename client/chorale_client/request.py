@@ -242,6 +242,8 @@ class Request(_Wire):
     rerank: Literal["on", "off"] | None = None
     """`off`: keep the fused order; `on`: fail if the configuration declares no reranker.  By default a declared reranker
     reranks."""
+    rerank_depth: int | None = Field(None, ge=1, le=1_000)
+    """How many of the best fused hits of a question are reranked, instead of the reranker's own `depth`."""
     autocut: int | None = Field(None, ge=1, le=100)
     """Cuts the `offset + top_k` best hits before the end of this jump in scores: 1 leaves the hits before the first jump."""
     diversity: Share | None = None

@@ -50,6 +50,7 @@ class RequestOptions(TypedDict, total=False):
     fuse_by: Literal["document", "passage"]
     group_by: str | GroupingOptions | None
     rerank: Literal["on", "off"] | None
+    rerank_depth: int | None
     autocut: int | None
     diversity: float | None
     abstain: float | None

@@ -25,7 +25,7 @@ log = get_logger("chorale.cache")
 
 _NOT_IN_KEY = {
     "v", "request_id", "correlation_id", "tags", "namespace", "questions", "timeout_s", "cache", "now", "hedge",
-    "on_end", "linked", "traceparent", "rerank",
+    "on_end", "linked", "traceparent", "rerank", "rerank_depth",
 }  # fmt: skip
 """Who asks, when, for how long and how often does not change a complete answer; the plan has `rerank` resolved."""
 _PLAN_IN_KEY = {

@@ -72,13 +72,18 @@ def reranker_of(
     request: Request, pipeline: Pipeline, configuration: Configuration
 ) -> RerankerDeclaration | None:
     """The reranker of this request; None if none is declared or the request does not want it.  Raises NotOffered."""
-    if request.rerank == "on" and configuration.reranker is None:
+    declared, depth = configuration.reranker, request.rerank_depth
+    if request.rerank == "off":
+        return None
+    if declared is None and (request.rerank == "on" or depth is not None):
         known = [name for name, other in pipeline.configurations.items() if other.reranker is not None]
         raise NotOffered(
             f"rerank: the configuration {configuration.name!r} declares no reranker; "
             + (f"there are: {', '.join(known)}" if known else "none does")
         )
-    return None if request.rerank == "off" else configuration.reranker
+    if declared is None or depth is None:
+        return declared
+    return declared.model_copy(update={"depth": depth, "coarse": max(depth, declared.coarse)})
 
 
 def _check_thresholds(

@@ -22,6 +22,7 @@ from cli.local.ports import Address
 from cli.local.servers import curl
 from config.home import find_redis_url
 from tests.support.command_line import command, in_process
+from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.redis_server import free_port
 from tests.support.waiting import until
 
@@ -204,6 +205,40 @@ def test_ctrl_c_stops_everything_and_leaves_no_trace(up: subprocess.Popen[str], 
     assert find_redis_url(home) is None
     assert not (home / "redis.json").exists()
     assert not (home / "up.json").exists()
+
+
+@pytest.mark.slow
+def test_without_its_rerankers_model_it_serves_the_fused_order_and_says_so(tmp_path: Path) -> None:
+    reranking = '[rerankers.gone]\nmodel = "/no/such/model"\n[configurations.best]\nmethod = "rrf"\nreranker = "gone"\n'
+    (tmp_path / "pipeline.toml").write_text('default_configuration = "best"\n' + BM25_ALONE + reranking)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "repairs.md").write_text("# Repairs\n\nThe landlord pays for repairs.\n")
+    home, port = tmp_path / "home", free_port()
+    given = {"CHORALE_HOME": str(home), "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml")}
+    processes = ("--processes", "retrieve=1,bm25=1,fusion=1,index=0,bulk=0")
+    with subprocess.Popen(
+        **command("up", "--json", *processes, "--http", f"--http-bind={port}", **given),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        try:
+            lines = said_until(process, "ready: ")
+            indexed = in_process("index", str(tmp_path / "docs"), "--namespace", "docs", **given)
+            assert indexed.returncode == 0, indexed.stderr
+            url, key = f"http://127.0.0.1:{port}", (home / "http_key").read_text().strip()
+            question = {"questions": ["repairs"], "namespace": "docs", "timeout_s": 30}
+            login = {"Authorization": f"Bearer {key}"}
+            answer = httpx.post(f"{url}/v1/searches", json=question, headers=login, timeout=60).json()
+            readiness = httpx.get(f"{url}/readyz", timeout=60)
+        finally:
+            process.terminate()
+    text = "without a model: fusion-1; answers are degraded until it is there"
+    assert {"process": "chorale", "line": text} in lines
+    assert [(part["where"], part["reason"]) for part in answer["degraded"]] == [("rerank", "model_missing")]
+    [hit] = answer["questions"][0]["hits"]
+    assert (answer["status"], hit["title"], hit["score_kind"]) == ("degraded", "Repairs", "rrf")
+    missing = {part["name"]: part["why"] for part in readiness.json()["missing"]}
+    assert (readiness.status_code, missing["chorale.fusion"]) == (200, "its worker lacks a model")
 
 
 def test_a_wrong_setting_and_an_unreachable_redis_are_sentences(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from chorale_client.asynchronous.client import AsyncChorale
 from chorale_client.client import Chorale
 from chorale_client.coverage import Coverage, coverage_of
 from chorale_client.errors import InvalidRequest
+from chorale_client.events import OnEvent
 from chorale_client.redis_urls import address_of
 from chorale_client.request import Request
 from chorale_client.request_factory import Questions, RequestOptions, make_request
@@ -102,19 +103,24 @@ class Connection:
         self._address = address_of(redis_url), tuple(sorted(client.items()))
         self._options, self._on_coverage = options, on_coverage
 
-    def ask(self, question: Questions, *options: Mapping[str, Any] | None) -> Retrieved:
+    def ask(
+        self, question: Questions, *options: Mapping[str, Any] | None, on_event: OnEvent | None = None
+    ) -> Retrieved:
         """Ask and wait.  Later options win.  Raises InvalidRequest (also for a namespace that is not there), RequestIdConflict,
         ServiceUnavailable."""
-        return self._read(_synchronous(*self._address).ask(self.request(question, *options)))
+        request = self.request(question, *options)
+        return self._read(_synchronous(*self._address).ask(request, on_event=on_event))
 
-    async def ask_async(self, question: Questions, *options: Mapping[str, Any] | None) -> Retrieved:
+    async def ask_async(
+        self, question: Questions, *options: Mapping[str, Any] | None, on_event: OnEvent | None = None
+    ) -> Retrieved:
         """Like `ask`; a cancelled task cancels its request."""
-        return await self.ask_request(self.request(question, *options))
+        return await self.ask_request(self.request(question, *options), on_event=on_event)
 
-    async def ask_request(self, request: Request) -> Retrieved:
+    async def ask_request(self, request: Request, *, on_event: OnEvent | None = None) -> Retrieved:
         """Like `ask_async`, for a request of `request`."""
         chorale = await _asynchronous(*self._address)
-        return self._read(await chorale.ask(request))
+        return self._read(await chorale.ask(request, on_event=on_event))
 
     async def with_default_timeout(self, request: Request) -> Request:
         """The request with its configuration's own time limit, if it has none of its own."""

@@ -12,12 +12,14 @@ from chorale_client.adapters.connection import Connection, Retrieved, retrieved
 from chorale_client.answer import Answer, Degradation
 from chorale_client.coverage import Coverage
 from chorale_client.errors import ServiceUnavailable
+from chorale_client.events import OnEvent
 from chorale_client.request import Question
 from chorale_client.request_factory import RequestOptions, make_request
 from chorale_client.wire_names import Reason, Stage, Status
 
 with needs("langgraph"):
     from langchain_core.runnables import Runnable, RunnableLambda
+    from langgraph.config import get_stream_writer
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +80,13 @@ def retrieval_node(
     broker_url: str | None = None,
     options: RequestOptions | None = None,
     question: str | Callable[[Any], str] = "question",
+    output: str = "retrieval_result",
     replace: bool = False,
 ) -> Runnable[Any, dict[str, RetrievalResult]]:
-    """A node for `StateGraph.add_node` that writes `retrieval_result`.
+    """A node for `StateGraph.add_node` that writes the state's key `output`.
 
-    The node raises nothing: after an error there are no documents, and `coverage` says what is wrong.
+    The node raises nothing: after an error there are no documents, and `coverage` says what is wrong.  It writes each
+    event of the request, `{"stage": "branch", "branch": …, "status": …}` for a branch, to the graph's stream (`custom`).
 
     `question` is the state's key, or a function of the state.  With `replace` the state's variants are searched in the
     question's place, otherwise beside it.  A degraded answer has no documents (`on_missing: empty`), so that a graph goes
@@ -94,19 +98,29 @@ def retrieval_node(
 
     def retrieve(state: Any) -> dict[str, RetrievalResult]:
         try:
-            found = connection.ask(*_request(state, question, replace))
+            found = connection.ask(*_request(state, question, replace), on_event=_on_event())
         except Exception as error:  # a graph goes on without documents
             found = _failed(error)
-        return {"retrieval_result": _result(found)}
+        return {output: _result(found)}
 
     async def retrieve_async(state: Any) -> dict[str, RetrievalResult]:
         try:
-            found = await connection.ask_async(*_request(state, question, replace))
+            asked = _request(state, question, replace)
+            found = await connection.ask_async(*asked, on_event=_on_event())
         except Exception as error:
             found = _failed(error)
-        return {"retrieval_result": _result(found)}
+        return {output: _result(found)}
 
     return RunnableLambda(retrieve, afunc=retrieve_async, name="chorale")
+
+
+def _on_event() -> OnEvent | None:
+    """Writes to the stream of the graph; None outside of a graph."""
+    try:
+        write = get_stream_writer()
+    except (RuntimeError, KeyError):
+        return None
+    return lambda event: write(event.to_wire())
 
 
 def _request(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
@@ -26,8 +28,8 @@ from chorale_client.client import (
     Chorale,
 )
 from chorale_client.default_timeout import DefaultTimes
-from chorale_client.errors import UnknownRequest
-from chorale_client.events import Event, Progress, Standing, standing
+from chorale_client.errors import ServiceUnavailable, UnknownRequest
+from chorale_client.events import Event, OnEvent, Progress, Standing, standing
 from chorale_client.handles import AsyncHandle
 from chorale_client.index_tickets import Indexed, outcome_of
 from chorale_client.keys import result_key
@@ -105,8 +107,8 @@ class AsyncChorale:
         """
         return await self.ask(make_request(questions, **options))
 
-    async def ask(self, request: Request) -> Answer:
-        """Like `retrieve`, for a request of `make_request`."""
+    async def ask(self, request: Request, *, on_event: OnEvent | None = None) -> Answer:
+        """Like `retrieve`, for a request of `make_request`; calls `on_event` with each of its events."""
         begun_s = asyncio.get_running_loop().time()
         request = await self.with_default_timeout(request)
         ends_at_s = begun_s + request.timeout_s + GRACE_S
@@ -119,6 +121,11 @@ class AsyncChorale:
                     if accepted.state == Status.REFUSED:
                         # Unread, its announcement would end the next request with this id.
                         await listener.wait(asyncio.get_running_loop().time() + FINISH_S)
+                    if on_event is not None and accepted.is_new:
+                        # The answer does not depend on its events.
+                        with suppress(ServiceUnavailable, UnknownRequest):
+                            async for event in self.events(request.request_id, limit_s=request.timeout_s):
+                                on_event(event)
                     result = accepted.result or await self._end(listener, request.request_id, ends_at_s)
                 return read_answer(result or await self._finish(request, accepted))
         except CancelledError:
@@ -158,15 +165,17 @@ class AsyncChorale:
             result = await self._commands.run_exchange(ledger.end_of(request_id))
         return result
 
-    async def events(self, request_id: str, *, after: str = "") -> AsyncGenerator[Event, None]:
+    async def events(
+        self, request_id: str, *, after: str = "", limit_s: float = math.inf
+    ) -> AsyncGenerator[Event, None]:
         """As `Chorale.events`."""
         loop = asyncio.get_running_loop()
-        progress = Progress(request_id, after)
+        progress, ends_at_s = Progress(request_id, after), loop.time() + limit_s
         with self._announcements.listening(result_key(request_id), is_accepted=True) as listener:
             while True:
                 for event in await self._run_exchange(progress.poll()):
                     yield event
-                if progress.is_over:
+                if progress.is_over or loop.time() > ends_at_s:
                     return
                 listener.must_read = False
                 await listener.wait(loop.time() + progress.pause_s())

@@ -119,8 +119,8 @@ def test_the_recorded_answer_is_rebuilt_from_rows(recorded: Recorded, keep_texts
 
 def test_another_configuration_fuses_the_same_candidates_and_shows_what_moves(recorded: Recorded) -> None:
     row = recorded(weights={"bm25": 9.0})
-    again = replay(row, PIPELINE, configuration="baseline")
-    assert (again.is_equal, again.was, again.now) == (True, "rrf · rrf", "baseline · rrf")
+    again = replay(row, PIPELINE, configuration="bm25")
+    assert (again.is_equal, again.was, again.now) == (True, "rrf · rrf", "bm25 · rrf")
     first = again.questions[0]
     assert [hit.document_id for hit in first.hits] == ["exact", "both", "far"]
     moved = {move.document_id: move for move in first.moved}
@@ -192,7 +192,7 @@ def for_each_ranking(kept: RequestRow, change: Callable[[dict[str, Any]], Any]) 
 def test_a_configuration_lacks_scores_only_if_it_needs_more_than_were_recorded(recorded: Recorded) -> None:
     row = recorded(planned=COMPLETING, scores=SCORES)
     assert replay(row, PIPELINE, configuration="scores").gaps == []
-    assert replay(row, PIPELINE, configuration="baseline").gaps == []
+    assert replay(row, PIPELINE, configuration="bm25").gaps == []
     # A branch of weight 0 brings no documents, and scores none.
     assert row.plan
     row.plan["branches"][2]["weight"] = 0.0
@@ -204,7 +204,7 @@ def test_pinned_and_blocked_documents_are_as_they_were(recorded: Recorded) -> No
     row = recorded(planned={"rules": rules})
     assert [hit.document_id for hit in row.questions[0].hits] == ["far", "both", "near"]
     assert replay(row, PIPELINE).is_equal
-    under = replay(row, PIPELINE, configuration="baseline").questions[0]
+    under = replay(row, PIPELINE, configuration="bm25").questions[0]
     assert [hit.document_id for hit in under.hits] == ["far", "both"]
     # A pinned document that no branch found came from a store.
     row.questions[0].hits[0].document_id = "elsewhere"

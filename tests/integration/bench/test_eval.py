@@ -91,15 +91,15 @@ def test_two_configurations_are_compared_and_recorded_answers_compare_like_asked
         wire: dict[str, Any] = json.loads(done.stdout)
         return wire
 
-    wire = compared("baseline", "rrf", str(folder), "--record", str(tmp_path))
-    assert (wire["collection"], wire["a"], wire["b"]) == ("animals", "baseline", "rrf")
+    wire = compared("bm25", "rrf", str(folder), "--record", str(tmp_path))
+    assert (wire["collection"], wire["a"], wire["b"]) == ("animals", "bm25", "rrf")
     assert wire["faults"] == [0, 0]
     assert wire["gain"]["wins"] + wire["gain"]["losses"] + wire["gain"]["ties"] == 5
     for mover in wire["movers"]:
         places = [document["before"] for document in mover["documents"] if document["before"]]
         assert all(set(place["branches"]) == {"bm25"} for place in places)
 
-    again = compared(str(tmp_path / "baseline.jsonl"), str(tmp_path / "rrf.jsonl"), str(folder))
+    again = compared(str(tmp_path / "bm25.jsonl"), str(tmp_path / "rrf.jsonl"), str(folder))
     for part in ("gain", "means", "movers"):
         assert again[part] == wire[part]
 

@@ -109,6 +109,19 @@ def test_a_stopped_child_with_a_stale_heartbeat_is_restarted(lines: Lines) -> No
     assert "worker hangs: no heartbeat" in lines.of("chorale")[0]
 
 
+def test_a_child_waits_for_those_below_to_take_messages_and_not_for_their_models(lines: Lines) -> None:
+    starting = Heartbeat("worker", 0.0, is_ready=False)
+    beats = {"worker": starting}
+    children = [Child("worker", SLEEP), Child("http", SLEEP, level=2, beats=False)]
+    with Supervisor(children, output=lines, heartbeats=lambda _: beats, patience=QUICK) as supervisor:
+        assert supervisor.wait_ready(0.5) == ("worker", "http")
+        assert (set(supervisor.pids()), supervisor.is_serving) == ({"worker"}, False)
+        beats["worker"] = replace(starting, about={"host": "here"})
+        until(lambda: supervisor.is_serving)
+        assert set(supervisor.pids()) == {"worker", "http"}
+        assert supervisor.wait_ready(0) == ("worker",)
+
+
 def test_a_child_without_a_first_heartbeat_is_restarted_after_the_longer_start_limit(lines: Lines) -> None:
     patience = replace(QUICK, hung_after_s=0.05, start_s=0.6)
     with Supervisor([Child("mute", SLEEP)], output=lines, patience=patience):

@@ -151,7 +151,7 @@ HARMLESS = {
     *("v", "correlation_id", "tags", "branches", "weights", "fusion", "exclude_ids", "boosts", "thresholds"),
     *("fuse_by", "group_by", "rerank", "autocut", "diversity", "abstain", "snippet_chars", "include"),
     *("context_tokens", "context_around", "configuration", "needs_retrieval", "require", "min_branches"),
-    *("on_missing", "hedge", "cache", "now"),
+    *("on_missing", "hedge", "cache", "now", "rerank_depth"),
 }
 """What a key may choose: no value of these shows a document outside the filter, or more of them."""
 

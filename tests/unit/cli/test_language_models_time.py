@@ -79,5 +79,5 @@ def test_plain_rrf_is_named_as_unwise_for_a_language_that_the_encoder_hardly_kno
 
 
 def test_neither_fused_scores_nor_a_single_branch_is_unwise() -> None:
-    for name in ("scores", "baseline"):
+    for name in ("scores", "bm25"):
         assert not list(unknown_languages(replace(PIPELINE, default_configuration=name), STATES))

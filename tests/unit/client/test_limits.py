@@ -81,7 +81,7 @@ TOO_MUCH: dict[str, tuple[dict[str, Any], str]] = {
     "unknown fields": (dict.fromkeys(names(100_000), 1), "; and 99,992 more"),
     "everything": (
         {"questions": ["a" * limits.MAX_TEXT_CHARS] * 33},
-        "questions: the request has 272,792 bytes as JSON, most of them here; at most 262,144 are allowed",
+        "questions: the request has 272,812 bytes as JSON, most of them here; at most 262,144 are allowed",
     ),
 }  # fmt: skip
 

@@ -97,8 +97,8 @@ def test_int8_is_close_depends_on_no_neighbour_and_has_its_own_fingerprint() -> 
 def test_an_unknown_precision_or_device_is_refused_with_the_known_ones() -> None:
     with pytest.raises(WrongDeclaration, match=r"'int4'.*fp32, int8"):
         OnnxEmbedder(MODEL, threads=1, precision="int4")
-    with pytest.raises(WrongDeclaration, match=r"'cuda'.*cpu"):
-        OnnxEmbedder(MODEL, threads=1, device="cuda")
+    with pytest.raises(WrongDeclaration, match=r"'mps'.*cpu, cuda"):
+        OnnxEmbedder(MODEL, threads=1, device="mps")
 
 
 def fingerprint(folder: Path, *, threads: int = 1, **settings: Any) -> str:

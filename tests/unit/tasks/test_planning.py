@@ -197,6 +197,15 @@ def test_rerank_on_fails_if_no_reranker_is_declared(reranking: Pipeline) -> None
         plan_of(make_request("bread", rerank="on"))
 
 
+def test_a_request_chooses_how_many_hits_are_reranked(reranking: Pipeline) -> None:
+    for depth, coarse in ((20, 100), (200, 200)):
+        plan = plan_in(reranking, rerank_depth=depth)
+        assert plan.rerank == RerankPlan(name="small", depth=depth, coarse=coarse, budget_ms=300, weight=0.7)
+    assert plan_in(reranking, rerank_depth=20, rerank="off").rerank is None
+    with pytest.raises(NotOffered, match="'plain' declares no reranker"):
+        plan_in(reranking, rerank_depth=20, configuration="plain")
+
+
 def test_the_reranker_is_part_of_the_cache_key_and_the_rerank_option_is_not(
     reranking: Pipeline,
 ) -> None:
@@ -208,6 +217,7 @@ def test_the_reranker_is_part_of_the_cache_key_and_the_rerank_option_is_not(
     assert key({"reranker": "a"}) == key({"reranker": "a"}, rerank="on")
     assert key({"reranker": "a"}) != key({"reranker": "b"})
     assert key({}) != key({}, rerank="off")
+    assert key({}) == key({}, rerank_depth=50) != key({}, rerank_depth=20)
 
 
 @pytest.mark.parametrize(

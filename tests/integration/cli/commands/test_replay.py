@@ -47,7 +47,7 @@ def test_the_recorded_answer_is_fused_again_with_the_stores_stopped_and_the_mode
 
 def test_another_configuration_shows_what_moves_and_what_the_rows_lack(rows_alone: tuple[Run, str]) -> None:
     chorale, request_id = rows_alone
-    again = document(chorale("replay", request_id, "--configuration", "baseline", "--json"))
+    again = document(chorale("replay", request_id, "--configuration", "bm25", "--json"))
     after = [line["after"] for line in again["questions"][0]["moved"] if line["after"]]
     assert all(set(hit["branches"]) == {"bm25"} for hit in after)
     lacking = shown(chorale("replay", request_id, "--configuration", "scores"), 8)
