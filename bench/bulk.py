@@ -19,7 +19,7 @@ from models.errors import ServiceError
 from tasks.registration import make_app
 from wiring.resources import Resources
 
-BESIDE, FEWEST_BESIDE = 30, 2_000
+BESIDE, FEWEST_BESIDE = 30, 500
 """Lines of the job beside which requests are measured, for each request, and in all; it is cancelled afterwards."""
 QUESTIONS_OF_A_DOCUMENT = 2
 """Questions that a document gives on average; the demo's documents have words for more."""

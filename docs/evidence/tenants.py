@@ -44,7 +44,7 @@ def main(calls: int) -> None:
         rows = [_row(route, api, zenith, acme) for route in ROUTES]
         counts = attack(zenith, [filtered, client(OUR_NAMESPACE)], calls=calls, seed=calls)
         assert zenith.state() == before
-        text = _computed(rows, counts, [_revoked_after_s(api) for _ in range(REVOCATIONS)])
+        text = _computed(rows, counts, [_revoked_after_s(api) for _ in range(min(calls, REVOCATIONS))])
     sys.stdout.write(text)
 
 

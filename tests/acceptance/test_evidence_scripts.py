@@ -18,7 +18,7 @@ RUN = {
     "fusing": ["1"],
     "observing": ["1", "8", "5"],
     "task_events": ["1", "8", "5"],
-    "tenants": ["20"],
+    "tenants": ["3"],
 }
 """Arguments by script."""
 SHOWS = {
@@ -28,7 +28,7 @@ SHOWS = {
     "fusing": "rrf ",
     "observing": "log, metrics, traces: ",
     "task_events": "requests/s: ",
-    "tenants": "20 fuzzed calls: ",
+    "tenants": " fuzzed calls: ",
 }
 WRITE_A_PAGE = {
     "attacks": "tests/architecture/test_attacks.py",

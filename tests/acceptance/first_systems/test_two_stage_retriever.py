@@ -174,14 +174,16 @@ def test_a_slow_reranker_scores_fewer_candidates(retriever: OneProcess) -> None:
     """It takes a second for 20 pairs, and has less than half of one."""
     retriever.redis.set(FAULT, "slow:0.05")
     try:
-        answers = [retrieve(retriever, configuration="hurried") for _ in range(3)]
+        # The first requests learn how slow it is.
+        answers = [retrieve(retriever, configuration="hurried") for _ in range(6)]
     finally:
         retriever.redis.delete(FAULT)
-    line = rerank_line(answers[-1])
-    assert line.n_in == 50
-    assert line.n_out is not None
-    assert 1 <= line.n_out < 10
-    assert stages(answers[-1])[0] == "reranked"
+    lines = [rerank_line(answer) for answer in answers]
+    assert all(line.n_in == 50 and (line.n_out or 0) < 10 for line in lines)
+    assert any(line.n_out for line in lines)
+    assert {stages(answer)[0] for answer, line in zip(answers, lines, strict=True) if line.n_out} == {
+        "reranked"
+    }
 
 
 def test_a_reranker_that_no_worker_needs_is_not_loaded(

@@ -33,7 +33,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_a_job_and_its_rivals_answer_the_same_questions(bench: Bench) -> None:
-    wire = bench("bulk", "--questions 200 --requests 20 --documents 100")
+    wire = bench("bulk", "--questions 200 --requests 10 --documents 100")
     assert wire["v"] == 1
     assert [run["name"] for run in wire["runs"]] == ["job", "in_process"]
     assert all(run["questions_per_s"] > 0 for run in wire["runs"])
