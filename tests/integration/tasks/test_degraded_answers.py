@@ -57,6 +57,7 @@ def test_without_a_fusion_worker_the_sweeper_answers(failing: OneProcess) -> Non
     assert (ids(answer), answer.hits[0].found_by) == (["error"], ("bm25",))
 
 
+@pytest.mark.slow
 def test_sixty_four_questions_that_are_joined_late_have_all_their_hits(failing: OneProcess) -> None:
     words = ["tenant", "pays", "rent", "month", "ends", "contract", "says", "landlord"]
     texts = {f"doc{place}": (f"text {place}", " ".join(words * 40 + [str(place)])) for place in range(60)}

@@ -21,6 +21,7 @@ def folder_of(folder: Path, *reasons: LeftOut) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_each_file_and_row_is_indexed_or_reported_with_its_reason(alone: Run, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "docs", *FILES)
     called = alone("index", str(folder), "--ids=given", "--json", CHORALE_READ_OUTPUT_MB=str(OUTPUT_MB))
@@ -67,6 +68,7 @@ def test_ten_names_are_shown_for_a_reason_and_hidden_ones_are_counted(alone: Run
     ]
 
 
+@pytest.mark.slow
 def test_documents_whose_files_are_gone_are_counted_until_they_are_pruned(alone: Run, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "docs")
     for name in ("a", "b"):
