@@ -13,7 +13,8 @@ from search.embedded.store import EmbeddedStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 
-FORK = multiprocessing.get_context("fork")
+# A forked process would lack the threads that libraries have started for earlier tests.
+SPAWN = multiprocessing.get_context("spawn")
 
 
 def write_and_die(url: str, folder: Path, place: int) -> None:
@@ -45,7 +46,7 @@ def test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(
     store.upsert(NS, [a_document(f"d{number}", passages=2) for number in range(5)])
     store.close()
     for place in range(4):
-        process = FORK.Process(target=write_and_die, args=(url, tmp_path, place))
+        process = SPAWN.Process(target=write_and_die, args=(url, tmp_path, place))
         process.start()
         process.join(30)
         assert process.exitcode == -signal.SIGKILL
