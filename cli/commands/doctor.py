@@ -64,6 +64,7 @@ def checks() -> Mapping[str, Check]:
         "workers": workers.queues_are_served,
         "wire versions": workers.wire_versions,
         "package versions": reports.versions,
+        "celery options": workers.celery_options,
         "same settings": reports.settings,
         "same pipeline": reports.declarations,
         "same addresses": environment.same_addresses,

@@ -74,7 +74,7 @@ def same_addresses(installation: Installation) -> Iterator[Finding]:
         for report in reports:
             if address := report.about["addresses"].get(what):
                 names_by_address.setdefault(address, []).append(report.name)
-        # They are usually in the database of the audit trail, which is reported once.
+        # The documents are usually in the database of the audit trail, which is reported once.
         if names_by_address in compared:
             continue
         compared.append(names_by_address)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from chorale_client.keys import SWEEPER
 from chorale_client.wire_names import WIRE_VERSION
@@ -97,6 +98,26 @@ def chords(installation: Installation) -> Iterator[Finding]:
         )
 
 
+CELERY_OPTIONS: Mapping[str, tuple[tuple[Any, ...], str]] = {
+    "pool": (("solo", "thread"), "models and connections do not survive a fork"),
+    "prefetch": ((1,), "it hoards messages that other workers could take"),
+    "disable_prefetch": ((False,), "it waits a second or two after every task"),
+}
+"""The right values of what Celery's command line can change, and what happens with another value."""
+
+
+def celery_options(installation: Installation) -> Iterator[Finding]:
+    for report in read_reports(installation.running_redis()):
+        options = report.about.get("worker_options", {})
+        for name, (right, why) in CELERY_OPTIONS.items():
+            if name in options and options[name] not in right:
+                queues = " ".join(queue.removeprefix("chorale.") for queue in report.queues)
+                yield Finding(
+                    f"{report.name} runs with {name} = {options[name]!r} instead of {' or '.join(map(repr, right))}: {why}",
+                    f"start it as `chorale worker {queues}`",
+                )
+
+
 def events(installation: Installation) -> Iterator[Finding]:
     redis = installation.running_redis()
     # An operator who turned the events off has chosen so: Flower then shows only workers and queues.
@@ -106,7 +127,7 @@ def events(installation: Installation) -> Iterator[Finding]:
     silent = [
         report.name
         for report in read_reports(redis)
-        if not report.about.get("celery", {}).get("worker_send_task_events", True)
+        if not report.about.get("worker_options", {}).get("task_events", True)
     ]
     if silent:
         yield Finding(

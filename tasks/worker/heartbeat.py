@@ -1,5 +1,5 @@
 """A worker's heartbeat in Redis, which the supervisor and `chorale status` read, and what a process reports of itself with it:
-versions, settings and Celery's settings, for `chorale doctor` to compare.
+versions, settings and options, for `chorale doctor` to compare.
 
 It stops when a task runs too long, so that a hung worker looks like a dead one and is restarted.
 """
@@ -134,17 +134,6 @@ CONNECTION_OPTIONS = frozenset(
 )  # fmt: skip
 """Options of stores and branches that say how a server is reached, not what is searched."""
 
-CELERY_SETTINGS = (
-    "result_backend", "task_acks_late", "accept_content", "task_serializer", "result_serializer",
-    "task_ignore_result", "result_backend_thread_safe", "redis_socket_timeout", "worker_disable_prefetch",
-    "worker_proc_alive_timeout", "task_create_missing_queues", "worker_send_task_events",
-    "worker_deduplicate_successful_tasks",
-)  # fmt: skip
-TRANSPORT_OPTIONS = (
-    "ack_emulation", "visibility_timeout", "unacked_restore_interval", "unacked_restore_throttle",
-    "priority_steps", "socket_timeout",
-)  # fmt: skip
-
 
 def self_report(resources: Resources, *, worker: Any = None) -> dict[str, Any]:
     """JSON; `worker` is Celery's WorkController, where the process is one."""
@@ -159,15 +148,12 @@ def self_report(resources: Resources, *, worker: Any = None) -> dict[str, Any]:
         "models": resources.__dict__.get("fingerprints"),
     }
     if worker is not None:
-        conf = worker.app.conf
-        options = conf.broker_transport_options
-        report["celery"] = {
-            **{name: conf[name] for name in CELERY_SETTINGS},
-            # The class alone; the address after it may hold a password.
-            "result_backend": str(conf.result_backend).partition("+")[0],
-            **{name: options[name] for name in TRANSPORT_OPTIONS if name in options},
+        # What Celery's own command line can change: `celery -A tasks.app worker`.
+        report["worker_options"] = {
             "pool": getattr(worker.pool_cls, "__module__", str(worker.pool_cls)).rpartition(".")[2],
             "prefetch": worker.prefetch_multiplier,
+            "disable_prefetch": worker.app.conf.worker_disable_prefetch,
+            "task_events": worker.app.conf.worker_send_task_events,
         }
     return report
 

@@ -1,4 +1,4 @@
-"""`chorale doctor` and workers of another version or with other settings."""
+"""`chorale doctor` and workers of another version, with other settings, or started with Celery's own options."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from celery.concurrency import solo
+from celery.concurrency import prefork, solo
 from redis import Redis
 
+from cli.doctor.workers import CELERY_OPTIONS
 from cli.installation import Installation
 from config.settings import Settings
 from tasks.registration import make_app
@@ -24,7 +25,7 @@ from wiring.resources import Resources
 
 QUEUES = ("chorale.index",)
 ROOT = Path(__file__).parents[4]
-REPORTS = ("package versions", "same settings", "same pipeline", "same folder")
+REPORTS = ("package versions", "same settings", "same pipeline", "same folder", "celery options")
 
 Beats = Callable[..., None]
 
@@ -57,6 +58,24 @@ def beats(here: Installation, redis_client: Redis) -> Beats:
 def test_a_worker_of_this_version_gives_no_finding(here: Installation, beats: Beats) -> None:
     beats()
     assert findings(here, *REPORTS) == []
+
+
+def test_each_wrong_option_of_celery_is_found(here: Installation, beats: Beats) -> None:
+    wrong = {"pool": "prefork", "prefetch": 4, "disable_prefetch": True}
+    assert wrong.keys() == CELERY_OPTIONS.keys()
+    for name, value in wrong.items():
+        beats(worker_options={name: value})
+        finding = the_finding(here, "celery options")
+        assert finding.what.startswith(f"index runs with {name} = {value!r} instead of ")
+        assert finding.mend == "start it as `chorale worker index`"
+
+
+def test_a_worker_reports_the_options_that_it_runs_with(here: Installation) -> None:
+    app = make_app(here.resources, queues=QUEUES)
+    app.conf.worker_disable_prefetch = True
+    worker = SimpleNamespace(app=app, pool_cls=prefork.TaskPool, prefetch_multiplier=4)
+    options = self_report(here.resources, worker=worker)["worker_options"]
+    assert options == {"pool": "prefork", "prefetch": 4, "disable_prefetch": True, "task_events": False}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +114,7 @@ def test_other_versions_settings_declarations_weights_and_folders_are_found(
 
 
 def test_workers_that_send_no_events_while_flower_watches_are_found(here: Installation, beats: Beats) -> None:
-    beats(celery={"worker_send_task_events": False})
+    beats(worker_options={"task_events": False})
     assert findings(here, "task events") == []
     app = make_app(here.resources)
     with app.connection_for_read() as connection:
