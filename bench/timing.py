@@ -76,7 +76,7 @@ class Variant:
     prepare: Ask | None = None
     """Called with every question before its round; not timed."""
     settle: Callable[[], object] = lambda: None
-    """Waits for the work that answered requests leave behind."""
+    """Waits until the processes have done what an answered request leaves to do, such as its audit row."""
     beside: Callable[[], AbstractContextManager[object]] = nullcontext
     """What runs beside each round."""
 

@@ -77,10 +77,10 @@ def filter_values(request: Request, statement: str) -> dict[str, list[Any] | Non
 
 
 def _values(condition: Any) -> list[Any] | None:
-    """All that means the same as a value or one of several; None for another condition."""
+    """Every value that meets the condition, if the condition is a value or a list; None for another condition."""
     if isinstance(condition, Mapping):
         return None
-    return [value for one in choices(condition) for value in meanings(one)]
+    return [meaning for choice in choices(condition) for meaning in meanings(choice)]
 
 
 def entities(question: Question) -> list[str]:

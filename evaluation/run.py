@@ -132,7 +132,7 @@ def answers_of(
     progress: Callable[[str, int], None],
     **options: Any,
 ) -> Iterator[tuple[str, QuestionAnswer, Answer]]:
-    """The answer to each question of the collection, with its id and the answer of its request.
+    """Yields for each question of the collection: its id, its answer, and the whole answer of its request.
 
     `options` take the place of those of the run's requests.
     """

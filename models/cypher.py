@@ -73,8 +73,10 @@ def write_complaint(statement: str, why: str) -> str | None:
 
 def parameters(statement: str) -> frozenset[str]:
     """The names of the parameters, without `$`."""
-    found = _TOKEN.finditer(_decoded(statement))
-    return frozenset(one["bare"] or one["quoted"].replace("``", "`") for one in found if one["parameter"])
+    tokens = _TOKEN.finditer(_decoded(statement))
+    return frozenset(
+        token["bare"] or token["quoted"].replace("``", "`") for token in tokens if token["parameter"]
+    )
 
 
 def unknown_parameters(statement: str) -> list[str]:
@@ -87,7 +89,9 @@ def unknown_parameters(statement: str) -> list[str]:
 
 
 def _writing_word(statement: str) -> str | None:
-    tokens = [one for one in _TOKEN.finditer(statement) if one["word"] or one["sign"] or one["name"]]
+    tokens = [
+        token for token in _TOKEN.finditer(statement) if token["word"] or token["sign"] or token["name"]
+    ]
     for place, token in enumerate(tokens):
         word = token["word"] or ""
         if _WRITING.fullmatch(word):
@@ -109,4 +113,4 @@ def _called(tokens: Sequence[re.Match[str]]) -> str:
 
 
 def _decoded(statement: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), statement)
+    return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), statement)

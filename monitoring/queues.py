@@ -39,7 +39,7 @@ class QueueState:
     message's request has ended.  With a broker that shows no messages: the time since the queue was last seen empty or
     shrinking."""
     workers: int | None = None
-    """Number of consumers; None if that is unknown."""
+    """Number of consumers; None if the number is unknown."""
     oldest: str | None = None
     """The tag of the oldest message: while it stays, nobody serves the queue."""
 

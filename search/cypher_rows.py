@@ -1,4 +1,4 @@
-"""What the stores that run Cypher do alike with parameters and rows."""
+"""Parameters and rows of a Cypher statement, for every store that runs Cypher."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup
         try:
             made: dict[str, int] = {}
             if kept.documents is not None and backup.documents is not None:
-                # Higher than any that an answer was cached under; Redis may be away and know a newer one, but no
-                # namespace has had as many batches as there were seconds since 1970.
+                # The generation must be higher than each one under which an answer was cached.  Redis, which knows the newest,
+                # may be away.  No namespace has had as many batches as there were seconds since 1970.
                 now = int(time.time())
                 least = {name: max(generation + 1, now) for name, generation in known.items()}
                 new = replacement.of(kept.documents)

@@ -161,7 +161,7 @@ class Database:
         with self.exclusive(_SCHEMA_LOCK), self.writing(_SCHEMA_LOCK) as connection:
             try:
                 if inspect(connection).has_table(VERSION_TABLE):
-                    # The first revision of this version takes over what these have left.
+                    # Revision 0003 takes over the tables that the revisions 0001 and 0002 have made.
                     older = f"DELETE FROM {VERSION_TABLE} WHERE version_num IN ('0001', '0002')"
                     connection.execute(text(older))
                 SCHEMA.bring_up(connection)

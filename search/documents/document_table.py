@@ -223,7 +223,7 @@ class DocumentTable:
             return index_rows.add_index(connection, store, build, sequence=0, is_shown=False)
 
     def empty_index(self, row: IndexRow) -> None:
-        """Note that an index is empty, or of another time."""
+        """Note that a store has lost the index, which therefore contains no batch."""
         with self._database.writing(row.index.namespace) as connection:
             index_rows.set_index(connection, row, sequence=0)
 

@@ -30,9 +30,9 @@ class IndexRow:
     store: str
     index: Index
     sequence: int
-    """The last batch that it contains."""
+    """The last batch that the index contains."""
     is_shown: bool
-    """Otherwise it is being built."""
+    """False while the index is being built."""
 
 
 def index_rows(connection: Connection, names: Sequence[str]) -> list[IndexRow]:

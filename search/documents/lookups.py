@@ -24,7 +24,7 @@ OLD = ".old"
 """Follows the name of a namespace, which has no dot: the build that some stores still show after a rebuild."""
 
 TOMBSTONE_BATCHES = 1_000
-"""The rows of what every store has replaced are kept for this many batches, for processes that have loaded them."""
+"""Rows that every store has replaced stay for this many batches, since a process may still have them loaded."""
 
 _AT_ONCE = 200
 # The pluses keep databases from indexes that match nearly every row, and the one join from reading a whole table whose
@@ -127,7 +127,7 @@ def revisions(connection: Executes, namespace_id: int, source: str | None) -> di
 def held(
     connection: Executes, namespace_id: int, document_ids: Sequence[str], source: str | None
 ) -> dict[str, str]:
-    """Revision by id of those of these documents that exist, and are of the source if there is one."""
+    """Revisions by id, of the documents that exist; with `source`, only of documents from that source."""
     of_source = "" if source is None else "AND source = ?"
     values = (namespace_id,) if source is None else (namespace_id, source)
     return {

@@ -41,7 +41,7 @@ def difference(table: DocumentTable, build: Build, store: Engine, row: IndexRow 
     try:
         shown, shown_passages = _by_document(store.entries(row.index) if row else ())
     except BadIndex:
-        # The store lost the index and will be given all of it.
+        # The store has lost the index, so every document is missing.
         shown, shown_passages = {}, {}
     except ServiceError as error:
         return Difference(failure=str(error))

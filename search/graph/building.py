@@ -49,25 +49,27 @@ def build_graph(
     generation = documents.generation(namespace, timeout_s=deadline.check())
     graph = kglite.KnowledgeGraph()
     named: dict[str, str] = {}
-    """Ids by what a link may call them, folded; of several documents with one title the first is meant."""
+    """The document's id by each name that a link may use, in lower case.  Of several documents with one title the first counts."""
     short_names: dict[str, str] = {}
-    found: list[_Link] = []
-    for some in in_batches(_documents(documents, namespace, deadline), _AT_ONCE):
-        graph.cypher(_NODES.format(label="Document"), params={"rows": [_properties(text) for text in some]})
-        for text in some:
+    all_links: list[_Link] = []
+    for batch in in_batches(_documents(documents, namespace, deadline), _AT_ONCE):
+        graph.cypher(_NODES.format(label="Document"), params={"rows": [_properties(text) for text in batch]})
+        for text in batch:
             named[text.document_id.casefold()] = text.document_id
             for name in (text.document_id.partition("/")[2], text.title):
                 short_names.setdefault(name.casefold(), text.document_id)
-            found += _links(text, links)
+            all_links += _links(text, links)
     named = {name: id_ for name, id_ in (short_names | named).items() if name}
     entities = {
-        link.target.casefold(): link.target for link in reversed(found) if link.target.casefold() not in named
+        link.target.casefold(): link.target
+        for link in reversed(all_links)
+        if link.target.casefold() not in named
     }
-    for some_names in in_batches(entities.values(), _AT_ONCE):
-        rows = [{"id": name, "name": name} for name in some_names]
+    for names in in_batches(entities.values(), _AT_ONCE):
+        rows = [{"id": name, "name": name} for name in names]
         graph.cypher(_NODES.format(label="Entity"), params={"rows": rows})
     for relation in links:
-        own = [link for link in found if link.relation == relation]
+        own = [link for link in all_links if link.relation == relation]
         for label, ids in (("Document", named), ("Entity", entities)):
             edges = dict.fromkeys(
                 (link.document_id, ids[name]) for link in own if (name := link.target.casefold()) in ids
@@ -100,7 +102,9 @@ def _properties(text: PassageText) -> dict[str, Any]:
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
-        return bool(value) and not any(isinstance(one, list) or not _is_plain(one) for one in value)
+        return bool(value) and not any(
+            isinstance(element, list) or not _is_plain(element) for element in value
+        )
     return abs(value) < _LONGEST_INTEGER if isinstance(value, int) else isinstance(value, str | float)
 
 

@@ -56,11 +56,13 @@ class DerivedGraph:
         if built is None or built.generation != search.generation:
             built = self._newest(namespace, search.timeout_s)
         scores = [
-            self._scores(built.graph, statement, with_limits(one, namespace, search), deadline, score)
-            for one in values
+            self._scores(built.graph, statement, with_limits(parameters, namespace, search), deadline, score)
+            for parameters in values
         ]
-        hits, warnings = self._hits(namespace, [id_ for found in scores for id_ in found], search, deadline)
-        return [self._ranking(found, hits, search, warnings) for found in scores]
+        hits, warnings = self._hits(
+            namespace, [id_ for of_question in scores for id_ in of_question], search, deadline
+        )
+        return [self._ranking(of_question, hits, search, warnings) for of_question in scores]
 
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
         raise NotConfigured(f"the graph {self._name!r} answers Cypher alone, from a branch of kind 'graph'")
@@ -163,11 +165,11 @@ class DerivedGraph:
             raise NotConfigured(f"{_first_line(error)}") from error
         except kglite.KgError as error:
             raise InvalidAnswer(_first_line(error)) from error
-        found: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for row in rows:
             if isinstance(row["id"], str):
-                found.setdefault(row["id"], score_of(row, score))
-        return found
+                scores.setdefault(row["id"], score_of(row, score))
+        return scores
 
     def _hits(
         self, namespace: str, ids: Sequence[str], search: Search, deadline: Deadline

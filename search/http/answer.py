@@ -67,7 +67,7 @@ class AnswerReader:
         return self.ranking(found, search, total)
 
     def ranking(self, found: list[Any], search: Search, total: Any = None) -> Ranking:
-        """The first of these hits for every document, in this order; raises InvalidAnswer.
+        """Each document's first hit, in the order of `found`; raises InvalidAnswer.
 
         A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each hit.
         """

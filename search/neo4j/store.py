@@ -52,7 +52,7 @@ class Neo4jStore(TextsWithHits):
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in values]
         deadline = Deadline(min(search.timeout_s, endpoint.timeout_s), endpoint.url)
-        given = [with_limits(one, namespace, search) for one in values]
+        given = [with_limits(parameters, namespace, search) for parameters in values]
         work = self._run(statement, given, deadline)
         answers = asyncio.run_coroutine_threadsafe(work, running_loop()).result()
         return [
@@ -82,9 +82,9 @@ class Neo4jStore(TextsWithHits):
                 asyncio.timeout(deadline.check()),
                 self._driver().session(database=self._endpoint.database, default_access_mode=mode) as session,
             ):
-                for one in values:
+                for parameters in values:
                     query = neo4j.Query(statement, timeout=deadline.check())
-                    result = await session.run(query, dict(one))
+                    result = await session.run(query, dict(parameters))
                     records = await result.fetch(MAX_ROWS)
                     rows: list[Row] = [
                         {name: plain(value) for name, value in dict(record).items()} for record in records
@@ -123,7 +123,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     if isinstance(value, Entity | Mapping):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(element) for name, element in value.items()}
     return value.iso_format() if hasattr(value, "iso_format") else None

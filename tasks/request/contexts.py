@@ -39,7 +39,7 @@ def make_contexts(draft: Draft) -> None:
 
 
 Around = Mapping[int, list[list[str]]]
-"""Passage ids that are added together to those of the hits; key: the question's place in the request."""
+"""Groups of passage ids around the hits; a group is added whole.  Key: the question's place in the request."""
 
 
 @dataclass(slots=True)

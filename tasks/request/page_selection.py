@@ -29,7 +29,7 @@ from tasks.request.stored_passages import fetch_vectors, read_texts
 
 
 def choose_pages(draft: Draft) -> None:
-    """Leave of all candidates those that the pages show."""
+    """Choose the hits that the pages show, and drop the other candidates."""
     request, pages = draft.answers.request, draft.pages
     if not is_chosen_late(request):
         return

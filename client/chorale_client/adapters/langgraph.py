@@ -58,7 +58,7 @@ class RetrievalState(TypedDict, total=False):
     needs_retrieval: bool
     """The routing decision.  False: the request ends as `skipped`, without documents."""
     routing_decision: dict[str, Any]
-    """Its `needs_retrieval` counts before that of the state."""
+    """The decision of an earlier node.  Its `needs_retrieval` takes precedence over the state's own."""
     retrieval_options: RequestOptions
     """The rest of the routing decision: fields of `Request`, such as `namespace`, `branches` or `filters`."""
     query_variants: dict[str, Any]
