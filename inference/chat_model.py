@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
@@ -82,9 +83,14 @@ class ChatModel:
         """
         # Not `asyncio.run`, which would wait for a name server that hangs.
         loop = asyncio.new_event_loop()
+        answers = loop.create_task(self._complete(prompts, timeout_s))
         try:
-            return loop.run_until_complete(self._complete(prompts, timeout_s))
+            return loop.run_until_complete(answers)
         finally:
+            if not answers.done():  # a signal's exception ended the loop: the connections still close
+                answers.cancel()
+                with contextlib.suppress(BaseException):
+                    loop.run_until_complete(answers)
             loop.close()
 
     async def _complete(self, prompts: Sequence[str], timeout_s: float) -> list[str | StageFailure]:

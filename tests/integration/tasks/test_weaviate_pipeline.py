@@ -49,7 +49,9 @@ def printed(cluster: OneProcess, *arguments: str) -> Any:
 
 
 def activity_of(cluster: OneProcess) -> dict[str, str]:
-    return activity(WeaviateEndpoint(**cluster.resources.pipeline.stores["cluster"].options))
+    """The state of each namespace's tenant.  The name of a tenant ends with the version of its index."""
+    endpoint = WeaviateEndpoint(**cluster.resources.pipeline.stores["cluster"].options)
+    return {tenant.rpartition("-V")[0]: state for tenant, state in activity(endpoint).items()}
 
 
 def test_every_branch_finds_the_document(cluster: OneProcess) -> None:
