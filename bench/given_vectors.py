@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
+from math import inf
 
 import numpy as np
 
@@ -24,15 +25,20 @@ class GivenVectors:
     fingerprint = "given/1"
     dimension = DIMENSION
     max_pieces = 254
+    knows_words = True
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def embed_questions(self, texts: Sequence[str]) -> Matrix:
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
         return np.array([_vector(text) for text in texts], np.float32).reshape(-1, DIMENSION)
 
     def embed_passages(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout_s: float = inf,
     ) -> Matrix:
         return self.embed_questions(texts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from math import inf
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ class QuestionEmbedder(Protocol):
     @property
     def dimension(self) -> int: ...
 
-    def embed_questions(self, texts: Sequence[str]) -> Matrix: ...
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float) -> Matrix: ...
 
 
 class CachedQuestions:
@@ -32,12 +33,13 @@ class CachedQuestions:
         self._vectors: OrderedDict[str, Vector] = OrderedDict()
         self._lock = threading.Lock()
 
-    def embed_questions(self, texts: Sequence[str]) -> Matrix:
-        """Shape (len(texts), dimension); embeds all distinct missing texts in one call."""
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
+        """Shape (len(texts), dimension); embeds all distinct missing texts in one call, with that time limit."""
         with self._lock:
             vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
         if missing := [text for text in dict.fromkeys(texts) if text not in vectors]:
-            vectors |= zip(missing, self._embedder.embed_questions(missing).copy(), strict=True)
+            embedded = self._embedder.embed_questions(missing, timeout_s=timeout_s)
+            vectors |= zip(missing, embedded.copy(), strict=True)
         with self._lock:
             for text, vector in vectors.items():
                 self._vectors[text] = vector

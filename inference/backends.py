@@ -1,8 +1,9 @@
-"""The tables of embedders and rerankers, by the name of the library that runs them, and one model in two precisions."""
+"""The tables of embedders and rerankers, by the name of what runs them, and one model in two precisions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from pkgutil import resolve_name
 from typing import Any
 
@@ -13,6 +14,7 @@ from models.errors import WrongDeclaration
 EMBEDDERS = {
     "onnx": "inference.embedders:OnnxEmbedder",
     "sentence_transformers": "inference.embedders:SentenceTransformersEmbedder",
+    "endpoint": "inference.embedding_endpoint:EndpointEmbedder",
 }
 """Class by name; its module is imported only when its embedder is loaded."""
 RERANKERS = {
@@ -22,7 +24,8 @@ RERANKERS = {
 
 
 def load_embedder(name: str, *, backend: str, **settings: Any) -> Embedder:
-    """The embedder `backend` of the model `name` (a folder, or a name on the hub); `settings` are those of TextEmbedder.
+    """The embedder `backend` of the model `name` (a folder, or a name on the hub or of an endpoint); `settings` are those
+    of TextEmbedder or EndpointEmbedder.
 
     Nothing is read before the first use, or `warm()`, which raise ModelMissing, NotConfigured (the backend does not
     support this model) and WrongDeclaration (`max_pieces`).
@@ -67,13 +70,21 @@ class TwoPrecisions:
     def max_pieces(self) -> int:
         return self.passages.max_pieces
 
-    def embed_questions(self, texts: Sequence[str]) -> Matrix:
-        return self.questions.embed_questions(texts)
+    @property
+    def knows_words(self) -> bool:
+        return self.passages.knows_words
+
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
+        return self.questions.embed_questions(texts, timeout_s=timeout_s)
 
     def embed_passages(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout_s: float = inf,
     ) -> Matrix:
-        return self.passages.embed_passages(texts, progress=progress)
+        return self.passages.embed_passages(texts, progress=progress, timeout_s=timeout_s)
 
     def count_pieces(self, text: str) -> int:
         return self.passages.count_pieces(text)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +21,7 @@ from inference.bert_shape import bert_shape
 from inference.concurrency import LazyValue
 from inference.model_files import DEFAULT_TRUST, ONNX, SAFETENSORS, ModelTrust, model_folder
 from inference.sentence_model import SentenceModel, read_sentence_model
+from inference.vectors import normalised
 from inference.weight_files import fingerprint, onnx_files, refuse_pickles, weight_files
 from inference.word_pieces import WordPieces, batches_by_length, padded, whole_characters
 from models.documents import Matrix
@@ -30,7 +33,8 @@ Progress = Callable[[int], None]
 class TextEmbedder(ABC):
     """An `inference.protocol.Embedder`; reads and downloads nothing before the first use, or `warm`.
 
-    `name` is a folder or a name on the hub; `max_pieces` replaces the model's own limit.  `device` None is the best device.
+    `name` is a folder or a name on the hub; `max_pieces` and the prompts replace the model's own.  `dimensions` cuts the
+    vectors (Matryoshka, Kusupati et al. 2022).  `device` None is the best device.  Time limits are ignored.
     Every method and property may raise ModelMissing; embedding raises InvalidAnswer for wrong vectors.
     """
 
@@ -38,6 +42,7 @@ class TextEmbedder(ABC):
     DEVICES: ClassVar[tuple[str, ...]]
     LIBRARY: ClassVar[str]
     """The library that runs the model, as errors name it."""
+    knows_words = True
 
     def __init__(
         self,
@@ -47,6 +52,9 @@ class TextEmbedder(ABC):
         device: str | None = None,
         max_pieces: int | None = None,
         precision: str = "fp32",
+        question_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        dimensions: int | None = None,
         trust: ModelTrust = DEFAULT_TRUST,
     ) -> None:
         if precision not in self.PRECISIONS:
@@ -60,18 +68,26 @@ class TextEmbedder(ABC):
         self.device = device
         self.precision = precision
         self.trust = trust
-        self._wanted_pieces = max_pieces
+        self._declared_pieces = max_pieces
+        self._declared_prompts = {"question_prompt": question_prompt, "passage_prompt": passage_prompt}
+        self._declared_dimensions = dimensions
         self._description = LazyValue(self._describe)
         self._loaded = LazyValue(self._load)
 
     @cached_property
     def fingerprint(self) -> str:
         model, pieces = self._description()
-        return fingerprint(model, self.weight_files(), max_length=pieces.max_length, precision=self.precision)
+        return fingerprint(
+            model,
+            self.weight_files(),
+            max_length=pieces.max_length,
+            precision=self.precision,
+            dimension=self.dimension,
+        )
 
     @cached_property
     def dimension(self) -> int:
-        return self.model.dimension
+        return self._declared_dimensions or self.model.dimension
 
     @cached_property
     def max_pieces(self) -> int:
@@ -85,10 +101,12 @@ class TextEmbedder(ABC):
     def pieces(self) -> WordPieces:
         return self._description()[1]
 
-    def embed_questions(self, texts: Sequence[str]) -> Matrix:
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
         return self._embed(texts, self.model.question_prompt, None)
 
-    def embed_passages(self, texts: Sequence[str], *, progress: Progress | None = None) -> Matrix:
+    def embed_passages(
+        self, texts: Sequence[str], *, progress: Progress | None = None, timeout_s: float = inf
+    ) -> Matrix:
         return self._embed(texts, self.model.passage_prompt, progress)
 
     def count_pieces(self, text: str) -> int:
@@ -103,14 +121,21 @@ class TextEmbedder(ABC):
 
     def _describe(self) -> tuple[SentenceModel, WordPieces]:
         model = read_sentence_model(self.folder())
-        return model, WordPieces(model, max_pieces=self._wanted_pieces)
+        declared = {name: prompt for name, prompt in self._declared_prompts.items() if prompt is not None}
+        model = replace(model, **declared)
+        dimensions = self._declared_dimensions
+        if dimensions is not None and not 1 <= dimensions <= model.dimension:
+            raise WrongDeclaration(
+                f"dimensions: {dimensions}; the model in {model.folder} has vectors of {model.dimension} numbers"
+            )
+        return model, WordPieces(model, max_pieces=self._declared_pieces)
 
     def _embed(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> Matrix:
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
         model, whole = self._loaded(), [prompt + whole_characters(text) for text in texts]
         rows = self.pieces.read(whole)
-        vectors = np.empty((len(texts), self.dimension), np.float32)
+        vectors = np.empty((len(texts), self.model.dimension), np.float32)
         for batch in batches_by_length([len(row) for row in rows], max_tokens=self._max_tokens(model)):
             try:
                 batch_vectors = self._run(model, [whole[at] for at in batch], [rows[at] for at in batch])
@@ -118,11 +143,13 @@ class TextEmbedder(ABC):
                 raise InvalidAnswer(f"{self.name}: {self.LIBRARY} failed: {error}") from error
             if batch_vectors.shape[1:] != vectors.shape[1:]:
                 raise InvalidAnswer(
-                    f"{self.name}: {self.dimension} numbers expected, {batch_vectors.shape[1]} given"
+                    f"{self.name}: {self.model.dimension} numbers expected, {batch_vectors.shape[1]} given"
                 )
             vectors[batch] = batch_vectors
             if progress is not None:
                 progress(len(batch))
+        if self.dimension < self.model.dimension:
+            vectors = normalised(vectors[:, : self.dimension])
         # This comparison also fails for a NaN and for a vector of zeros.
         if not np.all(np.abs(np.linalg.norm(vectors, axis=1) - 1) < 1e-3):
             raise InvalidAnswer(f"{self.name}: a vector is not of unit length (NaN, infinite or zero)")

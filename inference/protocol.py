@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from models.documents import Matrix
@@ -29,14 +30,26 @@ class Embedder(Protocol):
         """Maximum word pieces of a text, without special tokens; longer texts are cut."""
         ...
 
-    def embed_questions(self, texts: Sequence[str]) -> Matrix:
-        """Vectors of shape (len(texts), dimension), computed with the question prompt."""
+    @property
+    def knows_words(self) -> bool:
+        """Whether `count_pieces` counts the model's own word pieces; else it estimates them."""
+        ...
+
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
+        """Vectors of shape (len(texts), dimension), computed with the question prompt.
+
+        An endpoint answers within `timeout_s` seconds or raises StageFailure; local models ignore the limit.
+        """
         ...
 
     def embed_passages(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout_s: float = inf,
     ) -> Matrix:
-        """Vectors of shape (len(texts), dimension), computed with the passage prompt; calls `progress(n)` after n texts."""
+        """The same with the passage prompt; calls `progress(n)` after n texts."""
         ...
 
     def count_pieces(self, text: str) -> int:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.documents import Matrix, Vector
+
+if TYPE_CHECKING:
+    from inference.protocol import Embedder
 
 Tokens = NDArray[np.float32]
 """Shape (batch, length, width)."""
@@ -79,3 +83,20 @@ def _unit_length(vector: Vector) -> Vector:
     """The vector at unit length; a vector of zeros is returned as it is."""
     length = float(np.linalg.norm(vector))
     return np.asarray(vector / length if length > 0 else vector, np.float32)
+
+
+PROBES = (
+    "The cat sleeps on the warm roof of the house.",
+    "The central bank raised its interest rate in March.",
+    "Close the valve before you open the pump.",
+)
+PROBE_S = 10.0
+
+
+def probe(embedder: Embedder) -> tuple[float, float, float]:
+    """The cosines of three fixed passages, each with each: they change if an endpoint serves another model under the same
+    name.  Raises StageFailure.
+    """
+    vectors = embedder.embed_passages(PROBES, timeout_s=PROBE_S)
+    first, second, third = (float(one @ other) for one, other in combinations(vectors, 2))
+    return first, second, third

@@ -90,9 +90,15 @@ WITHOUT_EFFECT = frozenset(
 
 
 def fingerprint(
-    model: SentenceModel, weights: Sequence[Path], *, max_length: int, precision: str = "fp32"
+    model: SentenceModel,
+    weights: Sequence[Path],
+    *,
+    max_length: int,
+    precision: str = "fp32",
+    dimension: int | None = None,
 ) -> str:
-    """32 hex characters over weights, tokenizer, architecture, pooling, prompts, length and precision.
+    """32 hex characters over weights, tokenizer, architecture, pooling, prompts, length, precision and, where vectors are
+    cut, their `dimension`.
 
     `weights` are the files in the model's folder that the vectors are computed from.  Embedders that use the same files
     in the same precision have the same fingerprint, whatever their library.
@@ -109,6 +115,8 @@ def fingerprint(
         "lower_case": model.lower_case,
         "precision": precision,
     }
+    if dimension not in (None, model.dimension):
+        stated["dimension"] = dimension
     return hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()[:32]
 
 

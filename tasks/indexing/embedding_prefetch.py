@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class EmbeddingPrefetch:
         """Whether the last attempt ended within a document."""
         self._characters = 0
         self.fingerprint, self.dimension = embedder.fingerprint, embedder.dimension
-        self.max_pieces = embedder.max_pieces
+        self.max_pieces, self.knows_words = embedder.max_pieces, embedder.knows_words
         self.count_pieces = embedder.count_pieces
         self.embed_questions = embedder.embed_questions
         self.warm = embedder.warm
@@ -128,7 +129,11 @@ class EmbeddingPrefetch:
         return self._splitter.split(document) if passages is None else passages
 
     def embed_passages(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout_s: float = inf,
     ) -> Matrix:
         # The namespace is held now: no turn ends.
         self._embed_window((), texts)

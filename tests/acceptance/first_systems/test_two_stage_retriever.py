@@ -201,7 +201,7 @@ def test_the_embedding_of_a_query_is_kept(retriever: OneProcess, monkeypatch: py
     embedded: list[str] = []
     embed = OnnxEmbedder.embed_questions
 
-    def counted(self: OnnxEmbedder, texts: list[str]) -> Any:
+    def counted(self: OnnxEmbedder, texts: list[str], *, timeout_s: float) -> Any:
         embedded.extend(texts)
         return embed(self, texts)
 

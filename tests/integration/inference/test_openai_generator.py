@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from inference.chat_model import ATTEMPTS, MAX_ANSWER_BYTES, MAX_TEXT_CHARS, PARALLEL, ChatModel
+from inference.chat_model import MAX_ANSWER_BYTES, MAX_TEXT_CHARS, PARALLEL, ChatModel
+from inference.json_endpoint import ATTEMPTS
 from inference.language_models import OpenAiExpander, OpenAiGenerator
 from models.errors import (
     Declined,

@@ -41,9 +41,9 @@ class SlowEmbedder(HashingEmbedder):
     def questions(self) -> SlowEmbedder:
         return self
 
-    def embed_passages(self, texts: Any, *, progress: Any = None) -> Matrix:
+    def embed_passages(self, texts: Any, **options: Any) -> Matrix:
         time.sleep(EACH_S * len(texts))
-        return super().embed_passages(texts, progress=progress)
+        return super().embed_passages(texts, **options)
 
 
 @pytest.fixture(scope="module")

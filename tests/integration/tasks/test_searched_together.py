@@ -178,7 +178,7 @@ def test_the_questions_of_two_dense_branches_are_embedded_once(
     class Counting:
         dimension = model.dimension
 
-        def embed_questions(self, texts: Any) -> Any:
+        def embed_questions(self, texts: Any, *, timeout_s: float) -> Any:
             embedded.append(list(texts))
             return model.embed_questions(texts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from math import inf
 
 import numpy as np
 
@@ -15,17 +16,22 @@ class HashingEmbedder:
     """Counts words and signs as pieces, and counts the texts that it embeds."""
 
     fingerprint = "hashing/1"
+    knows_words = True
 
     def __init__(self, *, dimension: int = 16, max_pieces: int = 32) -> None:
         self.dimension = dimension
         self.max_pieces = max_pieces
         self.embedded: list[str] = []
 
-    def embed_questions(self, texts: Sequence[str]) -> Matrix:
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
         return np.array([self._direction(text) for text in texts], np.float32).reshape(-1, self.dimension)
 
     def embed_passages(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout_s: float = inf,
     ) -> Matrix:
         self.embedded += texts
         if progress is not None and texts:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ class Letters:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
 
-    def embed_questions(self, texts: Sequence[str]) -> Matrix:
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
         self.asked.append(list(texts))
         return np.array([[text.count(letter) for letter in "abc"] for text in texts], np.float32)
 
@@ -41,7 +42,7 @@ def test_the_vectors_are_writable_and_changing_them_changes_nothing_stored() -> 
 
 def test_an_embedder_s_error_is_raised_and_nothing_is_stored() -> None:
     class Broken(Letters):
-        def embed_questions(self, texts: Sequence[str]) -> Matrix:
+        def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
             raise RuntimeError("no model")
 
     cached = CachedQuestions(Broken())

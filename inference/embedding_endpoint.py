@@ -1,0 +1,213 @@
+"""An embedder behind HTTP: the OpenAI protocol (OpenAI, vLLM, Ollama, LiteLLM, Infinity) or that of TEI."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.concurrency import LazyValue
+from inference.json_endpoint import ATTEMPTS, JsonEndpoint, rows_in_order
+from inference.language_models import TokenizerFile
+from inference.word_pieces import whole_characters
+from models.batching import in_batches
+from models.documents import Matrix
+from models.errors import InvalidAnswer, ModelMissing, StageFailure, WrongDeclaration
+
+PATHS = {"openai": "embeddings", "tei": "embed"}
+"""The path below the endpoint's url, by protocol."""
+MAX_PIECES = 512
+MAX_TEXT_BYTES = 250_000
+"""Maximum bytes of an answer for each of its texts: 10,000 numbers as text."""
+REQUEST_S = 60.0
+"""Maximum seconds of a batch, its further attempts included; a call without a limit may send many batches."""
+PATIENT_ATTEMPTS = 8
+"""Attempts of a call without a limit, with 25 s of pauses between them: an endpoint that starts again costs no run."""
+CHECK_S = 10.0
+"""The time limit of `warm` and of the question for the dimension."""
+
+
+class EndpointEmbedder:
+    """An `inference.protocol.Embedder`.  Thread-safe; reads and sends nothing before the first use.
+
+    `url` is the endpoint without `/embeddings` or `/embed`.  `name` is the model that passages are sent to, and questions
+    too unless there is a `question_model`.  A batch holds `batch` texts, and `parallel` batches are in flight.
+    `dimensions` are declared to the endpoint, and longer vectors are cut (Matryoshka, Kusupati et al. 2022).
+
+    Longer texts than `max_pieces` are cut here; `tokenizer` is the model's `tokenizer.json`, by which they are counted.
+    Errors quote neither texts nor the key.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        url: str,
+        api: str = "openai",
+        api_key: str | None = None,
+        dimensions: int | None = None,
+        question_prompt: str = "",
+        passage_prompt: str = "",
+        question_model: str | None = None,
+        batch: int = 32,
+        parallel: int = 4,
+        ca_file: str | Path | None = None,
+        tokenizer: str | Path | None = None,
+        max_pieces: int | None = None,
+    ) -> None:
+        """Raises WrongDeclaration for an unknown `api`."""
+        if api not in PATHS:
+            raise WrongDeclaration(f"unknown api {api!r}; there are: {', '.join(PATHS)}")
+        self.name = name
+        self.tokens = 0
+        """Number of tokens that the endpoint reported as used, if it reports any."""
+        self.max_pieces = max_pieces or MAX_PIECES
+        self._api = api
+        self._question_model = question_model or name
+        self._prompts = (question_prompt, passage_prompt)
+        self._dimensions = dimensions
+        self._answered: int | None = None
+        self._batch, self._parallel = batch, parallel
+        self._tokenizer = TokenizerFile(Path(tokenizer)) if tokenizer else None
+        self._lock = threading.Lock()
+        self._endpoint = LazyValue(
+            lambda: JsonEndpoint(
+                url=url,
+                path=PATHS[api],
+                model=" / ".join(dict.fromkeys([name, self._question_model])),
+                answer="list of embeddings",
+                api_key=api_key,
+                max_bytes=MAX_TEXT_BYTES * batch,
+                ca_file=ca_file,
+                request_s=REQUEST_S,
+            )
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of protocol, models, prompts and declared dimensions; the endpoint may have another model of that name."""
+        stated = [self._api, self.name, self._question_model, self._dimensions, *self._prompts]
+        return hashlib.sha256(json.dumps(stated).encode()).hexdigest()[:32]
+
+    @property
+    def dimension(self) -> int:
+        """As declared, else that of the endpoint's vectors; the first call may send a text."""
+        if self._dimensions is None and self._answered is None:
+            self._embed(["dimension"], self.name, "", timeout_s=CHECK_S)
+        return self._dimensions or self._answered or 0
+
+    @property
+    def knows_words(self) -> bool:
+        return self._tokenizer is not None
+
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
+        return self._embed(texts, self._question_model, self._prompts[0], timeout_s=timeout_s)
+
+    def embed_passages(
+        self,
+        texts: Sequence[str],
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout_s: float = inf,
+    ) -> Matrix:
+        return self._embed(texts, self.name, self._prompts[1], timeout_s=timeout_s, progress=progress)
+
+    def count_pieces(self, text: str) -> int:
+        """Without a tokenizer an estimate: the number of words or a fourth of the bytes, whichever is more."""
+        if self._tokenizer is not None:
+            return self._tokenizer.count(text)
+        return max(len(text.split()), -(-len(text.encode("utf-8", "replace")) // 4))
+
+    def warm(self) -> None:
+        """Embed one text.  Raises ModelMissing for every failure, since the endpoint may still start."""
+        try:
+            self.embed_questions(["warm"], timeout_s=CHECK_S)
+        except StageFailure as failure:
+            raise ModelMissing(failure.detail) from failure
+
+    def _embed(
+        self,
+        texts: Sequence[str],
+        model: str,
+        prompt: str,
+        *,
+        timeout_s: float,
+        progress: Callable[[int], None] | None = None,
+    ) -> Matrix:
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
+        # OpenAI refuses an empty text.
+        batches = list(in_batches([prompt + self._cut(text) or " " for text in texts], self._batch))
+        vectors = self._endpoint().all(
+            [self._body(model, batch) for batch in batches],
+            lambda at, answer: self._vectors(answer, len(batches[at])),
+            timeout_s=timeout_s,
+            parallel=self._parallel,
+            attempts=PATIENT_ATTEMPTS if timeout_s == inf else ATTEMPTS,
+            done=(lambda at: progress(len(batches[at]))) if progress else lambda at: None,
+        )
+        return np.concatenate(vectors)
+
+    def _cut(self, text: str) -> str:
+        """The longest beginning of the text with at most `max_pieces`."""
+        text = whole_characters(text)
+        if self.count_pieces(text) <= self.max_pieces:
+            return text
+        lengths = range(len(text))
+        return text[
+            : bisect_right(lengths, self.max_pieces, key=lambda end: self.count_pieces(text[:end])) - 1
+        ]
+
+    def _body(self, model: str, texts: Sequence[str]) -> dict[str, Any]:
+        if self._api == "tei":
+            return {"inputs": texts, "normalize": True, "truncate": True}
+        declared = {} if self._dimensions is None else {"dimensions": self._dimensions}
+        return {"model": model, "input": texts, "encoding_format": "base64", **declared}
+
+    def _vectors(self, answer: Any, count: int) -> Matrix:
+        """The vectors of one answer, cut and of unit length.  Raises InvalidAnswer, and anything for another JSON."""
+        if self._api == "openai":
+            self._count_tokens(answer.get("usage"))
+            answer = [row["embedding"] for row in rows_in_order(answer["data"], count)]
+        if len(answer) != count:
+            raise InvalidAnswer(f"{count} vectors expected, {len(answer)} given")
+        rows = [_numbers(row) for row in answer]
+        if len({row.shape for row in rows}) > 1 or rows[0].ndim != 1:
+            raise InvalidAnswer("its vectors have different lengths")
+        vectors = np.stack(rows)[:, : self._width(len(rows[0]))]
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not (np.isfinite(lengths) & (lengths > 0)).all():
+            raise InvalidAnswer("a vector is NaN, infinite or zero")
+        return np.asarray(vectors / lengths, np.float32)
+
+    def _width(self, answered: int) -> int:
+        """The number of numbers that are kept.  Raises InvalidAnswer if there are too few, or others than before."""
+        with self._lock:
+            self._answered = self._answered or answered
+        width = self._dimensions or self._answered
+        if answered < width or (self._dimensions is None and answered > width):
+            raise InvalidAnswer(f"{width} numbers expected, {answered} given")
+        return width
+
+    def _count_tokens(self, usage: Any) -> None:
+        tokens = usage.get("total_tokens") if isinstance(usage, Mapping) else None
+        if isinstance(tokens, int):
+            with self._lock:
+                self.tokens += tokens
+
+
+def _numbers(row: Any) -> NDArray[np.float64]:
+    """A vector as a list, or as little-endian float32 in base64."""
+    if isinstance(row, str):
+        return np.frombuffer(base64.b64decode(row, validate=True), "<f4").astype(np.float64)
+    return np.array(row, np.float64)

@@ -1,0 +1,324 @@
+"""Requests to a model behind HTTP: JSON is posted and answered, with one time limit for all requests of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import ssl
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from math import inf
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx2
+from pydantic_core import from_json, to_json
+
+from models.errors import (
+    InvalidAnswer,
+    NotConfigured,
+    StageFailure,
+    StoreTimeout,
+    StoreUnavailable,
+    Unauthorised,
+)
+
+T = TypeVar("T")
+Body = Mapping[str, Any]
+Read = Callable[[int, Any], T]
+"""Maps the position of a request and the JSON of its answer to a result.  Raises InvalidAnswer for a wrong answer."""
+
+ATTEMPTS = 3
+FIRST_PAUSE_S = 0.2
+
+_FAILURES: Mapping[int, type[StageFailure]] = {
+    400: NotConfigured,
+    401: Unauthorised,
+    403: Unauthorised,
+    404: NotConfigured,
+    408: StoreTimeout,
+    413: NotConfigured,
+    422: NotConfigured,
+}
+"""The failure for each HTTP status; all other statuses become StoreUnavailable."""
+_PASSING = frozenset({408, 409, 425, 429})
+"""Statuses that are retried, as are those from 500 on."""
+_TELLING = frozenset({402, 429})
+"""Statuses whose message is shown: it says whether to wait or to pay."""
+_MOVED = range(300, 400)
+_CODE = re.compile(r"[A-Za-z_]+(?:[_.-][A-Za-z0-9]+)*")
+
+
+class JsonEndpoint:
+    """Thread-safe.  `url` is the endpoint without `path`; its query is sent with each request.  The key never appears in
+    errors or logs.
+
+    Redirects are not followed.  The environment's proxies (`HTTPS_PROXY`, `NO_PROXY`) and certificates (`SSL_CERT_FILE`)
+    apply; `ca_file` replaces the latter.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        path: str,
+        model: str,
+        answer: str,
+        api_key: str | None,
+        max_bytes: int,
+        ca_file: str | None = None,
+        shows_messages: bool = False,
+        request_s: float = inf,
+    ) -> None:
+        """`answer` says what an answer is, for errors.  An answer has at most `max_bytes`, and a request takes at most
+        `request_s` seconds, its further attempts included.
+
+        An endpoint may quote what it was sent, so its messages are shown only if `shows_messages`; its error codes always.
+        Raises NotConfigured if `ca_file` cannot be read.
+        """
+        parts = urlsplit(url)
+        self._url = parts._replace(path=f"{parts.path.rstrip('/')}/{path}").geturl()
+        self.where = f"{model} at {parts.netloc.rpartition('@')[2]}"
+        self._answer = answer
+        self._secret = api_key
+        self._max_bytes = max_bytes
+        self._shows_messages = shows_messages
+        self._request_s = request_s
+        try:
+            self._certificates = (
+                ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context()
+            )
+        except OSError as error:
+            why = error.strerror or error
+            raise NotConfigured(f"{self.where}: the certificates {ca_file} cannot be read: {why}") from None
+
+    def each(
+        self, bodies: Sequence[Body], read: Read[T], *, timeout_s: float, parallel: int
+    ) -> list[T | StageFailure]:
+        """The result of each request, or why there is none, within `timeout_s` seconds.  Raises nothing.
+
+        At most `parallel` requests are in flight.  Temporary failures are retried within the time limit.
+        """
+
+        async def result(request: Coroutine[Any, Any, T]) -> T | StageFailure:
+            try:
+                return await request
+            except StageFailure as failure:
+                return failure
+
+        async def results() -> list[T | StageFailure]:
+            async with self._client(parallel) as client:
+                requests = _Requests(self, client, read, timeout_s, parallel, ATTEMPTS)
+                return await asyncio.gather(
+                    *(result(requests.send(at, body)) for at, body in enumerate(bodies))
+                )
+
+        return _run(results())
+
+    def all(
+        self,
+        bodies: Sequence[Body],
+        read: Read[T],
+        *,
+        timeout_s: float,
+        parallel: int,
+        attempts: int = ATTEMPTS,
+        done: Callable[[int], None] = lambda at: None,
+    ) -> list[T]:
+        """Like `each`, but raises the first failure, and cancels the other requests.  Calls `done(at)` after each request."""
+
+        async def result(at: int, request: Coroutine[Any, Any, T]) -> T:
+            made = await request
+            done(at)
+            return made
+
+        async def results() -> list[T]:
+            async with self._client(parallel) as client:
+                requests = _Requests(self, client, read, timeout_s, parallel, attempts)
+                tasks = [
+                    asyncio.create_task(result(at, requests.send(at, body))) for at, body in enumerate(bodies)
+                ]
+                try:
+                    return await asyncio.gather(*tasks)
+                except BaseException:
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+                    raise
+
+        return _run(results())
+
+    def without_secret(self, message: object) -> str:
+        """The endpoint's message without our key, cut to 200 characters."""
+        text = str(message)
+        # Remove the key before the cut, which could leave part of it.
+        if self._secret:
+            text = text.replace(self._secret, "***")
+        return text[:200]
+
+    def _client(self, parallel: int) -> httpx2.AsyncClient:
+        limits = httpx2.Limits(max_connections=parallel)
+        return httpx2.AsyncClient(verify=self._certificates, limits=limits, timeout=None)
+
+    async def post(self, client: httpx2.AsyncClient, content: bytes) -> tuple[httpx2.Response, bytes]:
+        """The response, and its body up to a little over the limit."""
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "chorale"}
+        if self._secret is not None:
+            headers["Authorization"] = f"Bearer {self._secret}"
+        body = bytearray()
+        async with client.stream("POST", self._url, headers=headers, content=content) as response:
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > self._max_bytes:
+                    break
+        return response, bytes(body)
+
+    def result(self, at: int, body: bytes, read: Read[T]) -> T:
+        """Raises InvalidAnswer if the body is not what `read` reads."""
+        if len(body) > self._max_bytes:
+            raise InvalidAnswer(f"{self.where}: more than {self._max_bytes:,} bytes")
+        try:
+            return read(at, from_json(body))
+        except InvalidAnswer as wrong:
+            raise type(wrong)(f"{self.where}: {wrong.detail}") from None
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise InvalidAnswer(
+                f"{self.where}: the answer of {len(body):,} bytes is no {self._answer}"
+            ) from None
+
+    def refusal(self, status: int, body: bytes) -> StageFailure:
+        where = f"{self.where}: HTTP {status}"
+        if status in _MOVED:
+            return NotConfigured(
+                f"{where}: redirects are not followed; declare the url that this one leads to"
+            )
+        kind = _FAILURES.get(status, StoreUnavailable)
+        # An endpoint that refuses a key may quote part of it, so its message is not shown.
+        is_shown = kind is NotConfigured or status in _TELLING
+        message = _message if self._shows_messages else _error_code
+        shown = message(body) if is_shown else ""
+        return kind(f"{where}: {self.without_secret(shown)}".rstrip(": "))
+
+    def limit_s(self, timeout_s: float) -> float:
+        return min(timeout_s, self._request_s)
+
+
+class _Requests:
+    """The requests of one call."""
+
+    def __init__(
+        self,
+        endpoint: JsonEndpoint,
+        client: httpx2.AsyncClient,
+        read: Read[Any],
+        timeout_s: float,
+        parallel: int,
+        attempts: int,
+    ) -> None:
+        self._endpoint, self._client, self._read = endpoint, client, read
+        self._timeout_s, self._attempts = timeout_s, attempts
+        self._until_s = _now_s() + timeout_s
+        self._slots = asyncio.Semaphore(parallel)
+
+    async def send(self, at: int, body: Body) -> Any:
+        """The result.  Raises StageFailure."""
+        limit_s = self._endpoint.limit_s(self._timeout_s)
+        try:
+            async with asyncio.timeout_at(self._until_s), self._slots:
+                until_s = min(self._until_s, _now_s() + limit_s)
+                async with asyncio.timeout_at(until_s):
+                    return await self._attempt(at, body, until_s)
+        except TimeoutError:
+            raise StoreTimeout(f"{self._endpoint.where}: no answer within {limit_s:.2f} s") from None
+
+    async def _attempt(self, at: int, body: Body, until_s: float) -> Any:
+        endpoint = self._endpoint
+        for attempt in range(self._attempts):
+            pause_s = FIRST_PAUSE_S * 2**attempt
+            failure: StageFailure
+            try:
+                response, answer = await endpoint.post(self._client, to_json(body))
+                if response.is_success:
+                    return endpoint.result(at, answer, self._read)
+                failure = endpoint.refusal(response.status_code, answer)
+                if response.status_code < 500 and response.status_code not in _PASSING:
+                    raise failure
+                pause_s = _retry_after_s(response.headers.get("retry-after", ""), pause_s)
+            except StageFailure:
+                raise
+            except httpx2.HTTPError as error:
+                # The text of such an error may quote the header with the key.
+                failure = StoreUnavailable(f"{endpoint.where}: {type(error).__name__}")
+            except Exception as error:  # a malformed answer may raise anything
+                raise StageFailure(f"{endpoint.where}: {type(error).__name__}") from None
+            if attempt == self._attempts - 1 or _now_s() + pause_s >= until_s:
+                raise failure
+            await asyncio.sleep(pause_s)
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _run(results: Coroutine[Any, Any, T]) -> T:
+    # Not `asyncio.run`, which would wait for a name server that hangs.
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(results)
+    try:
+        return loop.run_until_complete(task)
+    finally:
+        if not task.done():  # a signal's exception ended the loop: the connections still close
+            task.cancel()
+            with contextlib.suppress(BaseException):
+                loop.run_until_complete(task)
+        loop.close()
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _message(body: bytes) -> object:
+    """What the body of an error says, as most endpoints write it."""
+    try:
+        message = from_json(body)
+    except ValueError:
+        return ""
+    for name in ("error", "message", "detail"):
+        message = message.get(name, message) if isinstance(message, Mapping) else message
+    return "" if isinstance(message, Mapping) else message
+
+
+def _error_code(body: bytes) -> str:
+    """The code in the body of an error, such as `model_not_found`, in which nothing is quoted."""
+    try:
+        error = from_json(body)
+    except ValueError:
+        return ""
+    if isinstance(error, Mapping) and isinstance(error.get("error"), Mapping):
+        error = error["error"]
+    if not isinstance(error, Mapping):
+        return ""
+    codes = (error.get(name) for name in ("code", "error_type", "type"))
+    return next((code for code in codes if isinstance(code, str) and _CODE.fullmatch(code)), "")
+
+
+def _retry_after_s(retry_after: str, otherwise_s: float) -> float:
+    """The pause that the endpoint's Retry-After (RFC 9110) names."""
+    try:
+        return max(0.0, float(retry_after))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return otherwise_s
+
+
+def rows_in_order(rows: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
+    """The rows of an answer in the order of their `index`.  Raises InvalidAnswer unless each of `count` has one row."""
+    by_index = {row["index"]: row for row in rows}
+    if len(rows) != count or by_index.keys() != set(range(count)):
+        raise InvalidAnswer(
+            f"{count} rows expected, {len(rows)} given, with {len(by_index)} distinct indexes"
+        )
+    return [by_index[at] for at in range(count)]
