@@ -17,7 +17,7 @@ from bench.installation import BenchInstallation, bench_installation
 from bench.no_op import PIPELINE_FILE
 from bench.timing import ask_all, compare
 from bench.variants import ROLES, Layout, make_variants
-from tasks.indexing.namespace_writer import manifest_for
+from tasks.indexing.namespace_writer import create_namespace
 from wiring.resources import Resources
 
 NAMESPACE = "growth"
@@ -33,7 +33,7 @@ def layout_of(processes: int) -> Layout:
 def fill(resources: Resources, held: int, size: int, progress: Callable[[str], None]) -> None:
     """Write the synthetic passages from `held` to `size`."""
     store = resources.writing_store
-    store.create(NAMESPACE, manifest_for(resources, resources.indexing_embedder))
+    create_namespace(resources, NAMESPACE)
     done = held
     while done < size:
         end = min(size, done + _BATCH)

@@ -102,7 +102,7 @@ def run_worker(branches: Sequence[str]) -> None:
     """Work on the queues of these branches, or of the fusion, with everything warm."""
     resources = Resources.from_environment(no_op.KINDS)
     if {"vector", "hyde"} & set(branches):
-        resources.embedder.warm()
+        resources.encoder.embedder.warm()
     resources.writing_store.warm()
     app = make_app(resources)
     # Celery's advice about root is about pickled messages.

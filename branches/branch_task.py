@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from chorale_client.request import Question, Request, Variant
 from chorale_client.wire_names import Stage, StageStatus
 
+from config.model_declarations import DEFAULT_ENCODER
 from fusion.rankings import LEXICAL, branch_texts, merged_dense, merged_lexical
 from models.branch_result import Degradation, StageNote
 from models.documents import Matrix
 from models.hits import QueryInputs, Ranking
 from models.plan import BranchPlan, Plan
 from search.filter_meanings import meant_filters
-from search.protocol import Search
+from search.protocol import Described, Search
 
 if TYPE_CHECKING:
+    from branches.encoders import Encoder, Encoders
     from branches.generators import Generators
-    from cache.question_vectors import CachedQuestions
     from config.settings import Settings
-    from inference.backends import TwoPrecisions
     from ledger.breakers import Breakers
     from search.protocol import Searches
 
@@ -54,10 +54,7 @@ class TaskResources(Protocol):
     settings: Settings
 
     @property
-    def questions(self) -> CachedQuestions: ...
-
-    @property
-    def embedder(self) -> TwoPrecisions: ...
+    def encoders(self) -> Encoders: ...
 
     @property
     def generators(self) -> Generators: ...
@@ -87,11 +84,23 @@ class BranchTask:
     """What is missing from an answer that the branch still gives."""
     generation: int | None = None
     """The generation of `store`, read a moment ago."""
+    known_encoder: Encoder | None = None
     clock: Callable[[], float] = time.monotonic
 
     @property
     def left_s(self) -> float:
         return max(0.001, self.ends_at_s - self.clock())
+
+    @property
+    def encoder(self) -> Encoder:
+        """The namespace's encoder; raises BadIndex, and NotConfigured if it is not declared here."""
+        if self.known_encoder is None:
+            name = DEFAULT_ENCODER
+            if isinstance(self.store, Described):
+                namespace, generation = self.request.namespace, self.generation
+                name = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation).encoder
+            self.known_encoder = self.resources.encoders[name]
+        return self.known_encoder
 
     @property
     def filters(self) -> dict[str, Any]:
@@ -125,10 +134,14 @@ class BranchTask:
         """The request's filters and limits for a store, with the time that is left."""
         return Search(depth, self.filters, self.request.exclude_ids, self.left_s, self.generation)
 
+    def search_of_vectors(self, depth: int) -> Search:
+        """The same, for vectors of the namespace's encoder."""
+        return replace(self.search(depth), embedders=self.encoder.embedder.comparable)
+
     def embed(self, texts: Texts) -> Matrix:
         """One row a text, in order."""
         started = self.clock()
-        vectors = self.resources.questions.embed_questions(_flat(texts))
+        vectors = self.encoder.questions.embed_questions(_flat(texts), timeout_s=self.left_s)
         self.timed(Stage.EMBED, started)
         return vectors
 
@@ -163,7 +176,9 @@ class BranchTask:
         """One ranking a question; `counts` has the number of rows of each question, 0 for one that is left out."""
         started = self.clock()
         rankings = iter(
-            self.store.search_vectors(self.request.namespace, vectors, self.search(self.branch.depth))
+            self.store.search_vectors(
+                self.request.namespace, vectors, self.search_of_vectors(self.branch.depth)
+            )
             if len(vectors)
             else ()
         )

@@ -6,7 +6,6 @@ Each is created when it is first needed.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 from cache.caches import Cache
 from cache.hypotheses import CachedTexts
 from config.declarations import Pipeline
-from models.errors import NotConfigured
+from config.model_declarations import checked_address, key_in
 from models.extensions import Declared, Variable
 
 if TYPE_CHECKING:
@@ -27,18 +26,7 @@ if TYPE_CHECKING:
 
 
 def _address(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        is_whole = False
-    if not is_whole:
-        raise ValueError("an address is http://HOST/v1 or https://HOST/v1")
-    if "@" in parts.netloc:
-        raise ValueError("no key belongs in an address: name its variable in api_key_env")
-    if "#" in url:
-        raise ValueError("an address has no fragment (#)")
-    if parts.path.rstrip("/").endswith("/chat/completions"):
+    if urlsplit(checked_address(url)).path.rstrip("/").endswith("/chat/completions"):
         raise ValueError("an address ends before /chat/completions, which each request adds")
     return url
 
@@ -96,11 +84,7 @@ class Endpoint(Declared):
 
     def api_key(self) -> str | None:
         """Raises NotConfigured if the variable is not set."""
-        if self.api_key_env is None:
-            return None
-        if key := os.environ.get(self.api_key_env, "").strip():
-            return key
-        raise NotConfigured(f"the variable {self.api_key_env}, which api_key_env names, is not set")
+        return key_in(self.api_key_env)
 
     def fingerprint(self, prompt: str) -> str:
         """Equal for options with which the model would be asked for the same."""

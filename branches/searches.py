@@ -68,7 +68,7 @@ def search_hybrid(task: BranchTask) -> list[Ranking]:
         task.request.namespace,
         task.texts,
         vectors,
-        task.search(task.branch.depth),
+        task.search_of_vectors(task.branch.depth),
         alpha=options.alpha,
         fusion=options.fusion,
     )

@@ -30,7 +30,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "index": "Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).",
         "delete": "Delete documents from a namespace; ids that are not there do no harm and are counted.",
         "verify": "Compare what every store shows with the documents' database, and mend what differs.",
-        "namespaces": "List, show, create, deactivate and delete namespaces.",
+        "namespaces": "List, show, create, rebuild, deactivate and delete namespaces.",
         "rules": "Pin and block documents, name synonyms, and show every change.",
     },
     "Look after": {
@@ -44,6 +44,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "keys": "Create, list and revoke the keys of callers of the HTTP API.",
     },
     "Measure": {
+        "models": "List encoders and rerankers with their size, languages, licence, prompts and published quality.",
         "eval": "Index a judged collection and measure every branch and configuration on its questions.",
         "golden": "Ask questions whose answers are known, and show where an expected document is missing.",
         "compare": "Compare two configurations, or recorded answers, on the judged questions of a collection.",

@@ -31,6 +31,12 @@ Namespace: TypeAlias = Annotated[str, typer.Option("--namespace", "-n", help="Na
 QuestionNamespace: TypeAlias = Annotated[
     str, typer.Option("--namespace", "-n", help="Namespace of questions that name none.")
 ]
+EncoderName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder", metavar="NAME", help="A declared encoder; by default the namespace's own, or `default`."
+    ),
+]
 Split: TypeAlias = Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")]
 Limit: TypeAlias = Annotated[
     int | None, typer.Option(min=1, help="Use only this many judged questions, the first ones.")

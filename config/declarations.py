@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
-from pydantic import Field, model_validator
+from pydantic import Field
 
+from config.model_declarations import EncoderDeclaration, EndpointEncoder, RerankerDeclaration
 from models import cypher
 from models.extensions import Declared, Kinds
 from models.plan import BoostPlan
@@ -46,38 +47,6 @@ class BranchDeclaration(Declared):
     scores: Literal["bm25", "rank"] | None = None
     """What its scores are where its kind does not say it, for the method `late-fusion`: `bm25`, or none (`rank`)."""
     options: dict[str, Any] = Field(default_factory=dict)
-
-
-class RerankerDeclaration(Declared):
-    """A cross-encoder that reorders the best fused hits, in the fusion workers."""
-
-    name: str
-    model: str = Field(min_length=1)
-    """A sentence-transformers CrossEncoder: a name on the Hugging Face hub, or a folder."""
-    revision: str | None = Field(None, pattern=r"^\w[\w./-]{0,127}$")
-    """Commit, tag or branch of a model on the hub; None: `main`."""
-    backend: Literal["onnx", "sentence_transformers"] = "onnx"
-    """`onnx`: the BERT family, without PyTorch; `sentence_transformers`: any (needs `make torch`)."""
-    device: str | None = Field(None, pattern=r"^(cpu|mps|cuda(:\d{1,2})?)$")
-    """`cpu`, `cuda`, `cuda:1`, `mps`; None: CUDA if the backend and the machine have it."""
-    depth: int = Field(50, ge=1, le=1_000)
-    """How many of the best fused hits of a question it scores; fewer if its measured speed allows no more."""
-    coarse: int = Field(100, ge=1, le=1_000)
-    """How many of the best fused hits their scores are normalised over."""
-    budget_ms: int = Field(400, ge=10, le=30_000)
-    """Milliseconds of a request that are kept for it, and taken from the branches; 400 ms are a fifth of the usual 2 s."""
-    weight: float = Field(0.7, gt=0, le=1, strict=False)
-    """The share of its score; the fused score has the rest."""
-    max_pieces: int = Field(128, ge=16, le=8_192)
-    """Maximum word pieces of question and passage together; a MiniLM scores 21 such pairs in 400 ms on one core."""
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.coarse < self.depth:
-            raise ValueError(f"coarse: {self.coarse} hits hold no {self.depth} candidates; at least depth")
-        if self.backend == "onnx" and self.device == "mps":
-            raise ValueError("device: the backend onnx runs on cpu and cuda, not on mps")
-        return self
 
 
 class Choices(Declared):
@@ -124,6 +93,8 @@ class Pipeline:
     default_configuration: str
     kinds: Kinds = field(repr=False)  # the hash of the declarations is of their repr
     """The built-in kinds and methods, and those of packages that the file names."""
+    encoders: Mapping[str, EncoderDeclaration | EndpointEncoder] = field(default_factory=dict)
+    """Those that the file declares."""
 
     def branches_of(self, configuration: Configuration) -> tuple[BranchDeclaration, ...]:
         """The branches that `configuration` asks, with its weights, in declared order."""

@@ -30,9 +30,9 @@ from config.declarations import (
     Choices,
     Configuration,
     Pipeline,
-    RerankerDeclaration,
     StoreDeclaration,
 )
+from config.model_declarations import ENCODER_KINDS, Encoder, RerankerDeclaration
 from models import cypher
 from models.errors import WrongDeclaration
 from models.extensions import Declared, Kinds, Options
@@ -74,6 +74,7 @@ class _File(Declared):
     configurations: dict[str, dict[str, Any]] = Field(default_factory=dict)
     boosts: dict[str, dict[str, Any]] = Field(default_factory=dict)
     rerankers: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    encoders: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 _Table = TypeVar("_Table", bound=BaseModel)
@@ -122,6 +123,11 @@ class PipelineReader:
             name: self._table(RerankerDeclaration, ("rerankers", name), table)
             for name, table in declared.rerankers.items()
         }
+        encoders = {
+            name: encoder
+            for name, table in declared.encoders.items()
+            if (encoder := self._encoder(("encoders", name), table))
+        }
         # A file without configurations gets plain RRF over its branches.
         tables = declared.configurations or {"rrf": {"method": "rrf"}}
         configurations = {
@@ -134,7 +140,7 @@ class PipelineReader:
         for configuration in configurations.values():
             self._check_weights(configuration, branches)
         outside = Kinds(*self._outside.values())
-        return Pipeline(stores, branches, configurations, default, self._kinds | outside)
+        return Pipeline(stores, branches, configurations, default, self._kinds | outside, encoders)
 
     def _parse(self) -> _File | None:
         try:
@@ -191,6 +197,11 @@ class PipelineReader:
             reserved = ", ".join(sorted(_RESERVED_QUEUES))
             self._complain((*path, "queue"), f"a queue is {_QUEUE_NAME.pattern}, and none of {reserved}")
         return branch
+
+    def _encoder(self, path: tuple[str, ...], table: Mapping[str, Any]) -> Encoder | None:
+        kind = str(table.get("kind", "onnx"))
+        self._one_of(kind, "encoder kind", ENCODER_KINDS, (*path, "kind"))
+        return self._table(ENCODER_KINDS[kind], path, table) if kind in ENCODER_KINDS else None
 
     def _boosts(self, own: Mapping[str, Mapping[str, Any]]) -> dict[str, BoostPlan | None]:
         """The shipped presets and the file's own; None for one with a complaint."""

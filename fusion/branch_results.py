@@ -25,6 +25,12 @@ class BranchAnswers:
     absent: Mapping[str, Degradation] = field(default_factory=dict)
     """Why a branch left no envelope; `not_started` for a branch that is in neither mapping."""
 
+    @property
+    def models(self) -> Mapping[str, str]:
+        """The fingerprints of the models by role, of which the namespace may have its own encoder."""
+        own = next((result.embedder for result in self.envelopes.values() if result.embedder), None)
+        return self.plan.models if own is None else {**self.plan.models, "embedder": own}
+
 
 def without_passages(results: BranchAnswers, passage_ids: Collection[str]) -> BranchAnswers:
     """The answers as if no branch had found these passages."""

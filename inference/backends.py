@@ -63,6 +63,11 @@ class TwoPrecisions:
         return self.passages.fingerprint
 
     @property
+    def comparable(self) -> frozenset[str]:
+        """The fingerprints of the namespaces that its questions can be compared with."""
+        return frozenset({self.passages.fingerprint, self.questions.fingerprint})
+
+    @property
     def dimension(self) -> int:
         return self.passages.dimension
 

@@ -83,13 +83,13 @@ class Splitter:
                     yield Passage(passage_id, position, text[start:end], heading, start, end)
                     position += 1
 
-    def texts_for_embedding(self, document: RawDocument, passages: Iterable[Passage]) -> list[str]:
+    def texts_for_embedding(self, title: str, passages: Iterable[Passage]) -> list[str]:
         """The embedder's input for each passage: title, heading path and text, a line each.
 
         A title or heading that the text starts with is not repeated.  Title and heading path are each shortened to a
         quarter of the word pieces, so at least half of them are left for the text.
         """
-        return [self._embedded(document.title, passage.heading, passage.text) for passage in passages]
+        return [self._embedded(title, passage.heading, passage.text) for passage in passages]
 
     def _embedded(self, title: str, heading: str, text: str) -> str:
         first_line = text.split("\n", 1)[0].lstrip("#").strip()

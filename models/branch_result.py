@@ -69,6 +69,8 @@ class BranchResult:
     """Parts that were missing although the branch answered, such as a language model with a fallback."""
     worker: str | None = None
     """The Celery worker that made it, for Flower; None without task events."""
+    embedder: str | None = None
+    """The fingerprint of the namespace's encoder; None for the default one, which the plan has."""
 
     @property
     def answered(self) -> bool:
@@ -85,6 +87,7 @@ class BranchResult:
             {"degraded": [degradation.to_wire() for degradation in self.degraded]} if self.degraded else {}
         )
         worker = {"worker": self.worker} if self.worker else {}
+        embedder = {"embedder": self.embedder} if self.embedder else {}
         return to_json(
             {
                 "v": WIRE_VERSION,
@@ -99,6 +102,7 @@ class BranchResult:
                 "attempt": self.attempt,
                 **missing,
                 **worker,
+                **embedder,
             }
         )
 
@@ -123,6 +127,7 @@ class BranchResult:
                     for degradation in wire.get("degraded", ())
                 ),
                 worker=wire.get("worker"),
+                embedder=wire.get("embedder"),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return cls.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")

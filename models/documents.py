@@ -102,6 +102,10 @@ class Manifest:
     known_words: float | None = None
     """The share of the first documents' words that the embedder knows (`ingest.language_fit`); None if it was not measured.  It
     describes the documents, so it may differ between builds."""
+    encoder: str = "default"
+    """The declared encoder that embeds documents and questions."""
+    probe: Sequence[float] | None = None
+    """Of an encoder behind an address: the cosines of three fixed sentences, by which another model under its name is noticed."""
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> Manifest:

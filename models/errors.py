@@ -49,6 +49,10 @@ class BadIndex(StageFailure):
     reason = Reason.BAD_INDEX
 
 
+class OtherEncoder(BadIndex):
+    """A namespace has the vectors of another model than the question."""
+
+
 class UnknownNamespace(BadIndex):
     """`detail`, which callers read, says which namespaces are there, as far as that is known; the HTTP API shows a key its own
     (`access.redaction`).  The text of the exception, which logs and commands show to operators, also says where it was looked

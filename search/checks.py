@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 
 import numpy as np
 from chorale_client.request import check_namespace
 
 from models.documents import Document, Manifest, Matrix
-from models.errors import InvalidAnswer, ManifestMismatch, WrongDeclaration
+from models.errors import InvalidAnswer, ManifestMismatch, OtherEncoder, WrongDeclaration
 from search.analysis import analyser
 
 LONGEST_PASSAGE = 5_000_000
@@ -18,6 +18,8 @@ LONGEST_PASSAGE = 5_000_000
 at most 100 MB."""
 
 _UNIT_LENGTH_TOLERANCE = 0.01
+_SAME_MODEL = 0.02
+"""Two servers with one model differ less in a cosine, also in half precision."""
 
 
 def checked_documents(documents: Iterable[Document], manifest: Manifest) -> list[Document]:
@@ -82,10 +84,16 @@ def check_manifest(namespace: str, manifest: Manifest) -> None:
 
 def same_manifest(namespace: str, stored: Manifest, asked: Manifest) -> Manifest:
     """Returns `stored`; raises ManifestMismatch naming every difference and the command that helps."""
+    if stored.probe and asked.probe and not np.allclose(stored.probe, asked.probe, atol=_SAME_MODEL):
+        raise ManifestMismatch(
+            f"the server of the encoder {stored.encoder!r} has another model than when namespace {namespace!r} was built: start "
+            f"that one again, or embed all documents again with `chorale namespaces rebuild {namespace}`"
+        )
     differing = [
         f"{field.name} is {getattr(stored, field.name)!r}, asked for {getattr(asked, field.name)!r}"
         for field in fields(Manifest)
-        if field.name != "known_words" and getattr(stored, field.name) != getattr(asked, field.name)
+        if field.name not in ("known_words", "probe")
+        and getattr(stored, field.name) != getattr(asked, field.name)
     ]
     if differing:
         raise built_differently(namespace, differing)
@@ -95,19 +103,28 @@ def same_manifest(namespace: str, stored: Manifest, asked: Manifest) -> Manifest
 def built_differently(namespace: str, differing: Sequence[str]) -> ManifestMismatch:
     return ManifestMismatch(
         f"namespace {namespace!r} was built differently: {'; '.join(differing)}. "
-        "Index with the same settings, or build it again with `chorale index --rebuild`"
+        f"Index with the same settings, or build it again with `chorale index --rebuild`; "
+        f"`chorale namespaces rebuild {namespace} --encoder NAME` changes its encoder alone"
     )
 
 
-def checked_questions(namespace: str, vectors: Matrix, dimension: int) -> Matrix:
+def checked_questions(
+    namespace: str, vectors: Matrix, manifest: Manifest, embedders: Collection[str] = ()
+) -> Matrix:
     """The question vectors as float32, contiguous.
 
-    Raises InvalidAnswer unless the shape is (questions, dimension) and every value is a number.
+    Raises OtherEncoder if the namespace was embedded by none of `embedders`, and InvalidAnswer unless the shape is
+    (questions, dimension) and every value is a number.
     """
+    if embedders and manifest.embedder not in embedders:
+        raise OtherEncoder(
+            f"namespace {namespace!r} has the vectors of another model than the encoder {manifest.encoder!r} is here: use "
+            f"the model that it was built with, or build it again: `chorale namespaces rebuild {namespace}`"
+        )
     questions = np.ascontiguousarray(vectors, np.float32)
-    if questions.ndim != 2 or questions.shape[1] != dimension:
+    if questions.ndim != 2 or questions.shape[1] != manifest.dimension:
         raise InvalidAnswer(
-            f"question vectors have the shape {questions.shape}; namespace {namespace!r} has dimension {dimension}"
+            f"question vectors have the shape {questions.shape}; namespace {namespace!r} has dimension {manifest.dimension}"
         )
     if not np.isfinite(questions).all():
         raise InvalidAnswer("a question vector has values that are not finite numbers")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal, select, update
 
 from models.batching import in_batches
 from models.documents import NearDuplicateGroup, Signature
@@ -38,6 +38,15 @@ class NearDuplicateRows:
             for table in near_duplicates_metadata.sorted_tables:
                 self._connection.execute(delete(table).where(self._mine(table)))
             self._insert(settings_table, [{"settings": settings}])
+
+    def copy_from(self, namespace_id: int) -> None:
+        """Have the groups of another build of the namespace, in place of its own."""
+        for table in near_duplicates_metadata.sorted_tables:
+            self._connection.execute(delete(table).where(self._mine(table)))
+            others = [column for column in table.columns if column.name != "namespace_id"]
+            rows = select(literal(self._namespace_id), *others).where(table.c.namespace_id == namespace_id)
+            names = ["namespace_id", *(column.name for column in others)]
+            self._connection.execute(insert(table).from_select(names, rows))
 
     def groups(
         self, names: Collection[str], numbers: Collection[int], bands: Collection[int]

@@ -6,7 +6,7 @@ settings, the broker, or any time limit but the one of the call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -31,6 +31,8 @@ class Search:
     """What the store's `generation` told the caller a moment ago: a store that has it loaded need not look again."""
     only_ids: Sequence[str] = ()
     """Ids of the documents that alone may be hits; empty: all may."""
+    embedders: Collection[str] = ()
+    """The fingerprints of the models whose vectors may be compared with those of the questions; empty: any."""
 
 
 class Entry(NamedTuple):
@@ -96,6 +98,15 @@ class Searches(Protocol):
 
     def warm(self, namespace: str | None = None) -> None:
         """Open and load everything that searching needs, so that the first request is not slow."""
+        ...
+
+
+@runtime_checkable
+class Described(Protocol):
+    """Stores that know how a namespace was built."""
+
+    def manifest(self, namespace: str, *, timeout_s: float, generation: int | None = None) -> Manifest:
+        """As of `generation`, what `generation()` told a moment ago; raises BadIndex."""
         ...
 
 

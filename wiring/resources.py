@@ -13,13 +13,14 @@ from chorale_client.ledger import CallersLedger
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION
 from redis import Redis
 
+from branches.encoders import Encoder, Encoders
 from branches.generators import Generators
 from cache.caches import NullCache, RedisCache
-from cache.question_vectors import CachedQuestions
 from config.declarations import Pipeline, StoreDeclaration
 from config.home import check_home, find_redis_url
+from config.model_declarations import DEFAULT_ENCODER, RerankerDeclaration
 from config.settings import Settings, load_settings
-from inference.backends import TwoPrecisions, load_embedder, load_reranker
+from inference.backends import load_reranker
 from inference.language_models import TokenizerFile
 from inference.model_files import ModelTrust
 from inference.weight_files import file_sha256
@@ -35,7 +36,7 @@ from wiring.pipeline import BUILT_IN, load_pipeline, read_fitted
 if TYPE_CHECKING:
     from cache.caches import Cache
     from fusion.confidence import Fitted
-    from inference.protocol import Embedder, Reranker
+    from inference.protocol import Reranker
     from ingest.raw_documents import ReadLimits
     from jobs.store import Jobs
     from models.extensions import Kinds, Need
@@ -116,46 +117,23 @@ class Resources:
         return RedisCache(self.redis) if self.settings.cache_ttl_s else NullCache()
 
     @cached_property
-    def embedder(self) -> TwoPrecisions:
-        settings, threads = self.settings, self.threads_for_a_model
-        return TwoPrecisions(
-            lambda precision: self._embedder(precision, threads),
-            questions=settings.embedder_question_precision,
-            passages=settings.embedder_document_precision,
-        )
+    def encoders(self) -> Encoders:
+        return Encoders(self.pipeline.encoders, self)
 
-    @cached_property
-    def indexing_embedder(self) -> Embedder:
-        """The model for passages.  One run indexes at a time, so it has all cores, not one worker's share."""
-        settings = self.settings
-        return self._embedder(settings.embedder_document_precision, settings.model_threads)
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder of a namespace that names none."""
+        return self.encoders[DEFAULT_ENCODER]
 
-    def _embedder(self, precision: str, threads: int) -> Embedder:
-        settings = self.settings
-        return load_embedder(
-            settings.embedder,
-            backend=settings.embedder_backend,
-            threads=threads,
-            device=settings.embedder_device,
-            max_pieces=settings.passage_pieces,
-            precision=precision,
-            trust=self._trust(settings.embedder_revision),
-        )
-
-    def _trust(self, revision: str | None) -> ModelTrust:
+    def trust(self, revision: str | None) -> ModelTrust:
         settings = self.settings
         return ModelTrust(revision, settings.home / "model_hashes", settings.pickled_weights)
-
-    @cached_property
-    def questions(self) -> CachedQuestions:
-        """The model for questions, behind this process's cache of vectors."""
-        return CachedQuestions(self.embedder.questions)
 
     @cached_property
     def count_tokens(self) -> Callable[[str], int]:
         """The number of tokens of a text for a language model.  A call raises ModelMissing."""
         file = self._context_tokenizer
-        return file.count if file else self.embedder.count_pieces
+        return file.count if file else self.encoder.embedder.count_pieces
 
     @property
     def _context_tokenizer(self) -> TokenizerFile | None:
@@ -198,15 +176,17 @@ class Resources:
                     raise NotConfigured(
                         f"no reranker {name!r} here; there are: {', '.join(self.pipeline.rerankers)}"
                     )
-                self._rerankers[name] = load_reranker(
-                    declared.model,
-                    backend=declared.backend,
-                    threads=self.threads_for_a_model,
-                    device=declared.device,
-                    max_pieces=declared.max_pieces,
-                    trust=self._trust(declared.revision),
-                )
+                options = declared.client_options if declared.url else self._local_options(declared)
+                self._rerankers[name] = load_reranker(declared.model, backend=declared.backend, **options)
             return self._rerankers[name]
+
+    def _local_options(self, declared: RerankerDeclaration) -> dict[str, Any]:
+        return {
+            "threads": self.threads_for_a_model,
+            "device": declared.device,
+            "max_pieces": declared.max_pieces,
+            "trust": self.trust(declared.revision),
+        }
 
     def store(self, name: str) -> Searches:
         """A declared store, opened once; raises BadIndex if there is none of that name, NotConfigured if it does not open."""
@@ -306,7 +286,7 @@ class Resources:
     @cached_property
     def fingerprints(self) -> dict[str, str]:
         """The fingerprint of each model that answers depend on, by the model's role."""
-        embedder = self.embedder
+        embedder = self.encoder.embedder
         fingerprints = {"embedder": embedder.fingerprint}
         if embedder.questions.fingerprint != embedder.fingerprint:
             fingerprints["questions"] = embedder.questions.fingerprint

@@ -12,7 +12,7 @@ import typer
 from cli.exit_codes import PART_DONE
 from cli.installation import Installation, find_installation
 from cli.namespace_states import check_namespace, known, order_of
-from cli.options import AsJson, Namespace
+from cli.options import AsJson, EncoderName, Namespace
 from cli.terminal import Text, counted, print_result, stderr, stdout
 from models.errors import ServiceError
 
@@ -45,6 +45,7 @@ def index(
             "--rebuild", help="Build the namespace anew with the present settings; it is searched meanwhile."
         ),
     ] = False,
+    encoder: EncoderName = None,
     ids: Annotated[
         Literal["path", "given"],
         typer.Option(help="Ids of the records of a collection: below the file's path, or as they stand."),
@@ -100,6 +101,7 @@ def index(
     """
     from cli.indexing.by_workers import index_by_workers
     from cli.progress import ProgressBar
+    from tasks.indexing.namespace_writer import create_namespace
 
     check_namespace(namespace)
     fields = _fields(map_ or ())
@@ -120,12 +122,16 @@ def index(
                 installation, paths, source, ids=ids, fields=fields, prune=prune, follows_links=follow_links
             )
             if by_workers:
+                if encoder is not None:
+                    create_namespace(installation.resources, namespace, encoder)
                 bar.say(f"indexing into {namespace}", total=documents.total)
                 report = index_by_workers(
                     installation, documents, namespace=namespace, progress=bar.show_indexing, say=bar.tell
                 )
             else:
-                report = _index_here(installation, documents, namespace, bar, rebuild=rebuild, yes=yes)
+                report = _index_here(
+                    installation, documents, namespace, bar, rebuild=rebuild, encoder=encoder, yes=yes
+                )
     except KeyboardInterrupt:
         _say_interrupted(by_workers=by_workers, rebuild=rebuild)
         raise typer.Exit(PART_DONE) from None
@@ -182,10 +188,11 @@ def _index_here(
     bar: ProgressBar,
     *,
     rebuild: bool,
+    encoder: str | None,
     yes: bool,
 ) -> IndexReport:
     """Index in this process; raises ServiceError where a rebuild would delete documents of other sources."""
-    from tasks.indexing.namespace_writer import index_corpus
+    from tasks.indexing.namespace_writer import encoder_of, index_corpus
 
     resources, source = installation.resources, documents.source
     store = resources.writing_store
@@ -199,12 +206,13 @@ def _index_here(
                 f"{source!r}: add --yes, and index them again afterwards"
             )
     bar.say("reading the model")
-    resources.embedder.warm()
+    encoder_of(resources, namespace, encoder).indexing.warm()
     bar.say(f"indexing into {namespace}", total=documents.total)
     return index_corpus(
         resources,
         documents,
         namespace=namespace,
+        encoder=encoder,
         rebuild=rebuild,
         progress=bar.show_indexing,
         order=order_of(installation, namespace),

@@ -1,7 +1,8 @@
-"""`chorale namespaces`: list, show, create, deactivate and delete namespaces."""
+"""`chorale namespaces`: list, show, create, rebuild, deactivate and delete namespaces."""
 
 from __future__ import annotations
 
+import signal
 from dataclasses import asdict
 from typing import Annotated, TypeAlias
 
@@ -9,12 +10,12 @@ import typer
 
 from cli.installation import find_installation
 from cli.namespace_states import existing, known, namespace_fields, namespaces_table, publish, published
-from cli.options import AsJson, Yes, command_group, confirm_deletion
-from cli.progress import working_bar
-from cli.terminal import counted, facts_table, print_result
+from cli.options import AsJson, EncoderName, Yes, command_group, confirm_deletion
+from cli.progress import ProgressBar, working_bar
+from cli.terminal import counted, facts_table, print_result, stderr
 from models.errors import ServiceError, StageFailure
 
-namespaces = command_group("List, show, create, deactivate and delete namespaces.")
+namespaces = command_group("List, show, create, rebuild, deactivate and delete namespaces.")
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
 
@@ -58,29 +59,63 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
 
 
 @namespaces.command()
-def create(namespace: Name, as_json: AsJson = False) -> None:
+def create(namespace: Name, encoder: EncoderName = None, as_json: AsJson = False) -> None:
     """Make an empty namespace with the present settings, in every store; one that is there already stays as it is.
 
-    Indexing makes the namespaces that it needs: this is for one that is to be searched, or deleted, before that.
+    Indexing makes the namespaces that it needs: this is for one that is to be searched, or deleted, before that, or that has
+    an encoder of its own.
 
     Examples:
 
         chorale namespaces create drafts
 
+        chorale namespaces create statuti --encoder e5
+
         chorale namespaces create drafts --json
     """
-    from tasks.indexing.namespace_writer import manifest_for
+    from tasks.indexing.namespace_writer import create_namespace
 
     resources = find_installation().resources
     store = resources.writing_store
     before = known(store, namespace)
-    store.create(namespace, manifest_for(resources, resources.embedder))
+    create_namespace(resources, namespace, encoder)
     with store.exclusive(namespace):
         # Readers may remember the generation of a deleted namespace of that name.
         resources.generations.rise_beyond(namespace)
         publish(resources, namespace)
     said = f"there already, with {counted(before.documents, 'document')}" if before else "made"
     print_result({"namespace": namespace, "created": before is None}, f"{namespace}: {said}", as_json=as_json)
+
+
+@namespaces.command()
+def rebuild(namespace: Name, encoder: EncoderName = None, as_json: AsJson = False) -> None:
+    """Embed the documents of a namespace again, with another encoder; it is searched as before until all of it is there.
+
+    The texts come from the documents' database: no file is read. The command may be interrupted and repeated, and goes on
+    where it was. What is handed in meanwhile waits.
+
+    Examples:
+
+        chorale namespaces rebuild law --encoder e5
+    """
+    from tasks.indexing.embedding_anew import embed_anew
+
+    installation = find_installation()
+    state = existing(installation, namespace)
+    # SIGTERM, an orderly `kill`, is reported as an interruption like Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with ProgressBar(stderr(), f"embedding {namespace}", total=state.documents) as bar:
+        report = embed_anew(installation.resources, namespace, encoder=encoder, progress=bar.show_indexing)
+    now = existing(installation, namespace).manifest
+    name = now.encoder if now else ""
+    rebuilt = f"{counted(state.documents, 'document')}, {counted(report.passages, 'passage')} embedded"
+    fields = {
+        "namespace": namespace,
+        "encoder": name,
+        "passages": report.passages,
+        "unwritten": report.unwritten,
+    }
+    print_result(fields, f"{namespace}: built again with the encoder {name!r}: {rebuilt}", as_json=as_json)
 
 
 @namespaces.command()

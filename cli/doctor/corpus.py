@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from cli.doctor.finding import Finding, finding_of
 from cli.installation import Installation
 from cli.namespace_states import ADVICE, published, unknown_languages
+from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
 from search.documents.database import DatabaseUnavailable
@@ -41,22 +42,45 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
 
 
 def model(installation: Installation) -> Iterator[Finding]:
-    settings = installation.settings
-    try:
-        own = installation.resources.embedder.fingerprint
-    except ServiceError as error:
-        yield Finding(
-            f"the model cannot be read: {error}",
-            "set CHORALE_EMBEDDER to a folder with it, or a name on the hub",
-        )
-        return
-    for state in _namespaces(installation):
-        if state.manifest is not None and state.manifest.embedder != own:
-            yield Finding(
-                f"namespace {state.name!r} was embedded by another model or precision than {settings.embedder}",
-                "set CHORALE_EMBEDDER (and _PRECISION) to what it was built with, or build it again: "
-                f"`chorale index PATH… --namespace {state.name} --rebuild`",
+    encoders, states = installation.resources.encoders, _namespaces(installation)
+    for name in sorted({DEFAULT_ENCODER, *(state.manifest.encoder for state in states if state.manifest)}):
+        of_encoder = [state for state in states if state.manifest and state.manifest.encoder == name]
+        try:
+            own = encoders[name].embedder.fingerprint
+        except ServiceError as error:
+            used = (
+                f", which {', '.join(state.name for state in of_encoder)} was built with"
+                if of_encoder
+                else ""
             )
+            yield Finding(
+                f"the encoder {name!r}{used} cannot be read: {error}",
+                "set CHORALE_EMBEDDER to a folder with it, or a name on the hub"
+                if name == DEFAULT_ENCODER
+                else f"correct the table [encoders.{name}] of the pipeline file",
+            )
+            continue
+        for state in of_encoder:
+            if state.manifest is not None and state.manifest.embedder != own:
+                yield Finding(
+                    f"namespace {state.name!r} was embedded by another model or precision than the encoder {name!r}, "
+                    f"{encoders.declared[name].model}",
+                    "declare what it was built with (the default encoder: CHORALE_EMBEDDER and _PRECISION), or embed it "
+                    f"again: `chorale namespaces rebuild {state.name}`",
+                )
+        if isinstance(endpoint := encoders.declared[name], EndpointEncoder):
+            yield Finding(
+                f"the encoder {name!r} sends questions and documents to {endpoint.host}",
+                "this is as declared; keep texts that must not leave this machine in namespaces of another encoder",
+                is_remark=True,
+            )
+            try:
+                encoders[name].embedder.warm()
+            except StageFailure as failure:
+                yield Finding(
+                    f"the encoder {name!r} does not answer: {failure}",
+                    "start its server, or correct its table",
+                )
     for line in unknown_languages(installation.pipeline, _namespaces(installation)):
         yield Finding(line, ADVICE, is_remark=True)
 

@@ -127,6 +127,12 @@ class DocumentTable:
                 build = Build(key[0], namespace, manifest)
                 index_rows.add_index(connection, store, build, sequence=0, is_shown=True)
 
+    def describe(self, build: Build) -> None:
+        """Commit the manifest of a build."""
+        with self._database.writing(build.name) as connection:
+            new = update(namespace_table).where(_of(namespace_table, build))
+            connection.execute(new.values(manifest=asdict(build.manifest)))
+
     def put(self, build: Build, documents: Sequence[Document]) -> Changes:
         """Commit documents, each replaced whole; returns the changes for the stores."""
         with self._database.writing(build.name) as connection:

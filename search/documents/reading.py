@@ -247,6 +247,9 @@ class FromDocuments:
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         return self.documents.shown(namespace, timeout_s).generation
 
+    def manifest(self, namespace: str, *, timeout_s: float, generation: int | None = None) -> Manifest:
+        return self.documents.index(namespace, timeout_s, generation).manifest
+
     def namespaces(self) -> list[NamespaceState]:
         return self.documents.documents.namespaces()
 

@@ -67,6 +67,10 @@ class DocumentStore:
                     return self._make(namespace, manifest)
         build = self.known(namespace)
         same_manifest(namespace, build.manifest, manifest)
+        if build.manifest.known_words is None and manifest.known_words is not None:
+            # The namespace was made before its first documents came.
+            build = replace(build, manifest=manifest)
+            self.table.describe(build)
         _in_some(list(self.table.indexes(build).values()), self._ensure)
         return build.manifest
 

@@ -45,7 +45,7 @@ class ElasticsearchStore(DocumentWriter, FromDocuments):
                     f"namespace {namespace!r} in Elasticsearch has no vectors: declare the store with "
                     "`vectors = true` and build it again with `chorale index --rebuild`"
                 )
-            questions = checked_questions(namespace, vectors, call.layout.manifest.dimension)
+            questions = checked_questions(namespace, vectors, call.layout.manifest, search.embedders)
             return searching.search_vectors(call, questions, search)
 
         return self._ask(namespace, search.timeout_s, work, generation=search.generation)

@@ -82,7 +82,7 @@ class EmbeddedStore(FromDocuments):
         deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace, vectors=True, generation=search.generation)
         assert view.vectors is not None
-        questions = checked_questions(namespace, vectors, view.manifest.dimension)
+        questions = checked_questions(namespace, vectors, view.manifest, search.embedders)
         allowed = view.allowed(search, deadline)
         rankings = search_matrix(
             view.rows, view.vectors, questions, allowed=allowed.rows, depth=search.depth, deadline=deadline

@@ -57,7 +57,7 @@ async def by_text(
 
 
 async def by_vector(index: Index, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
-    questions = checked_questions(index.namespace, vectors, index.manifest.dimension)
+    questions = checked_questions(index.namespace, vectors, index.manifest, search.embedders)
     asked = [
         partial(held.query.near_vector, vector, return_metadata=_DISTANCE) for vector in questions.tolist()
     ]
@@ -77,7 +77,7 @@ async def by_both(
     fusion: str,
 ) -> list[Ranking]:
     """`alpha` is the weight of the vectors, `fusion` a key of `_FUSIONS`."""
-    questions = checked_questions(index.namespace, vectors, index.manifest.dimension)
+    questions = checked_questions(index.namespace, vectors, index.manifest, search.embedders)
 
     queries = [_terms(text, index.manifest.language) for text in texts]
     asked = [

@@ -114,7 +114,9 @@ class _Writer:
         split_document = self.target.split or self.splitter.split
         split = [(raw, revision, split_document(raw)) for raw, revision in batch]
         texts = [
-            text for raw, _, passages in split for text in self.splitter.texts_for_embedding(raw, passages)
+            text
+            for raw, _, passages in split
+            for text in self.splitter.texts_for_embedding(raw.title, passages)
         ]
         vectors = iter(self.target.embedder.embed_passages(texts, progress=self._count_passages))
         groups = self.near_duplicates.assign({raw.document_id: raw.text for raw, _, _ in split})

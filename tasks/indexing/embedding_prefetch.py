@@ -87,7 +87,7 @@ class EmbeddingPrefetch:
             if isinstance(item, RawDocument) and known.get(item.document_id) != revision_hash(item):
                 self._characters += len(item.text)
                 passages = yield from self._split(item)
-                new = self._splitter.texts_for_embedding(item, passages)
+                new = self._splitter.texts_for_embedding(item.title, passages)
                 if len(new) > WINDOW_PASSAGES:
                     self._embed_window(window, texts)
                     window, texts = [], []

@@ -11,7 +11,7 @@ from ingest.incoming_documents import last_of_each, read_rows
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver, WriteOrder
-from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.namespace_writer import encoder_of, index_corpus
 from wiring.resources import Resources
 
 MOST_UNFINISHED = 4
@@ -99,7 +99,8 @@ def index_handed_in(
     items = list(last_of_each(read_rows(documents, source=source)))
     while True:
         if so_far.ahead is None:
-            so_far.ahead = EmbeddingPrefetch(resources.indexing_embedder, is_over=is_over, has_room=has_room)
+            encoder = encoder_of(resources, namespace)
+            so_far.ahead = EmbeddingPrefetch(encoder.indexing, is_over=is_over, has_room=has_room)
         rows = SourceDocuments(items[so_far.written :], source)
         report = index_corpus(resources, rows, namespace=namespace, order=order, ahead=so_far.ahead)
         so_far.report.add(report.to_wire())

@@ -10,7 +10,10 @@ from functools import partial
 from chorale_client.keys import GENERATION
 from redis.exceptions import RedisError
 
+from branches.encoders import Encoder
+from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
 from inference.protocol import Embedder
+from inference.vectors import probe
 from ingest.language_fit import MEASURED_DOCUMENTS, known_words
 from ingest.near_duplicates import NearDuplicates
 from ingest.raw_documents import RawDocument, Skipped
@@ -27,16 +30,35 @@ from tasks.indexing.message_order import WriteOrder
 from wiring.resources import Resources
 
 
-def manifest_for(resources: Resources, embedder: Embedder, texts: Sequence[str] = ()) -> Manifest:
-    """How the present settings build a namespace; `texts` are of its first documents."""
+def encoder_of(resources: Resources, namespace: str, name: str | None = None) -> Encoder:
+    """The encoder `name`, else the one that the namespace was built with, else the default.  Raises NotConfigured."""
+    if name is None:
+        build = resources.documents.table.find(namespace)
+        name = build.manifest.encoder if build else DEFAULT_ENCODER
+    return resources.encoders[name]
+
+
+def manifest_for(
+    resources: Resources, encoder: str, embedder: Embedder, texts: Sequence[str] = ()
+) -> Manifest:
+    """How the present settings build a namespace with this encoder; `texts` are of its first documents."""
+    is_behind_an_address = isinstance(resources.encoders.declared[encoder], EndpointEncoder)
     return Manifest(
+        encoder=encoder,
+        probe=probe(embedder) if is_behind_an_address else None,
         splitter=splitter_name(passage_pieces(embedder.max_pieces)),
         language=resources.settings.language,
         analyser=ANALYSER,
         embedder=embedder.fingerprint,
         dimension=embedder.dimension,
-        known_words=known_words(texts, embedder.count_pieces),
+        known_words=known_words(texts, embedder.count_pieces) if embedder.knows_words else None,
     )
+
+
+def create_namespace(resources: Resources, namespace: str, encoder: str | None = None) -> None:
+    """Make an empty namespace; one that is there already stays.  Raises ManifestMismatch if it was built differently."""
+    chosen = encoder_of(resources, namespace, encoder)
+    resources.writing_store.create(namespace, manifest_for(resources, chosen.name, chosen.embedder))
 
 
 def index_corpus(
@@ -44,6 +66,7 @@ def index_corpus(
     documents: SourceDocuments,
     *,
     namespace: str,
+    encoder: str | None = None,
     rebuild: bool = False,
     progress: Callable[[Progress], None] | None = None,
     order: WriteOrder | None = None,
@@ -54,13 +77,15 @@ def index_corpus(
     `rebuild` builds a new one beside the namespace that is searched, and puts it in its place.  Documents that an
     earlier failure kept from some store are written at the end.  With `order`, no message that was handed in earlier
     writes over this run, and documents that a later message has written are left out where `documents.ids` are known.
-    `ahead` embeds before the namespace is held, and leaves out what it has no time for.
+    `ahead` embeds before the namespace is held, and leaves out what it has no time for.  `encoder` names the encoder of a
+    namespace that is made or built anew.
     Raises what `index_documents` raises.
     """
     store = resources.writing_store
-    embedder: Embedder = ahead or resources.indexing_embedder
+    chosen = encoder_of(resources, namespace, encoder)
+    embedder: Embedder = ahead or chosen.indexing
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
-    manifest = manifest_for(resources, embedder, first)
+    manifest = manifest_for(resources, chosen.name, embedder, first)
     if rebuild:
         store.make_room()
     anew = Rebuilding(store, namespace, manifest) if rebuild else None
@@ -74,7 +99,7 @@ def index_corpus(
     if ahead is not None:
         known = store.held(namespace, documents.ids or (), source=documents.source)
         documents = replace(documents, items=ahead.take(documents.items, known))
-    tell = partial(_publish_generation, resources, namespace)
+    tell = partial(publish_generation, resources, namespace)
     target = IndexingTarget(
         anew or store,
         namespace,
@@ -99,7 +124,7 @@ def index_corpus(
         return report
 
 
-def _publish_generation(resources: Resources, namespace: str, generation: int) -> None:
+def publish_generation(resources: Resources, namespace: str, generation: int) -> None:
     # Without Redis, the next worker that starts tells them.
     with suppress(RedisError):
         resources.generations.publish(namespace, generation)
@@ -148,7 +173,7 @@ def _delete(
         )
         groups.forget(document_ids)
         report.generation = store.generation(namespace)
-        _publish_generation(resources, namespace, report.generation)
+        publish_generation(resources, namespace, report.generation)
     return report
 
 

@@ -216,9 +216,11 @@ def _embed(resources: Resources, parts: Sequence[BranchTask]) -> None:
     """Embed the questions of all groups in one batch; each search then finds its vectors in this process's cache."""
     kinds = resources.pipeline.kinds.branches
     dense = [part for part in parts if "questions" in kinds[part.branch.kind].needs]
-    texts = dict.fromkeys(
-        text for part in dense for question_texts in part.texts_of(DENSE) for text in question_texts
-    )
-    if texts:
-        with suppress(StageFailure):  # each search meets it again, and says so
-            resources.questions.embed_questions(list(texts))
+    texts: dict[str, dict[str, BranchTask]] = {}
+    with suppress(StageFailure):  # each search meets it again, and says so
+        for part in dense:
+            of_encoder = texts.setdefault(part.encoder.name, {})
+            of_encoder |= {text: part for question_texts in part.texts_of(DENSE) for text in question_texts}
+        for name, parts_of_texts in texts.items():
+            left_s = min(part.left_s for part in parts_of_texts.values())
+            resources.encoders[name].questions.embed_questions(list(parts_of_texts), timeout_s=left_s)

@@ -95,9 +95,9 @@ def _make_pages(draft: Draft, *, may_restart: bool) -> None:
         choose_pages(draft)
         _read_shown(draft, may_restart=may_restart)
     make_contexts(draft)
-    fitted = draft.resources.fitted
+    fitted, models = draft.resources.fitted, draft.answers.models
     pages.confidences = {
-        index: confidence(page, request, fitted, plan.models) for index, page in pages.fused.items()
+        index: confidence(page, request, fitted, models) for index, page in pages.fused.items()
     }
     pages.add(None, draft.ended_late)
 

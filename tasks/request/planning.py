@@ -10,7 +10,8 @@ from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.request import Request, Thresholds
 from chorale_client.wire_names import Reason, Stage, StageStatus, Warned
 
-from config.declarations import BranchDeclaration, Configuration, Pipeline, RerankerDeclaration
+from config.declarations import BranchDeclaration, Configuration, Pipeline
+from config.model_declarations import RerankerDeclaration
 from fusion.rankings import DENSE, LEXICAL
 from models.branch_result import StageNote
 from models.fusion_method import Method

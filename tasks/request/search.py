@@ -16,13 +16,14 @@ from chorale_client.wire_reader import refusal
 from structlog import get_logger
 
 from branches.branch_task import BranchTask, asked_questions
+from config.model_declarations import DEFAULT_ENCODER
 from fusion.branch_results import branch_stage
 from fusion.rankings import collapse_ranking
 from ledger.outcomes import ended_before_its_store
 from ledger.protocol import Started
 from models.batching import in_batches
 from models.branch_result import BranchResult, Degradation, StageNote
-from models.errors import InvalidAnswer, StageFailure, UnknownNamespace
+from models.errors import InvalidAnswer, OtherEncoder, StageFailure, UnknownNamespace
 from models.extensions import BranchKind
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan, read_planned
@@ -137,8 +138,17 @@ def _searched(
 ) -> list[BranchResult]:
     branch, request = whole.branch, whole.request
     # Read before searching: if documents are indexed meanwhile, the generations differ and the answer is not cached.
+    kind = resources.pipeline.kinds.branches[branch.kind]
     generation = whole.generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
-    rankings = _rankings(resources, resources.pipeline.kinds.branches[branch.kind], whole)
+    try:
+        rankings = _rankings(resources, kind, whole)
+    except OtherEncoder:
+        whole.known_encoder = None
+        whole.generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
+        if whole.generation == generation:
+            raise
+        # A rebuild with another encoder has ended meanwhile.
+        generation, rankings = whole.generation, _rankings(resources, kind, whole)
     # A package's kind or store may return anything; fusion would fail on it.
     if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):
         raise InvalidAnswer(complaint[:500])
@@ -158,6 +168,7 @@ def _searched(
                 ms=ms,
                 stages=(*_own_notes(part, whole), _whole_note(part, ms, own)),
                 generation=generation,
+                embedder=_own_embedder(whole),
                 # Only a second search can degrade parts that are searched together, and only empty rankings had one.
                 degraded=tuple(whole.degraded)
                 if part is whole or not all(ranking.hits for ranking in own)
@@ -165,6 +176,11 @@ def _searched(
             )
         )
     return envelopes
+
+
+def _own_embedder(part: BranchTask) -> str | None:
+    encoder = part.known_encoder
+    return None if encoder is None or encoder.name == DEFAULT_ENCODER else encoder.embedder.fingerprint
 
 
 def _rankings(resources: Resources, kind: BranchKind, part: BranchTask) -> list[Ranking]:

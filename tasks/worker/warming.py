@@ -13,6 +13,7 @@ from chorale_client.default_timeout import publish_timeouts
 from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE
 from structlog import get_logger
 
+from config.model_declarations import DEFAULT_ENCODER
 from inference.protocol import Reranker
 from ledger.backlog import publish_outbox_limit
 from models.documents import NamespaceState
@@ -69,10 +70,10 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
 def warm_models(resources: Resources, queues: Sequence[str]) -> None:
     """Load the models of these queues.  Raises ModelMissing; the call may be repeated."""
     needs = resources.needs
-    if "passages" in needs:
-        resources.embedder.warm()
-    elif "questions" in needs:
-        resources.embedder.questions.warm()
+    for name in _used_encoders(resources) if {"passages", "questions"} & needs else ():
+        encoder = resources.encoders[name]
+        _ = encoder.embedder.comparable
+        (encoder.embedder if "passages" in needs else encoder.embedder.questions).warm()
     if QUEUE_FUSION in queues:
         _warm_rerankers(resources)
         if resources.settings.context_tokenizer:
@@ -83,6 +84,12 @@ def warm_models(resources: Resources, queues: Sequence[str]) -> None:
             with suppress(StageFailure):
                 _ = resources.reranker(name).fingerprint
         _ = resources.fingerprints
+
+
+def _used_encoders(resources: Resources) -> set[str]:
+    """The declared encoders of the namespaces that are there, and the default one."""
+    built = {state.manifest.encoder for state in _namespaces(resources) if state.manifest}
+    return built & resources.encoders.declared.keys() | {DEFAULT_ENCODER}
 
 
 _REFUSED: dict[str, str] = {}

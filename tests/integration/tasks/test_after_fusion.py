@@ -87,7 +87,7 @@ def test_filters_and_thresholds_that_nothing_meets_are_dropped_in_order_and_name
 
 def test_a_context_has_what_stands_around_the_hits(here: OneProcess) -> None:
     texts = ("Bread is baked of flour.", "The bread rests for an hour.", "Bread is eaten with butter.")
-    embedder, store = here.resources.embedder, here.resources.writing_store
+    embedder, store = here.resources.encoder.embedder, here.resources.writing_store
     passages = tuple(
         Passage(f"bread#{place}", place, text, vector=vector)
         for place, (text, vector) in enumerate(zip(texts, embedder.embed_passages(texts), strict=True))
@@ -113,5 +113,5 @@ def test_a_context_has_what_stands_around_the_hits(here: OneProcess) -> None:
         [citation] = context.citations
         assert (citation.ranks, citation.passage_ids) == ((1,), ("bread#0", "bread#1", "bread#2"))
     # There is room for the hit's own passage and one more.
-    least = alone.tokens + here.resources.embedder.count_pieces("Bread is eaten with butter.\n")
+    least = alone.tokens + here.resources.encoder.embedder.count_pieces("Bread is eaten with butter.\n")
     assert context_of(least, context_around="document") == alone

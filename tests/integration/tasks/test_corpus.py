@@ -11,6 +11,7 @@ from ingest.raw_documents import RawDocument
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
@@ -18,7 +19,7 @@ from wiring.resources import Resources
 
 def resources_of(home: Path, redis_url: str) -> Resources:
     resources = Resources(Settings(home=home), load_pipeline(), redis_url)
-    resources.__dict__["indexing_embedder"] = HashingEmbedder()
+    use_embedder(resources, HashingEmbedder())
     return resources
 
 

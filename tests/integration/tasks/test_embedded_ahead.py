@@ -21,6 +21,7 @@ from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
 from tests.support.stores.one_engine import embedded_store
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
@@ -65,7 +66,7 @@ def test_a_large_message_is_embedded_and_written_portion_by_portion(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = HashingEmbedder()
-    monkeypatch.setattr(resources, "indexing_embedder", embedder)
+    use_embedder(resources, embedder)
     # "rose is cut in spring." has 22 characters and is one passage.
     monkeypatch.setattr(embedding_prefetch, "PORTION_CHARACTERS", 44)
     monkeypatch.setattr(embedding_prefetch, "WINDOW_PASSAGES", 1)
@@ -90,7 +91,7 @@ def test_a_message_goes_on_where_its_turn_was_over(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = HashingEmbedder(max_pieces=16)
-    monkeypatch.setattr(resources, "indexing_embedder", embedder)
+    use_embedder(resources, embedder)
     unfinished, looks = Unfinished(), count(1)
     text = " ".join(f"word{number}" for number in range(3_000))
     rows = [{"id": "rose", "title": "rose", "text": text}]

@@ -30,6 +30,7 @@ from search.documents.store import DocumentStore
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.registration import make_app
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
@@ -46,7 +47,7 @@ def app(
     monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
     monkeypatch.setattr(tasks.indexing.index_tasks, "PAUSE_S", 0.0)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
-    resources.__dict__["indexing_embedder"] = HashingEmbedder()
+    use_embedder(resources, HashingEmbedder())
     resources.__dict__["documents"] = Documents(tmp_path / "corpus" / "corpus.db", writer_wait_s=0.1)
     return make_app(resources)
 

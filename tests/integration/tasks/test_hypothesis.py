@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from config.settings import Settings
 from models.documents import Document, Matrix, Passage
 from models.hits import Ranking
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
 from tests.support.pipelines import pipeline_files
 from tests.support.pipelines.pipeline import CORPUS, manifest_of
 from tests.support.pipelines.pipeline_files import LOCAL
@@ -37,13 +39,9 @@ OPTIONS = (
 
 
 class SlowEmbedder(HashingEmbedder):
-    @property
-    def questions(self) -> SlowEmbedder:
-        return self
-
-    def embed_passages(self, texts: Any, **options: Any) -> Matrix:
+    def embed_passages(self, texts: Any, *, progress: Any = None, timeout_s: float = inf) -> Matrix:
         time.sleep(EACH_S * len(texts))
-        return super().embed_passages(texts, **options)
+        return super().embed_passages(texts, progress=progress)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +59,7 @@ class Hyde:
         file.write_text(LOCAL + pipeline_files.branch("hyde", "dense", more=options))
         self.resources = Resources(Settings(home=home), load_pipeline(file), redis.url)
         self.embedder = SlowEmbedder()
-        self.resources.embedder = self.embedder  # type: ignore[assignment]
+        use_embedder(self.resources, self.embedder)
         store = self.resources.writing_store
         store.create("default", manifest_of(self.embedder))
         vectors = self.embedder.embed_questions([text for _, text in CORPUS.values()])

@@ -16,6 +16,7 @@ from models.documents import Matrix
 from tasks.indexing.handed_in_documents import Unfinished, UnfinishedMessages, index_handed_in
 from tasks.indexing.message_order import TURN_ALONE_S, TURN_S, TurnOver, Turns
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
@@ -99,9 +100,9 @@ def embedder() -> Clocked:
 
 
 @pytest.fixture
-def resources(tmp_path: Path, embedder: Clocked, monkeypatch: pytest.MonkeyPatch) -> Resources:
+def resources(tmp_path: Path, embedder: Clocked) -> Resources:
     resources = Resources(Settings(home=tmp_path), load_pipeline(None), "redis://127.0.0.1:1/0")
-    monkeypatch.setattr(resources, "indexing_embedder", embedder)
+    use_embedder(resources, embedder)
     return resources
 
 

@@ -13,6 +13,7 @@ from models.left_out import LeftOut
 from tasks.registration import make_app
 from tests.support.left_out import ROWS
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
@@ -24,7 +25,7 @@ def test_each_document_of_a_message_is_indexed_or_reported_with_its_reason(
     refused = "search.documents.document_rows.refusal_reason"
     monkeypatch.setattr(refused, lambda document: "too large" if document.document_id == "refused" else None)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
-    resources.__dict__["indexing_embedder"] = HashingEmbedder()
+    use_embedder(resources, HashingEmbedder())
     given = [{"id": "good", "text": "Roses are cut."}, *(row for rows in ROWS.values() for row in rows)]
     # A message of a program without our client, which refuses some of these documents itself.
     message = {"namespace": "docs", "documents": given}

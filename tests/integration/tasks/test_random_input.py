@@ -47,6 +47,7 @@ from tests.support.attacks.random_input import (
     with_random,
 )
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
@@ -113,7 +114,7 @@ def app(
         monkeypatch.setattr(module.log, "exception", no_name)
     settings = Settings(home=tmp_path, embedder="none", on_end_queues=("told",), breaker_failures=0)
     resources = Resources(settings, load_pipeline(), redis_server.url)
-    resources.__dict__["indexing_embedder"] = HashingEmbedder()
+    use_embedder(resources, HashingEmbedder())
     resources.writing_store.create("default", Manifest("none", "en", "none", "none", 1))
     resources.generations.publish("default", 1)
     resources.generations.agreed["default"] = 1

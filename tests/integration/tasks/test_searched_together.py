@@ -44,7 +44,7 @@ def started(here: OneProcess, request: Request, *, left_ms: int = 20_000) -> Sta
 
 
 def forget_vectors(here: OneProcess) -> None:
-    here.resources.questions._vectors.clear()
+    here.resources.encoder.questions._vectors.clear()
 
 
 def hits_of(envelope: BranchResult) -> list[tuple[str, float]]:
@@ -172,15 +172,15 @@ def test_the_questions_of_two_dense_branches_are_embedded_once(
     here: OneProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedded: list[list[str]] = []
-    questions = here.resources.questions
+    questions = here.resources.encoder.questions
     model = questions._embedder
 
     class Counting:
         dimension = model.dimension
 
-        def embed_questions(self, texts: Any, *, timeout_s: float) -> Any:
+        def embed_questions(self, texts: Any, **_limit: Any) -> Any:
             embedded.append(list(texts))
-            return model.embed_questions(texts)
+            return model.embed_questions(texts, **_limit)
 
     forget_vectors(here)
     monkeypatch.setattr(questions, "_embedder", Counting())

@@ -226,7 +226,7 @@ def embedder_of(resources: Resources) -> Embedder:
     settings = resources.settings
     model = (settings.embedder, settings.embedder_backend, settings.embedder_document_precision)
     if model not in EMBEDDERS:
-        EMBEDDERS[model] = resources.indexing_embedder
+        EMBEDDERS[model] = resources.encoder.indexing
     return EMBEDDERS[model]
 
 

@@ -33,7 +33,7 @@ def check(splitter: Splitter, document: RawDocument) -> tuple[Passage, ...]:
         assert passage.passage_id == f"{document.document_id}#{passage.position}"
         assert not document.text[position : passage.start].strip()
         position = passage.end
-        (embedded,) = splitter.texts_for_embedding(document, [passage])
+        (embedded,) = splitter.texts_for_embedding(document.title, [passage])
         assert embedded.endswith(passage.text)
         assert splitter._count_pieces(embedded) <= splitter.max_pieces
     assert not document.text[position:].strip()
@@ -96,7 +96,7 @@ def test_title_and_heading_come_before_the_text_and_never_twice() -> None:
     splitter = Splitter(words, max_pieces=32)
 
     def embedded(heading: str, text: str) -> str:
-        return splitter.texts_for_embedding(raw("", title="T"), [Passage("p", 0, text, heading)])[0]
+        return splitter.texts_for_embedding("T", [Passage("p", 0, text, heading)])[0]
 
     assert embedded("A > B", "body") == "T\nA > B\nbody"
     assert embedded("A > B", "## B\n\nbody") == "T\nA\n## B\n\nbody"
@@ -108,7 +108,7 @@ def test_a_very_long_title_leaves_half_of_the_pieces_to_the_text() -> None:
     document = raw("word " * 100, title="title " * 50, markup="plain")
     splitter = Splitter(words, max_pieces=32)
     passages = check(splitter, document)
-    embedded = splitter.texts_for_embedding(document, passages)[0]
+    embedded = splitter.texts_for_embedding(document.title, passages)[0]
     assert embedded.split("\n")[0] == ("title " * 8).strip()
     assert words(passages[0].text) == 24
 

@@ -83,16 +83,16 @@ def test_answers_depend_on_the_feedback_settings(model: Path, tmp_path: Path) ->
 
 def test_cached_vectors_have_the_precision_of_questions(model: Path) -> None:
     mixed = resources_of(model, embedder_question_precision="int8")
-    expected = mixed.embedder.questions.embed_questions(TEXTS)
+    expected = mixed.encoder.embedder.questions.embed_questions(TEXTS)
     for _ in ("embedded", "from the cache"):
-        assert np.array_equal(mixed.questions.embed_questions(TEXTS), expected)
-    assert not np.array_equal(expected, mixed.embedder.embed_passages(TEXTS))
+        assert np.array_equal(mixed.encoder.questions.embed_questions(TEXTS), expected)
+    assert not np.array_equal(expected, mixed.encoder.embedder.embed_passages(TEXTS))
 
 
 def test_an_unsupported_precision_is_refused_and_the_supported_ones_are_listed(model: Path) -> None:
     options = {"embedder_backend": "sentence_transformers", "embedder_question_precision": "int8"}
     with pytest.raises(WrongDeclaration, match=r"'int8'.*there are: fp32"):
-        _ = resources_of(model, **options).embedder
+        _ = resources_of(model, **options).encoder
 
 
 def test_models_are_trusted_as_the_settings_and_the_pipeline_say(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_models_are_trusted_as_the_settings_and_the_pipeline_say(tmp_path: Path)
     file.write_text(PIPELINE.replace("OPTIONS", ""))
     given = Settings(home=tmp_path, embedder="acme/tiny", embedder_revision="c" * 40, pickled_weights=True)
     resources = Resources(given, load_pipeline(file), "redis://nowhere")
-    models = [resources.embedder.questions, resources.indexing_embedder, resources.reranker("small")]
+    models = [resources.encoder.embedder.questions, resources.encoder.indexing, resources.reranker("small")]
     assert [cast("OnnxEmbedder", one).trust for one in models] == [
         ModelTrust(revision, tmp_path / "model_hashes", pickled=True)
         for revision in ("c" * 40, "c" * 40, "v2")
@@ -125,7 +125,7 @@ def test_a_tokenizer_of_its_own_counts_the_tokens_of_contexts(model: Path, tmp_p
     assert resources().fingerprints["tokenizer"] != missing
     plain = resources_of(model)
     assert "tokenizer" not in plain.fingerprints
-    assert plain.count_tokens("a tree") == plain.embedder.count_pieces("a tree")
+    assert plain.count_tokens("a tree") == plain.encoder.embedder.count_pieces("a tree")
 
 
 def test_factors_of_its_own_stand_before_the_shipped_ones_and_a_wrong_file_is_refused_at_the_start(

@@ -86,7 +86,7 @@ def test_an_empty_namespace_can_be_created_and_creating_it_again_changes_nothing
     create = ("namespaces", "create", "notes")
     assert document(chorale(*create, "--json")) == {"v": 1, "namespace": "notes", "created": True}
     state = document(chorale("namespaces", "show", "notes", "--json"))
-    embedder = pipeline.resources.embedder
+    embedder = pipeline.resources.encoder.embedder
     assert (state["documents"], state["manifest"]["embedder"]) == (0, embedder.fingerprint)
     assert document(chorale("search", "roses", "-n", "notes", "--json"))["questions"][0]["hits"] == []
 

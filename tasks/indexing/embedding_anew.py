@@ -1,0 +1,97 @@
+"""Embeds the documents of a namespace again, with another encoder or the same, from the texts in the documents' database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from inference.protocol import Embedder
+from ingest.language_fit import MEASURED_DOCUMENTS
+from ingest.split import Splitter
+from models.batching import in_batches
+from models.documents import Document
+from search.documents.document_table import Build
+from search.documents.rebuilding import Rebuilding
+from search.documents.store import DocumentStore
+from tasks.indexing.batches import splitter_of
+from tasks.indexing.indexing_run import IndexReport, Progress
+from tasks.indexing.namespace_writer import encoder_of, manifest_for, publish_generation
+from wiring.resources import Resources
+
+BATCH_DOCUMENTS = 64
+
+
+def embed_anew(
+    resources: Resources,
+    namespace: str,
+    *,
+    encoder: str | None = None,
+    progress: Callable[[Progress], None] = lambda so_far: None,
+) -> IndexReport:
+    """Build the namespace again beside the one that is searched, with vectors of this encoder, and put it in its place.
+
+    The passages stay as they were split.  A run that was interrupted goes on where it was.  Nobody else writes meanwhile.
+    Raises UnknownNamespace, NotConfigured (no such encoder), WriterBusy, and what the encoder raises.
+    """
+    store = resources.writing_store
+    build = store.known(namespace)
+    chosen = encoder_of(resources, namespace, encoder)
+    with store.exclusive(namespace):
+        made = manifest_for(resources, chosen.name, chosen.indexing, _first_texts(store, build))
+        new = {
+            name: getattr(made, name) for name in ("encoder", "embedder", "dimension", "known_words", "probe")
+        }
+        anew = Rebuilding(store, namespace, replace(build.manifest, **new))
+        current, done = store.revisions(namespace), anew.revisions(namespace)
+        anew.delete(namespace, done.keys() - current.keys())
+        left = [document_id for document_id, revision in current.items() if done.get(document_id) != revision]
+        report = IndexReport(unchanged=len(current) - len(left))
+        began_s, splitter = time.monotonic(), splitter_of(chosen.indexing)
+        for documents in _documents(store, build, left):
+            anew.upsert(namespace, _embedded(documents, splitter, chosen.indexing))
+            report.replaced += len(documents)
+            report.passages += sum(len(document.passages) for document in documents)
+            spent_s = time.monotonic() - began_s
+            left_s = spent_s * (len(left) - report.replaced) / report.replaced
+            done_documents = report.unchanged + report.replaced
+            progress(Progress(done_documents, report.passages, report.passages / spent_s, left_s))
+        with anew.near_duplicate_rows(namespace) as rows:
+            rows.copy_from(build.namespace_id)
+        anew.finish()
+        resources.generations.rise_beyond(namespace)
+        report.unwritten = store.settle(namespace)
+        report.generation = store.generation(namespace)
+        publish_generation(resources, namespace, report.generation)
+    return report
+
+
+def _first_texts(store: DocumentStore, build: Build) -> list[str]:
+    """Texts by which the share of known words is measured."""
+    first = list(islice(sorted(store.revisions(build.name)), MEASURED_DOCUMENTS))
+    documents = store.table.changes(build, first, 0).documents
+    return ["\n".join(passage.text for passage in document.passages) for document in documents]
+
+
+def _documents(
+    store: DocumentStore, build: Build, document_ids: Sequence[str]
+) -> Iterator[Sequence[Document]]:
+    for some in in_batches(sorted(document_ids), BATCH_DOCUMENTS):
+        yield store.table.changes(build, some, 0).documents
+
+
+def _embedded(documents: Sequence[Document], splitter: Splitter, embedder: Embedder) -> list[Document]:
+    texts = [
+        text
+        for document in documents
+        for text in splitter.texts_for_embedding(document.title, document.passages)
+    ]
+    vectors = iter(embedder.embed_passages(texts))
+    return [
+        replace(
+            document,
+            passages=tuple(replace(passage, vector=next(vectors)) for passage in document.passages),
+        )
+        for document in documents
+    ]

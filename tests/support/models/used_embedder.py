@@ -1,0 +1,15 @@
+"""Puts an embedder of a test in the place of a process's default encoder."""
+
+from __future__ import annotations
+
+from branches.encoders import Encoder
+from cache.question_vectors import CachedQuestions
+from config.model_declarations import DEFAULT_ENCODER
+from inference.backends import TwoPrecisions
+from inference.protocol import Embedder
+from wiring.resources import Resources
+
+
+def use_embedder(resources: Resources, embedder: Embedder, name: str = DEFAULT_ENCODER) -> None:
+    both = TwoPrecisions(lambda _precision: embedder, questions="fp32", passages="fp32")
+    resources.encoders.put(Encoder(name, both, CachedQuestions(embedder), embedder))
