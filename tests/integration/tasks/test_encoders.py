@@ -30,13 +30,19 @@ dimensions = 128
 BRANCHES = branch("bm25") + branch("vector", "dense") + branch("hyde", "dense")
 
 
-@pytest.fixture
-def here(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -> Iterator[OneProcess]:
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
     file = tmp_path_factory.mktemp("encoders") / "pipeline.toml"
     file.write_text(LOCAL + ENCODERS + BRANCHES)
-    with OneProcess(redis_server, pipeline_file=file) as pipeline:
+    with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
         yield pipeline
         pipeline.resources.writing_store.close()
+
+
+@pytest.fixture
+def docs(request: pytest.FixtureRequest) -> str:
+    """The name of a namespace that no other test has."""
+    return f"docs-{request.node.name[-40:]}".replace("_", "-").rstrip("-")
 
 
 def index(here: OneProcess, namespace: str, encoder: str | None = None) -> None:
@@ -64,14 +70,14 @@ def test_each_namespace_is_indexed_and_searched_with_its_own_encoder(here: OnePr
         assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
 
 
-def test_a_namespace_keeps_its_encoder_when_documents_are_added(here: OneProcess) -> None:
-    create_namespace(here.resources, "docs", "small")
-    index(here, "docs")
-    assert dimension(here, "docs") == 128
+def test_a_namespace_keeps_its_encoder_when_documents_are_added(here: OneProcess, docs: str) -> None:
+    create_namespace(here.resources, docs, "small")
+    index(here, docs)
+    assert dimension(here, docs) == 128
     with pytest.raises(
-        ManifestMismatch, match=r"encoder is 'small', asked for 'default'.*namespaces rebuild docs"
+        ManifestMismatch, match=r"encoder is 'small', asked for 'default'.*namespaces rebuild"
     ):
-        index(here, "docs", "default")
+        index(here, docs, "default")
 
 
 def test_the_confidence_is_the_default_encoder_s_alone(here: OneProcess) -> None:
@@ -83,105 +89,111 @@ def test_the_confidence_is_the_default_encoder_s_alone(here: OneProcess) -> None
     assert confidences[1] is None
 
 
-def test_another_encoder_takes_the_place_of_the_first_and_the_documents_stay(here: OneProcess) -> None:
-    index(here, "docs")
-    before = here.ask("ERR-4711", namespace="docs")
-    report = embed_anew(here.resources, "docs", encoder="small")
+def test_another_encoder_takes_the_place_of_the_first_and_the_documents_stay(
+    here: OneProcess, docs: str
+) -> None:
+    index(here, docs)
+    before = here.ask("ERR-4711", namespace=docs)
+    report = embed_anew(here.resources, docs, encoder="small")
     assert (report.replaced, report.unchanged, report.unwritten) == (len(CORPUS), 0, {})
-    assert dimension(here, "docs") == 128
-    after = here.ask("ERR-4711", namespace="docs")
+    assert dimension(here, docs) == 128
+    after = here.ask("ERR-4711", namespace=docs)
     assert (after.status, after.cached, ids(after)[0]) == ("complete", False, ids(before)[0])
     assert (after.hits[0].title, after.hits[0].snippet) == (before.hits[0].title, before.hits[0].snippet)
 
 
 def test_a_namespace_is_searched_as_before_until_all_of_it_is_embedded(
-    here: OneProcess, monkeypatch: pytest.MonkeyPatch
+    here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding_anew, "BATCH_DOCUMENTS", 2)
-    index(here, "docs")
+    index(here, docs)
     seen: list[tuple[str, int]] = []
 
     def look(_: object) -> None:
-        answer = here.ask("bread", namespace="docs", cache="bypass")
-        seen.append((answer.status, dimension(here, "docs")))
+        answer = here.ask("bread", namespace=docs, cache="bypass")
+        seen.append((answer.status, dimension(here, docs)))
 
-    embed_anew(here.resources, "docs", encoder="small", progress=look)
+    embed_anew(here.resources, docs, encoder="small", progress=look)
     # Five documents are embedded in three batches.
     assert seen == [("complete", 384)] * 3
-    assert dimension(here, "docs") == 128
+    assert dimension(here, docs) == 128
 
 
 def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
-    here: OneProcess, monkeypatch: pytest.MonkeyPatch
+    here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding_anew, "BATCH_DOCUMENTS", 2)
-    index(here, "docs")
+    index(here, docs)
 
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        embed_anew(here.resources, "docs", encoder="small", progress=interrupt)
-    assert dimension(here, "docs") == 384
-    report = embed_anew(here.resources, "docs", encoder="small")
+        embed_anew(here.resources, docs, encoder="small", progress=interrupt)
+    assert dimension(here, docs) == 384
+    report = embed_anew(here.resources, docs, encoder="small")
     assert (report.unchanged, report.replaced) == (2, len(CORPUS) - 2)
-    assert dimension(here, "docs") == 128
+    assert dimension(here, docs) == 128
 
 
-def test_near_duplicates_are_still_folded_after_a_change_of_the_encoder(here: OneProcess) -> None:
+def test_near_duplicates_are_still_folded_after_a_change_of_the_encoder(here: OneProcess, docs: str) -> None:
     text = " ".join(f"Loaf {number} is baked of wheat flour and of salt." for number in range(12))
     documents = [
         RawDocument(document_id=name, source="tests", title=name, text=text + end)
         for name, end in (("first", ""), ("second", " It is good."))
     ]
-    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace="docs")
-    embed_anew(here.resources, "docs", encoder="small")
-    answer = here.ask("wheat flour and salt", namespace="docs")
+    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=docs)
+    embed_anew(here.resources, docs, encoder="small")
+    answer = here.ask("wheat flour and salt", namespace=docs)
     assert len(answer.hits) == 1
     later = [RawDocument(document_id="third", source="more", title="third", text=text + " It is brown.")]
-    index_corpus(here.resources, SourceDocuments(later, "more"), namespace="docs")
-    assert len(here.ask("wheat flour and salt", namespace="docs").hits) == 1
+    index_corpus(here.resources, SourceDocuments(later, "more"), namespace=docs)
+    assert len(here.ask("wheat flour and salt", namespace=docs).hits) == 1
 
 
 def test_a_search_that_a_new_encoder_overtakes_is_embedded_again(
-    here: OneProcess, monkeypatch: pytest.MonkeyPatch
+    here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index(here, "docs")
+    index(here, docs)
     questions = here.resources.encoder.questions
     embed = questions.embed_questions
 
     def overtaken(*arguments: object, **options: object) -> object:
         monkeypatch.undo()
         vectors = embed(*arguments, **options)  # type: ignore[arg-type]
-        embed_anew(here.resources, "docs", encoder="small")
+        embed_anew(here.resources, docs, encoder="small")
         return vectors
 
     monkeypatch.setattr(questions, "embed_questions", overtaken)
-    answer = here.ask("bread", namespace="docs", branches=["vector"])
+    answer = here.ask("bread", namespace=docs, branches=["vector"])
     assert (answer.status, ids(answer)[0]) == ("complete", "bread")
-    assert dimension(here, "docs") == 128
+    assert dimension(here, docs) == 128
 
 
-def test_vectors_of_another_model_under_the_same_name_are_not_compared(here: OneProcess) -> None:
-    index(here, "docs")
-    embedder = HashingEmbedder(dimension=64)
-    use_embedder(here.resources, embedder)
-    answer = here.ask("bread", namespace="docs")
+def test_vectors_of_another_model_under_the_same_name_are_not_compared(
+    here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(here, docs)
+    monkeypatch.setattr(here.resources.encoders, "_made", {})
+    use_embedder(here.resources, HashingEmbedder(dimension=64))
+    answer = here.ask("bread", namespace=docs)
     assert (answer.status, ids(answer)[0]) == ("degraded", "bread")
     reasons = {missing.where: (missing.reason, missing.detail) for missing in answer.degraded}
     assert set(reasons) == {"search.vector", "search.hyde"}
     reason, detail = reasons["search.vector"]
     assert reason == "bad_index"
-    assert "'docs' has the vectors of another model than the encoder 'default' is here" in detail
+    assert "has the vectors of another model than the encoder 'default' is here" in detail
 
 
-def test_an_encoder_that_is_not_declared_is_named_with_those_that_are(here: OneProcess) -> None:
+def test_an_encoder_that_is_not_declared_is_named_with_those_that_are(
+    here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(NotConfigured, match=r"no encoder 'e5' here; there are: default, small"):
-        create_namespace(here.resources, "docs", "e5")
-    index(here, "docs", "small")
-    del here.resources.encoders.declared["small"]
-    here.resources.encoders._made.clear()
-    answer = here.ask("bread", namespace="docs")
+        create_namespace(here.resources, docs, "e5")
+    index(here, docs, "small")
+    monkeypatch.delitem(here.resources.encoders.declared, "small")
+    monkeypatch.setattr(here.resources.encoders, "_made", {})
+    answer = here.ask("bread", namespace=docs)
     assert answer.status == "degraded"
     assert {missing.reason for missing in answer.degraded} == {"not_configured"}
 
