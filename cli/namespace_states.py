@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from wiring.resources import Resources
 
 HARDLY_KNOWN = 0.5
-"""Below this share of known words, RRF was worse than BM25 alone (docs/evidence/measurements.md)."""
-ADVICE = 'ask with the configuration "scores", or declare an encoder that knows the language and build again'
+"""Below this share of known words, vectors count for less than half of their weight (`fusion.rankings.reliability`)."""
+ADVICE = (
+    "declare an encoder that knows the language (`chorale models`, docs/guides/models.md), and embed the namespace with it: "
+    "`chorale namespaces rebuild NAME --encoder ENCODER`"
+)
 
 
 def check_namespace(value: str) -> None:
@@ -104,14 +107,13 @@ def order_of(installation: Installation, namespace: str) -> WriteOrder | None:
 
 
 def unknown_languages(pipeline: Pipeline, states: Iterable[NamespaceState]) -> Iterator[str]:
-    """A line for each namespace that the default configuration should not rank."""
-    default = pipeline.configurations[pipeline.default_configuration]
-    if pipeline.kinds.method(default.method).uses_scores or len(pipeline.branches_of(default)) == 1:
+    """A line for each namespace whose encoder hardly knows its language."""
+    if not any("questions" in pipeline.kinds.branches[branch.kind].needs for branch in pipeline.branches):
         return
     for state in states:
-        share = state.manifest.known_words if state.manifest else None
-        if share is not None and share < HARDLY_KNOWN:
+        manifest = state.manifest
+        if manifest and manifest.known_words is not None and manifest.known_words < HARDLY_KNOWN:
             yield (
-                f"namespace {state.name!r}: the encoder knows {share:.0%} of its words, so vectors mislead the default "
-                f"configuration {default.name!r}"
+                f"namespace {state.name!r}: the encoder {manifest.encoder!r} knows {manifest.known_words:.0%} of its words, so "
+                "vectors count for little"
             )

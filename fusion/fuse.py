@@ -123,8 +123,8 @@ def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[Bra
         depth = branch.depth - plan.spare
         hits = collapse_ranking(given, depth, fuse_by=request.fuse_by, exclude_ids=excluded).hits
         weight = weights.get(branch.name, branch.weight)
-        if method.uses_scores and not plan.trust_vectors:
-            weight *= reliability(given.known_words)
+        if method.heeds_language and not plan.trust_vectors:
+            weight *= reliability(given.known_words, by_rank=not method.uses_scores)
         rankings.append(
             BranchRanking(
                 branch.name,

@@ -33,7 +33,14 @@ def _rrf(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
     return [_rrf_row(ranking.weight, k, len(ranking.ids)) for ranking in rankings]
 
 
-RRF = Method("rrf", _rrf, best=reciprocal_rank, single_hit=reciprocal_rank, all_equal=reciprocal_rank)
+RRF = Method(
+    "rrf",
+    _rrf,
+    best=reciprocal_rank,
+    single_hit=reciprocal_rank,
+    all_equal=reciprocal_rank,
+    heeds_language=True,
+)
 """Weighted reciprocal rank fusion: sum of weight / (k + rank).
 
 Cormack, Clarke and Büttcher, SIGIR 2009; ranks start at 1; they found k = 60 good on all collections.
@@ -85,6 +92,7 @@ RRF_GROUPED = Method(
     single_hit=reciprocal_rank,
     all_equal=reciprocal_rank,
     better_rank_never_lowers=False,
+    heeds_language=True,
 )
 """Reciprocal rank fusion inside each group of branches first, and then across the groups.
 
@@ -141,6 +149,7 @@ def _score_method(name: str, worths: Worths, *, best: float = 1.0, equal: float 
         all_equal=lambda k, rank: equal,
         better_rank_never_lowers=isfinite(best),
         uses_scores=True,
+        heeds_language=True,
     )
 
 

@@ -174,9 +174,13 @@ LEAST_SHARE = 0.03
 _POWER = 2
 
 
-def reliability(known_words: float | None) -> float:
+def reliability(known_words: float | None, *, by_rank: bool = False) -> float:
     """The factor on the weight of a dense branch: (known words / KNOWN)², between LEAST and 1; 1 if it was not measured.
 
-    Chosen on two collections whose words were made unknown in part (docs/evidence/measurements.md).
+    `by_rank`: for methods that use ranks, its square.  By ranks the best of what a branch found counts as much as if it were
+    relevant, however low its scores are.  Chosen on three collections (docs/evidence/measurements.md).
     """
-    return 1.0 if known_words is None else min(1.0, max(LEAST_SHARE, (known_words / KNOWN_SHARE) ** _POWER))
+    if known_words is None:
+        return 1.0
+    factor = min(1.0, max(LEAST_SHARE, (known_words / KNOWN_SHARE) ** _POWER))
+    return factor**2 if by_rank else factor

@@ -104,7 +104,7 @@ class Manifest:
     describes the documents, so it may differ between builds."""
     encoder: str = "default"
     """The declared encoder that embeds documents and questions."""
-    probe: Sequence[float] | None = None
+    probe: Sequence[float] | None = field(default=None, compare=False)
     """Of an encoder behind an address: the cosines of three fixed sentences, by which another model under its name is noticed."""
 
     @classmethod

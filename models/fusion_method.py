@@ -65,8 +65,11 @@ class Method:
     better_rank_never_lowers: bool = True
     """Whether a document that rises in one branch never gets a lower place."""
     uses_scores: bool = False
-    """Whether scores are completed where the configuration wants that, and a branch's weight is multiplied by its ranking's
-    reliability.  False for methods that use ranks, and for those that rank as another system does."""
+    """Whether scores are completed where the configuration wants that.  False for methods that use ranks, and for those that
+    rank as another system does."""
+    heeds_language: bool = False
+    """Whether the weight of a dense branch is multiplied by the reliability of its encoder in the namespace's language
+    (`fusion.rankings.reliability`).  False for those that rank as another system does."""
     is_scale_free: bool = True
     """Whether the order stays when all weights are multiplied by the same number."""
     undeclared_weight: float = 1.0

@@ -20,23 +20,19 @@ def models(as_json: AsJson = False) -> None:
 
         chorale models --json
     """
-    from inference.known_models import KNOWN_MODELS
+    from rich.console import Group
 
-    table = plain_table("model", ">M", ">dim", ">pieces", "languages", "licence", ">nDCG@10", "prompts", "")
+    from inference.known_models import ETTIN, KNOWN_MODELS, MTEB
+
+    table = plain_table("model", ">M", ">dim", "languages", "licence", ">nDCG@10")
     for model in KNOWN_MODELS:
-        prompts = ", ".join(
-            what for what, text in zip(("question", "passage"), model.prompts, strict=True) if text
-        )
-        dimensions = str(model.dimensions) if model.dimensions else "reranker"
+        mark = " *" if model.is_verified else ""
+        dimension = f"{model.dimensions}" if model.dimensions else "–"
+        ndcg = f"{model.ndcg:.3f}"
         table.add_row(
-            Text(model.name, "bold"),
-            str(model.millions),
-            dimensions,
-            f"{model.max_pieces:,}",
-            model.languages,
-            model.licence,
-            f"{model.ndcg:.3f}",
-            prompts,
-            "tried here" if model.is_verified else "",
+            Text(model.name + mark), str(model.millions), dimension, model.languages, model.licence, ndcg
         )
-    print_result({"models": [asdict(model) for model in KNOWN_MODELS]}, table, as_json=as_json)
+    note = Text(
+        f"M: million parameters. *: loaded with this version. nDCG@10: encoders on SciFact ({MTEB}); {ETTIN}."
+    )
+    print_result({"models": [asdict(model) for model in KNOWN_MODELS]}, Group(table, note), as_json=as_json)

@@ -23,6 +23,7 @@ from cli.local.servers import flower_child, http_child, with_http
 from cli.local.supervisor import Supervisor
 from config.blas_threads import VARIABLES
 from config.home import check_home, shared
+from config.model_declarations import EndpointEncoder
 from config.redis_client import open_redis
 from config.settings import cores, variables
 from models.errors import ServiceError, WrongDeclaration
@@ -105,7 +106,7 @@ def _groups(settings: Settings, pipeline: Pipeline) -> tuple[str, list[tuple[str
 
 
 def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
-    """The queues of branches and of the fusion whose tasks wait for no language model, reranker or other server.
+    """The queues of branches and of the fusion whose tasks wait for no language model, encoder, reranker or other server.
 
     A task that waits would hold up the other queues of its process.
     """
@@ -118,8 +119,11 @@ def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
         return []
     generating = Generators(pipeline, language=settings.language, shared=NullCache()).fingerprints
     waiting = {QUEUE_RETRIEVE, QUEUE_INDEX, QUEUE_BULK} | ({QUEUE_FUSION} if pipeline.rerankers else set())
+    asks_encoder = any(isinstance(encoder, EndpointEncoder) for encoder in pipeline.encoders.values())
     for branch in pipeline.branches:
-        if generator_name(branch.name) in generating or not kinds.branches[branch.kind].merges:
+        kind = kinds.branches[branch.kind]
+        waits = asks_encoder and {"questions", "passages"} & kind.needs
+        if waits or generator_name(branch.name) in generating or not kind.merges:
             waiting.add(branch.queue)
     return [queue for queue in pipeline.queues if queue not in waiting]
 

@@ -32,7 +32,7 @@ def embed_anew(
 ) -> IndexReport:
     """Build the namespace again beside the one that is searched, with vectors of this encoder, and put it in its place.
 
-    The passages stay as they were split.  A run that was interrupted goes on where it was.  Nobody else writes meanwhile.
+    The passages stay as they were split; later documents are split for the new encoder.  A run that was interrupted goes on where it was.  Nobody else writes meanwhile.
     Raises UnknownNamespace, NotConfigured (no such encoder), WriterBusy, and what the encoder raises.
     """
     store = resources.writing_store
@@ -40,10 +40,8 @@ def embed_anew(
     chosen = encoder_of(resources, namespace, encoder)
     with store.exclusive(namespace):
         made = manifest_for(resources, chosen.name, chosen.indexing, _first_texts(store, build))
-        new = {
-            name: getattr(made, name) for name in ("encoder", "embedder", "dimension", "known_words", "probe")
-        }
-        anew = Rebuilding(store, namespace, replace(build.manifest, **new))
+        kept = {name: getattr(build.manifest, name) for name in ("language", "analyser", "title_repeats")}
+        anew = Rebuilding(store, namespace, replace(made, **kept))
         current, done = store.revisions(namespace), anew.revisions(namespace)
         anew.delete(namespace, done.keys() - current.keys())
         left = [document_id for document_id, revision in current.items() if done.get(document_id) != revision]

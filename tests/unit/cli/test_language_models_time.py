@@ -70,14 +70,14 @@ def namespace(name: str, known_words: float | None) -> NamespaceState:
 STATES = [namespace("english", 0.89), namespace("italian", 0.14), namespace("unmeasured", None)]
 
 
-def test_plain_rrf_is_named_as_unwise_for_a_language_that_the_encoder_hardly_knows() -> None:
+def test_a_namespace_in_a_language_that_its_encoder_hardly_knows_is_named() -> None:
     assert list(unknown_languages(PIPELINE, STATES)) == [
-        "namespace 'italian': the encoder knows 14% of its words, so vectors mislead the default configuration 'rrf'"
+        "namespace 'italian': the encoder 'default' knows 14% of its words, so vectors count for little"
     ]
     empty = replace(STATES[1], manifest=None)
     assert not list(unknown_languages(PIPELINE, [empty]))
 
 
-def test_neither_fused_scores_nor_a_single_branch_is_unwise() -> None:
-    for name in ("scores", "bm25"):
-        assert not list(unknown_languages(replace(PIPELINE, default_configuration=name), STATES))
+def test_no_language_is_named_where_no_branch_has_an_encoder() -> None:
+    words = tuple(branch for branch in PIPELINE.branches if branch.kind == "bm25")
+    assert not list(unknown_languages(replace(PIPELINE, branches=words), STATES))

@@ -61,10 +61,17 @@ def test_in_an_unknown_language_the_vectors_weigh_less_and_the_hit_says_so() -> 
     assert unknown.hits[1].branches["vector"].weight == pytest.approx(0.65 * LEAST_SHARE)
 
 
+def test_by_ranks_the_factor_counts_twice() -> None:
+    """At half of KNOWN_SHARE it is 1/4, so by ranks 1/16."""
+    fused = asked({"a": 9.0}, {"b": 0.5}, known_words=KNOWN_SHARE / 2, method="rrf")
+    weights = {name: branch.weight for hit in fused.hits for name, branch in hit.branches.items()}
+    assert weights == pytest.approx({"bm25": 0.35, "vector": 0.65 / 16})
+
+
 @pytest.mark.parametrize(
-    "options", [{"method": "rrf"}, {"method": "weaviate-relative"}, {"trust_vectors": True}]
+    "options", [{"method": "elastic"}, {"method": "weaviate-relative"}, {"trust_vectors": True}]
 )
-def test_ranks_presets_and_a_configuration_that_trusts_vectors_keep_the_weights_as_declared(
+def test_presets_and_a_configuration_that_trusts_vectors_keep_the_weights_as_declared(
     options: dict[str, Any],
 ) -> None:
     fused = asked({"a": 9.0}, {"b": 0.5}, known_words=0.0, **options)
