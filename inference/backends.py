@@ -20,6 +20,7 @@ EMBEDDERS = {
 RERANKERS = {
     "onnx": "inference.rerankers:OnnxReranker",
     "sentence_transformers": "inference.rerankers:CrossEncoderReranker",
+    "endpoint": "inference.reranking_endpoint:EndpointReranker",
 }
 
 
@@ -35,7 +36,8 @@ def load_embedder(name: str, *, backend: str, **settings: Any) -> Embedder:
 
 
 def load_reranker(name: str, *, backend: str, **settings: Any) -> Reranker:
-    """The reranker `backend` of the model `name` (a folder, or a name on the hub); `settings` are those of PairReranker.
+    """The reranker `backend` of the model `name` (a folder, or a name on the hub or of an endpoint); `settings` are those
+    of PairReranker or EndpointReranker.
 
     Nothing is read before `warm()` or `fingerprint`, which raise ModelMissing and NotConfigured.
     """

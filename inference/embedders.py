@@ -69,7 +69,7 @@ class TextEmbedder(ABC):
         self.precision = precision
         self.trust = trust
         self._declared_pieces = max_pieces
-        self._declared_prompts = {"question_prompt": question_prompt, "passage_prompt": passage_prompt}
+        self._declared_prompts = (question_prompt, passage_prompt)
         self._declared_dimensions = dimensions
         self._description = LazyValue(self._describe)
         self._loaded = LazyValue(self._load)
@@ -121,8 +121,11 @@ class TextEmbedder(ABC):
 
     def _describe(self) -> tuple[SentenceModel, WordPieces]:
         model = read_sentence_model(self.folder())
-        declared = {name: prompt for name, prompt in self._declared_prompts.items() if prompt is not None}
-        model = replace(model, **declared)
+        question, passage = (
+            own if declared is None else declared
+            for own, declared in zip(model.prompts, self._declared_prompts, strict=True)
+        )
+        model = replace(model, question_prompt=question, passage_prompt=passage)
         dimensions = self._declared_dimensions
         if dimensions is not None and not 1 <= dimensions <= model.dimension:
             raise WrongDeclaration(

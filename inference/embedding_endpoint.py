@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from inference.concurrency import LazyValue
 from inference.json_endpoint import ATTEMPTS, JsonEndpoint, rows_in_order
 from inference.language_models import TokenizerFile
+from inference.piece_estimates import cut_to, estimated_pieces
 from inference.word_pieces import whole_characters
 from models.batching import in_batches
 from models.documents import Matrix
@@ -122,10 +122,8 @@ class EndpointEmbedder:
         return self._embed(texts, self.name, self._prompts[1], timeout_s=timeout_s, progress=progress)
 
     def count_pieces(self, text: str) -> int:
-        """Without a tokenizer an estimate: the number of words or a fourth of the bytes, whichever is more."""
-        if self._tokenizer is not None:
-            return self._tokenizer.count(text)
-        return max(len(text.split()), -(-len(text.encode("utf-8", "replace")) // 4))
+        """An estimate if there is no tokenizer.  Raises ModelMissing if its file cannot be read."""
+        return self._tokenizer.count(text) if self._tokenizer else estimated_pieces(text)
 
     def warm(self) -> None:
         """Embed one text.  Raises ModelMissing for every failure, since the endpoint may still start."""
@@ -145,8 +143,9 @@ class EndpointEmbedder:
     ) -> Matrix:
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
+        cut = [cut_to(self.max_pieces, whole_characters(text), self.count_pieces) for text in texts]
         # OpenAI refuses an empty text.
-        batches = list(in_batches([prompt + self._cut(text) or " " for text in texts], self._batch))
+        batches = list(in_batches([prompt + text or " " for text in cut], self._batch))
         vectors = self._endpoint().all(
             [self._body(model, batch) for batch in batches],
             lambda at, answer: self._vectors(answer, len(batches[at])),
@@ -156,16 +155,6 @@ class EndpointEmbedder:
             done=(lambda at: progress(len(batches[at]))) if progress else lambda at: None,
         )
         return np.concatenate(vectors)
-
-    def _cut(self, text: str) -> str:
-        """The longest beginning of the text with at most `max_pieces`."""
-        text = whole_characters(text)
-        if self.count_pieces(text) <= self.max_pieces:
-            return text
-        lengths = range(len(text))
-        return text[
-            : bisect_right(lengths, self.max_pieces, key=lambda end: self.count_pieces(text[:end])) - 1
-        ]
 
     def _body(self, model: str, texts: Sequence[str]) -> dict[str, Any]:
         if self._api == "tei":

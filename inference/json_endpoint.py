@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from math import inf
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -68,7 +69,7 @@ class JsonEndpoint:
         answer: str,
         api_key: str | None,
         max_bytes: int,
-        ca_file: str | None = None,
+        ca_file: str | Path | None = None,
         shows_messages: bool = False,
         request_s: float = inf,
     ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from tests.support.servers.certificates import Certificate
 from tests.support.servers.local_http import LocalHttp, QuietHandler
 
 Answer = Callable[["Handler", dict[str, Any]], None]
@@ -20,14 +21,15 @@ class ChatServer(LocalHttp):
     `then` holds answers for the next requests, before `answer` is used again.
     """
 
-    def __init__(self) -> None:
-        self.answer: Answer = says("A passage that answers the question.")
+    def __init__(self, usual: Answer | None = None, certificate: Certificate | None = None) -> None:
+        self.usual = usual or says("A passage that answers the question.")
+        self.answer: Answer = self.usual
         self.then: list[Answer] = []
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.lock = threading.Lock()
-        super().__init__(Handler)
+        super().__init__(Handler, certificate)
 
     @property
     def url(self) -> str:
@@ -43,7 +45,7 @@ class ChatServer(LocalHttp):
 
     def forget(self) -> None:
         """Restores the initial state."""
-        self.__dict__ |= {"answer": says("A passage that answers the question."), "then": []}
+        self.__dict__ |= {"answer": self.usual, "then": []}
         self.requests.clear()
         self.headers.clear()
         self.paths.clear()

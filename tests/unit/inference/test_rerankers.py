@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.backends import RERANKERS, load_reranker
+from inference.backends import load_reranker
 from inference.rerankers import OnnxReranker
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
 from tests.support.models.tiny_cross_encoder import PAIRS, write_tiny_cross_encoder
 from tests.support.servers.services import need
 
 LIMIT_S = 20.0
+LOCAL = ("onnx", "sentence_transformers")
 LAYER = "bert.encoder.layer.1"
 
 
@@ -57,7 +58,7 @@ def test_both_backends_give_the_scores_of_cross_encoder_itself(
     reference = CrossEncoder(str(tmp_path), device="cpu", local_files_only=True, max_length=max_pieces)
     options = {"activation_fn": torch.nn.Identity(), "show_progress_bar": False}
     expected = [float(reference.predict([pair], **options)[0]) for pair in PAIRS]
-    for backend in RERANKERS:
+    for backend in LOCAL:
         settings: dict[str, Any] = {"threads": 1, "device": "cpu", "max_pieces": max_pieces}
         reranker = load_reranker(str(tmp_path), backend=backend, **settings)
         assert np.abs(np.array(logits(reranker)) - expected).max() < 1e-4
@@ -120,7 +121,7 @@ BROKEN: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.parametrize("backend", RERANKERS)
+@pytest.mark.parametrize("backend", LOCAL)
 @pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_wrong_files_are_a_missing_model_and_repaired_ones_load(
@@ -182,7 +183,7 @@ def test_the_backends_share_one_fingerprint_and_the_length_is_part_of_it(tmp_pat
     def mark(backend: str, max_pieces: int) -> str:
         return load_reranker(str(tmp_path), backend=backend, threads=1, max_pieces=max_pieces).fingerprint
 
-    assert {mark(backend, 32) for backend in RERANKERS} == {mark("onnx", 32)}
+    assert {mark(backend, 32) for backend in LOCAL} == {mark("onnx", 32)}
     assert mark("onnx", 16) != mark("onnx", 32)
 
 

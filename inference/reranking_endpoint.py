@@ -1,0 +1,175 @@
+"""A reranker behind HTTP: the protocol of TEI, or that of Cohere and Jina, which vLLM and Infinity speak too."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from math import isfinite, log
+from pathlib import Path
+from typing import Any
+
+from inference.concurrency import LazyValue
+from inference.json_endpoint import JsonEndpoint, rows_in_order
+from inference.pairs import Pair
+from inference.piece_estimates import cut_to, estimated_pieces
+from inference.protocol import PairScores
+from inference.word_pieces import whole_characters
+from models.batching import in_batches
+from models.errors import (
+    InvalidAnswer,
+    ModelMissing,
+    NotConfigured,
+    StageFailure,
+    StoreTimeout,
+    Unauthorised,
+    WrongDeclaration,
+)
+
+BATCHES = {"tei": 32, "cohere": 100, "jina": 100}
+"""Passages of one request, by protocol: TEI refuses more than 32 unless it is told otherwise, and Cohere bills a request of
+up to 100 as one."""
+PARALLEL = 16
+MAX_ANSWER_BYTES = 8_000_000
+"""Some endpoints repeat the passages in their answer."""
+LEAST_PROBABILITY = 1e-6
+MOST_PAIRS = 10_000
+CHECK_S = 10.0
+"""The time limit of `warm`."""
+
+
+class EndpointReranker:
+    """An `inference.protocol.Reranker`.  Thread-safe; reads and sends nothing before `warm` or `score`.
+
+    `url` is the endpoint without `/rerank`, `name` its model.  The passages of a question are sent `batch` at a time, all of
+    them at once.  `max_pieces` limits question and passage together, by estimate; None: the endpoint cuts.  After a call that was too late, fewer pairs are sent; after calls that end early, more again.
+
+    Errors quote neither texts nor the key.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        url: str,
+        api: str = "tei",
+        api_key: str | None = None,
+        batch: int | None = None,
+        max_pieces: int | None = None,
+        ca_file: str | Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises WrongDeclaration for an unknown `api`."""
+        if api not in BATCHES:
+            raise WrongDeclaration(f"unknown api {api!r}; there are: {', '.join(BATCHES)}")
+        self.name = name
+        self._api = api
+        self._batch = batch or BATCHES[api]
+        self._max_pieces = max_pieces
+        self._clock = clock
+        self._most = MOST_PAIRS
+        self._is_warm = False
+        self._endpoint = LazyValue(
+            lambda: JsonEndpoint(
+                url=url,
+                path="rerank",
+                model=name,
+                answer="list of scores",
+                api_key=api_key,
+                max_bytes=MAX_ANSWER_BYTES,
+                ca_file=ca_file,
+            )
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of protocol and model; the endpoint may have another model of that name."""
+        return hashlib.sha256(json.dumps([self._api, self.name]).encode()).hexdigest()[:32]
+
+    def most(self, limit_s: float) -> int:
+        """The number of pairs that ended in time, whatever the limit."""
+        return self._most
+
+    def score(self, pairs: Sequence[Pair], *, limit_s: float) -> PairScores:
+        """Raises StageFailure if a request fails for another reason than the time."""
+        chosen, begun_s = min(len(pairs), self._most), self._clock()
+        places: dict[str, list[int]] = {}
+        for at, (question, _) in enumerate(pairs[:chosen]):
+            places.setdefault(question, []).append(at)
+        batches = [batch for of_one in places.values() for batch in in_batches(of_one, self._batch)]
+        answers = self._endpoint().each(
+            [self._body(pairs[batch[0]][0], [pairs[at][1] for at in batch]) for batch in batches],
+            lambda at, answer: self._logits(answer, len(batches[at])),
+            timeout_s=limit_s,
+            parallel=PARALLEL,
+        )
+        logits: list[float | None] = [None] * len(pairs)
+        is_late = False
+        for batch, answer in zip(batches, answers, strict=True):
+            if isinstance(answer, StoreTimeout):
+                is_late = True
+            elif isinstance(answer, StageFailure):
+                raise answer
+            else:
+                for at, logit in zip(batch, answer, strict=True):
+                    logits[at] = logit
+        if is_late:
+            self._most = max(1, chosen // 2)
+        elif 2 * chosen > self._most and self._clock() - begun_s < limit_s / 2:
+            self._most = min(2 * chosen, MOST_PAIRS)
+        return PairScores(tuple(logits), chosen)
+
+    def fetch(self) -> None:
+        """Does nothing: there are no files."""
+
+    def warm(self) -> None:
+        """Score one pair, once.  Raises ModelMissing if the endpoint is away, NotConfigured if it refuses."""
+        if self._is_warm:
+            return
+        try:
+            body = self._body("warm", ["warm"])
+            self._endpoint().all(
+                [body], lambda _, answer: self._logits(answer, 1), timeout_s=CHECK_S, parallel=1
+            )
+        except (NotConfigured, Unauthorised) as refused:
+            raise NotConfigured(refused.detail) from refused
+        except StageFailure as failure:
+            raise ModelMissing(failure.detail) from failure
+        self._is_warm = True
+
+    def _body(self, question: str, passages: Sequence[str]) -> dict[str, Any]:
+        query, texts = whole_characters(question), [whole_characters(passage) for passage in passages]
+        if self._max_pieces is not None:
+            query = cut_to(self._max_pieces // 2, query)
+            left = self._max_pieces - estimated_pieces(query)
+            texts = [cut_to(left, text) for text in texts]
+        # Some endpoints refuse an empty text.
+        query, texts = query or " ", [text or " " for text in texts]
+        if self._api == "tei":
+            return {"query": query, "texts": texts, "raw_scores": True, "truncate": True}
+        # Cohere returns no documents; Jina does unless it is told not to.
+        return {
+            "model": self.name,
+            "query": query,
+            "documents": texts,
+            "top_n": len(texts),
+            **({"return_documents": False} if self._api == "jina" else {}),
+        }
+
+    def _logits(self, answer: Any, count: int) -> list[float]:
+        """The logits in the order of the passages.  Raises InvalidAnswer, and anything for another JSON."""
+        if self._api == "tei":
+            logits = [float(row["score"]) for row in rows_in_order(answer, count)]
+        else:
+            rows = rows_in_order(answer["results"], count)
+            logits = [_logit(float(row["relevance_score"])) for row in rows]
+        if not all(map(isfinite, logits)):
+            raise InvalidAnswer("a score is not a number")
+        return logits
+
+
+def _logit(probability: float) -> float:
+    """The logit whose sigmoid is this probability; it is finite for 0 and 1."""
+    inside = min(max(probability, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
+    return log(inside / (1 - inside))
