@@ -15,6 +15,7 @@ from config.model_declarations import DEFAULT_ENCODER
 from fusion.rankings import LEXICAL, branch_texts, merged_dense, merged_lexical
 from models.branch_result import Degradation, StageNote
 from models.documents import Matrix
+from models.errors import StageFailure
 from models.hits import QueryInputs, Ranking
 from models.plan import BranchPlan, Plan
 from search.filter_meanings import meant_filters
@@ -141,9 +142,22 @@ class BranchTask:
     def embed(self, texts: Texts) -> Matrix:
         """One row a text, in order."""
         started = self.clock()
-        vectors = self.encoder.questions.embed_questions(_flat(texts), timeout_s=self.left_s)
+        vectors = self._embedded(self.encoder.questions.embed_questions, _flat(texts))
         self.timed(Stage.EMBED, started)
         return vectors
+
+    def embed_documents(self, texts: Sequence[str]) -> Matrix:
+        """Vectors of hypothetical documents, one row a text."""
+        return self._embedded(self.encoder.embedder.embed_passages, texts)
+
+    def _embedded(self, embed: Callable[..., Matrix], texts: Sequence[str]) -> Matrix:
+        started = self.clock()
+        try:
+            return embed(texts, timeout_s=self.left_s)
+        except StageFailure as failure:
+            # This note tells a failure of the encoder from one of the store.
+            self.timed(Stage.EMBED, started, str(failure.reason), StageStatus.FAILED)
+            raise
 
     def search_text(self, texts: Texts, depth: int) -> list[Ranking]:
         """One ranking a question."""

@@ -191,7 +191,7 @@ def _embedded(task: BranchTask, documents: Mapping[int, Sequence[str]]) -> dict[
         if vectors and task.left_s - SEARCH_RESERVE_S < each_s * len(texts):
             break
         started_s = task.clock()
-        vectors[index] = task.encoder.embedder.embed_passages(texts, timeout_s=task.left_s)
+        vectors[index] = task.embed_documents(texts)
         each_s = (task.clock() - started_s) / len(texts)
         generators.document_s = (generators.document_s + each_s) / 2 if generators.document_s else each_s
     return vectors

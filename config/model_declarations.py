@@ -153,7 +153,8 @@ class RerankerDeclaration(Declared):
     @property
     def client_options(self) -> dict[str, Any]:
         """What the client of an endpoint takes.  Raises NotConfigured if the variable with the key is not set."""
-        return {**self.model_dump(include={"url", "api", "ca_file"}), "api_key": key_in(self.api_key_env)}
+        given = {"url", "api", "ca_file", *({"max_pieces"} & self.model_fields_set)}
+        return {**self.model_dump(include=given), "api_key": key_in(self.api_key_env)}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

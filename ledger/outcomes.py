@@ -86,7 +86,8 @@ def outcomes(
             counts = Counts() if branch.is_costly else counts_of(reason)
             fails = counts.branch and (not counts.by_the_clock or _was_fair(branch, timeout_s))
             outcome = Outcome(branch.name, "failed" if fails else "says_nothing", str(reason))
-            store = Outcome(branch.name, "failed" if counts.store else "says_nothing", str(reason))
+            is_store_s = counts.store and not (envelope and failed_in_its_encoder(envelope))
+            store = Outcome(branch.name, "failed" if is_store_s else "says_nothing", str(reason))
         branches.append(outcome)
         of_store.setdefault(branch.store, []).append(store)
     return (*branches, *(_of_store(name, store_outcomes) for name, store_outcomes in of_store.items()))
@@ -99,6 +100,11 @@ def ended_before_its_store(envelope: BranchResult) -> bool:
         and note.status in (StageStatus.FAILED, StageStatus.SKIPPED)
         for note in envelope.stages
     )
+
+
+def failed_in_its_encoder(envelope: BranchResult) -> bool:
+    """Whether the branch failed before its search because the encoder, which may be a server, gave no vector."""
+    return any(note.stage == Stage.EMBED and note.status == StageStatus.FAILED for note in envelope.stages)
 
 
 def counts_of(reason: str) -> Counts:

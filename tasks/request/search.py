@@ -19,7 +19,7 @@ from branches.branch_task import BranchTask, asked_questions
 from config.model_declarations import DEFAULT_ENCODER
 from fusion.branch_results import branch_stage
 from fusion.rankings import collapse_ranking
-from ledger.outcomes import ended_before_its_store
+from ledger.outcomes import ended_before_its_store, failed_in_its_encoder
 from ledger.protocol import Started
 from models.batching import in_batches
 from models.branch_result import BranchResult, Degradation, StageNote
@@ -220,7 +220,8 @@ def _failed(part: BranchTask, whole: BranchTask, reason: Reason, detail: str, be
     envelope = BranchResult.failed(part.branch.name, reason, detail, ms=ms, stages=stages)
     if reason == Reason.UNAUTHORISED and not ended_before_its_store(envelope):
         # Logged once for each request that the breaker lets through.
-        log.error("store refuses our key", branch=part.branch.name, store=part.branch.store, error=detail)
+        event = f"{'encoder' if failed_in_its_encoder(envelope) else 'store'} refuses our key"
+        log.error(event, branch=part.branch.name, store=part.branch.store, error=detail)
     return envelope
 
 

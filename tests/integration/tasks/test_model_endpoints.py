@@ -1,0 +1,180 @@
+"""Encoders and rerankers behind an address: what a request and an indexing run do while the server is well, slow or wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from math import inf
+
+import pytest
+from chorale_client.keys import BREAKER
+
+from ingest.raw_documents import RawDocument
+from models.documents import Matrix
+from models.errors import ManifestMismatch, StageFailure
+from tasks.indexing.embedding_anew import embed_anew
+from tasks.indexing.indexing_run import SourceDocuments
+from tasks.indexing.namespace_writer import index_corpus
+from tests.integration.tasks.answers import ids
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline import CORPUS
+from tests.support.pipelines.pipeline_files import LOCAL, branch
+from tests.support.servers.chat_server import ChatServer, after, sends
+from tests.support.servers.model_server import embeds
+from tests.support.servers.redis_server import RedisServer
+
+KEY = "sk-of-the-encoder"
+TABLES = """
+[encoders.default]
+kind = "endpoint"
+url = "{embeddings}"
+model = "passages"
+question_model = "query"
+api_key_env = "TEST_ENCODER_KEY"
+
+[rerankers.remote]
+model = "any"
+backend = "endpoint"
+url = "{ranks}"
+
+[configurations.rrf]
+method = "rrf"
+
+[configurations.reranked]
+method = "rrf"
+reranker = "remote"
+"""
+WELL = embeds(HashingEmbedder(dimension=16))
+
+
+class Another(HashingEmbedder):
+    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
+        return super().embed_questions([text[::-1] for text in texts])
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Iterator[ChatServer]:
+    with ChatServer(WELL) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def reranker() -> Iterator[ChatServer]:
+    """Gives every passage about errors the best score."""
+
+    def scores(handler: object, body: dict[str, list[str]]) -> None:
+        rows = [
+            f'{{"index": {at}, "score": {3 if "disk" in text else -3}}}'
+            for at, text in enumerate(body["texts"])
+        ]
+        handler.send(200, f"[{','.join(rows)}]".encode())  # type: ignore[attr-defined]
+
+    with ChatServer(scores) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def pipeline(
+    encoder: ChatServer, reranker: ChatServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OneProcess]:
+    file = tmp_path_factory.mktemp("endpoints") / "pipeline.toml"
+    branches = branch("bm25") + branch("vector", "dense") + branch("hyde", "dense")
+    file.write_text(LOCAL + TABLES.format(embeddings=encoder.url, ranks=reranker.origin) + branches)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TEST_ENCODER_KEY", KEY)
+        with RedisServer() as server, OneProcess(server, pipeline_file=file) as started:
+            index(started, "docs")
+            started.resources.reranker("remote").warm()
+            yield started
+            started.resources.writing_store.close()
+
+
+@pytest.fixture
+def here(pipeline: OneProcess, encoder: ChatServer, reranker: ChatServer) -> OneProcess:
+    encoder.forget()
+    reranker.forget()
+    pipeline.resources.encoder.questions._vectors.clear()
+    return pipeline
+
+
+def index(here: OneProcess, namespace: str) -> None:
+    documents = [
+        RawDocument(document_id=name, source="tests", title=title, text=text)
+        for name, (title, text) in CORPUS.items()
+    ]
+    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=namespace)
+
+
+def test_every_branch_answers_and_the_key_is_sent(here: OneProcess, encoder: ChatServer) -> None:
+    answer = here.ask("How is bread baked?", namespace="docs", cache="bypass")
+    assert (answer.status, ids(answer)[0]) == ("complete", "bread")
+    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+    assert set(encoder.keys) == {f"Bearer {KEY}"}
+    # Both dense branches search with one vector of the question.
+    assert [body["input"] for body in encoder.requests] == [["How is bread baked?"]]
+
+
+def test_an_encoder_that_hangs_costs_the_dense_branches_and_not_the_answer(
+    here: OneProcess, encoder: ChatServer
+) -> None:
+    encoder.answer = after(20, WELL)
+    began_s = time.monotonic()
+    answer = here.ask("How is bread baked?", namespace="docs", cache="bypass", timeout_s=1)
+    assert time.monotonic() - began_s < 10
+    assert (answer.status, ids(answer)[0]) == ("degraded", "bread")
+    assert {missing.where for missing in answer.degraded} == {"search.vector", "search.hyde"}
+    assert {str(missing.reason) for missing in answer.degraded} <= {"timeout", "late"}
+    assert not any(KEY in missing.detail or "bread" in missing.detail for missing in answer.degraded)
+
+
+def test_failures_of_the_encoder_close_no_store_to_the_other_branches(
+    here: OneProcess, encoder: ChatServer
+) -> None:
+    encoder.answer = sends(401)
+    options = {"namespace": "docs", "cache": "bypass"}
+    for _ in range(here.resources.settings.breaker_failures + 1):
+        failed = here.ask("How is bread baked?", branches=["vector"], **options)
+    reasons = {missing.where: str(missing.reason) for missing in failed.degraded}
+    assert reasons == {"search.vector": "unauthorised"}
+    answer = here.ask("How is bread baked?", branches=["bm25", "vector"], **options)
+    assert (answer.status, ids(answer)[0]) == ("degraded", "bread")
+    assert set(answer.hits[0].found_by) == {"bm25"}
+    here.redis.delete(f"{BREAKER}vector")
+
+
+def test_another_model_behind_the_same_name_indexes_nothing(here: OneProcess, encoder: ChatServer) -> None:
+    index(here, "other")
+    encoder.answer = embeds(Another(dimension=16))
+    with pytest.raises(
+        ManifestMismatch, match="the server of the encoder 'default' has another model than when"
+    ):
+        index(here, "other")
+    embed_anew(here.resources, "other")
+    index(here, "other")
+
+
+def test_documents_stay_as_they_were_if_the_server_fails_while_they_are_embedded_again(
+    here: OneProcess, encoder: ChatServer
+) -> None:
+    encoder.then = [WELL]
+    encoder.answer = sends(400)
+    with pytest.raises(StageFailure):
+        embed_anew(here.resources, "docs")
+    encoder.forget()
+    assert ids(here.ask("How is bread baked?", namespace="docs", cache="bypass"))[0] == "bread"
+
+
+def test_an_endpoint_reranks_and_its_failure_leaves_the_fused_order(
+    here: OneProcess, reranker: ChatServer
+) -> None:
+    question = "How is bread baked?"
+    options = {"namespace": "docs", "configuration": "reranked", "cache": "bypass"}
+    fused = here.ask(question, namespace="docs", cache="bypass")
+    answer = here.ask(question, **options)
+    assert (answer.status, ids(answer)[0]) == ("complete", "error")
+    assert ids(fused)[0] == "bread"
+    reranker.answer = sends(503)
+    answer = here.ask(question, **options)
+    assert (answer.status, ids(answer)) == ("degraded", ids(fused))
+    assert {missing.where for missing in answer.degraded} == {"rerank"}
