@@ -156,7 +156,7 @@ ADDED = {
     "rerankers.small": [
         (RERANKER + "depth = 200", 8, "coarse: 100 hits hold no 200 candidates"),
         (RERANKER + 'device = "mps"', 8, "the backend onnx runs on cpu and cuda, not on mps"),
-        (RERANKER + 'backend = "onxn"', 10, "'onnx' or 'sentence_transformers'"),
+        (RERANKER + 'backend = "onxn"', 10, "'onnx', 'sentence_transformers' or 'endpoint'"),
         (RERANKER + 'device = "gpu"', 10, "cpu|mps|cuda"),
         (RERANKER + "budget = 3", 10, "unknown field; there are: model, revision, backend"),
     ],
