@@ -180,7 +180,7 @@ def test_the_questions_of_two_dense_branches_are_embedded_once(
 
         def embed_questions(self, texts: Any, *, timeout_s: float) -> Any:
             embedded.append(list(texts))
-            return model.embed_questions(texts)
+            return model.embed_questions(texts, timeout_s=timeout_s)
 
     forget_vectors(here)
     monkeypatch.setattr(questions, "_embedder", Counting())
