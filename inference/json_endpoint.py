@@ -189,7 +189,7 @@ class JsonEndpoint:
                 f"{self.where}: the answer of {len(body):,} bytes is no {self._answer}"
             ) from None
 
-    def refusal(self, status: int, body: bytes) -> StageFailure:
+    def refusal(self, status: int, body: bytes, sent: bytes) -> StageFailure:
         where = f"{self.where}: HTTP {status}"
         if status in _MOVED:
             return NotConfigured(
@@ -198,8 +198,9 @@ class JsonEndpoint:
         kind = _FAILURES.get(status, StoreUnavailable)
         # An endpoint that refuses a key may quote part of it, so its message is not shown.
         is_shown = kind is NotConfigured or status in _TELLING
-        message = _message if self._shows_messages else _error_code
-        shown = message(body) if is_shown else ""
+        shown: object = ""
+        if is_shown:
+            shown = _message(body) if self._shows_messages else _error_code(body, sent)
         return kind(f"{where}: {self.without_secret(shown)}".rstrip(": "))
 
     def limit_s(self, timeout_s: float) -> float:
@@ -240,10 +241,11 @@ class _Requests:
             pause_s = FIRST_PAUSE_S * 2**attempt
             failure: StageFailure
             try:
-                response, answer = await endpoint.post(self._client, to_json(body))
+                sent = to_json(body)
+                response, answer = await endpoint.post(self._client, sent)
                 if response.is_success:
                     return endpoint.result(at, answer, self._read)
-                failure = endpoint.refusal(response.status_code, answer)
+                failure = endpoint.refusal(response.status_code, answer, sent)
                 if response.status_code < 500 and response.status_code not in _PASSING:
                     raise failure
                 pause_s = _retry_after_s(response.headers.get("retry-after", ""), pause_s)
@@ -289,8 +291,8 @@ def _message(body: bytes) -> object:
     return "" if isinstance(message, Mapping) else message
 
 
-def _error_code(body: bytes) -> str:
-    """The code in the body of an error, such as `model_not_found`, in which nothing is quoted."""
+def _error_code(body: bytes, sent: bytes) -> str:
+    """The code in the body of an error, such as `model_not_found`, if it quotes nothing that was sent."""
     try:
         error = from_json(body)
     except ValueError:
@@ -300,7 +302,8 @@ def _error_code(body: bytes) -> str:
     if not isinstance(error, Mapping):
         return ""
     codes = (error.get(name) for name in ("code", "error_type", "type"))
-    return next((code for code in codes if isinstance(code, str) and _CODE.fullmatch(code)), "")
+    words = (code for code in codes if isinstance(code, str) and _CODE.fullmatch(code))
+    return next((word for word in words if word.encode() not in sent), "")
 
 
 def _retry_after_s(retry_after: str, otherwise_s: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isfinite, log
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,6 @@ class EndpointReranker:
         batch: int | None = None,
         max_pieces: int | None = None,
         ca_file: str | Path | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises WrongDeclaration for an unknown `api`."""
         if api not in BATCHES:
@@ -67,7 +66,6 @@ class EndpointReranker:
         self._api = api
         self._batch = batch or BATCHES[api]
         self._max_pieces = max_pieces
-        self._clock = clock
         self._most = MOST_PAIRS
         self._is_warm = False
         self._endpoint = LazyValue(
@@ -93,7 +91,7 @@ class EndpointReranker:
 
     def score(self, pairs: Sequence[Pair], *, limit_s: float) -> PairScores:
         """Raises StageFailure if a request fails for another reason than the time."""
-        chosen, begun_s = min(len(pairs), self._most), self._clock()
+        chosen, begun_s = min(len(pairs), self._most), time.monotonic()
         places: dict[str, list[int]] = {}
         for at, (question, _) in enumerate(pairs[:chosen]):
             places.setdefault(question, []).append(at)
@@ -116,7 +114,7 @@ class EndpointReranker:
                     logits[at] = logit
         if is_late:
             self._most = max(1, chosen // 2)
-        elif 2 * chosen > self._most and self._clock() - begun_s < limit_s / 2:
+        elif 2 * chosen > self._most and time.monotonic() - begun_s < limit_s / 2:
             self._most = min(2 * chosen, MOST_PAIRS)
         return PairScores(tuple(logits), chosen)
 

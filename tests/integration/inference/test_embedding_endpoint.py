@@ -87,7 +87,8 @@ def test_the_vectors_of_the_real_model_come_back_in_order(
     texts = [*PASSAGES, *ODD_TEXTS]
     done: list[int] = []
     vectors = embedder.embed_passages(texts, progress=done.append)
-    assert (vectors.shape, vectors.dtype) == ((len(texts), 384), np.float32)
+    assert vectors.shape == (len(texts), 384)
+    assert vectors.dtype == np.float32
     assert (vectors * local.embed_passages(texts)).sum(axis=1).min() > 0.9999
     assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-6
     assert (sum(done), max(done)) == (len(texts), 7)
@@ -231,6 +232,7 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
     "413 of TEI": (sends(413, b'{"error": "batch size 33 > 32", "error_type": "Validation"}'), NotConfigured, "HTTP 413: Validation"),
     "422": (sends(422, json.dumps({"detail": [{"input": TEXT}]}).encode()), NotConfigured, "HTTP 422"),
     "a code that quotes": (refuses(400, code=f"{SECRET} {TEXT}"), NotConfigured, "HTTP 400"),
+    "a code that is the text": (refuses(400, code=TEXT), NotConfigured, "HTTP 400"),
     "429": (refuses(429, message=TEXT, code="insufficient_quota"), StoreUnavailable, "HTTP 429: insufficient_quota"),
     "500": (refuses(500, message=TEXT, code="x"), StoreUnavailable, "HTTP 500"),
     "cut off": (cut_off, StoreUnavailable, "RemoteProtocolError"),

@@ -38,9 +38,7 @@ def embeddings(vectors: Matrix | Sequence[Sequence[float]], *, encode: bool = Fa
         {
             "object": "embedding",
             "index": at,
-            "embedding": base64.b64encode(vector.tobytes()).decode()  # type: ignore[union-attr]
-            if encode
-            else list(map(float, vector)),
+            "embedding": base64.b64encode(vector.tobytes()).decode() if encode else list(map(float, vector)),
         }
         for at, vector in enumerate(vectors)
     ]
