@@ -126,9 +126,9 @@ class Settings(BaseModel):
     """Threads of all models on this machine together."""
     passage_pieces: int | None = Field(None, ge=16, le=32_768)
     """Maximum size of a passage in the embedder's word pieces, with heading and title; never more than 256."""
-    language: str = Field("en", pattern=r"^([a-z]{2}|none)$")
+    language: str | None = Field(None, pattern=r"^([a-z]{2}|none)$")
     """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …); `none` means no stemming and no
-    stop words."""
+    stop words. Not set: that of the first documents, if their stop words tell it, else `en`. A namespace keeps its own."""
     near_duplicate_threshold: float = Field(0.6, ge=0.5, le=1)
     """Jaccard similarity of the shingles of three words from which two documents are near-duplicates; at
     least .85 for documents of fewer than 80 words."""

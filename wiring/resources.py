@@ -142,7 +142,9 @@ class Resources:
 
     @cached_property
     def generators(self) -> Generators:
-        return Generators(self.pipeline, language=self.settings.language, shared=RedisCache(self.redis))
+        return Generators(
+            self.pipeline, language=self.settings.language or "en", shared=RedisCache(self.redis)
+        )
 
     @property
     def needs(self) -> frozenset[Need]:

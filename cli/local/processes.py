@@ -117,7 +117,7 @@ def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
     stores = [kinds.stores[store.kind] for store in pipeline.stores.values()]
     if not all(kind.in_home or kind.documents_of for kind in stores):
         return []
-    generating = Generators(pipeline, language=settings.language, shared=NullCache()).fingerprints
+    generating = Generators(pipeline, language=settings.language or "en", shared=NullCache()).fingerprints
     waiting = {QUEUE_RETRIEVE, QUEUE_INDEX, QUEUE_BULK} | ({QUEUE_FUSION} if pipeline.rerankers else set())
     asks_encoder = any(isinstance(encoder, EndpointEncoder) for encoder in pipeline.encoders.values())
     for branch in pipeline.branches:

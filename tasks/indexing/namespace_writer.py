@@ -21,7 +21,7 @@ from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import BadIndex, NotEverywhere, UnknownNamespace
 from models.left_out import LeftOut
-from search.analysis import ANALYSER
+from search.analysis import ANALYSER, language_of
 from search.documents.rebuilding import Rebuilding
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
@@ -33,21 +33,32 @@ from wiring.resources import Resources
 def encoder_of(resources: Resources, namespace: str, name: str | None = None) -> Encoder:
     """The encoder `name`, else the one that the namespace was built with, else the default.  Raises NotConfigured."""
     if name is None:
-        build = resources.documents.table.find(namespace)
-        name = build.manifest.encoder if build else DEFAULT_ENCODER
+        present = _present(resources, namespace)
+        name = present.encoder if present else DEFAULT_ENCODER
     return resources.encoders[name]
 
 
+def _present(resources: Resources, namespace: str) -> Manifest | None:
+    build = resources.documents.table.find(namespace)
+    return None if build is None else build.manifest
+
+
 def manifest_for(
-    resources: Resources, encoder: str, embedder: Embedder, texts: Sequence[str] = ()
+    resources: Resources,
+    encoder: str,
+    embedder: Embedder,
+    texts: Sequence[str] = (),
+    *,
+    language: str | None = None,
 ) -> Manifest:
-    """How the present settings build a namespace with this encoder; `texts` are of its first documents."""
+    """How the present settings build a namespace with this encoder; `texts` are of its first documents, `language` is the
+    present one."""
     is_behind_an_address = isinstance(resources.encoders.declared[encoder], EndpointEncoder)
     return Manifest(
         encoder=encoder,
         probe=probe(embedder) if is_behind_an_address else None,
         splitter=splitter_name(passage_pieces(embedder.max_pieces)),
-        language=resources.settings.language,
+        language=resources.settings.language or language or language_of(texts) or "en",
         analyser=ANALYSER,
         embedder=embedder.fingerprint,
         dimension=embedder.dimension,
@@ -57,8 +68,10 @@ def manifest_for(
 
 def create_namespace(resources: Resources, namespace: str, encoder: str | None = None) -> None:
     """Make an empty namespace; one that is there already stays.  Raises ManifestMismatch if it was built differently."""
-    chosen = encoder_of(resources, namespace, encoder)
-    resources.writing_store.create(namespace, manifest_for(resources, chosen.name, chosen.embedder))
+    chosen, present = encoder_of(resources, namespace, encoder), _present(resources, namespace)
+    language = present.language if present else None
+    manifest = manifest_for(resources, chosen.name, chosen.embedder, language=language)
+    resources.writing_store.create(namespace, manifest)
 
 
 def index_corpus(
@@ -85,7 +98,9 @@ def index_corpus(
     chosen = encoder_of(resources, namespace, encoder)
     embedder: Embedder = ahead or chosen.indexing
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
-    manifest = manifest_for(resources, chosen.name, embedder, first)
+    present = None if rebuild else _present(resources, namespace)
+    language = present.language if present else None
+    manifest = manifest_for(resources, chosen.name, embedder, first, language=language)
     if rebuild:
         store.make_room()
     anew = Rebuilding(store, namespace, manifest) if rebuild else None

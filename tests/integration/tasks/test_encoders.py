@@ -203,3 +203,19 @@ def test_cut_vectors_have_unit_length(here: OneProcess) -> None:
     whole = here.resources.encoder.embedder.embed_passages(["bread", "a full disk"])[:, :128]
     expected = whole / np.linalg.norm(whole, axis=1, keepdims=True)
     assert np.allclose(vectors, expected, atol=1e-6)
+
+
+def test_a_new_namespace_has_the_language_of_its_documents_and_keeps_it(here: OneProcess, docs: str) -> None:
+    sentence = "Il conduttore deve dare la disdetta al locatore nella prima settimana del mese, e non è possibile che la dia dopo. "
+    italian = [RawDocument(document_id="uno", source="tests", title="Uno", text=sentence * 8)]
+    index_corpus(here.resources, SourceDocuments(italian, "tests"), namespace=docs)
+    english = [
+        RawDocument(document_id="two", source="more", title="Two", text="The tenant is in the flat. " * 30)
+    ]
+    report = index_corpus(here.resources, SourceDocuments(english, "more"), namespace=docs)
+    assert report.added == 1
+    (state,) = (state for state in here.resources.documents.namespaces() if state.name == docs)
+    assert state.manifest is not None
+    assert state.manifest.language == "it"
+    # "conduttori" is the plural of a word of the first document.
+    assert ids(here.ask("conduttori", namespace=docs, branches=["bm25"])) == ["uno"]
