@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
@@ -13,7 +15,7 @@ from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, S
 from pydantic_core import from_json, to_json
 from structlog import get_logger
 
-from cache.caches import CacheUnavailable, answer_key
+from cache.caches import CacheUnavailable, normalised_text
 from fusion.branch_results import BranchAnswers
 from fusion.page import is_chosen_late
 from models.branch_result import StageNote
@@ -112,6 +114,20 @@ def question_keys(request: Request, plan: Plan) -> dict[int, str]:
         )
         for index in plan.asked
     }
+
+
+def answer_key(
+    namespace: str, question: Mapping[str, Any], options: Mapping[str, Any], plan: Mapping[str, Any]
+) -> str:
+    """Key of the answer to one question.
+
+    `question`: text, variants and hypothetical documents.  `options`: the request's options for its answer.  `plan`:
+    resolved values and model fingerprints.  The corpus generation is not part of the key: it is stored with the answer
+    and compared when the answer is read, so that a new generation overwrites the old entry.
+    """
+    same = {**question, "text": normalised_text(str(question.get("text", "")))}
+    document = json.dumps([namespace, same, dict(options), dict(plan)], sort_keys=True, separators=(",", ":"))
+    return f"answer:{namespace}:{hashlib.sha256(document.encode()).hexdigest()[:40]}"
 
 
 def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapping[str, Any]]]) -> None:

@@ -120,7 +120,7 @@ except Exception as error:
     Mutant(
         "Cache",
         "equal questions share an answer across namespaces",
-        "cache/caches.py",
+        "tasks/request/answer_cache.py",
         "answer_key",
         """document = json.dumps([dict(question), dict(options), dict(plan)], sort_keys=True)
 return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
