@@ -134,7 +134,7 @@ class Settings(BaseModel):
     read_time_s: float = Field(60, ge=0.1, le=86_400)
     """Maximum seconds to read a file, or one record of it."""
     read_memory_mb: float = Field(1_000, ge=50, le=1_000_000)
-    """Memory in MB (1,000,000 bytes) that reading a file may take, on Linux."""
+    """Memory in MB that reading a file may take, on Linux."""
     read_output_mb: float = Field(100, ge=1, le=10_000)
     """Largest text in MB of a file, or of a record in it."""
 
@@ -152,7 +152,7 @@ class Settings(BaseModel):
 
     # The life of a request
     answer_ttl_s: float = Field(600, ge=1, le=86_400)
-    """Seconds for which an answer can be fetched by its id after the request has ended."""
+    """Seconds for which an answer can be fetched after the end of its request."""
     answer_limit_mb: float = Field(16, ge=0.1, le=24)
     """Largest answer in MB. A larger answer has only the ids and scores of its hits, and a warning."""
     cache_ttl_s: float = Field(3_600, ge=0, le=2_592_000)
@@ -166,8 +166,8 @@ class Settings(BaseModel):
     drain: bool = True
     """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does that."""
     outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
-    """Maximum number of ended requests that wait in Redis for the audit tables; 0: unlimited. At the limit,
-    new requests are refused. The default needs about 250 MB."""
+    """Maximum number of ended requests that wait in Redis for the audit tables, about 250 MB; 0: unlimited.
+    At the limit, new requests are refused."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
     """Consecutive failures after which a branch or store is not asked for a while; 0: never."""
     breaker_open_s: float = Field(5, ge=0.1, le=3_600)
@@ -177,33 +177,33 @@ class Settings(BaseModel):
     `fusion`, new requests are refused."""
     admission_age_s: float = Field(1, ge=0, le=3_600)
     """Maximum age in seconds of the oldest message in a queue of at least ten; 0: off. Above it, the same
-    happens as above `admission_length`."""
+    happens."""
     lean: bool = True
     """Publish the chord in one round trip. Off: a plain `celery.chord`, several times slower."""
     batch: int = Field(8, ge=1, le=64)
     """Maximum number of waiting messages that a worker takes at once from each of its queues."""
     costly_s: float = Field(0.25, ge=0.01, le=60)
-    """A request is costly if one of its steps takes more than this, in estimated seconds of one core. It runs
-    on the workers of `chorale.bulk`."""
+    """A request with a step that takes more than this, in estimated seconds of one core, runs on the workers
+    of `chorale.bulk`."""
     job_retention_days: float = Field(30, ge=0, le=36_500)
-    """Days for which a bulk job and its results are kept after its end; 0: until `chorale jobs prune`."""
+    """Days for which a bulk job is kept after its end; 0: until `chorale jobs prune`."""
     on_end_queues: tuple[str, ...] = ()
     """Queues of other applications, such as `app,reports`, to which Chorale may send tasks at the end of a
     request or a bulk job (`on_end`, `link`, `chain`)."""
     signing_key: str | None = Field(None, repr=False)
-    """Signs plans and answers of branches: one text of at least 32 characters, or two, separated by a comma;
-    the first one signs, both verify. The same in every worker and sweeper. Not set: a random key in Redis."""
+    """Signs plans and answers of branches: one text of at least 32 characters, or two with a comma; the first
+    one signs, both verify. The same in every process. Not set: a random key in Redis."""
     webhook_secret: str | None = Field(None, repr=False)
-    """Signs webhooks of bulk jobs: any text of at least 16 characters, or `whsec_` and the base64 of the key;
-    with two, separated by a comma, both sign. Not set: jobs with a webhook are refused."""
+    """Signs webhooks of bulk jobs: a text of at least 16 characters, or `whsec_` and base64; with two and a
+    comma, both sign. Not set: jobs with a webhook are refused."""
     webhook_hosts: tuple[Annotated[str, StringConstraints(to_lower=True)], ...] = ()
     """Hosts that webhooks may call although their addresses are not public, by `http://` too."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
-    """Seconds in which a worker that must stop may finish its current task; less than the ten seconds after
-    which `chorale up` and Docker kill a process."""
+    """Seconds in which a worker that must stop may finish its task; less than the ten after which `chorale
+    up` and Docker kill."""
     worker_processes: dict[str, int] = Field(default_factory=dict)
-    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`; 0 for a
-    queue that other machines serve. Default: one, and for `bulk` one for each core, at most four."""
+    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`; 0:
+    other machines serve it. Default: one, and for `bulk` one for each core, at most four."""
     layout: Literal["auto", "replicas", "shared", "queues"] = "auto"
     """What each process that `chorale up` starts works on: see [processes](../start.md#processes). `auto`:
     `replicas` on two cores or fewer, if no branch asks a language model or server, nothing reranks and no

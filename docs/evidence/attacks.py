@@ -48,8 +48,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "Forged entries, plans, answers, flights and messages come while processes are killed and hung",
-        "all of the above; `make soak` forges one after every five requests",
+        "Forged entries and messages come while processes are killed and hung",
+        "all of the above (`make soak`)",
         ("tests/faults/test_soak.py::test_a_thousand_requests_under_attack_each_end_once_and_correctly",),
     ),
     (
@@ -113,7 +113,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "Random calls, options, lines of a job, messages, entries, answers of branches, files",
+        "Random calls, options, lines, messages, entries, answers, files",
         "an error that has a name, or a request that ends",
         (
             "tests/integration/api/test_tenants.py::test_fuzzed_calls_show_nothing_of_another_tenant",
@@ -237,8 +237,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("tests/integration/api/test_uploads.py::test_an_upload_that_is_cut_off_is_one_line_in_the_log",),
     ),
     (
-        "Workers are killed again and again, so that branches count as broken",
-        "a worker that starts closes the breakers that opened because nobody answered",
+        "Killed workers make branches count as broken",
+        "a worker that starts closes their breakers",
         (
             "tests/faults/test_soak.py::test_replicas_that_are_killed_in_turn_leave_at_most_one_request_in_fifty_without_an_answer",
             "tests/integration/tasks/test_breaker_states.py::test_a_worker_that_comes_back_closes_the_breaker_of_a_branch_that_nobody_answered_for",
@@ -255,7 +255,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "The largest filter that the limits allow, over many documents",
+        "The largest filter over many documents",
         "the store looks at the deadline after each document",
         (
             "tests/unit/search/embedded/test_filter_masks.py::test_a_search_looks_at_its_deadline_after_each_document_and_the_next_one_goes_on_from_there",
@@ -310,7 +310,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "Another user of the machine reads the home, a backup or the logins of Redis",
+        "Another user of the machine reads the home or a backup",
         "umask 077; `chorale doctor` names what others may read",
         (
             "tests/integration/cli/commands/test_private_files.py::test_the_command_that_makes_the_home_makes_it_private",
@@ -330,7 +330,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A caller asks for an unknown namespace to learn names and paths",
+        "An unknown namespace shows names and paths",
         "the error names no path, and only the key's namespaces",
         (
             "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_of_the_client_learns_which_namespaces_there_are_and_no_path",
@@ -349,7 +349,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "Somebody guesses questions from hashes, or reads old or erased ones",
+        "Somebody guesses questions from hashes, or reads erased ones",
         "keyed hashes; `CHORALE_AUDIT_TEXTS`, `CHORALE_AUDIT_KEEP`; erased rows are overwritten",
         (
             "tests/unit/audit/test_rows.py::test_a_question_cannot_be_guessed_from_its_hash",
