@@ -17,7 +17,7 @@ from structlog import get_logger
 
 from cache.caches import CacheUnavailable, normalised_text
 from fusion.branch_results import BranchAnswers
-from fusion.page import is_chosen_late
+from fusion.page import is_chosen_among_all
 from models.branch_result import StageNote
 from models.errors import StageFailure
 from models.plan import Plan
@@ -177,7 +177,7 @@ def _is_reranked_in_part(question: Mapping[str, Any], plan: Plan) -> bool:
 def _lacks_hits_for_lack_of_time(request: Request, fields: Mapping[str, Any]) -> bool:
     """Whether the page was chosen among hits of which the reranker would reach more at another time."""
     return (
-        is_chosen_late(request) or (request.thresholds or Thresholds()).min_rerank_score is not None
+        is_chosen_among_all(request) or (request.thresholds or Thresholds()).min_rerank_score is not None
     ) and any(
         (line["stage"], line.get("detail")) == (Stage.RERANK, Reason.ADAPTIVE) for line in fields["stages"]
     )

@@ -19,7 +19,7 @@ from fusion.branch_results import without_passages
 from fusion.confidence import confidence
 from fusion.fuse import fuse_question
 from fusion.fused_hits import FusedQuestion
-from fusion.page import NO_PIN_LOOKUP, is_chosen_late
+from fusion.page import NO_PIN_LOOKUP, is_chosen_among_all
 from fusion.rankings import Scores
 from models.branch_result import Degradation
 from models.plan import BoostPlan
@@ -93,7 +93,7 @@ def _make_pages(draft: Draft, *, may_restart: bool) -> None:
         else:
             leave_as_fused(draft, plan.rerank)
             _read_shown(draft, may_restart=may_restart)
-    if plan.rerank is None or is_chosen_late(request):
+    if plan.rerank is None or is_chosen_among_all(request):
         choose_pages(draft)
         _read_shown(draft, may_restart=may_restart)
     make_contexts(draft)
