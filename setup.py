@@ -1,4 +1,4 @@
-"""The wheel of the service: its folders inside one package folder, `chorale_service` (docs/adr/0001-program-and-client.md)."""
+"""The wheel of the service: its folders inside one package folder, `chorale_service` (CONTRIBUTING.md)."""
 
 from __future__ import annotations
 

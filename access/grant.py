@@ -105,9 +105,9 @@ class Grant:
         """The request with its filters narrowed and its values checked.  Its id is not checked: a line of a job has none.
 
         A value that the caller left to its default is lowered to the maximum; one that the caller chose raises
-        OverLimit.  The request must have its configuration's own time limit already (`default_time`).  Raises OutOfScope
-        for a namespace outside this grant, Forbidden if the request has `on_end` and the key lacks the scope `admin`, and
-        InvalidRequest for a filter that is nested too deep.
+        OverLimit.  The request must have its configuration's own time limit already
+        (`chorale_client.default_timeout`).  Raises OutOfScope for a namespace outside this grant, Forbidden if the
+        request has `on_end` and the key lacks the scope `admin`, and InvalidRequest for a filter that is nested too deep.
         """
         if request.linked:
             raise InvalidRequest("linked: unknown field")
@@ -116,7 +116,7 @@ class Grant:
         self.check_namespace(request.namespace)
         changed = self._limited(request)
         if self.filters:
-            changed["filters"] = joined_filters(self.filters, request.filters)
+            changed["filters"] = with_forced_filters(self.filters, request.filters)
             forced = {f"{RELAXABLE_FILTER}{name}" for name in self.filters}
             changed["relax"] = tuple(name for name in request.relax if name not in forced)
         elif any(map(_is_all, request.filters.values())):
@@ -159,7 +159,7 @@ _ANYTHING: Mapping[str, Any] = {"not": []}
 """The condition that every document meets: the first part of an `all` without a forced one."""
 
 
-def joined_filters(forced: Mapping[str, Any], requested: Mapping[str, Any]) -> dict[str, Any]:
+def with_forced_filters(forced: Mapping[str, Any], requested: Mapping[str, Any]) -> dict[str, Any]:
     """The filters whose documents meet `forced` and `requested`.
 
     `all` joins the conditions on one field as they are, so neither can change the other's meaning.  It also keeps a store

@@ -84,20 +84,20 @@ class Settings(BaseModel):
 
     # Where things are
     home: Path = Field(default_factory=_default_home)
-    """The folder for all data of this installation: corpus, audit trail, its own Redis. Created if it is missing."""
+    """The folder for all data of this installation."""
     redis_url: str | None = Field(None, repr=False)
     """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: the server that
-    `chorale up` started for `home`. May contain a password."""
+    `chorale up` started for `home`."""
     broker_url: str | None = Field(None, repr=False)
-    """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ). May contain a password."""
+    """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ)."""
     audit_url: str | None = Field(None, repr=False)
-    """SQLAlchemy URL of the audit tables (`sqlite:///…`, `postgresql+psycopg://…`). Not set: SQLite in `home/audit.db`.
-    May contain a password."""
+    """SQLAlchemy URL of the audit tables (`sqlite:///…`, `postgresql+psycopg://…`). Not set: SQLite in
+    `home/audit.db`."""
     documents_url: str | None = Field(None, repr=False)
-    """SQLAlchemy URL of the documents, for servers and several stores. Not set: the database of `audit_url` if that
-    is PostgreSQL, else SQLite in `home/documents.db`. May contain a password."""
+    """SQLAlchemy URL of the documents. Not set: the database of `audit_url` if that is PostgreSQL, else
+    SQLite in `home/documents.db`."""
     pipeline_file: Path | None = None
-    """TOML file, or YAML (`.yaml`), that declares stores, branches and configurations. Not set: the embedded pipeline in
+    """TOML or YAML file that declares stores, branches and configurations. Not set:
     `config/pipeline.toml`."""
 
     # Models and documents
@@ -127,15 +127,14 @@ class Settings(BaseModel):
     passage_pieces: int | None = Field(None, ge=16, le=32_768)
     """Maximum size of a passage in the embedder's word pieces, with heading and title; never more than 256."""
     language: str | None = Field(None, pattern=r"^([a-z]{2}|none)$")
-    """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …); `none` means no stemming and no
-    stop words. Not set: that of the first documents, if their stop words tell it, else `en`. A namespace keeps its own."""
+    """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …); `none`: no stemming and no
+    stop words. Not set: that of the first documents, if their stop words tell it, else `en`."""
     near_duplicate_threshold: float = Field(0.6, ge=0.5, le=1)
-    """Jaccard similarity of the shingles of three words from which two documents are near-duplicates; at
-    least .85 for documents of fewer than 80 words."""
+    """Jaccard similarity of the shingles of three words from which two documents are near-duplicates."""
     read_time_s: float = Field(60, ge=0.1, le=86_400)
-    """Maximum seconds to read a file, or one record of it. A file that takes longer is left out."""
+    """Maximum seconds to read a file, or one record of it."""
     read_memory_mb: float = Field(1_000, ge=50, le=1_000_000)
-    """Memory in MB (1,000,000 bytes) that reading a file may take, on Linux."""
+    """Memory in MB that reading a file may take, on Linux."""
     read_output_mb: float = Field(100, ge=1, le=10_000)
     """Largest text in MB of a file, or of a record in it."""
 
@@ -153,13 +152,11 @@ class Settings(BaseModel):
 
     # The life of a request
     answer_ttl_s: float = Field(600, ge=1, le=86_400)
-    """Seconds for which an answer can be fetched by its id after the request has ended."""
+    """Seconds for which an answer can be fetched after the end of its request."""
     answer_limit_mb: float = Field(16, ge=0.1, le=24)
-    """Largest answer in MB (1,000,000 bytes). A larger answer has only the ids and scores of its hits, and a
-    warning."""
+    """Largest answer in MB. A larger answer has only the ids and scores of its hits, and a warning."""
     cache_ttl_s: float = Field(3_600, ge=0, le=2_592_000)
-    """TTL in seconds of complete answers in the cache; 0 turns the cache off. A change of the corpus
-    invalidates them earlier."""
+    """TTL in seconds of complete answers in the cache; 0 turns the cache off."""
     resend_after_s: float = Field(0.4, ge=0.05, le=30)
     """Seconds after which a part that no worker has started is sent again."""
     sweep_interval_s: float = Field(0.02, ge=0.001, le=1)
@@ -169,9 +166,8 @@ class Settings(BaseModel):
     drain: bool = True
     """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does that."""
     outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
-    """Maximum number of ended requests that wait in Redis for the audit tables; 0: unlimited. Above half of
-    it, new ones wait without their candidates. At the limit, new requests are refused and only counted. The
-    default needs about 250 MB."""
+    """Maximum number of ended requests that wait in Redis for the audit tables, about 250 MB; 0: unlimited.
+    At the limit, new requests are refused."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
     """Consecutive failures after which a branch or store is not asked for a while; 0: never."""
     breaker_open_s: float = Field(5, ge=0.1, le=3_600)
@@ -181,44 +177,37 @@ class Settings(BaseModel):
     `fusion`, new requests are refused."""
     admission_age_s: float = Field(1, ge=0, le=3_600)
     """Maximum age in seconds of the oldest message in a queue of at least ten; 0: off. Above it, the same
-    happens as above `admission_length`, but a request with twice that time left still asks the branch."""
+    happens."""
     lean: bool = True
-    """Publish the chord in one round trip. Off: a plain `celery.chord`, several times slower, without private
-    interfaces of Celery."""
+    """Publish the chord in one round trip. Off: a plain `celery.chord`, several times slower."""
     batch: int = Field(8, ge=1, le=64)
-    """Maximum number of waiting messages that a worker takes at once from each of its queues. A branch that
-    asks a language model, and a fusion that reranks, always take one."""
+    """Maximum number of waiting messages that a worker takes at once from each of its queues."""
     costly_s: float = Field(0.25, ge=0.01, le=60)
-    """A request is costly if one of its steps takes more than this, in estimated seconds of one core. It runs
-    on the workers of `chorale.bulk`; without them in slices of about this length, between which others are
-    served."""
+    """A request with a step that takes more than this, in estimated seconds of one core, runs on the workers
+    of `chorale.bulk`."""
     job_retention_days: float = Field(30, ge=0, le=36_500)
-    """Days for which a bulk job and its results are kept after its end; 0: until `chorale jobs prune`."""
+    """Days for which a bulk job is kept after its end; 0: until `chorale jobs prune`."""
     on_end_queues: tuple[str, ...] = ()
-    """Queues of other applications on the same broker, such as `app,reports`, to which Chorale may send tasks
-    at the end of a request or a bulk job (`on_end`, `link`, `chain`)."""
+    """Queues of other applications, such as `app,reports`, to which Chorale may send tasks at the end of a
+    request or a bulk job (`on_end`, `link`, `chain`)."""
     signing_key: str | None = Field(None, repr=False)
-    """Signs plans and answers of branches between workers: one text of at least 32 characters, or two,
-    separated by a comma; the first one signs, both verify. The same in every worker and sweeper. Not set: a
-    random key in Redis, which callers' logins cannot read."""
+    """Signs plans and answers of branches: one text of at least 32 characters, or two with a comma; the first
+    one signs, both verify. The same in every process. Not set: a random key in Redis."""
     webhook_secret: str | None = Field(None, repr=False)
-    """Signs webhooks of bulk jobs: any text of at least 16 characters, or `whsec_` and the base64 of the key;
-    or two of these, separated by a comma: then both sign. Not set: jobs with a webhook are refused."""
+    """Signs webhooks of bulk jobs: a text of at least 16 characters, or `whsec_` and base64; with two and a
+    comma, both sign. Not set: jobs with a webhook are refused."""
     webhook_hosts: tuple[Annotated[str, StringConstraints(to_lower=True)], ...] = ()
-    """Hosts that webhooks may call although their addresses are not public, by `http://` too, such as
-    `127.0.0.1,reports.internal`."""
+    """Hosts that webhooks may call although their addresses are not public, by `http://` too."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
-    """Seconds in which a worker that must stop may finish its current task. Must be less than the ten seconds
-    after which `chorale up` and Docker kill a process."""
+    """Seconds in which a worker that must stop may finish its task; less than the ten after which `chorale
+    up` and Docker kill."""
     worker_processes: dict[str, int] = Field(default_factory=dict)
-    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`.
-    Default: one, and for `bulk` one for each core, at most four; 0 for a queue that other machines serve.
-    With the layout `replicas` only `retrieve`, `index` and `bulk` can be counted."""
+    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`; 0:
+    other machines serve it. Default: one, and for `bulk` one for each core, at most four."""
     layout: Literal["auto", "replicas", "shared", "queues"] = "auto"
-    """What each process that `chorale up` starts works on. `queues`: one queue. `shared`: one queue, but
-    branches that embed questions share a process. `replicas`: every queue except `retrieve`, `index` and
-    `bulk`, in as many processes as cores, at least two. `auto`: `replicas` on two cores or fewer, if no
-    branch asks a language model or server, nothing reranks and no other queue is counted; otherwise `shared`."""
+    """What each process that `chorale up` starts works on: see [processes](../start.md#processes). `auto`:
+    `replicas` on two cores or fewer, if no branch asks a language model or server, nothing reranks and no
+    other queue is counted; otherwise `shared`."""
 
     # Redis
     redis_socket_timeout_s: float = Field(5, gt=0, le=60)
@@ -228,26 +217,25 @@ class Settings(BaseModel):
 
     # What is kept and shown
     audit_texts: bool = True
-    """Store the texts of questions, filters and tags in the audit tables. Off: only hashes of the questions, under
-    `CHORALE_AUDIT_HASH_KEY`."""
+    """Store the texts of questions, filters and tags in the audit tables. Off: only hashes of the
+    questions."""
     audit_hash_key: str | None = Field(None, min_length=32, repr=False)
-    """Secret key (HMAC-SHA-256) of the hashes of questions in the audit tables. Not set: a key that the first
-    process makes in `home/audit_key`. Set it if several machines write the tables."""
+    """Secret key (HMAC-SHA-256) of the hashes of questions in the audit tables. Not set: a key in
+    `home/audit_key`. Set it if several machines write the tables."""
     audit_keep: str | None = None
-    """Time such as `90d` or `12h`, after which requests are deleted from the audit tables. Not set: they stay
-    until `chorale audit prune`."""
+    """Time such as `90d` or `12h`, after which requests are deleted from the audit tables. Not set: they
+    stay."""
     log_texts: bool = False
     """Write the texts of questions to the log and to traces, and show them in Flower."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
-    """Least severe level that is written. `INFO` writes a line for each request, in the process that writes
-    the audit trail; `DEBUG` also one for each stage, which slows down busy workers."""
+    """Least severe level that is written. `INFO` writes a line for each request; `DEBUG` also one for each
+    stage, which slows down busy workers."""
     log_format: Literal["json", "console"] = "console"
-    """`json`: one object on each line, for machines; `console`: for people."""
+    """`json` for machines, `console` for people."""
     task_events: bool = False
-    """Show requests, jobs and messages of documents in Flower. Off: Flower shows only workers and queues."""
+    """Show requests, jobs and messages of documents in Flower. Off: only workers and queues."""
     remote_control: bool = False
-    """Let workers obey Celery's remote control. Every login that may publish on the broker's control channel
-    can then also stop workers, and make their replies go to any queue."""
+    """Let workers obey Celery's remote control: then other logins can stop workers."""
 
     @field_validator("home", "pipeline_file", "context_tokenizer", "confidence_file", mode="after")
     @classmethod

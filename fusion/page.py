@@ -201,7 +201,7 @@ def hits_before_jump(scores: Sequence[float], jumps: int) -> int:
     return count
 
 
-def is_chosen_late(request: Request) -> bool:
+def is_chosen_among_all(request: Request) -> bool:
     """Whether the page is chosen among all candidates after the fusion, or after the reranking."""
     return request.group_by is not None or request.autocut is not None or bool(request.diversity)
 

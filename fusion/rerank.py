@@ -18,7 +18,7 @@ from chorale_client.wire_names import RerankStage
 from fusion.candidates import significant
 from fusion.conditions import above_rerank_score, relaxable_thresholds
 from fusion.fused_hits import FusedHit, FusedQuestion, Reranked
-from fusion.page import is_chosen_late, page_of, split_pinned
+from fusion.page import is_chosen_among_all, page_of, split_pinned
 from models.plan import Plan, RerankPlan
 
 SCORE_KIND = "rerank"
@@ -36,7 +36,7 @@ class Reached:
 
 def shown_range(request: Request, plan: Plan) -> tuple[int, int | None]:
     """The range [first, last) of folded hits that matter: the page, or all hits that a later stage may move onto it."""
-    if is_chosen_late(request):
+    if is_chosen_among_all(request):
         return 0, None
     last = request.offset + request.top_k
     return (request.offset, last) if plan.rerank is None else (0, max(plan.rerank.coarse, last))
@@ -126,4 +126,4 @@ def rerank_question(
         score_kind=SCORE_KIND if above else question.score_kind,
         signals={**question.signals, **_signals(logits)},
     )
-    return question if is_chosen_late(request) else page_of(question, request, plan)
+    return question if is_chosen_among_all(request) else page_of(question, request, plan)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,9 +16,8 @@ from chorale_client.keys import GENERATION
 from redis import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from audit.database import copy_trail, open_database, upgrade
+from audit.database import copy_trail, open_database, trail_file, upgrade
 from cli.backup.folder import DOCUMENTS, MANIFEST, TRAIL, Backup, digests, read_backup
-from cli.backup.kept_files import KeptFiles, kept_files
 from cli.installation import Installation
 from cli.local.home_lock import hold_home
 from config.home import HOME_FORMAT, check_home, mark_home
@@ -28,6 +27,45 @@ from rules.store import RuleStore, copy_rules
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
 from search.documents.snapshot import copy_documents, documents_from, generations_in
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFiles:
+    """What of an installation is in files of its own, and what is elsewhere."""
+
+    documents: Path | None
+    """The documents' database; None if there is none, or if PostgreSQL has it."""
+    trail: Path | None
+    """The database of the audit trail; None if PostgreSQL has it."""
+    servers: Mapping[str, str]
+    """The kinds of the stores that servers hold, by their names."""
+    in_postgresql: Sequence[str]
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """One sentence for each kind of data that `chorale backup` does not copy."""
+        sentences = []
+        if self.in_postgresql:
+            named = " and ".join(self.in_postgresql)
+            sentences.append(f"{named}, in PostgreSQL: its own tools back that up (pg_dump)")
+        if self.servers:
+            named = ", ".join(f"{name} ({kind})" for name, kind in self.servers.items())
+            sentences.append(f"{named}: built anew from the documents by `chorale verify`")
+        return sentences
+
+
+def kept_files(installation: Installation) -> KeptFiles:
+    resources, stores = installation.resources, installation.pipeline.stores
+    file = resources.documents.file if resources.written_stores else None
+    documents = None if file is None else file.path
+    trail = trail_file(installation.settings.audit_database_url)
+    in_postgresql = ["the documents"] if resources.written_stores and documents is None else []
+    if trail is None:
+        in_postgresql.append("the audit trail")
+    kinds = {name: stores[name].kind for name in resources.written_stores}
+    servers = {name: kind for name, kind in kinds.items() if kind != "embedded"}
+    # Both may be in one file, which is copied once.
+    return KeptFiles(documents, None if trail == documents else trail, servers, in_postgresql)
 
 
 def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:

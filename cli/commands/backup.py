@@ -67,8 +67,8 @@ def restore(
 
 
 def _show(installation: Installation, where: Path, backup: Backup, *, as_json: bool) -> None:
+    from cli.backup.copying import kept_files
     from cli.backup.folder import TRAIL
-    from cli.backup.kept_files import kept_files
 
     elsewhere = kept_files(installation).elsewhere
     documents = counted(sum(state["documents"] for state in backup.namespaces), "document")

@@ -70,7 +70,6 @@ def submit(
             metavar="URL|TASK@QUEUE", help="Who is told when the job has ended.", show_default=False
         ),
     ] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = None,
     configuration: Configuration = None,
     options: RequestOptions = None,
     watch: Watch = False,
@@ -92,7 +91,6 @@ def submit(
         chorale jobs submit - -n law --deadline 2h --options '{"filters": {"year": {"gte": 2020}}}'
     """
     defaults = parse_options(options)
-    defaults |= {} if top_k is None else {"top_k": top_k}
     defaults |= {} if configuration is None else {"configuration": configuration}
     form = form_of(file, format_)
     if name is None:

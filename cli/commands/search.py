@@ -18,24 +18,12 @@ def search(
     namespace: Namespace = "default",
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = 5,
     configuration: Configuration = None,
-    branch: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this branch; may be given again.")
-    ] = None,
     filter_: Annotated[
         list[str] | None,
         typer.Option(
             "--filter", "-f", metavar="CONDITION", help="Only documents that meet it; may be given again."
         ),
     ] = None,
-    timeout_s: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds within which the answer comes, 0.05 to 60; by default the configuration's time, or 2."
-        ),
-    ] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Neither read the cache nor store in it.")
-    ] = False,
     options: RequestOptions = None,
     explain: Annotated[
         bool,
@@ -55,7 +43,7 @@ def search(
 
         chorale search "how long is the notice period" --namespace law
 
-        chorale search "ERR-4711" -n law --branch bm25 --explain
+        chorale search "ERR-4711" -n law --explain --options '{"branches": ["bm25"], "cache": "bypass"}'
 
         chorale search "late rent" -n law --filter 'year>=2020' --filter 'source=faq,guide' --json
 
@@ -74,12 +62,9 @@ def search(
         "namespace": namespace,
         "top_k": top_k,
         "configuration": configuration,
-        "branches": branch or None,
         "filters": parse_filters(filter_ or ()),
         "snippet_chars": 440,
         "include": ["ids", "metadata", "snippets", *explained],
-        "cache": "bypass" if no_cache else "use",
-        **({} if timeout_s is None else {"timeout_s": timeout_s}),
         **parse_options(options),
     }
     installation = find_installation(is_client=True)

@@ -45,7 +45,6 @@ def tune(
             help="The pipeline file to write; by default NAME.toml in CHORALE_HOME/tuning, or .yaml as the present one."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Which questions are held out together.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Choose method, weights, k, depth and boosts by judged questions, and say whether that is better.
@@ -91,8 +90,8 @@ def tune(
     with asking_bar(console, len(questions)) as progress:
         recording = record(questions, resources, progress)
     with asking_bar(console, None) as progress:
-        tuning = tune_fusion(pipeline, recording, graded, name=name, seed=seed, progress=progress)
-    written = _write(tuning, settings, output, f"chorale tune {label} --seed {seed}")
+        tuning = tune_fusion(pipeline, recording, graded, name=name, progress=progress)
+    written = _write(tuning, settings, output, f"chorale tune {label}")
     if as_json:
         print_json({**tuning.to_wire(), "file": None if written is None else str(written)})
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from chorale_client.redis_urls import without_password
@@ -18,9 +18,6 @@ from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
 
 SAYS_EVERY_S = 5.0
 """While processes start."""
-
-if TYPE_CHECKING:
-    pass
 
 
 def up(

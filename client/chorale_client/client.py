@@ -34,13 +34,13 @@ from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
 from chorale_client.limits import MAX_DELETED
 from chorale_client.publisher import Publisher
+from chorale_client.redis_time_limit import TimeLimit, keep_to
 from chorale_client.redis_urls import address_of
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_factory import Questions, RequestOptions, make_request
 from chorale_client.sans_io import PASSING, read_answer, redis_errors_translated, unavailable
 from chorale_client.service_calls import ServiceCall
 from chorale_client.tenants import Namespace
-from chorale_client.time_limit import TimeLimit, keep_to
 from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, WIRE_VERSION, Status
 
 ATTEMPTS_TO_ACCEPT = 2

@@ -28,9 +28,9 @@ from ledger.backlog import Load, read_loads
 from models import plan
 from models.duty import Duty, holds
 from monitoring.queues import Queues, open_queues
+from tasks.callbacks.job_ends import JobEnds
 from tasks.jobs.answering import LEASE_MS
 from tasks.jobs.job_events import JobEvents
-from tasks.jobs.on_end import OnEnd
 from wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
@@ -88,7 +88,7 @@ class Feeder(Duty):
         """When a duty that is not done at every look is due again, by the monotonic clock."""
         self._queues: Queues | None = None
         self._events = events
-        self._on_end = OnEnd(app)
+        self._on_end = JobEnds(app)
 
     def look(self) -> float:
         self._prepare()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
@@ -13,9 +15,9 @@ from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, S
 from pydantic_core import from_json, to_json
 from structlog import get_logger
 
-from cache.caches import CacheUnavailable, answer_key
+from cache.caches import CacheUnavailable, normalised_text
 from fusion.branch_results import BranchAnswers
-from fusion.page import is_chosen_late
+from fusion.page import is_chosen_among_all
 from models.branch_result import StageNote
 from models.errors import StageFailure
 from models.plan import Plan
@@ -114,6 +116,20 @@ def question_keys(request: Request, plan: Plan) -> dict[int, str]:
     }
 
 
+def answer_key(
+    namespace: str, question: Mapping[str, Any], options: Mapping[str, Any], plan: Mapping[str, Any]
+) -> str:
+    """Key of the answer to one question.
+
+    `question`: text, variants and hypothetical documents.  `options`: the request's options for its answer.  `plan`:
+    resolved values and model fingerprints.  The corpus generation is not part of the key: it is stored with the answer
+    and compared when the answer is read, so that a new generation overwrites the old entry.
+    """
+    same = {**question, "text": normalised_text(str(question.get("text", "")))}
+    document = json.dumps([namespace, same, dict(options), dict(plan)], sort_keys=True, separators=(",", ":"))
+    return f"answer:{namespace}:{hashlib.sha256(document.encode()).hexdigest()[:40]}"
+
+
 def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapping[str, Any]]]) -> None:
     """Cache the complete answers to single questions, from the fields of whole answers.
 
@@ -161,7 +177,7 @@ def _is_reranked_in_part(question: Mapping[str, Any], plan: Plan) -> bool:
 def _lacks_hits_for_lack_of_time(request: Request, fields: Mapping[str, Any]) -> bool:
     """Whether the page was chosen among hits of which the reranker would reach more at another time."""
     return (
-        is_chosen_late(request) or (request.thresholds or Thresholds()).min_rerank_score is not None
+        is_chosen_among_all(request) or (request.thresholds or Thresholds()).min_rerank_score is not None
     ) and any(
         (line["stage"], line.get("detail")) == (Stage.RERANK, Reason.ADAPTIVE) for line in fields["stages"]
     )

@@ -6,8 +6,9 @@ Each step spends the request's time.  It may take what is left when it begins, o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from chorale_client.wire_names import Reason, Stage
@@ -17,9 +18,11 @@ from fusion.answer import Pages, answer_fields
 from fusion.branch_results import without_passages
 from fusion.confidence import confidence
 from fusion.fuse import fuse_question
-from fusion.page import NO_PIN_LOOKUP, is_chosen_late
+from fusion.fused_hits import FusedQuestion
+from fusion.page import NO_PIN_LOOKUP, is_chosen_among_all
 from fusion.rankings import Scores
 from models.branch_result import Degradation
+from models.plan import BoostPlan
 from tasks.request.contexts import make_contexts
 from tasks.request.draft import Draft
 from tasks.request.filters import filter_warnings
@@ -27,7 +30,6 @@ from tasks.request.page_selection import choose_pages
 from tasks.request.pinned_documents import look_up
 from tasks.request.reranking import Candidates, leave_as_fused, readable_candidates, rerank_pages
 from tasks.request.score_backfill import complete
-from tasks.request.source_types import warn_of_unknown
 from tasks.request.stored_passages import read_texts
 
 log = get_logger("chorale.end")
@@ -65,7 +67,7 @@ def compose(draft: Draft) -> Composed:
                 draft, answers=without_passages(answers, gone), pages=Pages(gone=gone), texts={}
             )
     pages, kinds = attempt.pages, draft.resources.pipeline.kinds.branches
-    warn_of_unknown(answers.plan.boosts, pages.fused.values())
+    _warn_of_unknown_types(answers.plan.boosts, pages.fused.values())
     pages.warnings += filter_warnings(answers, kinds, pages.fused.values(), pages.texts or {})
     took_ms = draft.since_accepted_ms + draft.spent_s * 1000
     fields = answer_fields(answers, pages, took_ms=took_ms, clock=time.monotonic)
@@ -91,7 +93,7 @@ def _make_pages(draft: Draft, *, may_restart: bool) -> None:
         else:
             leave_as_fused(draft, plan.rerank)
             _read_shown(draft, may_restart=may_restart)
-    if plan.rerank is None or is_chosen_late(request):
+    if plan.rerank is None or is_chosen_among_all(request):
         choose_pages(draft)
         _read_shown(draft, may_restart=may_restart)
     make_contexts(draft)
@@ -168,3 +170,19 @@ def _place_on_the_waterfall(stages: list[dict[str, Any]], begun_ms: int) -> None
         if stage["stage"] in _FUSION_STAGES and "start_ms" not in stage:
             stage["start_ms"] = round(at_ms, 3)
             at_ms += stage["ms"]
+
+
+def _warn_of_unknown_types(boosts: BoostPlan | None, pages: Iterable[FusedQuestion]) -> None:
+    """Log the source types of these hits that the table of authorities lacks, each once in a process.
+
+    A misspelt one would lose its authority silently.
+    """
+    known = tuple(boosts.authority) if boosts else ()
+    types = {hit.source_type.casefold() for page in pages for hit in page.hits if known and hit.source_type}
+    for source_type in sorted(types.difference(known)):
+        _warn_of_type(source_type, known)
+
+
+@lru_cache(256)
+def _warn_of_type(source_type: str, known: tuple[str, ...]) -> None:
+    log.warning("source type without authority", source_type=source_type, known=list(known))

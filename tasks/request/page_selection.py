@@ -15,7 +15,7 @@ from fusion.page import (
     DIVERSITY_POOL,
     diversified,
     grouped,
-    is_chosen_late,
+    is_chosen_among_all,
     needs_metadata,
     page_of,
     split_pinned,
@@ -31,7 +31,7 @@ from tasks.request.stored_passages import fetch_vectors, read_texts
 def choose_pages(draft: Draft) -> None:
     """Choose the hits that the pages show, and drop the other candidates."""
     request, pages = draft.answers.request, draft.pages
-    if not is_chosen_late(request):
+    if not is_chosen_among_all(request):
         return
     deadline = draft.deadline(0.5)
     if request.group_by is not None:

@@ -29,8 +29,8 @@ from ledger.protocol import End
 from models.branch_result import Degradation, StageNote
 from models.errors import ModelMissing, WrongDeclaration
 from models.plan import Plan
-from tasks.callbacks.ends import check_callbacks
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
+from tasks.callbacks.request_ends import check_callbacks
 from tasks.celery_internals.result_backend import id_of_task
 from tasks.request.answer_cache import with_cached, with_reranker_fingerprint
 from tasks.request.branch_selection import (

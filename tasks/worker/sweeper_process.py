@@ -68,7 +68,7 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     from audit.deletion import Retention
     from audit.drainer import Drainer
     from rules.store import RuleCopying, RuleStore
-    from tasks.callbacks.ends import RequestEnds
+    from tasks.callbacks.request_ends import RequestEnds
     from tasks.jobs.feeder import Feeder
     from tasks.jobs.job_events import JobEvents
     from tasks.service_calls import ServiceCalls

@@ -1,4 +1,4 @@
-"""The service's folders have plain names: nothing else may claim them (docs/adr/0001-program-and-client.md)."""
+"""The service's folders have plain names: nothing else may claim them (CONTRIBUTING.md)."""
 
 from __future__ import annotations
 

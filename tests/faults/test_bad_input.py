@@ -85,7 +85,7 @@ def test_the_command_refuses_a_wrong_time_limit_and_sends_nothing(faulty: Runnin
     before = enqueued(faulty)
     code = f"{PRELOAD}import runpy; runpy.run_module('cli', run_name='__main__')"
     ended = subprocess.run(
-        [sys.executable, "-c", code, "search", "bread", "--timeout-s", "nan"],
+        [sys.executable, "-c", code, "search", "bread", "--options", '{"timeout_s": NaN}'],
         cwd=ROOT,
         env={**os.environ, **faulty.environment, "PYTHONPATH": PYTHONPATH},
         capture_output=True,

@@ -18,7 +18,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 SWEEPERS = ("sweeper.1", "sweeper.2")
-HASTE = "from tasks.callbacks import ends; ends.ACTING_MS = 900\n"
+HASTE = "from tasks.callbacks import request_ends; request_ends.ACTING_MS = 900\n"
 REQUESTS = 150
 
 

@@ -120,7 +120,7 @@ except Exception as error:
     Mutant(
         "Cache",
         "equal questions share an answer across namespaces",
-        "cache/caches.py",
+        "tasks/request/answer_cache.py",
         "answer_key",
         """document = json.dumps([dict(question), dict(options), dict(plan)], sort_keys=True)
 return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
@@ -201,7 +201,7 @@ return self._write(batch), {}""",
         "Tenants",
         "what a key asks for replaces the key's own filter",
         "access/grant.py",
-        "joined_filters",
+        "with_forced_filters",
         "return {**forced, **requested}",
         ("tests/unit/access/test_grant.py::test_a_condition_of_the_key_is_never_dropped",),
     ),

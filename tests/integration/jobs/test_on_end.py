@@ -25,9 +25,8 @@ from config.secret_keys import secret_of_key, signing_keys
 from config.settings import Settings
 from jobs.job import Outcome, State
 from models.errors import WrongDeclaration
-from tasks.callbacks import ends
-from tasks.jobs import on_end
-from tasks.jobs.on_end import OnEnd, WebhookFailed, checked_address, signed
+from tasks.callbacks import job_ends, request_ends
+from tasks.callbacks.job_ends import JobEnds, WebhookFailed, checked_address, signed
 from tasks.registration import make_app
 from tests.support.jobs import answered, ended, lines, result, submitted
 from tests.support.servers.certificates import Certificate
@@ -52,7 +51,7 @@ class Installation:
         upgrade(given.audit_database_url)
         self.store = self.resources.jobs
         self.app = make_app(self.resources)
-        self.on_end = OnEnd(self.app)
+        self.on_end = JobEnds(self.app)
 
     def ends(
         self, job_id: str, named: dict[str, str], by_line: Mapping[int, dict[str, Any]] | None = None
@@ -88,7 +87,7 @@ class Installation:
 def here(
     redis_client: Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Installation]:
-    monkeypatch.setattr(ends, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(request_ends, "FIRST_PAUSE_S", 0.1)
     installation = Installation(tmp_path, redis_server.url)
     yield installation
     installation.close()
@@ -165,7 +164,7 @@ def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installat
         here.tell()
     assert len(hook.got) == 3
     assert len({headers["webhook-id"] for _, headers, _ in hook.got}) == 1
-    attempts = ends.Attempts()
+    attempts = request_ends.Attempts()
     pauses_s = [attempts.failed(longest_s=0.5) for _ in range(4)]
     assert pauses_s == [0.1, 0.2, 0.4, 0.5], "they grow up to a limit"
 
@@ -174,7 +173,7 @@ def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installat
 def test_an_absent_or_slow_receiver_holds_nobody_up(
     here: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_end, "ANSWERS_WITHIN_S", 3)
+    monkeypatch.setattr(job_ends, "ANSWERS_WITHIN_S", 3)
     with Hook(*[0] * 50) as slow, Hook() as hook:
         here.ends("away", {"url": "http://127.0.0.1:9/"})
         here.ends("slow", {"url": slow.url})
@@ -230,7 +229,7 @@ def test_a_task_comes_through_rabbitmq_once_it_has_a_queue(tmp_path: Path, redis
         there.ends("job", {"task": "reports.job_ended", "queue": QUEUE})
         (job,) = there.store.active()
         with pytest.raises(Exception, match="NO_ROUTE"):
-            on_end.send_task(there.app, job, "reports.job_ended", QUEUE)
+            job_ends.send_task(there.app, job, "reports.job_ended", QUEUE)
         connection.default_channel.queue_declare(QUEUE, durable=True, auto_delete=False)
         there.tell()
         message = Queue(QUEUE, channel=connection.default_channel).get(no_ack=True)
@@ -300,5 +299,5 @@ def test_the_call_goes_to_the_address_that_was_checked(monkeypatch: pytest.Monke
     resolving(monkeypatch, PUBLIC[0])
     monkeypatch.setattr(socket, "create_connection", connect)
     with pytest.raises(ConnectionRefusedError):
-        on_end.post("job.1", b"{}", "https://rebinds.example/", Settings(webhook_secret=SECRET))
+        job_ends.post("job.1", b"{}", "https://rebinds.example/", Settings(webhook_secret=SECRET))
     assert called == [(PUBLIC[0], 443)]

@@ -22,8 +22,8 @@ from audit.deletion import erase_waiting
 from audit.drainer import Drainer
 from config.settings import Settings
 from models.duty import holds
-from tasks.callbacks import ends
-from tasks.callbacks.ends import RequestEnds
+from tasks.callbacks import request_ends
+from tasks.callbacks.request_ends import RequestEnds
 from tasks.registration import make_app
 from tests.support.ledger.audit_entries import make_answer, make_entry, make_request, put
 from tests.support.servers.rabbitmq import own_queues
@@ -95,7 +95,7 @@ def installed(
     empty_database: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Install]:
-    monkeypatch.setattr(ends, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(request_ends, "FIRST_PAUSE_S", 0.01)
     copyfile(empty_database, tmp_path / "audit.db")
     with ExitStack() as stack:
 
@@ -237,7 +237,7 @@ def test_one_process_tells_and_another_takes_over_when_it_is_silent(here: Instal
     assert holds(first._lease)
     assert not holds(second._lease)
     assert holds(first._lease)
-    assert 0 < here.redis.pttl(TELLER) <= ends.ACTING_MS
+    assert 0 < here.redis.pttl(TELLER) <= request_ends.ACTING_MS
 
     here.redis.delete(TELLER)  # it expires
     assert holds(second._lease)
@@ -261,7 +261,7 @@ def test_a_queue_that_the_installation_does_not_allow_gets_nothing(
 
 
 def test_a_task_is_not_sent_for_ever(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ends, "TRIED_FOR_S", -1.0)
+    monkeypatch.setattr(request_ends, "TRIED_FOR_S", -1.0)
     away = installed(broker_url=NO_BROKER)
     away.ended(on_end=TOLD)
     away.teller.send_due(1)

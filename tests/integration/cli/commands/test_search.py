@@ -12,6 +12,8 @@ from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
+BM25_ALONE = '{"branches": ["bm25"], "cache": "bypass"}'
+
 
 def test_the_best_document_comes_first_with_snippet_branches_and_stages(chorale: Run) -> None:
     called = chorale("search", "how long is the notice period", "--explain", "--top-k", "2")
@@ -27,7 +29,7 @@ def test_the_best_document_comes_first_with_snippet_branches_and_stages(chorale:
 
 
 def test_json_is_one_document_on_stdout_and_nothing_else(chorale: Run) -> None:
-    called = chorale("search", "ERR-4711", "--branch", "bm25", "--json", "--no-cache")
+    called = chorale("search", "ERR-4711", "--json", "--options", BM25_ALONE)
     answer = document(called)
     assert (called.stdout.count("\n"), called.stderr) == (1, "")
     assert (answer["v"], answer["status"]) == (1, "complete")
@@ -38,7 +40,7 @@ def test_json_is_one_document_on_stdout_and_nothing_else(chorale: Run) -> None:
 
 
 def test_a_fusion_method_is_named_on_the_command_line(chorale: Run) -> None:
-    search = ("search", "ERR-4711", "--no-cache", "--json", "--options")
+    search = ("search", "ERR-4711", "--json", "--options")
     hits = document(chorale(*search, '{"fusion": "weaviate-relative"}'))["questions"][0]["hits"]
     assert {hit["score_kind"] for hit in hits} == {"weaviate-relative"}
     unknown = chorale(*search, '{"fusion": "magic"}')
@@ -51,13 +53,13 @@ def test_what_follows_the_fusion_is_asked_for_on_the_command_line(chorale: Run) 
         "group_by": {"field": "shop", "size": 2},
     }
     options |= {"diversity": 0.3, "context_tokens": 60, "context_around": 1, "timeout_s": 30}
-    words = shown(chorale("search", "ERR-4711", "--no-cache", "--options", json.dumps(options)))
+    words = shown(chorale("search", "ERR-4711", "--options", json.dumps(options)))
     assert "[1] Error ERR-4711" in words
     assert "removed by min_fused_score" in words
 
 
 def test_an_abstained_question_shows_its_hits_and_says_so(chorale: Run) -> None:
-    options = ("--options", '{"abstain": 0.9}', "--explain", "--no-cache")
+    options = ("--options", '{"abstain": 0.9, "cache": "bypass"}', "--explain")
     words = shown(chorale("search", "which planet has rings", *options))
     for part in ("abstained: the confidence 0.0", "(cosine 0.", "complete · 5 hits"):
         assert part in words
@@ -68,7 +70,7 @@ def test_a_filter_that_no_document_meets_gives_no_hits_and_says_so(chorale: Run)
     assert "complete · no hits" in words
     assert "warning filter 'colour': no document has this field" in words
     relaxed = '{"relax": ["filters.colour"], "autocut": 1, "timeout_s": 30}'
-    words = shown(chorale("search", "bread", "--filter", "colour=red", "--no-cache", "--options", relaxed))
+    words = shown(chorale("search", "bread", "--filter", "colour=red", "--options", relaxed))
     assert "· found without filters.colour ·" in words
 
 
@@ -78,7 +80,7 @@ def test_a_degraded_answer_names_what_is_missing_and_has_exit_code_3(
 ) -> None:
     pipeline.pause("chorale.vector")
     try:
-        called = chorale("search", "flour and water", "--no-cache", "--timeout-s", "3")
+        called = chorale("search", "flour and water", "--options", '{"cache": "bypass", "timeout_s": 3}')
     finally:
         pipeline.resume("chorale.vector")
     words = shown(called, 3)

@@ -30,7 +30,7 @@ WRONG = [
     ((*SUBMIT, "--options", '{"namespce": 1}'), "namespce"),
     ((*SUBMIT, "--options", "[" * 50_000), "not JSON"),
     ((*SUBMIT, "-n", "law", "--options", '{"namespace": "docs"}'), "namespace: 'docs'; the job's is 'law'"),
-    ((*SUBMIT, "--top-k", "0"), "top_k"),
+    ((*SUBMIT, "--options", '{"top_k": 0}'), "top_k"),
     ((*SUBMIT, "--format", "jsonl"), "not JSON"),
     ((*SUBMIT, "--weight", "nan"), "weight"),
     ((*SUBMIT, "--on-end", "ftp://example.org"), "the address begins with https://"),
@@ -70,7 +70,7 @@ def test_wrong_usage_is_one_sentence(alone: Run, file: Path, arguments: tuple[st
 
 
 def test_refused_commands_leave_no_job_and_no_namespace_behind(alone: Run, file: Path) -> None:
-    assert alone("jobs", "submit", str(file), "--top-k", "0").returncode == 2
+    assert alone("jobs", "submit", str(file), "--options", '{"top_k": 0}').returncode == 2
     assert "there are no jobs yet" in alone("jobs", "list").stdout
     assert alone("index", str(file.parent), "--map", "colour=farbe").returncode == 2
     assert "there are no namespaces yet" in alone("namespaces", "list").stdout

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from chorale_client.time_limit import TimeLimit, keep_to
+from chorale_client.redis_time_limit import TimeLimit, keep_to
 from redis import Redis
 from redis.exceptions import TimeoutError as RedisTimeout
 

@@ -32,7 +32,7 @@ from config.secret_keys import signing_keys
 from config.settings import Settings
 from jobs.job import Job
 from models.errors import ServiceError
-from tasks.callbacks.ends import Attempts, send
+from tasks.callbacks.request_ends import Attempts, send
 from wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
@@ -52,7 +52,7 @@ class _Callback(Attempts):
         return self.thread is not None and self.thread.is_alive()
 
 
-class OnEnd:
+class JobEnds:
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._resources: Resources = app.resources
