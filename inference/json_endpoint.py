@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import ssl
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +14,8 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic_core import from_json, to_json
 
-from models.errors import (
-    InvalidAnswer,
-    NotConfigured,
-    StageFailure,
-    StoreTimeout,
-    StoreUnavailable,
-    Unauthorised,
-)
+from inference.endpoint_failures import error_code, error_message, is_temporary, refusal, retry_after_s
+from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, StoreUnavailable
 
 T = TypeVar("T")
 Body = Mapping[str, Any]
@@ -33,23 +24,6 @@ Read = Callable[[int, Any], T]
 
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.2
-
-_FAILURES: Mapping[int, type[StageFailure]] = {
-    400: NotConfigured,
-    401: Unauthorised,
-    403: Unauthorised,
-    404: NotConfigured,
-    408: StoreTimeout,
-    413: NotConfigured,
-    422: NotConfigured,
-}
-"""The failure for each HTTP status; all other statuses become StoreUnavailable."""
-_PASSING = frozenset({408, 409, 425, 429})
-"""Statuses that are retried, as are those from 500 on."""
-_TELLING = frozenset({402, 429})
-"""Statuses whose message is shown: it says whether to wait or to pay."""
-_MOVED = range(300, 400)
-_CODE = re.compile(r"[A-Za-z_]+(?:[_.-][A-Za-z0-9]+)*")
 
 
 class JsonEndpoint:
@@ -190,18 +164,12 @@ class JsonEndpoint:
             ) from None
 
     def refusal(self, status: int, body: bytes, sent: bytes) -> StageFailure:
-        where = f"{self.where}: HTTP {status}"
-        if status in _MOVED:
-            return NotConfigured(
-                f"{where}: redirects are not followed; declare the url that this one leads to"
+        def show() -> str:
+            return self.without_secret(
+                error_message(body) if self._shows_messages else error_code(body, sent)
             )
-        kind = _FAILURES.get(status, StoreUnavailable)
-        # An endpoint that refuses a key may quote part of it, so its message is not shown.
-        is_shown = kind is NotConfigured or status in _TELLING
-        shown: object = ""
-        if is_shown:
-            shown = _message(body) if self._shows_messages else _error_code(body, sent)
-        return kind(f"{where}: {self.without_secret(shown)}".rstrip(": "))
+
+        return refusal(self.where, status, show)
 
     def limit_s(self, timeout_s: float) -> float:
         return min(timeout_s, self._request_s)
@@ -246,9 +214,9 @@ class _Requests:
                 if response.is_success:
                     return endpoint.result(at, answer, self._read)
                 failure = endpoint.refusal(response.status_code, answer, sent)
-                if response.status_code < 500 and response.status_code not in _PASSING:
+                if not is_temporary(response.status_code):
                     raise failure
-                pause_s = _retry_after_s(response.headers.get("retry-after", ""), pause_s)
+                pause_s = retry_after_s(response.headers.get("retry-after", ""), pause_s)
             except StageFailure:
                 raise
             except httpx2.HTTPError as error:
@@ -278,44 +246,6 @@ def _run(results: Coroutine[Any, Any, T]) -> T:
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _message(body: bytes) -> object:
-    """What the body of an error says, as most endpoints write it."""
-    try:
-        message = from_json(body)
-    except ValueError:
-        return ""
-    for name in ("error", "message", "detail"):
-        message = message.get(name, message) if isinstance(message, Mapping) else message
-    return "" if isinstance(message, Mapping) else message
-
-
-def _error_code(body: bytes, sent: bytes) -> str:
-    """The code in the body of an error, such as `model_not_found`, if it quotes nothing that was sent."""
-    try:
-        error = from_json(body)
-    except ValueError:
-        return ""
-    if isinstance(error, Mapping) and isinstance(error.get("error"), Mapping):
-        error = error["error"]
-    if not isinstance(error, Mapping):
-        return ""
-    codes = (error.get(name) for name in ("code", "error_type", "type"))
-    words = (code for code in codes if isinstance(code, str) and _CODE.fullmatch(code))
-    return next((word for word in words if word.encode() not in sent), "")
-
-
-def _retry_after_s(retry_after: str, otherwise_s: float) -> float:
-    """The pause that the endpoint's Retry-After (RFC 9110) names."""
-    try:
-        return max(0.0, float(retry_after))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return otherwise_s
 
 
 def rows_in_order(rows: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:

@@ -1,0 +1,82 @@
+"""What a model's endpoint says with a status that is no success: the failure, whether to try again, and when."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+
+from pydantic_core import from_json
+
+from models.errors import NotConfigured, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
+
+_FAILURES: Mapping[int, type[StageFailure]] = {
+    400: NotConfigured,
+    401: Unauthorised,
+    403: Unauthorised,
+    404: NotConfigured,
+    408: StoreTimeout,
+    413: NotConfigured,
+    422: NotConfigured,
+}
+"""The failure for each HTTP status; all other statuses become StoreUnavailable."""
+_PASSING = frozenset({408, 409, 425, 429})
+"""Statuses that are retried, as are those from 500 on."""
+_TELLING = frozenset({402, 429})
+"""Statuses whose message is shown: it says whether to wait or to pay."""
+_MOVED = range(300, 400)
+_CODE = re.compile(r"[A-Za-z_]+(?:[_.-][A-Za-z0-9]+)*")
+
+
+def is_temporary(status: int) -> bool:
+    return status >= 500 or status in _PASSING
+
+
+def refusal(where: str, status: int, show: Callable[[], object]) -> StageFailure:
+    """The failure for a status; `show` gives what the body says, where that may be shown."""
+    where = f"{where}: HTTP {status}"
+    if status in _MOVED:
+        return NotConfigured(f"{where}: redirects are not followed; declare the url that this one leads to")
+    kind = _FAILURES.get(status, StoreUnavailable)
+    # An endpoint that refuses a key may quote part of it, so its message is not shown.
+    shown = show() if kind is NotConfigured or status in _TELLING else ""
+    return kind(f"{where}: {shown}".rstrip(": "))
+
+
+def error_message(body: bytes) -> object:
+    """What the body of an error says, as most endpoints write it."""
+    try:
+        message = from_json(body)
+    except ValueError:
+        return ""
+    for name in ("error", "message", "detail"):
+        message = message.get(name, message) if isinstance(message, Mapping) else message
+    return "" if isinstance(message, Mapping) else message
+
+
+def error_code(body: bytes, sent: bytes) -> str:
+    """The code in the body of an error, such as `model_not_found`, if it quotes nothing that was sent."""
+    try:
+        error = from_json(body)
+    except ValueError:
+        return ""
+    if isinstance(error, Mapping) and isinstance(error.get("error"), Mapping):
+        error = error["error"]
+    if not isinstance(error, Mapping):
+        return ""
+    codes = (error.get(name) for name in ("code", "error_type", "type"))
+    words = (code for code in codes if isinstance(code, str) and _CODE.fullmatch(code))
+    return next((word for word in words if word.encode() not in sent), "")
+
+
+def retry_after_s(retry_after: str, otherwise_s: float) -> float:
+    """The pause that the endpoint's Retry-After (RFC 9110) names."""
+    try:
+        return max(0.0, float(retry_after))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return otherwise_s
