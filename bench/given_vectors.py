@@ -23,6 +23,7 @@ class GivenVectors:
     """An `inference.protocol.Embedder`: a text's vector is its topic's direction and a part of its own."""
 
     fingerprint = "given/1"
+    comparable = ("given/1",)
     dimension = DIMENSION
     max_pieces = 254
     knows_words = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from pkgutil import resolve_name
 from typing import Any
@@ -65,9 +65,8 @@ class TwoPrecisions:
         return self.passages.fingerprint
 
     @property
-    def comparable(self) -> frozenset[str]:
-        """The fingerprints of the namespaces that its questions can be compared with."""
-        return frozenset({self.passages.fingerprint, self.questions.fingerprint})
+    def comparable(self) -> Collection[str]:
+        return self.passages.comparable
 
     @property
     def dimension(self) -> int:

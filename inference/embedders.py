@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -22,7 +22,7 @@ from inference.concurrency import LazyValue
 from inference.model_files import DEFAULT_TRUST, ONNX, SAFETENSORS, ModelTrust, model_folder
 from inference.sentence_model import SentenceModel, read_sentence_model
 from inference.vectors import normalised
-from inference.weight_files import fingerprint, onnx_files, refuse_pickles, weight_files
+from inference.weight_files import fingerprints, onnx_files, refuse_pickles, weight_files
 from inference.word_pieces import WordPieces, batches_by_length, padded, whole_characters
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure, WrongDeclaration
@@ -74,14 +74,22 @@ class TextEmbedder(ABC):
         self._description = LazyValue(self._describe)
         self._loaded = LazyValue(self._load)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
+        return self._fingerprints[self.precision]
+
+    @property
+    def comparable(self) -> Collection[str]:
+        return self._fingerprints.values()
+
+    @cached_property
+    def _fingerprints(self) -> dict[str, str]:
         model, pieces = self._description()
-        return fingerprint(
+        return fingerprints(
             model,
             self.weight_files(),
             max_length=pieces.max_length,
-            precision=self.precision,
+            precisions=self.PRECISIONS,
             dimension=self.dimension,
         )
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,10 @@ class EndpointEmbedder:
         """Hash of protocol, models, prompts and declared dimensions; the endpoint may have another model of that name."""
         stated = [self._api, self.name, self._question_model, self._dimensions, *self._prompts]
         return hashlib.sha256(json.dumps(stated).encode()).hexdigest()[:32]
+
+    @property
+    def comparable(self) -> Collection[str]:
+        return (self.fingerprint,)
 
     @property
     def dimension(self) -> int:

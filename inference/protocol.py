@@ -5,7 +5,7 @@ Models are loaded after the worker has started, never at import.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
@@ -20,6 +20,11 @@ class Embedder(Protocol):
     @property
     def fingerprint(self) -> str:
         """Hash of weights, precision, prompts and pooling; equal fingerprints mean comparable vectors."""
+        ...
+
+    @property
+    def comparable(self) -> Collection[str]:
+        """The fingerprints of the vectors that its vectors can be compared with: those of the same model in any precision."""
         ...
 
     @property

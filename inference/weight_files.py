@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -90,15 +90,21 @@ WITHOUT_EFFECT = frozenset(
 
 
 def fingerprint(
+    model: SentenceModel, weights: Sequence[Path], *, max_length: int, precision: str = "fp32"
+) -> str:
+    return fingerprints(model, weights, max_length=max_length, precisions=(precision,))[precision]
+
+
+def fingerprints(
     model: SentenceModel,
     weights: Sequence[Path],
     *,
     max_length: int,
-    precision: str = "fp32",
+    precisions: Iterable[str],
     dimension: int | None = None,
-) -> str:
-    """32 hex characters over weights, tokenizer, architecture, pooling, prompts, length, precision and, where vectors are
-    cut, their `dimension`.
+) -> dict[str, str]:
+    """For each precision 32 hex characters over weights, tokenizer, architecture, pooling, prompts, length, precision and,
+    where vectors are cut, their `dimension`.
 
     `weights` are the files in the model's folder that the vectors are computed from.  Embedders that use the same files
     in the same precision have the same fingerprint, whatever their library.
@@ -113,11 +119,14 @@ def fingerprint(
         "prompts": model.prompts,
         "max_length": max_length,
         "lower_case": model.lower_case,
-        "precision": precision,
     }
     if dimension not in (None, model.dimension):
         stated["dimension"] = dimension
-    return hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()[:32]
+    whole = {precision: {**stated, "precision": precision} for precision in precisions}
+    return {
+        precision: hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()[:32]
+        for precision, each in whole.items()
+    }
 
 
 def _tokenizer_hash(path: Path) -> str:

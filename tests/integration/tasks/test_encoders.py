@@ -219,3 +219,13 @@ def test_a_new_namespace_has_the_language_of_its_documents_and_keeps_it(here: On
     assert state.manifest.language == "it"
     # "conduttori" is the plural of a word of the first document.
     assert ids(here.ask("conduttori", namespace=docs, branches=["bm25"])) == ["uno"]
+
+
+def test_questions_in_another_precision_of_the_same_model_are_compared(
+    here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(here, docs)
+    declared = here.resources.encoders.declared["default"].model_copy(update={"precision": "int8"})
+    monkeypatch.setitem(here.resources.encoders.declared, "default", declared)
+    monkeypatch.setattr(here.resources.encoders, "_made", {})
+    assert here.ask("bread", namespace=docs, cache="bypass").status == "complete"

@@ -16,6 +16,7 @@ class HashingEmbedder:
     """Counts words and signs as pieces, and counts the texts that it embeds."""
 
     fingerprint = "hashing/1"
+    comparable = ("hashing/1",)
     knows_words = True
 
     def __init__(self, *, dimension: int = 16, max_pieces: int = 32) -> None:
