@@ -54,6 +54,12 @@ Equal scores are worth 1.  Its `rank_window_size` is an option of the configurat
 HAYSTACK = _preset("haystack", RRF)
 """Haystack's `DocumentJoiner` with `reciprocal_rank_fusion`: sum of weight / (61 + rank from 0)."""
 
+NVIDIA = _preset("nvidia", RRF, k=10)
+"""NeMo Retriever's default since August 2026 (NVIDIA/NeMo-Retriever#2427): sum of weight / (10 + rank), rank from 1.
+
+Its weights are .8 for the vectors and .2 for BM25, with 50 candidates of each (`rank_window_size` of the configuration).
+"""
+
 WEAVIATE_RANKED = _preset("weaviate-ranked", RRF, k=59)
 """Weaviate's `rankedFusion`: sum of weight / (60 + rank from 0); `alpha` is the weight of the vectors, 1 - alpha that of BM25."""
 
@@ -175,6 +181,6 @@ A document with one strong source stands above one that a weak second source fou
 """
 
 PRESETS = (
-    *(ELASTIC, ELASTIC_LINEAR, HAYSTACK, LATE_FUSION, OPENSEARCH, PAPER, QDRANT, QDRANT_DBSF),
+    *(ELASTIC, ELASTIC_LINEAR, HAYSTACK, LATE_FUSION, NVIDIA, OPENSEARCH, PAPER, QDRANT, QDRANT_DBSF),
     *(WEAVIATE_RANKED, WEAVIATE_RELATIVE),
 )

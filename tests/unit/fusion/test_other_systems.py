@@ -73,6 +73,7 @@ def qdrant_dbsf(scores: Sequence[float], place: int, weight: float) -> float:
         ("weaviate-ranked", lambda scores, place, weight: weight / (60 + place)),
         ("weaviate-relative", min_max),
         ("haystack", lambda scores, place, weight: weight / (61 + place)),
+        ("nvidia", lambda scores, place, weight: weight / (10 + place + 1)),
         ("comb-sum", min_max),
     ],
 )
