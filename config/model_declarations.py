@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -105,10 +106,10 @@ class EndpointEncoder(Declared):
 
     @property
     def client_options(self) -> dict[str, Any]:
-        """What the client of an endpoint takes.  Raises NotConfigured if the variable with the key is not set."""
+        """What the client of an endpoint takes.  The key is read at the first use, which raises NotConfigured if it is not set."""
         return {
             **self.model_dump(exclude={"name", "kind", "model", "api_key_env"}),
-            "api_key": key_in(self.api_key_env),
+            "api_key": partial(key_in, self.api_key_env),
         }
 
 
@@ -152,9 +153,9 @@ class RerankerDeclaration(Declared):
 
     @property
     def client_options(self) -> dict[str, Any]:
-        """What the client of an endpoint takes.  Raises NotConfigured if the variable with the key is not set."""
+        """What the client of an endpoint takes.  The key is read at the first use, which raises NotConfigured if it is not set."""
         given = {"url", "api", "ca_file", *({"max_pieces"} & self.model_fields_set)}
-        return {**self.model_dump(include=given), "api_key": key_in(self.api_key_env)}
+        return {**self.model_dump(include=given), "api_key": partial(key_in, self.api_key_env)}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -54,7 +54,7 @@ class EndpointReranker:
         *,
         url: str,
         api: str = "tei",
-        api_key: str | None = None,
+        api_key: str | Callable[[], str | None] | None = None,
         batch: int | None = None,
         max_pieces: int | None = None,
         ca_file: str | Path | None = None,
@@ -74,7 +74,7 @@ class EndpointReranker:
                 path="rerank",
                 model=name,
                 answer="list of scores",
-                api_key=api_key,
+                api_key=api_key() if callable(api_key) else api_key,
                 max_bytes=MAX_ANSWER_BYTES,
                 ca_file=ca_file,
             )

@@ -27,7 +27,7 @@ from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from ledger.protocol import End
 from models.branch_result import Degradation, StageNote
-from models.errors import ModelMissing, WrongDeclaration
+from models.errors import StageFailure, WrongDeclaration
 from models.plan import Plan
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
 from tasks.callbacks.request_ends import check_callbacks
@@ -132,7 +132,7 @@ class _Planner:
             plan = resolve_plan(
                 resources, self.request, loads.now_ms, generation, models, warnings=self.warnings
             )
-        except (ResponseError, ModelMissing, NotOffered):
+        except (ResponseError, StageFailure, NotOffered):
             return None
         return plan if plan.asked and plan.generation == generation else None
 
@@ -142,10 +142,10 @@ class _Planner:
         try:
             models = resources.fingerprints
             generation = resources.generations.in_redis_or_copied(request.namespace)
-        except ModelMissing as error:
+        except StageFailure as error:
             # Answers may be cached only with the model's fingerprint; a plan without a generation caches nothing.
             models, generation = {}, None
-            warnings = (*warnings, f"cache: {Reason.MODEL_MISSING}: {error}")
+            warnings = (*warnings, f"cache: {error.reason}: {error}")
         try:
             plan = resolve_plan(resources, request, accepted_at_ms, generation, models, warnings=warnings)
         except NotOffered as error:

@@ -88,6 +88,8 @@ def warm_models(resources: Resources, queues: Sequence[str]) -> None:
 
 def _used_encoders(resources: Resources) -> set[str]:
     """The declared encoders of the namespaces that are there, and the default one."""
+    if not resources.written_stores:
+        return {DEFAULT_ENCODER}
     built = {state.manifest.encoder for state in _namespaces(resources) if state.manifest}
     return built & resources.encoders.declared.keys() | {DEFAULT_ENCODER}
 

@@ -143,6 +143,17 @@ def test_failures_of_the_encoder_close_no_store_to_the_other_branches(
     here.redis.delete(f"{BREAKER}vector")
 
 
+def test_a_key_that_is_not_set_is_named_and_bm25_answers(
+    here: OneProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TEST_ENCODER_KEY")
+    monkeypatch.setattr(here.resources.encoders, "_made", {})
+    answer = here.ask("How is bread baked?", namespace="docs", cache="bypass")
+    assert (answer.status, ids(answer)[0]) == ("degraded", "bread")
+    assert {str(missing.reason) for missing in answer.degraded} == {"not_configured"}
+    assert all("TEST_ENCODER_KEY" in missing.detail for missing in answer.degraded)
+
+
 def test_another_model_behind_the_same_name_indexes_nothing(here: OneProcess, encoder: ChatServer) -> None:
     index(here, "other")
     encoder.answer = embeds(Another(dimension=16))
