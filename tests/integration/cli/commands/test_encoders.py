@@ -1,0 +1,36 @@
+"""`chorale models`, and the encoder of a namespace on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.commands.printed import complaint, document, shown
+from tests.support.command_line import Run
+from tests.support.pipelines.pipeline_files import LOCAL, branch
+
+ENCODER = '[encoders.small]\nmodel = "sentence-transformers/all-MiniLM-L6-v2"\ndimensions = 64\n'
+
+
+def test_known_models_are_listed_with_their_prompts(alone: Run) -> None:
+    models = {model["name"]: model for model in document(alone("models", "--json"))["models"]}
+    assert models["intfloat/multilingual-e5-small"]["prompts"] == ["query: ", "passage: "]
+    assert models["sentence-transformers/all-MiniLM-L6-v2"]["dimensions"] == 384
+
+
+@pytest.mark.slow
+def test_a_namespace_is_embedded_again_with_another_encoder(alone: Run, tmp_path: Path) -> None:
+    file, note = tmp_path / "pipeline.toml", tmp_path / "note.md"
+    file.write_text(LOCAL + ENCODER + branch("bm25") + branch("vector", "dense"))
+    note.write_text("# Bread\nBread is baked from flour.\n")
+    variables = {"CHORALE_PIPELINE_FILE": str(file)}
+    assert alone("index", str(note), "-n", "docs", **variables).returncode == 0
+    rebuild = ("namespaces", "rebuild", "docs", "--encoder")
+    assert "no encoder 'e5' here; there are: default, small" in complaint(alone(*rebuild, "e5", **variables))
+    rebuilt = shown(alone(*rebuild, "small", **variables))
+    assert rebuilt == "docs: built again with the encoder 'small': 1 document, 1 passage embedded"
+    manifest = document(alone("namespaces", "show", "docs", "--json", **variables))["manifest"]
+    assert (manifest["encoder"], manifest["dimension"]) == ("small", 64)
+    other = complaint(alone("index", str(note), "-n", "docs", "--encoder", "default", **variables))
+    assert "encoder is 'small', asked for 'default'" in other
