@@ -290,5 +290,5 @@ def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are
 
 def test_without_pypdf_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdf", None)
-    with pytest.raises(Unreadable, match="pip install pypdf"):
+    with pytest.raises(Unreadable, match="make pdf, or pip install pypdf"):
         next(read_pdf(io.BufferedReader(io.BytesIO(b"%PDF")), ReadOptions({}, 100, 100)))

@@ -55,12 +55,12 @@ def test_the_exit_code_stays_0_for_what_nobody_wants_to_index(
 def test_ten_names_are_shown_for_a_reason_and_hidden_ones_are_counted(alone: Run, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "docs", LeftOut.HIDDEN)
     for number in range(12):
-        file(f"{number:02}.docx", "PK")(folder)
+        file(f"{number:02}.odt", "PK")(folder)
     called = alone("index", str(folder))
     assert "left out: 12 unknown_format, 1 hidden" in shown(called, 8)
     lines = called.stderr.splitlines()
     start = lines.index("unknown_format (12): no reader reads this format")
-    names = [f"  {folder}/{number:02}.docx: no reader for .docx: " for number in range(10)]
+    names = [f"  {folder}/{number:02}.odt: no reader for .odt: " for number in range(10)]
     assert all(line.startswith(name) for line, name in zip(lines[start + 1 :], names, strict=False))
     assert lines[start + 11 :] == [
         "  … and 2 more; --json lists them all",
