@@ -175,6 +175,36 @@ def test_html_keeps_headings_and_drops_scripts_and_styles(tmp_path: Path) -> Non
     assert document.metadata == {"language": "it", "url": "https://x.test/p", **published}
 
 
+FRAME = "<nav>Menu</nav><aside>Advertisement</aside><footer>Imprint</footer>"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (f"<header>Logo</header>{FRAME}<h1>Tea</h1><p>Brew it.</p>", "# Tea\n\nBrew it."),
+        (
+            f"{FRAME}<p>Skip to content</p><main><header><h1>Tea</h1>by Ann</header><aside>A note</aside></main>",
+            "# Tea\n\nby Ann\n\nA note",
+        ),
+        (f"<h1>Tea</h1>{FRAME}<div role=main><h2>Green</h2></div>", "# Tea\n\n## Green"),
+        ("<header><h1>Tea</h1><p>by Ann</p></header><p>Brew it.</p>", "# Tea\n\nby Ann\n\nBrew it."),
+        (f"{FRAME}<main></main><p>Brew it.</p>", "Brew it."),
+        ("<main><p>One</p></main><main><p>Two</p></main>", "One\n\nTwo"),
+        ("<nav>Only <b>links</b></nav>", "Only **links**"),
+        ("<nav><a>Menu</a><main><p>The menu is not closed.</p></main>", "The menu is not closed."),
+        (
+            f"{FRAME}<table><tr><th>Sort</th><th>Minutes</th></tr><tr><td>Green</td><td>2</td></tr></table>",
+            "| Sort | Minutes |\n| --- | --- |\n| Green | 2 |",
+        ),
+        ("<p>No marks at all</p>", "No marks at all"),
+    ],
+)
+def test_html_is_read_without_its_frame_and_no_other_text_is_lost(
+    tmp_path: Path, body: str, text: str
+) -> None:
+    assert read(tmp_path, "a.html", f"<title>Tea</title>{body}").text == text
+
+
 def test_json_lines_of_a_judged_collection_keep_their_ids(tmp_path: Path) -> None:
     row = {"_id": "MED-10", "title": "T", "text": "body", "metadata": {"year": 2007}, "url": "https://x.test"}
     options = {"source": None, "ids": "given", "fields": {"published_at": "year"}}
