@@ -242,12 +242,13 @@ def test_csv_is_read_with_its_own_separator(tmp_path: Path, separator: str) -> N
     assert [document.metadata for document in documents] == [{"year": 1999}, {}]
 
 
-def test_a_cell_that_is_written_as_a_number_can_be_compared(tmp_path: Path) -> None:
-    numbers: dict[str, object] = {"1999": 1999, "-3": -3, "0.50": 0.5}
-    texts = {cell: cell for cell in ("007", "1e3", "v1.2", "9" * 30)}
-    for cell, value in {**numbers, **texts}.items():
+def test_a_cell_that_is_written_as_a_number_or_truth_value_can_be_compared(tmp_path: Path) -> None:
+    values: dict[str, object] = {"1999": 1999, "-3": -3, "0.50": 0.5, "true": True, "FALSE": False}
+    texts = {cell: cell for cell in ("007", "1e3", "v1.2", "9" * 30, "no", "2024-05-06")}
+    for cell, value in {**values, **texts}.items():
         document = read(tmp_path, "c.csv", f"id,text,size\n12,34,{cell}\n")
         assert (document.metadata, document.text) == ({"size": value}, "34")
+        assert type(document.metadata["size"]) is type(value)
         assert document.document_id.endswith("#12")
     # A cell of a field that is a text is never a number.
     content = "id,text,section,source_type\n1,a,1.10,2.0\n"
