@@ -28,16 +28,10 @@ _FRAME = (
 _UNSEEN = (Comment, Declaration, ProcessingInstruction)
 """Comments, `<![if IE]>` and `<?xml ...?>`."""
 
+_PARTS = ("aside", "footer", "header", "main", "nav")
+"""Tags that stand on lines of their own, which markdownify does not know."""
 
-class _Converter(MarkdownConverter):
-    """Parts of a page stand on lines of their own."""
-
-    convert_aside = convert_footer = convert_header = convert_main = convert_nav = (
-        MarkdownConverter.convert_div
-    )
-
-
-_CONVERTER = _Converter(
+_CONVERTER = MarkdownConverter(
     heading_style="ATX",
     strip=["a", "img"],
     bullets="-",
@@ -83,10 +77,12 @@ def _main_part(page: BeautifulSoup) -> Tag:
 
 
 def _markdown(page: Tag) -> str:
+    for part in page.find_all(_PARTS):
+        part.name = "div"
     for tag in page.select(_NESTED_BY_MISTAKE):
         if tag.parent is not None:
             tag.parent.insert_after(tag)
-    return _CONVERTER.process_tag(page).strip()
+    return _CONVERTER.convert_soup(page).strip()
 
 
 def _declared(page: BeautifulSoup) -> dict[str, str]:

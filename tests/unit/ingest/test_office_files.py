@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 from docx import Document
+from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
 from docx.oxml import parse_xml
 from openpyxl import Workbook
 from pptx import Presentation
@@ -81,7 +84,7 @@ def test_a_word_file_keeps_headings_lists_and_tables_in_their_order(tmp_path: Pa
 def test_a_heading_of_a_word_file_may_have_a_style_that_is_based_on_one(tmp_path: Path) -> None:
     document = Document()
     style = document.styles.add_style("Chapter", 1)
-    style.base_style = document.styles["Heading 2"]  # type: ignore[attr-defined]
+    style.base_style = document.styles["Heading 2"]
     document.add_paragraph("Brakes", style="Chapter")
     document.save(str(tmp_path / "a.docx"))
     assert document_of(tmp_path / "a.docx").text == "## Brakes"
@@ -108,6 +111,19 @@ def test_a_word_file_keeps_text_boxes_controls_and_inserted_words_but_no_deleted
     )
 
 
+def test_a_word_file_keeps_footnotes_and_has_no_list_of_contents(tmp_path: Path) -> None:
+    document = Document()
+    contents = document.styles.add_style("toc 1", 1)
+    document.add_paragraph("Install ..... 3", style=contents)
+    document.add_paragraph("Text")
+    note = "<w:footnotes><w:footnote><w:p><w:r><w:t>See below.</w:t></w:r></w:p></w:footnote></w:footnotes>"
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+    part = Part(PackURI("/word/footnotes.xml"), kind, _w(note).encode(), document.part.package)
+    document.part.relate_to(part, RELATIONSHIP_TYPE.FOOTNOTES)
+    document.save(str(tmp_path / "a.docx"))
+    assert document_of(tmp_path / "a.docx").text == "Text\n\nSee below."
+
+
 def _w(xml: str) -> str:
     """XML whose first element declares the prefix `w`."""
     return xml.replace(">", f' xmlns:w="{W}">', 1)
@@ -118,7 +134,7 @@ def test_a_slide_is_a_section_with_its_number_tables_and_notes(tmp_path: Path) -
     first = show.slides.add_slide(show.slide_layouts[1])
     assert first.shapes.title is not None
     first.shapes.title.text = "Tea"
-    first.placeholders[1].text_frame.text = "Green\nBlack"  # type: ignore[attr-defined]
+    first.placeholders[1].text_frame.text = "Green\nBlack"
     assert first.notes_slide.notes_text_frame is not None
     first.notes_slide.notes_text_frame.text = "Show the pot."
     second = show.slides.add_slide(show.slide_layouts[6])
