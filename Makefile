@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m deploy.install_packages
 REQUESTS ?= 10000
 SEED ?= 1
 PROCESSES ?= 2
-GROUPS := eval pdf parquet postgresql elasticsearch weaviate graph neo4j tracing adapters torch dev supply-chain
+GROUPS := eval pdf office parquet postgresql elasticsearch weaviate graph neo4j tracing adapters torch dev supply-chain
 INSTALLED ?= base model
 SBOM ?= dist/chorale.cdx.json
 
@@ -82,6 +82,7 @@ neo4j: $(VENV)/.neo4j ## its driver, for graphs in Neo4j
 tracing: $(VENV)/.tracing ## OpenTelemetry's SDK and exporter, for traces of requests
 adapters: $(VENV)/.adapters ## LangChain, Haystack, LlamaIndex, LangGraph and MCP, for the adapters
 pdf: $(VENV)/.pdf ## pypdf, to index PDF files
+office: $(VENV)/.office ## python-docx, python-pptx and openpyxl, to index Word, PowerPoint and Excel files
 parquet: $(VENV)/.parquet ## pyarrow, for results of jobs as Parquet
 postgresql: $(VENV)/.postgresql ## psycopg, for audit tables in PostgreSQL
 supply-chain: $(VENV)/.supply-chain ## pip-audit and cyclonedx-bom, for make audit and make sbom

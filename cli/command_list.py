@@ -27,7 +27,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "cancel": "End a request: whoever waits for it gets an answer without hits, whose status is `cancelled`.",
     },
     "Documents": {
-        "index": "Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).",
+        "index": "Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (PDF after `make pdf`, Office after `make office`).",
         "delete": "Delete documents from a namespace; ids that are not there do no harm and are counted.",
         "verify": "Compare what every store shows with the documents' database, and mend what differs.",
         "namespaces": "List, show, create, rebuild, deactivate and delete namespaces.",

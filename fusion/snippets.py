@@ -63,6 +63,9 @@ ELLIPSIS = "…"
 # A sentence mark with closing quotes and brackets before white space; a wide sentence mark; the end of a line.
 _SENTENCE_END = re.compile(r"[.!?…][\"'\u201d\u2019»)\]]*\s+|[\u3002\uff01\uff1f]|\n\s*")
 _CELL_BORDERS = ("|", "\t")
+_MARKDOWN_ROW = re.compile(r"\s*\|\s+(.*?)(?:\s+\|)?\s*")
+_BELOW_HEADER = re.compile(r"(?=.*\|)(?=.*-)[|:\s-]+")
+"""The line of a Markdown table that separates its header: `|---|---|`."""
 
 # Chosen on questions of SQuAD-it outside of the 500 that the measurements report.
 _BEFORE, _AFTER = 60, 90
@@ -226,11 +229,22 @@ def _place(texts: Sequence[str], matches: Sequence[Matches], longest: int) -> tu
     return chosen, start
 
 
+def _on_one_line(part: str) -> str:
+    """With single spaces.  The rows of a Markdown table become `cell | cell · cell | cell`, which is never longer."""
+    shown, follows_row = "", False
+    for line in part.split("\n"):
+        if not _BELOW_HEADER.fullmatch(line):
+            row = _MARKDOWN_ROW.fullmatch(line)
+            shown += (" · " if row and follows_row else " ") + (row[1] if row else line)
+            follows_row = row is not None
+    return " ".join(shown.split())
+
+
 def best_snippet(texts: Sequence[str], terms: QuestionTerms, max_chars: int) -> tuple[int, Snippet]:
     """The part of one of the texts, at most `max_chars` characters, whose sentences match most of the question.
 
-    Also says which text that is; the first one needs least for it.  White space becomes single spaces.  An ellipsis
-    (included in the limit) marks where text was left out.  Without a match, the snippet is the start of the first text.
+    Also says which text that is; the first one needs least for it.  White space becomes single spaces, and a table in Markdown
+    loses its outer bars.  An ellipsis (included in the limit) marks where text was left out.  Without a match, the snippet is the start of the first text.
     """
     longest = max(1, max_chars - 2 * len(ELLIPSIS))
     read = [text[:MAX_TEXT_CHARS] for text in texts]
@@ -247,7 +261,7 @@ def best_snippet(texts: Sequence[str], terms: QuestionTerms, max_chars: int) -> 
         start = _cut_start(text, start, end)
         end = _cut_end(text, start, min(end, start + longest))
     part = text[start:end]
-    cut = " ".join(part.split())
+    cut = _on_one_line(part)
     before = ELLIPSIS if text[:start].strip() else ""
     after = ELLIPSIS if text[end:].strip() or whole[MAX_TEXT_CHARS:].strip() else ""
     if cut == part.strip():

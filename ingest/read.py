@@ -21,9 +21,10 @@ from ingest.walk import Found, find
 from models.left_out import LeftOut
 
 ADVICE = {
-    "convert it to Markdown, for example with pandoc": ".docx .odt .rtf .epub .tex .org .ipynb",
-    "save it as PDF or HTML": ".doc .ppt .pptx .odp .pages .key",
-    "save each sheet as CSV": ".xls .xlsx .ods .numbers",
+    "convert it to Markdown, for example with pandoc": ".odt .rtf .epub .tex .org .ipynb",
+    "save it as PDF or HTML": ".odp .pages .key",
+    "save it as .docx, .pptx or .xlsx": ".doc .ppt .xls .docm .pptm .xlsm .dotx .potx .xltx",
+    "save each sheet as CSV": ".ods .numbers .xlsb",
     "write one object on each line, as .jsonl": ".json",
     "write its text with an OCR program": ".png .jpg .jpeg .gif .tif .tiff .webp .bmp",
     "unpack it": ".zip .tar .gz .tgz .bz2 .xz .7z",
@@ -53,6 +54,9 @@ FORMATS = {
     ".jsonl": "json_lines",
     ".ndjson": "json_lines",
     ".pdf": "pdf",
+    ".docx": "word",
+    ".pptx": "powerpoint",
+    ".xlsx": "excel",
 }
 """Reader (`ingest.formats.<reader>`) by suffix in lower case."""
 

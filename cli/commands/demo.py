@@ -104,7 +104,7 @@ def _farewell(console: Console) -> None:
     commands = {} if which("chorale") else {"export PATH=$PWD/.venv/bin:$PATH": "where `chorale` is"}
     commands |= {
         "chorale up": "server, workers and sweeper, until Ctrl-C",
-        "chorale index ~/docs -n docs": "text, Markdown, HTML, CSV, JSON lines, PDF",
+        "chorale index ~/docs -n docs": "text, Markdown, HTML, CSV, JSON lines, PDF, Office",
         'chorale search "…" -n docs': "with --explain: how each score came about",
     }
     for command, what in commands.items():

@@ -72,7 +72,7 @@ def index(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).
+    """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (PDF after `make pdf`, Office after `make office`).
 
     Symbolic links are not followed. A file that takes too much time or memory is left out (settings
     CHORALE_READ_TIME_S, CHORALE_READ_MEMORY_MB and CHORALE_READ_OUTPUT_MB).

@@ -18,9 +18,10 @@ from models.left_out import LeftOut
 SEPARATORS = ",;\t|"
 
 _TEXTS = ("id", "_id", "title", "text", "source_type", "language", "url", "parent")
-"""Fields whose cells are never numbers: as numbers, the parents 1.1 and 1.10 would be one."""
+"""Fields whose cells are always texts: as numbers, the parents 1.1 and 1.10 would be one."""
 
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})")
+_TRUTH_VALUES = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _DECIMAL = re.compile(r"-?(0|[1-9]\d{0,17})\.\d{1,18}")
 
 
@@ -110,9 +111,11 @@ def _record(header: list[str], cells: list[str], options: ReadOptions, line: int
         yield from record_of(row, options.fields, line=line)
 
 
-def _value(cell: str) -> str | int | float:
-    """A number if the cell is written as one, so that filters can compare it; `007` and `1e3` stay texts."""
+def _value(cell: str) -> str | bool | int | float:
+    """A number or truth value if the cell is written as one, so that filters can compare it; `007` and `1e3` stay texts."""
     text = cell.strip()
+    if text in _TRUTH_VALUES:
+        return _TRUTH_VALUES[text]
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _DECIMAL.fullmatch(text) else cell

@@ -1,22 +1,27 @@
-"""PDF with pypdf, an optional extra; the title is the document's own, if it has one."""
+"""PDF with pypdf, an optional extra; title, author and dates are the document's own, if it has them."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ingest.decode import read_bytes
+from ingest.document_properties import properties_as_metadata
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
 from models.left_out import LeftOut
+
+if TYPE_CHECKING:
+    from pypdf import DocumentInformation
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """The text layer of all pages; raises Unreadable for scans, for locked files and if pypdf is missing."""
     try:
-        from pypdf import PdfReader
+        from pypdf import DocumentInformation, PdfReader
         from pypdf.errors import PyPdfError
     except ImportError:
-        why = "PDF needs the package pypdf (the extra `pdf`): pip install pypdf"
+        why = "PDF needs the package pypdf (the extra `pdf`): make pdf, or pip install pypdf"
         raise Unreadable(LeftOut.MISSING_PACKAGE, why) from None
     try:
         pdf = PdfReader(io.BytesIO(read_bytes(file, max_bytes=options.max_file_bytes)))
@@ -28,14 +33,29 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
             if not texts[-1].strip() and "/XObject" in page.get("/Resources", {}):
                 pictures.append(number)
         text = "\n\n".join(texts)
-        title = str((pdf.metadata and pdf.metadata.title) or "").strip()
+        own = pdf.metadata or DocumentInformation()
+        title = str(own.title or "").strip()
+        dates = {"created_at": _date(own, "creation_date"), "modified_at": _date(own, "modification_date")}
+        metadata, faults = properties_as_metadata(str(own.author or ""), dates, options.fields)
     except PyPdfError as error:
         raise Unreadable(LeftOut.MALFORMED, f"damaged: {error}") from None
     if not text.strip():
-        raise Unreadable(LeftOut.NO_TEXT, "no text in it; a scan needs OCR first")
+        raise Unreadable(
+            LeftOut.NO_TEXT, "scanned: no text; it needs OCR first" if pictures else "no text in it"
+        )
+    yield from faults
     if pictures:
         numbers = ", ".join(map(str, pictures[:10])) + (", …" if len(pictures) > 10 else "")
         yield Fault(
             LeftOut.PICTURE_PAGES, f"pages with pictures and no text, which need OCR first: {numbers}"
         )
-    yield Record(text, title)
+    yield Record(text, title, metadata)
+
+
+def _date(own: DocumentInformation, name: str) -> str:
+    """In ISO 8601; as it stands in the file if it has another form."""
+    try:
+        date = getattr(own, name)
+    except ValueError:
+        return str(getattr(own, f"{name}_raw"))
+    return date.isoformat() if date else ""

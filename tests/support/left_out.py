@@ -52,7 +52,7 @@ def page_and_picture(folder: Path) -> None:
 
 
 FILES: Mapping[LeftOut, Callable[[Path], object]] = {
-    LeftOut.UNKNOWN_FORMAT: file("letter.docx", "PK"),
+    LeftOut.UNKNOWN_FORMAT: file("letter.odt", "PK"),
     LeftOut.NOT_UTF8: file("latin.txt", b"caff\xe8"),
     LeftOut.MALFORMED: file("torn.jsonl", "{torn\n"),
     LeftOut.NO_TEXT: file("application.html", "<script>start()</script>"),

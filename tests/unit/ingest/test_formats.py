@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
@@ -174,6 +175,36 @@ def test_html_keeps_headings_and_drops_scripts_and_styles(tmp_path: Path) -> Non
     assert document.metadata == {"language": "it", "url": "https://x.test/p", **published}
 
 
+FRAME = "<nav>Menu</nav><aside>Advertisement</aside><footer>Imprint</footer>"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (f"<header>Logo</header>{FRAME}<h1>Tea</h1><p>Brew it.</p>", "# Tea\n\nBrew it."),
+        (
+            f"{FRAME}<p>Skip to content</p><main><header><h1>Tea</h1>by Ann</header><aside>A note</aside></main>",
+            "# Tea\n\nby Ann\n\nA note",
+        ),
+        (f"<h1>Tea</h1>{FRAME}<div role=main><h2>Green</h2></div>", "# Tea\n\n## Green"),
+        ("<header><h1>Tea</h1><p>by Ann</p></header><p>Brew it.</p>", "# Tea\n\nby Ann\n\nBrew it."),
+        (f"{FRAME}<main></main><p>Brew it.</p>", "Brew it."),
+        ("<main><p>One</p></main><main><p>Two</p></main>", "One\n\nTwo"),
+        ("<nav>Only <b>links</b></nav>", "Only **links**"),
+        ("<nav><a>Menu</a><main><p>The menu is not closed.</p></main>", "The menu is not closed."),
+        (
+            f"{FRAME}<table><tr><th>Sort</th><th>Minutes</th></tr><tr><td>Green</td><td>2</td></tr></table>",
+            "| Sort | Minutes |\n| --- | --- |\n| Green | 2 |",
+        ),
+        ("<p>No marks at all</p>", "No marks at all"),
+    ],
+)
+def test_html_is_read_without_its_frame_and_no_other_text_is_lost(
+    tmp_path: Path, body: str, text: str
+) -> None:
+    assert read(tmp_path, "a.html", f"<title>Tea</title>{body}").text == text
+
+
 def test_json_lines_of_a_judged_collection_keep_their_ids(tmp_path: Path) -> None:
     row = {"_id": "MED-10", "title": "T", "text": "body", "metadata": {"year": 2007}, "url": "https://x.test"}
     options = {"source": None, "ids": "given", "fields": {"published_at": "year"}}
@@ -211,12 +242,13 @@ def test_csv_is_read_with_its_own_separator(tmp_path: Path, separator: str) -> N
     assert [document.metadata for document in documents] == [{"year": 1999}, {}]
 
 
-def test_a_cell_that_is_written_as_a_number_can_be_compared(tmp_path: Path) -> None:
-    numbers: dict[str, object] = {"1999": 1999, "-3": -3, "0.50": 0.5}
-    texts = {cell: cell for cell in ("007", "1e3", "v1.2", "9" * 30)}
-    for cell, value in {**numbers, **texts}.items():
+def test_a_cell_that_is_written_as_a_number_or_truth_value_can_be_compared(tmp_path: Path) -> None:
+    values: dict[str, object] = {"1999": 1999, "-3": -3, "0.50": 0.5, "true": True, "FALSE": False}
+    texts = {cell: cell for cell in ("007", "1e3", "v1.2", "9" * 30, "no", "2024-05-06")}
+    for cell, value in {**values, **texts}.items():
         document = read(tmp_path, "c.csv", f"id,text,size\n12,34,{cell}\n")
         assert (document.metadata, document.text) == ({"size": value}, "34")
+        assert type(document.metadata["size"]) is type(value)
         assert document.document_id.endswith("#12")
     # A cell of a field that is a text is never a number.
     content = "id,text,section,source_type\n1,a,1.10,2.0\n"
@@ -250,7 +282,7 @@ def test_an_invalid_date_is_reported_and_the_document_kept(tmp_path: Path) -> No
     assert document.metadata == {}
 
 
-def pdf(path: Path, text: str) -> Path:
+def pdf(path: Path, text: str, **properties: str) -> Path:
     writer = PdfWriter()
     page = writer.add_blank_page(300, 300)
     font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
@@ -260,17 +292,33 @@ def pdf(path: Path, text: str) -> Path:
     content = DecodedStreamObject()
     content.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
     page[NameObject("/Contents")] = writer._add_object(content)
-    writer.add_metadata({"/Title": "The report"})
+    writer.add_metadata(
+        {"/Title": "The report", "/Author": "Ann", "/CreationDate": "D:20240506070809+02'00'", **properties}
+    )
     writer.write(path)
     return path
 
 
-def test_pdf_is_read_by_its_text_layer_and_a_scan_is_reported(tmp_path: Path) -> None:
-    document = only(pdf(tmp_path / "a.pdf", "Hello from a page"))
+def test_pdf_is_read_by_its_text_layer_with_its_own_title_author_and_date(tmp_path: Path) -> None:
+    path = pdf(tmp_path / "a.pdf", "Hello from a page")
+    document = only(path, fields={"published_at": "created_at"})
     assert (document.title, document.text) == ("The report", "Hello from a page")
-    (skipped,) = read_documents([pdf(tmp_path / "a.pdf", "")])
-    assert isinstance(skipped, Skipped)
-    assert "no text in it" in skipped.why
+    created = "2024-05-06T07:08:09+02:00"
+    assert document.metadata == {"author": "Ann", "created_at": created, "published_at": created}
+
+
+def test_a_date_of_a_pdf_in_another_form_is_reported_and_the_document_kept(tmp_path: Path) -> None:
+    (document,), (note,) = read_all(pdf(tmp_path / "a.pdf", "Hello", **{"/CreationDate": "soon"}))
+    assert document.metadata == {"author": "Ann"}
+    assert note.why == "created_at: 'soon' is not a date; indexed without it"
+
+
+def test_a_pdf_that_is_only_an_image_is_reported_as_scanned(tmp_path: Path) -> None:
+    Image.new("L", (30, 30), "white").save(tmp_path / "scan.pdf")
+    _, (scan,) = read_all(tmp_path / "scan.pdf")
+    assert (scan.reason, scan.why) == (LeftOut.NO_TEXT, "scanned: no text; it needs OCR first")
+    _, (blank,) = read_all(pdf(tmp_path / "blank.pdf", ""))
+    assert (blank.reason, blank.why) == (LeftOut.NO_TEXT, "no text in it")
 
 
 def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are_not(tmp_path: Path) -> None:
@@ -290,5 +338,5 @@ def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are
 
 def test_without_pypdf_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdf", None)
-    with pytest.raises(Unreadable, match="pip install pypdf"):
+    with pytest.raises(Unreadable, match="make pdf, or pip install pypdf"):
         next(read_pdf(io.BufferedReader(io.BytesIO(b"%PDF")), ReadOptions({}, 100, 100)))

@@ -38,7 +38,7 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
     "control characters in an id": ("a.jsonl", b'{"text": "x", "id": "a\\nb"}', "control characters"),
     "endless id": ("a.jsonl", b'{"text": "x", "id": "' + b"i" * 600 + b'"}', "at most 480 are allowed"),
     "no text": ("a.jsonl", b'{"id": "a"}', "no text"),
-    "unknown format": ("a.docx", b"x", "no reader for .docx"),
+    "unknown format": ("a.odt", b"x", "no reader for .odt"),
 }
 
 

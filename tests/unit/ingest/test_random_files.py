@@ -30,6 +30,9 @@ PIECES = {
         "trailer",
         "%%EOF",
     ],
+    "word": (archive := ["PK\x03\x04", "PK\x05\x06", "[Content_Types].xml", "\0" * 18]),
+    "powerpoint": archive,
+    "excel": archive,
     "text": [],
 }
 ANYWHERE = ["word ", "    ", "\r\n", "\n\n", *"\n \0\x85\u2028\ufeff\ud800\x1bé\udcff"]

@@ -79,7 +79,7 @@ def test_an_invalid_source_path_or_field_is_refused_before_anything_is_read(docs
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("letter.docx", "no reader for .docx: convert it to Markdown, for example with pandoc"),
+        ("letter.odt", "no reader for .odt: convert it to Markdown, for example with pandoc"),
         ("logo.PNG", "no reader for .PNG: write its text with an OCR program"),
         ("notes.xyz", "no reader for .xyz; there are: .txt, "),
         ("Makefile", "no reader for names without a suffix; there are: .txt, "),

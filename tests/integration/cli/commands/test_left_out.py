@@ -37,11 +37,16 @@ def test_each_file_and_row_is_indexed_or_reported_with_its_reason(alone: Run, tm
         assert one["is_fault"] is LeftOut(one["reason"]).is_fault
 
 
-def test_a_pdf_is_named_where_its_package_is_not_installed(alone: Run, tmp_path: Path) -> None:
-    page_and_picture(folder_of(tmp_path / "docs"))
-    (tmp_path / "pypdf.py").write_text("raise ImportError")
-    report = document(alone("index", str(tmp_path / "docs"), "--json", PYTHONPATH=str(tmp_path)), 8)
-    assert (report["added"], report["reasons"]) == (1, {LeftOut.MISSING_PACKAGE: 1})
+def test_a_pdf_and_a_word_file_are_named_where_their_packages_are_not_installed(
+    alone: Run, tmp_path: Path
+) -> None:
+    folder = folder_of(tmp_path / "docs")
+    page_and_picture(folder)
+    (folder / "letter.docx").write_bytes(b"PK")
+    for package in ("pypdf", "docx"):
+        (tmp_path / f"{package}.py").write_text("raise ImportError")
+    report = document(alone("index", str(folder), "--json", PYTHONPATH=str(tmp_path)), 8)
+    assert (report["added"], report["reasons"]) == (1, {LeftOut.MISSING_PACKAGE: 2})
 
 
 @pytest.mark.parametrize("reason", [reason for reason in FILES if not reason.is_fault])
@@ -55,12 +60,12 @@ def test_the_exit_code_stays_0_for_what_nobody_wants_to_index(
 def test_ten_names_are_shown_for_a_reason_and_hidden_ones_are_counted(alone: Run, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "docs", LeftOut.HIDDEN)
     for number in range(12):
-        file(f"{number:02}.docx", "PK")(folder)
+        file(f"{number:02}.odt", "PK")(folder)
     called = alone("index", str(folder))
     assert "left out: 12 unknown_format, 1 hidden" in shown(called, 8)
     lines = called.stderr.splitlines()
     start = lines.index("unknown_format (12): no reader reads this format")
-    names = [f"  {folder}/{number:02}.docx: no reader for .docx: " for number in range(10)]
+    names = [f"  {folder}/{number:02}.odt: no reader for .odt: " for number in range(10)]
     assert all(line.startswith(name) for line, name in zip(lines[start + 1 :], names, strict=False))
     assert lines[start + 11 :] == [
         "  … and 2 more; --json lists them all",

@@ -1,0 +1,95 @@
+"""What Word, PowerPoint and Excel files have in common: a ZIP archive of XML parts, and lines that become Markdown."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+from ingest.decode import read_bytes
+from ingest.document_properties import properties_as_metadata
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Unreadable
+from models.left_out import LeftOut
+
+_OLE = bytes.fromhex("d0cf11e0a1b11ae1")
+"""The beginning of a file in the form before Office 2007, which is also that of a file with a password."""
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_PROLOG_BYTES = 65_536
+_DUBLIN_CORE = {"dc": "http://purl.org/dc/elements/1.1/", "dcterms": "http://purl.org/dc/terms/"}
+
+_READS_AS_MARKUP = re.compile(r"#{1,6}(?=\s|$)|`{3}|~{3}|=+$|-+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A file that is safe to hand to its library, with the document's own properties."""
+
+    content: io.BytesIO
+    title: str
+    metadata: dict[str, Any]
+    faults: list[Fault]
+
+
+def package_of(file: OpenFile, options: ReadOptions) -> Package:
+    """Raises Unreadable for locked, old and damaged files, and for those with macros or entities.
+
+    Sizes are not checked: the limits of the parser's process end a ZIP bomb.
+    """
+    raw = read_bytes(file, max_bytes=options.max_file_bytes)
+    if raw.startswith(_OLE):
+        old = "in the form before Office 2007; save it as .docx, .pptx or .xlsx"
+        raise Unreadable(LeftOut.MALFORMED, "locked with a password" if _ENCRYPTED in raw else old)
+    content = io.BytesIO(raw)
+    try:
+        with zipfile.ZipFile(content) as archive:
+            _check_parts(archive)
+            core = "docProps/core.xml"
+            properties = archive.read(core) if core in archive.namelist() else b"<none/>"
+    except zipfile.BadZipFile as error:
+        raise Unreadable(LeftOut.MALFORMED, f"damaged: {error}") from None
+    tree = ElementTree.fromstring(properties)  # noqa: S314  in the parser's process, and without entities
+    title, author, created, modified = (
+        tree.findtext(name, "", _DUBLIN_CORE) or ""
+        for name in ("dc:title", "dc:creator", "dcterms:created", "dcterms:modified")
+    )
+    dates = {"created_at": created, "modified_at": modified}
+    return Package(content, title.strip(), *properties_as_metadata(author, dates, options.fields))
+
+
+def _check_parts(archive: zipfile.ZipFile) -> None:
+    for part in archive.infolist():
+        if part.filename.endswith("vbaProject.bin"):
+            raise Unreadable(LeftOut.MALFORMED, "it has macros; save it without them")
+        if part.filename.endswith((".xml", ".rels")):
+            with archive.open(part) as content:
+                # The format allows no declaration of a document type, and entities need one.
+                if b"<!DOCTYPE" in content.read(_PROLOG_BYTES).replace(b"\0", b""):
+                    raise Unreadable(
+                        LeftOut.MALFORMED, f"{part.filename} declares entities or a document type"
+                    )
+
+
+def missing(package: str, kind: str) -> Unreadable:
+    """The library of a format is not installed."""
+    why = f"{kind} needs the package {package} (the extra `office`): make office, or pip install {package}"
+    return Unreadable(LeftOut.MISSING_PACKAGE, why)
+
+
+def plain(text: str) -> str:
+    """Text whose lines are no headings or fences of Markdown."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return "\n".join(f"\\{line}" if _READS_AS_MARKUP.match(line) else line for line in lines if line)
+
+
+def row(cells: Sequence[str]) -> str:
+    """The cells of a row on one line; empty if all of them are."""
+    texts = [" ".join(cell.split()) for cell in cells]
+    return plain(" | ".join(texts).rstrip(" |")) if any(texts) else ""
+
+
+def blocks_as_text(blocks: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, blocks))
