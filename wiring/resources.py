@@ -201,9 +201,11 @@ class Resources:
                 self._rerankers[name] = load_reranker(
                     declared.model,
                     backend=declared.backend,
-                    threads=self.threads_for_a_model,
+                    # Its threads wait for nobody, so more of them than cores cost little, and a request beside none has all.
+                    threads=self.threads_for_a_model if self.answers_jobs else self.settings.model_threads,
                     device=declared.device,
                     max_pieces=declared.max_pieces,
+                    precision=declared.precision,
                     trust=self._trust(declared.revision),
                 )
             return self._rerankers[name]

@@ -59,10 +59,27 @@ def test_both_backends_give_the_scores_of_cross_encoder_itself(
     expected = [float(reference.predict([pair], **options)[0]) for pair in PAIRS]
     for backend in RERANKERS:
         settings: dict[str, Any] = {"threads": 1, "device": "cpu", "max_pieces": max_pieces}
-        reranker = load_reranker(str(tmp_path), backend=backend, **settings)
+        reranker = load_reranker(str(tmp_path), backend=backend, precision="fp32", **settings)
         assert np.abs(np.array(logits(reranker)) - expected).max() < 1e-4
     # Different pairs must have different scores; otherwise the comparison proves nothing.
     assert np.std(expected) > 0.05
+
+
+@pytest.mark.parametrize("model_type", ["bert", "roberta"])
+def test_a_score_in_int8_is_close_to_that_in_fp32_and_depends_on_no_other_pair(
+    tmp_path: Path, model_type: str
+) -> None:
+    family = {"bert": "Bert", "roberta": "Roberta"}[model_type]
+    architecture = f"{family}ForSequenceClassification"
+    write_tiny_cross_encoder(tmp_path, model_type=model_type, architectures=[architecture])
+    exact, fast = (
+        OnnxReranker(str(tmp_path), threads=2, precision=precision) for precision in ("fp32", "int8")
+    )
+    together = logits(fast)
+    assert 0 < np.abs(np.array(together) - logits(exact)).max() < np.std(together) / 2
+    for precise in (exact, fast):
+        alone = [precise.score([pair], limit_s=LIMIT_S).logits[0] for pair in PAIRS]
+        assert alone == logits(precise)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +193,16 @@ def test_a_model_that_answers_nan_is_an_invalid_answer(tmp_path: Path) -> None:
         reranker.score(PAIRS, limit_s=LIMIT_S)
 
 
-def test_the_backends_share_one_fingerprint_and_the_length_is_part_of_it(tmp_path: Path) -> None:
+def test_the_backends_share_one_fingerprint_and_length_and_precision_are_part_of_it(tmp_path: Path) -> None:
     write_tiny_cross_encoder(tmp_path)
 
-    def mark(backend: str, max_pieces: int) -> str:
-        return load_reranker(str(tmp_path), backend=backend, threads=1, max_pieces=max_pieces).fingerprint
+    def mark(backend: str, max_pieces: int, precision: str = "fp32") -> str:
+        settings: dict[str, Any] = {"max_pieces": max_pieces, "precision": precision}
+        return load_reranker(str(tmp_path), backend=backend, threads=1, **settings).fingerprint
 
     assert {mark(backend, 32) for backend in RERANKERS} == {mark("onnx", 32)}
-    assert mark("onnx", 16) != mark("onnx", 32)
+    assert len({mark("onnx", 16), mark("onnx", 32), mark("onnx", 32, "int8")}) == 3
+    assert mark("sentence_transformers", 32, "int8") == mark("onnx", 32), "PyTorch computes in fp32"
 
 
 def test_more_pieces_than_the_model_reads_are_refused_with_what_it_reads(tmp_path: Path) -> None:
@@ -207,4 +226,5 @@ def test_without_pytorch_one_sentence_says_what_installs_it(
     reranker = load_reranker(str(tmp_path), backend="sentence_transformers", threads=1)
     with pytest.raises(ModelMissing, match="make torch"):
         reranker.warm()
-    assert reranker.fingerprint == load_reranker(str(tmp_path), backend="onnx", threads=1).fingerprint
+    onnx = load_reranker(str(tmp_path), backend="onnx", threads=1, precision="fp32")
+    assert reranker.fingerprint == onnx.fingerprint
