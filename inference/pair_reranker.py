@@ -53,7 +53,7 @@ class PairReranker(ABC):
         threads: int,
         device: str | None = None,
         max_pieces: int | None = None,
-        precision: str = "int8",
+        precision: str = "fp32",
         trust: ModelTrust = DEFAULT_TRUST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

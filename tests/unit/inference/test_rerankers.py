@@ -59,7 +59,7 @@ def test_both_backends_give_the_scores_of_cross_encoder_itself(
     expected = [float(reference.predict([pair], **options)[0]) for pair in PAIRS]
     for backend in RERANKERS:
         settings: dict[str, Any] = {"threads": 1, "device": "cpu", "max_pieces": max_pieces}
-        reranker = load_reranker(str(tmp_path), backend=backend, precision="fp32", **settings)
+        reranker = load_reranker(str(tmp_path), backend=backend, **settings)
         assert np.abs(np.array(logits(reranker)) - expected).max() < 1e-4
     # Different pairs must have different scores; otherwise the comparison proves nothing.
     assert np.std(expected) > 0.05
@@ -226,5 +226,4 @@ def test_without_pytorch_one_sentence_says_what_installs_it(
     reranker = load_reranker(str(tmp_path), backend="sentence_transformers", threads=1)
     with pytest.raises(ModelMissing, match="make torch"):
         reranker.warm()
-    onnx = load_reranker(str(tmp_path), backend="onnx", threads=1, precision="fp32")
-    assert reranker.fingerprint == onnx.fingerprint
+    assert reranker.fingerprint == load_reranker(str(tmp_path), backend="onnx", threads=1).fingerprint
