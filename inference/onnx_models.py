@@ -35,6 +35,10 @@ def session_options(threads: int) -> onnxruntime.SessionOptions:
     return options
 
 
+def may_use_cuda(device: str | None) -> bool:
+    return CUDA in onnxruntime.get_available_providers() and device != "cpu"
+
+
 def open_session(
     model: str | bytes, path: Path, options: onnxruntime.SessionOptions, device: str | None
 ) -> onnxruntime.InferenceSession:
@@ -43,17 +47,15 @@ def open_session(
     Raises NotConfigured for a CUDA device that is not there.
     """
     kind, _, number = (device or "").partition(":")
-    available = onnxruntime.get_available_providers()
     # In its usual mode CUDA multiplies with 10 bits of the mantissa, and other vectors would have one fingerprint.
     cuda = (CUDA, {"device_id": number or "0", "use_tf32": "0"})
-    providers = [cuda, CPU] if CUDA in available and kind != "cpu" else [CPU]
+    providers = [cuda, CPU] if may_use_cuda(device) else [CPU]
     session = onnxruntime.InferenceSession(model, options, providers=providers)
     # Without a working driver it falls back to the CPU by itself.
     used = session.get_providers()[0]
     if kind == "cuda" and used != CUDA:
-        raise NotConfigured(
-            f"device {device!r}: ONNX Runtime runs on {used} here; it has: {', '.join(available)}"
-        )
+        available = ", ".join(onnxruntime.get_available_providers())
+        raise NotConfigured(f"device {device!r}: ONNX Runtime runs on {used} here; it has: {available}")
     log.info("%s runs on %s", path, used)
     return session
 

@@ -38,11 +38,12 @@ class PairReranker(ABC):
     """An `inference.protocol.Reranker`; reads nothing before `warm` or `fingerprint`; only `fetch` contacts the hub.
 
     `name` is a folder or a name on the hub; `max_pieces` limits question and passage together.  `device` None: the best
-    one.  Loading raises NotConfigured if the model is no complete cross-encoder with one score for a pair, and
+    one.  `precision` is `fp32` or `int8`, which a backend without it computes in fp32.  Loading raises NotConfigured if the model is no complete cross-encoder with one score for a pair, and
     ModelMissing for every other problem.
     """
 
-    RUNS: ClassVar[Mapping[str, tuple[int, int]]] = {"cpu": (1_024, 16), "cuda": (32_768, 512)}
+    PRECISIONS: ClassVar[Sequence[str]] = ("fp32",)
+    RUNS: ClassVar[Mapping[str, tuple[int, int]]] = {"cpu": (2_048, 16), "cuda": (32_768, 512)}
     """Maximum word pieces (with padding) and pairs of one run, by kind of device; a run is never interrupted."""
 
     def __init__(
@@ -52,12 +53,14 @@ class PairReranker(ABC):
         threads: int,
         device: str | None = None,
         max_pieces: int | None = None,
+        precision: str = "fp32",
         trust: ModelTrust = DEFAULT_TRUST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self.threads = threads
         self.device = device
+        self.precision = precision if precision in self.PRECISIONS else "fp32"
         self.trust = trust
         self.speed = PairSpeed()
         self._wanted_pieces = max_pieces
@@ -134,7 +137,8 @@ class PairReranker(ABC):
         return model, PairPieces(model, max_pieces=self._wanted_pieces)
 
     def _compute_fingerprint(self) -> str:
-        return fingerprint(self.model, self.weight_files(), max_length=self.pieces.max_pieces)
+        length, precision = self.pieces.max_pieces, self.precision
+        return fingerprint(self.model, self.weight_files(), max_length=length, precision=precision)
 
     def _warm(self) -> None:
         # Read the files again: they may have been repaired or replaced since the last attempt.
@@ -178,7 +182,7 @@ class PairReranker(ABC):
         for first in range(0, len(lengths), window):
             for batch in batches_by_length(lengths[first : first + window], max_tokens=most_pieces):
                 expected_s = self.speed.expected_s(lengths[first + batch[0]])
-                pairs = max(1, min(most_pairs, int(run_s / expected_s)))
+                pairs = max(self.threads, min(most_pairs, int(run_s / expected_s)))
                 for at in range(0, len(batch), pairs):
                     yield [first + place for place in batch[at : at + pairs]]
 

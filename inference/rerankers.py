@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,14 @@ from models.errors import ModelMissing, NotConfigured
 
 
 class OnnxReranker(PairReranker):
-    """The reranker `onnx`: the BERT family from `model.safetensors`, in fp32."""
+    """The reranker `onnx`: the BERT family from `model.safetensors`; in int8 only on the CPU, since CUDA multiplies no
+    8-bit integers.
+
+    On the CPU each thread computes whole pairs, one at a time: nothing is padded, and in int8, where the scale of the
+    activations is that of the whole run, a score depends on no other pair.
+    """
+
+    PRECISIONS = ("fp32", "int8")
 
     def _load(self) -> Logits:
         shape = classifier_shape(self.model)
@@ -25,7 +33,7 @@ class OnnxReranker(PairReranker):
         from safetensors import safe_open
 
         from inference.bert_graph import classifier_graph, under
-        from inference.onnx_models import CUDA, bert_session, encoder_prefix
+        from inference.onnx_models import CUDA, bert_session, encoder_prefix, may_use_cuda
 
         with safe_open(path, "numpy") as weights:
             prefix, stored = encoder_prefix(weights), frozenset(weights.keys())
@@ -41,10 +49,10 @@ class OnnxReranker(PairReranker):
                 # The pooler has the encoder's prefix; a classifier has none.
                 return read(prefix + name if name.startswith("pooler.") else name)
 
-            graph = classifier_graph(
-                shape, str(self.model.config["model_type"]), under(prefix, read), read_head
-            )
-        session = bert_session(graph, path, self.threads, self.device)
+            precision = "fp32" if may_use_cuda(self.device) else self.precision
+            model_type = str(self.model.config["model_type"])
+            graph = classifier_graph(shape, model_type, under(prefix, read), read_head, precision=precision)
+        session = bert_session(graph, path, 1, self.device)
         self.device = self.device or ("cuda" if session.get_providers()[0] == CUDA else "cpu")
         names = {entry.name for entry in session.get_inputs()}
 
@@ -53,7 +61,15 @@ class OnnxReranker(PairReranker):
             scores: NDArray[np.float32] = session.run(None, {name: inputs[name] for name in names})[0]
             return scores
 
-        return logits
+        def each_logit(ids: Ids, segments: Ids, mask: Ids) -> NDArray[np.float32]:
+            ends = mask.sum(axis=1)
+            rows = ([part[[at], :end] for part in (ids, segments, mask)] for at, end in enumerate(ends))
+            return np.concatenate(list(threads.map(lambda row: logits(*row), rows)))
+
+        if self.device != "cpu":
+            return logits
+        threads = ThreadPoolExecutor(self.threads)
+        return each_logit
 
 
 class CrossEncoderReranker(PairReranker):

@@ -156,8 +156,8 @@ class Resources:
 
     @property
     def threads_for_a_model(self) -> int:
-        """Threads of each model: all models on a machine together have at most as many threads as it has cores, and so
-        have those of its bulk workers."""
+        """Threads of each model except `onnx` rerankers: all these on a machine together have at most as many threads as it
+        has cores, and so have those of its bulk workers."""
         embed = {"questions", "passages"}
         dense = [branch for branch in self.pipeline.branches if embed & self._needs_of([branch.kind])]
         queues = [branch.queue for branch in dense] + ([QUEUE_FUSION] if self.pipeline.rerankers else [])
@@ -183,10 +183,13 @@ class Resources:
             return self._rerankers[name]
 
     def _local_options(self, declared: RerankerDeclaration) -> dict[str, Any]:
+        # Each thread of `onnx` computes whole pairs, so more threads than cores cost little, and a lone request has all.
+        has_all_cores = declared.backend == "onnx" and not self.answers_jobs
         return {
-            "threads": self.threads_for_a_model,
+            "threads": self.settings.model_threads if has_all_cores else self.threads_for_a_model,
             "device": declared.device,
             "max_pieces": declared.max_pieces,
+            "precision": declared.precision,
             "trust": self.trust(declared.revision),
         }
 

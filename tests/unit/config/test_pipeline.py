@@ -97,7 +97,7 @@ def test_a_reranker_is_declared_once_and_chosen_by_configurations(declares: Decl
     best = pipeline.configurations["best"].reranker
     assert best is not None
     assert (best.name, best.model, best.depth, best.coarse) == ("small", "some/model", 20, 100)
-    assert (best.weight, best.backend, best.device) == (0.7, "onnx", None)
+    assert (best.weight, best.backend, best.device, best.precision) == (0.7, "onnx", None, "fp32")
     assert (best.max_pieces, best.budget_ms) == (128, 400)
     assert pipeline.configurations["plain"].reranker is None
     assert pipeline.rerankers == {"small": best}, "what no configuration uses is never loaded"

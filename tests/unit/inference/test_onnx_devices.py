@@ -11,7 +11,7 @@ import pytest
 from inference.backends import load_embedder, load_reranker
 from models.errors import NotConfigured
 from tests.support.models.tiny_bert import write_tiny_bert
-from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.models.tiny_cross_encoder import PAIRS, write_tiny_cross_encoder
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
@@ -68,6 +68,15 @@ def test_a_model_runs_on_cuda_if_onnx_runtime_has_it_and_the_log_says_so(
 def test_int8_stays_on_the_cpu(with_cuda: list[Any], tmp_path: Path) -> None:
     load(tmp_path, "embedder", precision="int8").warm()
     assert with_cuda == [CPU]
+
+
+def test_a_reranker_in_int8_computes_in_fp32_on_cuda(with_cuda: list[Any], tmp_path: Path) -> None:
+    on_cuda = load(tmp_path, "reranker", precision="int8")
+    on_cpu = load(tmp_path, "reranker", precision="fp32", device="cpu")
+    for reranker in (on_cuda, on_cpu):
+        reranker.warm()
+    expected, scores = (reranker.score(PAIRS, limit_s=20).logits for reranker in (on_cpu, on_cuda))
+    assert scores == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("what", ["embedder", "reranker"])

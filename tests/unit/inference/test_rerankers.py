@@ -66,6 +66,23 @@ def test_both_backends_give_the_scores_of_cross_encoder_itself(
     assert np.std(expected) > 0.05
 
 
+@pytest.mark.parametrize("model_type", ["bert", "roberta"])
+def test_a_score_in_int8_is_close_to_that_in_fp32_and_depends_on_no_other_pair(
+    tmp_path: Path, model_type: str
+) -> None:
+    family = {"bert": "Bert", "roberta": "Roberta"}[model_type]
+    architecture = f"{family}ForSequenceClassification"
+    write_tiny_cross_encoder(tmp_path, model_type=model_type, architectures=[architecture])
+    exact, fast = (
+        OnnxReranker(str(tmp_path), threads=2, precision=precision) for precision in ("fp32", "int8")
+    )
+    together = logits(fast)
+    assert 0 < np.abs(np.array(together) - logits(exact)).max() < np.std(together) / 2
+    for precise in (exact, fast):
+        alone = [precise.score([pair], limit_s=LIMIT_S).logits[0] for pair in PAIRS]
+        assert alone == logits(precise)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -177,14 +194,16 @@ def test_a_model_that_answers_nan_is_an_invalid_answer(tmp_path: Path) -> None:
         reranker.score(PAIRS, limit_s=LIMIT_S)
 
 
-def test_the_backends_share_one_fingerprint_and_the_length_is_part_of_it(tmp_path: Path) -> None:
+def test_the_backends_share_one_fingerprint_and_length_and_precision_are_part_of_it(tmp_path: Path) -> None:
     write_tiny_cross_encoder(tmp_path)
 
-    def mark(backend: str, max_pieces: int) -> str:
-        return load_reranker(str(tmp_path), backend=backend, threads=1, max_pieces=max_pieces).fingerprint
+    def mark(backend: str, max_pieces: int, precision: str = "fp32") -> str:
+        settings: dict[str, Any] = {"max_pieces": max_pieces, "precision": precision}
+        return load_reranker(str(tmp_path), backend=backend, threads=1, **settings).fingerprint
 
     assert {mark(backend, 32) for backend in LOCAL} == {mark("onnx", 32)}
-    assert mark("onnx", 16) != mark("onnx", 32)
+    assert len({mark("onnx", 16), mark("onnx", 32), mark("onnx", 32, "int8")}) == 3
+    assert mark("sentence_transformers", 32, "int8") == mark("onnx", 32), "PyTorch computes in fp32"
 
 
 def test_more_pieces_than_the_model_reads_are_refused_with_what_it_reads(tmp_path: Path) -> None:

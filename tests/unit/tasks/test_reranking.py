@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from chorale_client import make_request
@@ -20,6 +20,7 @@ from config.settings import Settings
 from fusion.answer import Pages
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
+from inference.rerankers import OnnxReranker
 from ledger.protocol import BranchDispatch, Chord
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
@@ -216,6 +217,16 @@ def test_a_model_shares_the_cores_with_the_fusion_workers_that_rerank(
 ) -> None:
     resources = declare(tmp_path, model_threads=8, worker_processes={"chorale.fusion": 2})
     assert resources.threads_for_a_model == 4
+
+
+def test_a_reranker_has_a_thread_for_each_core_except_in_bulk_workers(
+    declare: Declare, tmp_path: Path
+) -> None:
+    cores = {"model_threads": 8, "worker_processes": {"chorale.bulk": 4}}
+    interactive, bulk = declare(tmp_path, **cores), declare(tmp_path, **cores)
+    bulk.answers_jobs = True
+    for resources, threads in ((interactive, 8), (bulk, 2)):
+        assert cast("OnnxReranker", resources.reranker("tiny")).threads == threads
 
 
 def test_the_reranked_text_begins_with_title_and_heading_once() -> None:
