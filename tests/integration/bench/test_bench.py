@@ -22,7 +22,8 @@ Bench = Callable[..., dict[str, Any]]
 def bench(tmp_path: Path) -> Bench:
     def run(name: str, options: str) -> dict[str, Any]:
         called = command(name, "--json", *options.split(), TMPDIR=str(tmp_path))
-        called["args"] = [sys.executable, "-m", "bench", *called["args"][3:]]
+        forked = [sys.executable, "-m", "tests.support.pipelines.forked_children"]
+        called["args"] = [*forked, "bench", *called["args"][3:]]
         done = subprocess.run(**called, capture_output=True, timeout=250)
         assert done.returncode == 0, done.stderr
         assert not list(tmp_path.glob("chorale-*"))
