@@ -132,7 +132,7 @@ class TextContract(Searching):
         def text(words: int) -> str:
             return " ".join(f"w{chance.randrange(60)}" for _ in range(words))
 
-        texts = [text(chance.choice([3, 20, 60])) for _ in range(2_000)]
+        texts = [text(chance.choice([3, 20, 60])) for _ in range(1_000)]
         store.upsert("ns", [document(f"d{i:04}", text) for i, text in enumerate(texts)])
         questions = [text(words) for words in (1, 2, 3, 8)]
         deep = store.search_text("ns", questions, Search(depth=1_000, timeout_s=30))
