@@ -1,4 +1,4 @@
-"""A Neo4j of its own, from Maven's repository, for tests that pause and kill it."""
+"""A Neo4j of its own, from Maven's repository, for tests that pause it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import time
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +37,16 @@ class Neo4jServer(OwnServer):
             if shutil.which(program) is None:
                 pytest.skip(f"without {program}: Neo4j is started from Maven's repository")
         super().__init__("neo4j")
-        self._has_password = False
         (self.port,) = free_ports(1)
         self.url = f"bolt://127.0.0.1:{self.port}"
 
     def launch(self) -> None:
-        command = ["java", "-Xmx400m", _QUICK_START, "-cp", self._classes, str(_PROGRAM)]
+        command = ["java", "-Xmx400m", _QUICK_START, "-cp", self._classes(), str(_PROGRAM)]
         self._run([*command, str(self.folder / "data"), str(self.port)], cwd=self.folder)
         self.wait_ready()
 
-    @cached_property
     def _classes(self) -> str:
-        """The class path, whose files Maven fetches once."""
+        """The class path, whose files Maven fetches."""
         (self.folder / "pom.xml").write_text(_POM)
         listed = self.folder / "classes"
         goal = ["dependency:build-classpath", f"-Dmdep.outputFile={listed}", "-DincludeScope=runtime"]
@@ -67,15 +64,12 @@ class Neo4jServer(OwnServer):
         return listed.read_text()
 
     def wait_ready(self) -> None:
-        """Waits for Bolt, and gives the user neo4j its password at the first start."""
+        """Waits for Bolt, and gives the user neo4j its password."""
         ends_s = time.monotonic() + self.start_limit_s
         while True:
             try:
-                with self.driver(PASSWORD if self._has_password else "neo4j") as driver:
-                    if not self._has_password:
-                        driver.execute_query(_SET_PASSWORD, database_="system")
-                    self._has_password = True
-                    driver.execute_query("RETURN 1")
+                with self.driver("neo4j") as driver:
+                    driver.execute_query(_SET_PASSWORD, database_="system")
                 return
             except (DriverError, Neo4jError):
                 assert self._process is not None
