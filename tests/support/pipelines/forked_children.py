@@ -9,14 +9,18 @@ import os
 import runpy
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from cli.local import child_process, supervisor
 from tests.support.pipelines.pipeline import FORK_SERVER
 
-_RUN = (
-    "import runpy, sys; sys.argv = {argv}; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
-)
+_RUN = """
+import os, runpy, sys
+os.chdir({folder!r})
+sys.argv = {argv}
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
 
 
 class ForkedChild(child_process.ChildProcess):
@@ -26,7 +30,8 @@ class ForkedChild(child_process.ChildProcess):
             super().__init__(child, output)
             return
         read, write = os.pipe()
-        process: Any = FORK_SERVER.fork(_RUN.format(argv=argv), {**os.environ, **child.env}, (write, write))
+        code = _RUN.format(folder=str(Path.cwd()), argv=argv)
+        process: Any = FORK_SERVER.fork(code, {**os.environ, **child.env}, (write, write))
         os.close(write)
         self._process, self.pid = process, process.pid
         self._reader = threading.Thread(
