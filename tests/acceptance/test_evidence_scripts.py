@@ -82,13 +82,7 @@ def test_a_script_runs_on_small_data(script: str, folder: Path, pipeline: Runnin
     arguments = [argument.format(folder=folder) for argument in RUN[script]]
     others = {name: value for name, value in os.environ.items() if not name.startswith("CHORALE_")}
     ended = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.support.pipelines.forked_children",
-            f"docs.evidence.{script}",
-            *arguments,
-        ],
+        [sys.executable, "-m", f"docs.evidence.{script}", *arguments],
         cwd=ROOT,
         env={**others, **pipeline.environment},
         capture_output=True,
