@@ -28,11 +28,17 @@ from config.blas_threads import limit_threads
 IMPORTED = (
     "tasks.worker.worker_process",
     "tasks.worker.sweeper_process",
+    "alembic.command",
+    "celery.app.control",
     "celery.apps.worker",
     "celery.backends.redis",
+    "celery.concurrency.solo",
     "celery.concurrency.thread",
     "celery.fixups.django",
+    "celery.worker.autoscale",
     "celery.worker.consumer",
+    "celery.worker.strategy",
+    "kombu.transport.memory",
     "kombu.transport.redis",
     "onnxruntime",
     "tantivy",
@@ -40,9 +46,12 @@ IMPORTED = (
     "safetensors.numpy",
     "sqlalchemy.dialects.sqlite",
     "audit.drainer",
+    "inference.bert_graph",
     "inference.embedders",
+    "inference.onnx_models",
     "inference.rerankers",
     "search.documents.store",
+    "search.embedded.store",
 )
 """What workers and sweepers import, also what they import late."""
 
