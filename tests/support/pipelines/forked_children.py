@@ -41,6 +41,6 @@ class ForkedChild(child_process.ChildProcess):
 
 
 if __name__ == "__main__":
-    supervisor.ChildProcess = ForkedChild  # type: ignore[misc]
+    vars(supervisor)["ChildProcess"] = ForkedChild
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
