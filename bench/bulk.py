@@ -20,8 +20,8 @@ from models.errors import ServiceError
 from tasks.registration import make_app
 from wiring.resources import Resources
 
-BESIDE, FEWEST_BESIDE = 30, 1_000
-"""Lines of the job beside which requests are measured, for each request, and in all; it is cancelled afterwards."""
+BESIDE = 30
+"""Lines of the job beside which requests are measured, for each request; it is cancelled afterwards."""
 QUESTIONS_OF_A_DOCUMENT = 2
 """Questions that a document gives on average; the demo's documents have words for more."""
 JOB_LIMIT_S = 3_600.0
@@ -62,9 +62,7 @@ def measure(measured: Measured, questions: int, requests: int) -> dict[str, Any]
         Variant("in_process", _in_process(OnlyProcess(resources))),
     ]
     runs = compare(rivals, {1: portions}, run_only=measured.installation.run_only, progress=measured.progress)
-    beside = [
-        f"{text} beside" for text in many_questions(measured.corpus, max(FEWEST_BESIDE, BESIDE * requests))
-    ]
+    beside = [f"{text} beside" for text in many_questions(measured.corpus, BESIDE * requests)]
     interactive = [
         Variant("alone", ask, workers),
         Variant("beside", ask, workers, beside=lambda: _running(client, beside)),

@@ -37,7 +37,7 @@ bench = command_group(
 )
 Questions: TypeAlias = Annotated[int, typer.Option(min=3, help="Questions for each number in flight.")]
 Documents: TypeAlias = Annotated[
-    int | None, typer.Option(min=100, help="Index only this many documents of the demo's corpus.")
+    int | None, typer.Option(min=1, help="Index only this many documents of the demo's corpus.")
 ]
 InFlight: TypeAlias = Annotated[
     list[int], typer.Option(min=1, help="Numbers in flight; the option may come several times.")
@@ -153,10 +153,8 @@ def http(
 
 @bench.command()
 def bulk(
-    questions: Annotated[int, typer.Option(min=200, help="Questions for each variant.")] = 10_000,
-    requests: Annotated[
-        int, typer.Option(min=10, help="Interactive requests, alone and beside a job.")
-    ] = 300,
+    questions: Annotated[int, typer.Option(min=3, help="Questions for each variant.")] = 10_000,
+    requests: Annotated[int, typer.Option(min=3, help="Interactive requests, alone and beside a job.")] = 300,
     documents: Documents = None,
     as_json: AsJson = False,
 ) -> None:

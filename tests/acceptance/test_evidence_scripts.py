@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+
 RUN = {
     "near_duplicates": ["{folder}", "0.6"],
     "after_fusion": ["{folder}", "--split", "test", "--limit", "2"],
@@ -18,7 +19,7 @@ RUN = {
     "fusing": ["1"],
     "observing": ["1", "8", "5"],
     "task_events": ["1", "8", "5"],
-    "tenants": ["3"],
+    "tenants": ["1"],
 }
 """Arguments by script."""
 SHOWS = {
@@ -76,13 +77,14 @@ def test_every_script_has_a_test() -> None:
 @pytest.mark.slow
 @pytest.mark.limit_s(400)
 @pytest.mark.parametrize("script", RUN)
-def test_a_script_runs_on_small_data(script: str, folder: Path, tmp_path: Path) -> None:
+def test_a_script_runs_on_small_data(script: str, folder: Path, pipeline: RunningPipeline) -> None:
+    """The scripts that ask any installation ask the running one."""
     arguments = [argument.format(folder=folder) for argument in RUN[script]]
     others = {name: value for name, value in os.environ.items() if not name.startswith("CHORALE_")}
     ended = subprocess.run(
         [sys.executable, "-m", f"docs.evidence.{script}", *arguments],
         cwd=ROOT,
-        env={**others, "CHORALE_HOME": str(tmp_path / "home")},
+        env={**others, **pipeline.environment},
         capture_output=True,
         text=True,
     )

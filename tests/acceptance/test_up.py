@@ -216,8 +216,10 @@ def test_without_its_rerankers_model_it_serves_the_fused_order_and_says_so(tmp_p
     home, port = tmp_path / "home", free_port()
     given = {"CHORALE_HOME": str(home), "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml")}
     processes = ("--processes", "retrieve=1,bm25=1,fusion=1,index=0,bulk=0")
+    called = command("up", "--json", *processes, "--http", f"--http-bind={port}", **given)
+    called["args"][1:2] = ["-m", "tests.support.pipelines.forked_children"]
     with subprocess.Popen(
-        **command("up", "--json", *processes, "--http", f"--http-bind={port}", **given),
+        **called,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as process:

@@ -69,8 +69,8 @@ class SchemaContract:
             processes = [stack.enter_context(started("migrate", self.what, url)) for _ in range(2)]
             assert [line_of(process) for process in processes] == ["ready"] * 2
             for process in processes:
-                process.communicate("go\n", timeout=30)
-            assert [process.returncode for process in processes] == [0, 0]
+                process.stdin.write("go\n")
+            assert [process.process.wait(30) for process in processes] == [0, 0]
         assert self.differences(engine) == []
 
     def test_upgrades_of_two_databases_in_two_threads_do_not_mix(self, tmp_path: Path) -> None:
@@ -93,8 +93,8 @@ class SchemaContract:
     def test_a_killed_upgrade_leaves_the_old_schema_and_the_next_one_completes_it(
         self, url: str, engine: Engine
     ) -> None:
-        with started("migrate_and_die", self.what, url, self.a_table_in_the_middle) as process:
-            assert process.wait(30) == -signal.SIGKILL
+        with started("migrate_and_die", self.what, url, self.a_table_in_the_middle) as upgrading:
+            assert upgrading.process.wait(30) == -signal.SIGKILL
         assert inspect(engine).get_table_names() == []
         self.bring_up(url)
         assert self.differences(engine) == []

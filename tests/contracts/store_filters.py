@@ -252,10 +252,10 @@ class DrawnFiltersContract(Searching):
         }
         store.upsert("ns", [document(name, "pear", metadata=fields) for name, fields in known.items()])
         some = 0
-        for _ in range(250):
+        for _ in range(150):
             filters = {drawn.choice(FIELDS): drawn_condition(drawn) for _ in range(drawn.randint(1, 2))}
             compiled = compile_filters(filters)
             expected = [f"{name}#0" for name, fields in known.items() if compiled.matches(fields)]
             assert self.found(store, "pear", depth=1_000, filters=filters) == expected, filters
             some += 0 < len(expected) < len(known)
-        assert some > 100  # most conditions hold for some documents and not for others
+        assert some > 60  # most conditions hold for some documents and not for others

@@ -211,10 +211,10 @@ def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complet
 @contextmanager
 def up(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Redis]]:
     """`chorale up` with only an index worker, which interrupts its task as soon as it is told to stop."""
-    few = "retrieve=0,bm25=0,vector=0,hyde=0,fusion=0,index=1"
+    few = "retrieve=0,bm25=0,vector=0,hyde=0,fusion=0,bulk=0,index=1"
     environment = {"CHORALE_HOME": str(home), "CHORALE_SOFT_SHUTDOWN_S": "0", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [sys.executable, "-m", "cli", "up", "--processes", few],
+        [sys.executable, "-m", "tests.support.pipelines.forked_children", "cli", "up", "--processes", few],
         env={**os.environ, **environment},
         stdout=subprocess.DEVNULL,
     ) as process:

@@ -21,7 +21,7 @@ from tests.support.servers.webhook import SECRET, Hook
 from tests.support.waiting import until
 
 SWEEPERS = ("sweeper.1", "sweeper.2")
-LINES = 4_000
+LINES = 2_000
 
 
 @pytest.fixture

@@ -139,6 +139,8 @@ def _run_in(tree: Path, mutant: Mutant, changed: str) -> Outcome:
                 "-q",
                 "-p",
                 "no:cacheprovider",
+                "-p",
+                "no:schemathesis",  # it takes a second to import
                 f"--junitxml={report}",
                 *mutant.tests,
             ],

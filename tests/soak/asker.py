@@ -1,4 +1,4 @@
-"""One process that asks: `python -m tests.soak.asker SYSTEM REDIS_URL SEED FIRST LAST STEP LOG`.
+"""One process that asks: `main([system, redis_url, seed, first, last, step, log_file])`.
 
 It logs each event before the next step, so that the log of a killed asker shows the requests that it began.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chorale_client import Chorale, ServiceUnavailable, make_request
@@ -82,8 +81,8 @@ def run(system: str, redis_url: str, seed: int, numbers: Iterator[int], log_file
         thread.join()
 
 
-if __name__ == "__main__":
-    name, url, seed_text, first, last, step, log_name = sys.argv[1:]
-    os.environ["CHORALE_REDIS_URL"] = url
-    failpoints.install(plain_chord.PLACES if name == "plain_chord" else failpoints.PLACES)
-    run(name, url, int(seed_text), iter(range(int(first), int(last), int(step))), log_name)
+def main(arguments: Sequence[Any]) -> None:
+    system, redis_url, seed, first, last, step, log_file = arguments
+    os.environ["CHORALE_REDIS_URL"] = redis_url
+    failpoints.install(plain_chord.PLACES if system == "plain_chord" else failpoints.PLACES)
+    run(system, redis_url, seed, iter(range(first, last, step)), log_file)

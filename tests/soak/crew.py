@@ -24,7 +24,7 @@ from tests.soak import plain_chord, questions
 from tests.support.pipelines import failpoints
 from tests.support.pipelines.fork_server import Process
 from tests.support.pipelines.kinds import kinds_with
-from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.pipelines.pipeline import FORK_SERVER, ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
 ASKERS = 3
@@ -41,7 +41,7 @@ class Askers:
     seed: int
     requests: int
     folder: Path
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, Process] = field(default_factory=dict)
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
@@ -49,15 +49,15 @@ class Askers:
     def start(self, name: str) -> None:
         begun = [one["number"] for one in self._events(name) if one["event"] == "begun"]
         first = max(begun) + ASKERS if begun else int(name.rpartition(".")[2])
-        what = [self.system, self.redis_url, self.seed, first, self.requests, ASKERS, self.log(name)]
-        command = [sys.executable, "-m", "tests.soak.asker", *map(str, what)]
-        self.processes[name] = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+        what = [self.system, self.redis_url, self.seed, first, self.requests, ASKERS, str(self.log(name))]
+        call = f"from tests.soak import asker; asker.main({what})"
+        self.processes[name] = FORK_SERVER.fork(call, os.environ)
 
     def start_all(self) -> None:
         for number in range(ASKERS):
             self.start(f"asker.{number}")
 
-    def at_work(self) -> dict[str, subprocess.Popen[bytes]]:
+    def at_work(self) -> dict[str, Process]:
         """Returns the callers that have not asked all their requests."""
         return {name: one for name, one in self.processes.items() if one.poll() != 0}
 

@@ -15,6 +15,11 @@ from pathlib import Path
 from tests.support.code_blocks import ROOT, CodeBlock, code_blocks
 from tests.support.waiting import until
 
+FORKING = (
+    f"env PYTHONPATH={ROOT}:{ROOT}/client {sys.executable} -m tests.support.pipelines.forked_children cli"
+)
+"""`chorale` whose workers are forks (`tests/support/pipelines/forked_children.py`)."""
+
 _NAMED = re.compile(r"# (\w+\.py)\n")
 _OF_A_CLONE = re.compile(r"^(?:make|git) .*$", re.MULTILINE)
 
@@ -80,10 +85,15 @@ class Desk:
         return done.stdout
 
     @contextmanager
-    def first_terminal(self, blocks: Sequence[CodeBlock], *, options: str = "") -> Iterator[FirstTerminal]:
-        """Types blocks, the last of which is `chorale up`; Ctrl-C ends it with the `with` block."""
+    def first_terminal(
+        self, blocks: Sequence[CodeBlock], *, options: str = "", chorale: str = "chorale"
+    ) -> Iterator[FirstTerminal]:
+        """Types blocks, the last of which is `chorale up`; Ctrl-C ends it with the `with` block.
+
+        `chorale` is the program for this last one, such as FORKING.
+        """
         script = "\n".join(_shell(block) for block in blocks)
-        script = re.sub(r"^chorale up([^#\n]*)", rf"exec chorale up\1{options}", script, flags=re.MULTILINE)
+        script = re.sub(r"^chorale up([^#\n]*)", rf"exec {chorale} up\1{options}", script, flags=re.MULTILINE)
         printed = self.folder / "up.txt"
         with printed.open("w") as out:
             up = subprocess.Popen(

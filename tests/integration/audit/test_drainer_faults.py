@@ -55,8 +55,8 @@ def test_a_drainer_killed_between_commit_and_delete_writes_the_request_once(
     redis_client: Redis, redis_server: RedisServer, engine: Engine, audit_url: str
 ) -> None:
     add(redis_client, "a", "b")
-    with started("drain_and_die", audit_url, redis_server.url) as process:
-        assert process.wait(30) == -signal.SIGKILL
+    with started("drain_and_die", audit_url, redis_server.url) as draining:
+        assert draining.process.wait(30) == -signal.SIGKILL
     assert (count(engine), redis_client.xlen(OUTBOX)) == (2, 2)
     add(redis_client, "c")
     assert Drainer(redis_client, engine, keep_texts=True).drain_once(1) == 3
@@ -91,7 +91,7 @@ def test_requests_wait_and_one_line_is_logged_while_another_process_locks_the_da
         with running(drainer):
             until(lambda: "wait in the outbox" in caplog.text)
             assert redis_client.xlen(OUTBOX) == 2
-            holder.kill()
+            holder.process.kill()
             until(lambda: redis_client.xlen(OUTBOX) == 0)
             until(lambda: "works again after" in caplog.text)
     assert written(engine) == {"a", "b"}
@@ -111,7 +111,7 @@ def test_a_first_upgrade_of_ordinary_length_is_waited_for_without_a_warning(
         with running(Drainer(redis_client, engine, keep_texts=True, prepare=prepare)):
             time.sleep(3)
             assert caplog.text == ""
-            holder.kill()
+            holder.process.kill()
             until(lambda: redis_client.xlen(OUTBOX) == 0)
     assert written(engine) == {"a"}
 

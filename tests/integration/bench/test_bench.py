@@ -22,7 +22,8 @@ Bench = Callable[..., dict[str, Any]]
 def bench(tmp_path: Path) -> Bench:
     def run(name: str, options: str) -> dict[str, Any]:
         called = command(name, "--json", *options.split(), TMPDIR=str(tmp_path))
-        called["args"] = [sys.executable, "-m", "bench", *called["args"][3:]]
+        forked = [sys.executable, "-m", "tests.support.pipelines.forked_children"]
+        called["args"] = [*forked, "bench", *called["args"][3:]]
         done = subprocess.run(**called, capture_output=True, timeout=250)
         assert done.returncode == 0, done.stderr
         assert not list(tmp_path.glob("chorale-*"))
@@ -33,7 +34,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_a_job_and_its_rivals_answer_the_same_questions(bench: Bench) -> None:
-    wire = bench("bulk", "--questions 200 --requests 10 --documents 100")
+    wire = bench("bulk", "--questions 30 --requests 3 --documents 30")
     assert wire["v"] == 1
     assert [run["name"] for run in wire["runs"]] == ["job", "in_process"]
     assert all(run["questions_per_s"] > 0 for run in wire["runs"])
@@ -51,7 +52,7 @@ def test_growth_has_a_row_for_each_number_in_flight_with_processor_time_of_each_
 
 
 def test_the_client_and_http_answer_the_same_questions(bench: Bench) -> None:
-    wire = bench("http", "--questions 3 --documents 100 --in-flight 1 --in-flight 2")
+    wire = bench("http", "--questions 3 --documents 20 --in-flight 1 --in-flight 2")
     runs = wire["runs"]
     expected = [(name, in_flight) for in_flight in (1, 2) for name in ("client", "http")]
     assert [(run["name"], run["in_flight"]) for run in runs] == expected
@@ -60,7 +61,7 @@ def test_the_client_and_http_answer_the_same_questions(bench: Bench) -> None:
 
 
 def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Bench) -> None:
-    wire = bench("latency", "--questions 3 --documents 100 --in-flight 2")
+    wire = bench("latency", "--questions 3 --documents 20 --in-flight 2")
     assert wire["v"] == 1
     names = ["chord", "in_process", "plain_chord", "cache"]
     assert [(run["name"], run["in_flight"]) for run in wire["runs"]] == [(name, 2) for name in names]

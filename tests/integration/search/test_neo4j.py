@@ -15,6 +15,7 @@ from search.neo4j.store import Neo4jStore
 from search.protocol import Search
 from tests.contracts.cypher import CypherContract
 from tests.support.servers.neo4j_server import PASSWORD, Neo4jServer
+from tests.support.servers.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(600)]
 
@@ -141,11 +142,16 @@ def test_a_hung_server_costs_the_time_of_the_search_and_one_that_goes_on_answers
     assert ids(ask(store)) == ["neo/a", "neo/b"]
 
 
-def test_a_killed_server_is_unavailable_until_it_is_back(running: Neo4jServer, opens: Opens) -> None:
-    store = opens()
-    assert ids(ask(store)) == ["neo/a", "neo/b"]
-    running.kill()
-    with pytest.raises(StoreUnavailable):
-        ask(store)
-    running.launch()
-    assert ids(ask(store)) == ["neo/a", "neo/b"]
+def test_a_server_that_closes_its_connections_is_unavailable_until_it_is_back(
+    running: Neo4jServer, opens: Opens
+) -> None:
+    with TcpProxy(("127.0.0.1", running.port)) as proxy:
+        store = opens(url=f"bolt://127.0.0.1:{proxy.port}")
+        assert ids(ask(store)) == ["neo/a", "neo/b"]
+        proxy.is_refusing = True
+        assert proxy.cut() > 0
+        with pytest.raises(StoreUnavailable):
+            ask(store)
+        proxy.is_refusing = False
+        assert ids(ask(store)) == ["neo/a", "neo/b"]
+        store.close()

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,17 @@ from config.blas_threads import limit_threads
 IMPORTED = (
     "tasks.worker.worker_process",
     "tasks.worker.sweeper_process",
+    "alembic.command",
+    "celery.app.control",
     "celery.apps.worker",
     "celery.backends.redis",
+    "celery.concurrency.solo",
     "celery.concurrency.thread",
     "celery.fixups.django",
+    "celery.worker.autoscale",
     "celery.worker.consumer",
+    "celery.worker.strategy",
+    "kombu.transport.memory",
     "kombu.transport.redis",
     "onnxruntime",
     "tantivy",
@@ -40,12 +46,16 @@ IMPORTED = (
     "safetensors.numpy",
     "sqlalchemy.dialects.sqlite",
     "audit.drainer",
+    "inference.bert_graph",
     "inference.embedders",
+    "inference.onnx_models",
     "inference.rerankers",
     "search.documents.store",
+    "search.embedded.store",
 )
 """What workers and sweepers import, also what they import late."""
 
+STDOUT_AND_STDERR = (1, 2)
 PR_SET_PDEATHSIG = 1
 
 _HERE = "from tests.support.pipelines.fork_server import serve; serve({fd})"
@@ -95,17 +105,20 @@ class ForkServer:
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def fork(self, code: str, environment: Mapping[str, str]) -> ForkedProcess:
-        """A process in a session of its own that runs `code`; stdout and stderr are those of the caller now."""
+    def fork(
+        self, code: str, environment: Mapping[str, str], fds: Sequence[int] = STDOUT_AND_STDERR
+    ) -> ForkedProcess:
+        """A process in a session of its own that runs `code`.  `fds` become its stdout, its stderr and, if there are three, its
+        stdin; by default it has the stdout and stderr that the caller has now."""
         asked = {"code": code, "environment": dict(environment)}
-        return ForkedProcess(self, int(self._ask(asked, fds=[1, 2])))
+        return ForkedProcess(self, int(self._ask(asked, fds=fds)))
 
     def exit_code_of(self, pid: int) -> int | None:
         """As `Popen.returncode`: None while the process runs."""
         code = self._ask({"pid": pid})
         return None if code is None else int(code)
 
-    def _ask(self, asked: dict[str, Any], fds: list[int] | None = None) -> Any:
+    def _ask(self, asked: dict[str, Any], fds: Sequence[int] = ()) -> Any:
         message = json.dumps(asked).encode()
         with self._lock:
             try:
@@ -160,7 +173,7 @@ def serve(fd: int) -> None:
     client = socket.socket(fileno=fd)
     running: set[int] = set()
     try:
-        while head := client.recvmsg(4, socket.CMSG_SPACE(8)):
+        while head := client.recvmsg(4, socket.CMSG_SPACE(12)):
             if not head[0]:
                 return
             asked = json.loads(_received(client, int.from_bytes(head[0], "big")))
@@ -169,16 +182,16 @@ def serve(fd: int) -> None:
                 if answer is not None:
                     running.discard(asked["pid"])
             else:
-                out, error = _fds(head[1])
+                fds = _fds(head[1])
                 answer = os.fork()
                 if not answer:
                     running.clear()
                     client.close()
-                    _become(asked, out, error)
+                    _become(asked, fds)
                     return
                 running.add(answer)
-                os.close(out)
-                os.close(error)
+                for fd in fds:
+                    os.close(fd)
             told = json.dumps(answer).encode()
             client.sendall(len(told).to_bytes(4, "big") + told)
     finally:
@@ -186,13 +199,12 @@ def serve(fd: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _become(asked: dict[str, Any], out: int, error: int) -> None:
+def _become(asked: dict[str, Any], fds: Sequence[int]) -> None:
     _die_with_parent()
     os.setsid()
-    os.dup2(out, 1)
-    os.dup2(error, 2)
-    os.close(out)
-    os.close(error)
+    for fd, number in zip(fds, (*STDOUT_AND_STDERR, 0), strict=False):
+        os.dup2(fd, number)
+        os.close(fd)
     os.environ.clear()
     os.environ.update(asked["environment"])
     main: Any = sys.modules["__main__"]

@@ -1,19 +1,18 @@
 """A process that upgrades a database's schema, drains into it, locks it, or dies at the worst moment.
 
-Run as `python -m tests.support.servers.database_process ACTION ADDRESS...`; start it with `started`.
+Start it with `started`.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TextIO
 
 import redis
 from sqlalchemy import Engine, event
@@ -21,26 +20,34 @@ from sqlalchemy import Engine, event
 from audit.database import LOCKS, open_database, upgrade
 from audit.drainer import Drainer
 from search.documents.database import Database
+from tests.support.pipelines.fork_server import ForkedProcess
+from tests.support.pipelines.pipeline import FORK_SERVER
 
-ROOT = Path(__file__).parents[3]
+
+@dataclass(frozen=True, slots=True)
+class DatabaseProcess:
+    process: ForkedProcess
+    stdout: TextIO
+    stdin: TextIO
 
 
 @contextmanager
-def started(action: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def started(action: str, *arguments: str) -> Iterator[DatabaseProcess]:
     """Yields the running process, whose output is readable line by line; kills it at the end."""
-    command = [sys.executable, "-m", "tests.support.servers.database_process", action, *arguments]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
-    ) as process:
+    call = f"from tests.support.servers import database_process as it; it.{action}(*{arguments})"
+    (read, stdout), (stdin, write) = os.pipe(), os.pipe()
+    with os.fdopen(read) as output, os.fdopen(write, "w", buffering=1) as given:
+        process = FORK_SERVER.fork(call, os.environ, (stdout, 2, stdin))
+        os.close(stdout)
+        os.close(stdin)
         try:
-            yield process
+            yield DatabaseProcess(process, output, given)
         finally:
             process.kill()
 
 
-def line_of(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
+def line_of(started: DatabaseProcess) -> str:
+    return started.stdout.readline().strip()
 
 
 def say(line: str) -> None:
@@ -112,11 +119,3 @@ def hold_schema(url: str) -> None:
     with LOCKS[engine.dialect.name](engine, 10):
         say("locked")
         time.sleep(600)
-
-
-ACTIONS = {
-    action.__name__: action for action in (migrate, migrate_and_die, drain_and_die, drain, hold, hold_schema)
-}
-
-if __name__ == "__main__":
-    ACTIONS[sys.argv[1]](*sys.argv[2:])

@@ -1,7 +1,8 @@
-"""A Neo4j of its own, from Maven's repository, for tests that pause and kill it."""
+"""A Neo4j of its own, from Maven's repository, for tests that pause it."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -24,6 +25,7 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </dependency></dependencies></project>
 """
 _FETCH_LIMIT_S = 300
+_QUICK_START = "-XX:TieredStopAtLevel=1"
 _SET_PASSWORD = f"ALTER CURRENT USER SET PASSWORD FROM 'neo4j' TO '{PASSWORD}'"
 
 
@@ -35,24 +37,23 @@ class Neo4jServer(OwnServer):
             if shutil.which(program) is None:
                 pytest.skip(f"without {program}: Neo4j is started from Maven's repository")
         super().__init__("neo4j")
-        self._has_password = False
         (self.port,) = free_ports(1)
         self.url = f"bolt://127.0.0.1:{self.port}"
 
     def launch(self) -> None:
-        classes = self._classes()
-        command = ["java", "-Xmx400m", "-XX:TieredStopAtLevel=1", "-cp", classes, str(_PROGRAM)]
+        command = ["java", "-Xmx400m", _QUICK_START, "-cp", self._classes(), str(_PROGRAM)]
         self._run([*command, str(self.folder / "data"), str(self.port)], cwd=self.folder)
         self.wait_ready()
 
     def _classes(self) -> str:
-        """The class path, whose files Maven fetches once."""
+        """The class path, whose files Maven fetches."""
         (self.folder / "pom.xml").write_text(_POM)
         listed = self.folder / "classes"
         goal = ["dependency:build-classpath", f"-Dmdep.outputFile={listed}", "-DincludeScope=runtime"]
         fetched = subprocess.run(
             ["mvn", "--batch-mode", "--quiet", *goal],
             cwd=self.folder,
+            env={**os.environ, "MAVEN_OPTS": _QUICK_START},
             capture_output=True,
             text=True,
             timeout=_FETCH_LIMIT_S,
@@ -63,15 +64,12 @@ class Neo4jServer(OwnServer):
         return listed.read_text()
 
     def wait_ready(self) -> None:
-        """Waits for Bolt, and gives the user neo4j its password at the first start."""
+        """Waits for Bolt, and gives the user neo4j its password."""
         ends_s = time.monotonic() + self.start_limit_s
         while True:
             try:
-                with self.driver(PASSWORD if self._has_password else "neo4j") as driver:
-                    if not self._has_password:
-                        driver.execute_query(_SET_PASSWORD, database_="system")
-                    self._has_password = True
-                    driver.execute_query("RETURN 1")
+                with self.driver("neo4j") as driver:
+                    driver.execute_query(_SET_PASSWORD, database_="system")
                 return
             except (DriverError, Neo4jError):
                 assert self._process is not None
