@@ -69,8 +69,11 @@ def signature(text: str) -> Signature | None:
     numbers = {word for word in known if _DIGIT.search(word)}
     is_number = np.zeros(len(words), bool)
     is_number[[place for place, word in enumerate(words) if word in numbers]] = True
-    pairs = _shingles(hashes, 2)[is_number[:-1] | is_number[1:]]
-    return np.concatenate([lowest, np.unique((pairs >> np.uint64(32)).astype(np.uint32))[:_NUMBERS]])
+    pairs = np.sort(_shingles(hashes, 2)[is_number[:-1] | is_number[1:]])
+    # A pair that comes again counts again: its second time has a hash of its own.
+    times_before = np.arange(len(pairs), dtype=np.uint64) - np.searchsorted(pairs, pairs).astype(np.uint64)
+    counted = _mixed(pairs + times_before) >> np.uint64(32)
+    return np.concatenate([lowest, np.unique(counted.astype(np.uint32))[:_NUMBERS]])
 
 
 def _shingles(words: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
@@ -92,7 +95,8 @@ def is_short(text: str) -> bool:
 
 def similarities(own: Signature, others: NDArray[np.uint32]) -> NDArray[np.float64]:
     """Estimated Jaccard similarity of a text's shingles to those of other texts, 0 to 1; `others` has a row for each."""
-    return np.count_nonzero(others[:, :PERMUTATIONS] == own[:PERMUTATIONS], axis=1) / PERMUTATIONS
+    equal: NDArray[np.int64] = np.count_nonzero(others[:, :PERMUTATIONS] == own[:PERMUTATIONS], axis=1)
+    return equal / PERMUTATIONS
 
 
 def numbers_agree(first: Signature, second: Signature) -> bool:

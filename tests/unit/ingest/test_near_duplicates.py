@@ -161,6 +161,14 @@ def test_a_text_of_which_most_numbers_differ_is_no_copy(url: str) -> None:
     )
 
 
+def test_a_number_that_comes_again_counts_again() -> None:
+    # The text has "costs 7 euros" five times, the other text once.  Of ten pairs two are in both.
+    first = " ".join([*letters(100, 150), *["costs 7 euros"] * 5])
+    other = " ".join([*letters(100, 150), "costs 7 euros", *(f"costs {n} euros" for n in range(20, 24))])
+    assert numbers_agree(signed(first), signed(first))
+    assert not numbers_agree(signed(first), signed(other))
+
+
 @pytest.mark.parametrize(("others", "agree"), [(60, True), (140, False)])
 def test_a_sample_of_many_numbers_tells_whether_most_differ(others: int, agree: bool) -> None:
     # Of 200 numbers 140 or 60 are in both texts, so are .7 or .3 of the 400 pairs of a number and a neighbour.
