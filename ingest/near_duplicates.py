@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
@@ -25,14 +24,18 @@ from models.documents import NearDuplicateGroup, Signature
 PERMUTATIONS = 128
 """The standard error of a similarity of .6 is sqrt(.6 x .4 / 128) = .043."""
 SHINGLE_WORDS = 3
-"""A changed word changes three shingles."""
+"""A changed word changes three shingles.  Their words have no order, so two words that change places change two."""
 MIN_WORDS = 20
 """Shorter texts have no near-duplicates: a single word changes them too much."""
 LONG_WORDS = 80
 """Texts with fewer words are short: there, a few other words often are another statement."""
 
 _BLOCK = 4096
+_NUMBERS = 64
+"""Pairs of a number and a word beside it that a signature keeps; the standard error of a half is sqrt(.5 x .5 / 64) = .06."""
 _WORD = re.compile(r"\w+")
+_WITHIN_NUMBER = re.compile(r"[.,:'](?<=\d.)(?=\d)")
+_DIGIT = re.compile(r"\d")
 
 
 def _odd_numbers(salt: bytes, count: int) -> NDArray[np.uint64]:
@@ -43,47 +46,76 @@ def _odd_numbers(salt: bytes, count: int) -> NDArray[np.uint64]:
 # Multiply-shift (Dietzfelbinger et al. 1997): the upper 32 bits of a x + b mod 2^64, with odd a.
 _FACTORS = _odd_numbers(b"factor", PERMUTATIONS)
 _ADDENDS = _odd_numbers(b"addend", PERMUTATIONS)
-_PLACES = _odd_numbers(b"place", SHINGLE_WORDS)
 
 
 def signature(text: str) -> Signature | None:
     """The signature of a text, equal on every machine; None for a text of less than MIN_WORDS words.
 
-    The share of equal places in two signatures estimates the Jaccard similarity of their shingles.
+    The share of equal places in two signatures estimates the Jaccard similarity of their shingles.  PERMUTATIONS places stand for
+    the shingles; after them are the lowest hashes of the pairs of neighbouring words that hold a number, in order.
     """
-    words = _WORD.findall(normalised(text))
+    words = _WORD.findall(_WITHIN_NUMBER.sub("", normalised(text)))
     if len(words) < MIN_WORDS:
         return None
     known = {
         word: int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little") for word in set(words)
     }
     hashes = np.array([known[word] for word in words], np.uint64)
-    windows = np.lib.stride_tricks.sliding_window_view(hashes, SHINGLE_WORDS)
-    shingles = np.unique((windows * _PLACES).sum(axis=1, dtype=np.uint64))
-    # Mix the bits: sums keep patterns of their terms (the finalizer of MurmurHash3).
-    shingles ^= shingles >> np.uint64(33)
-    shingles *= np.uint64(0xFF51AFD7ED558CCD)
-    shingles ^= shingles >> np.uint64(33)
+    shingles = np.unique(_shingles(hashes, SHINGLE_WORDS))
     lowest = np.full(PERMUTATIONS, np.iinfo(np.uint32).max, np.uint32)
     for start in range(0, len(shingles), _BLOCK):
         mixed = (shingles[start : start + _BLOCK, None] * _FACTORS + _ADDENDS) >> np.uint64(32)
         lowest = np.minimum(lowest, mixed.min(axis=0).astype(np.uint32))
-    return lowest
+    numbers = {word for word in known if _DIGIT.search(word)}
+    is_number = np.zeros(len(words), bool)
+    is_number[[place for place, word in enumerate(words) if word in numbers]] = True
+    pairs = np.sort(_shingles(hashes, 2)[is_number[:-1] | is_number[1:]])
+    # A pair that comes again counts again: its second time has a hash of its own.
+    times_before = np.arange(len(pairs), dtype=np.uint64) - np.searchsorted(pairs, pairs).astype(np.uint64)
+    counted = _mixed(pairs + times_before) >> np.uint64(32)
+    return np.concatenate([lowest, np.unique(counted.astype(np.uint32))[:_NUMBERS]])
+
+
+def _shingles(words: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
+    windows = np.lib.stride_tricks.sliding_window_view(words, size)
+    return _mixed(windows.sum(axis=1, dtype=np.uint64))
+
+
+def _mixed(sums: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix the bits in place: sums keep patterns of their terms (the finalizer of MurmurHash3)."""
+    sums ^= sums >> np.uint64(33)
+    sums *= np.uint64(0xFF51AFD7ED558CCD)
+    sums ^= sums >> np.uint64(33)
+    return sums
 
 
 def is_short(text: str) -> bool:
     return sum(1 for _ in islice(_WORD.finditer(text), LONG_WORDS)) < LONG_WORDS
 
 
-def similarity(first: Signature, second: Signature) -> float:
-    """Estimated Jaccard similarity of the shingles, 0 to 1."""
-    return float(np.count_nonzero(first == second)) / PERMUTATIONS
+def similarities(own: Signature, others: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Estimated Jaccard similarity of a text's shingles to those of other texts, 0 to 1; `others` has a row for each."""
+    equal: NDArray[np.int64] = np.count_nonzero(others[:, :PERMUTATIONS] == own[:PERMUTATIONS], axis=1)
+    return equal / PERMUTATIONS
 
 
-_FORMAT = 3
+def numbers_agree(first: Signature, second: Signature) -> bool:
+    """Whether the text with fewer numbers has at least half of them in common with the other, beside the same words."""
+    pairs, others = first[PERMUTATIONS:], second[PERMUTATIONS:]
+    # Above the highest hash of a full list, the list does not say which hashes the text has.
+    limit = min((kept[-1] for kept in (pairs, others) if len(kept) == _NUMBERS), default=None)
+    if limit is not None:
+        pairs, others = pairs[pairs <= limit], others[others <= limit]
+    common = len(np.intersect1d(pairs, others, assume_unique=True))
+    return 2 * common >= min(len(pairs), len(others))
+
+
+_FORMAT = 4
 _WANTED_RECALL = 0.98
 _SHORT_THRESHOLD = 0.85
 """The least threshold for short texts."""
+_NUMBERS_COMPARED = 16
+"""Most similar groups whose numbers are compared with a text's: there are many in a collection of filled-in forms."""
 _AT_ONCE = 64
 """Documents whose groups are read and written together; databases limit the values in a statement."""
 
@@ -168,16 +200,10 @@ class NearDuplicates:
         """The similarity with which a text joins a group."""
         return max(self._threshold, _SHORT_THRESHOLD) if is_short(text) else self._threshold
 
-    def _bands_of(self, own: Signature) -> list[int]:
-        raw, size = own.astype("<u4").tobytes(), 4 * self._rows_per_band
-        return [
-            int.from_bytes(
-                blake2b(start.to_bytes(2, "little") + raw[start : start + size], digest_size=8).digest(),
-                "little",
-                signed=True,
-            )
-            for start in range(0, len(raw), size)
-        ]
+    def _bands_of(self, own: Signature) -> frozenset[int]:
+        rows = own[:PERMUTATIONS].reshape(-1, self._rows_per_band)
+        sums = (rows * _FACTORS[: self._rows_per_band]).sum(axis=1, dtype=np.uint64) + _ADDENDS[: len(rows)]
+        return frozenset(_mixed(sums).view(np.int64).tolist())
 
 
 class _Batch:
@@ -187,22 +213,26 @@ class _Batch:
         self,
         rows: KeptGroups,
         signed: Sequence[tuple[str, Signature | None]],
-        bands_of: Callable[[Signature], list[int]],
+        bands_of: Callable[[Signature], frozenset[int]],
     ) -> None:
         self._rows = rows
         self._own_bands = {document_id: bands_of(own) for document_id, own in signed if own is not None}
-        bands = {band for bands in self._own_bands.values() for band in bands}
+        all_bands = {band for bands in self._own_bands.values() for band in bands}
         names = [document_id for document_id, _ in signed]
         self._before = rows.members(names)
         loaded = [
             NearDuplicateGroup(group_id, name, own, bands_of(own), members)
-            for group_id, (name, own, members) in rows.groups(names, self._before.values(), bands).items()
+            for group_id, (name, own, members) in sorted(
+                rows.groups(names, self._before.values(), all_bands).items()
+            )
         ]
         self._loaded = {group.group_id: (group, group.members) for group in loaded}
         self._group_of = {name: self._loaded[group_id][0] for name, group_id in self._before.items()}
         self._looked_for = {*names, *(group.name for group in loaded)}
         self._named: dict[str, NearDuplicateGroup] = {}
-        self._sharing: defaultdict[int, set[str]] = defaultdict(set)
+        self._groups: list[NearDuplicateGroup] = []
+        """The rows of `_shingles`, older groups first."""
+        self._shingles = np.empty((len(loaded) + len(signed), PERMUTATIONS), np.uint32)
         for group in loaded:
             self._add(group)
 
@@ -210,13 +240,14 @@ class _Batch:
         self.forget(document_id)
         if own is None:
             return None
-        sharing = (self._sharing.get(band, ()) for band in self._own_bands[document_id])
-        candidates = set[str]().union(*sharing)
-        ranked = sorted((-similarity(own, self._named[name].signature), name) for name in candidates)
-        if ranked and -ranked[0][0] >= least:
-            group = self._named[ranked[0][1]]
-        else:
-            bands = self._own_bands[document_id]
+        bands = self._own_bands[document_id]
+        similarity = similarities(own, self._shingles[: len(self._groups)])
+        most_similar_first = np.argsort(-similarity, kind="stable")[: np.count_nonzero(similarity >= least)]
+        similar = (self._groups[place] for place in most_similar_first)
+        sharing = (group for group in similar if group.members and not group.bands.isdisjoint(bands))
+        compared = islice(sharing, _NUMBERS_COMPARED)
+        group = next((group for group in compared if numbers_agree(own, group.signature)), None)
+        if group is None:
             group = NearDuplicateGroup(self._rows.next_id(), self._free_name(document_id), own, bands, 0)
             self._add(group)
         self._group_of[document_id] = group
@@ -230,8 +261,6 @@ class _Batch:
         group.members -= 1
         if not group.members:
             del self._named[group.name]
-            for band in group.bands:
-                self._sharing[band].discard(group.name)
 
     def write(self) -> None:
         loaded = self._loaded.values()
@@ -245,8 +274,8 @@ class _Batch:
 
     def _add(self, group: NearDuplicateGroup) -> None:
         self._named[group.name] = group
-        for band in group.bands:
-            self._sharing[band].add(group.name)
+        self._shingles[len(self._groups)] = group.signature[:PERMUTATIONS]
+        self._groups.append(group)
 
     def _free_name(self, document_id: str) -> str:
         """The document's own id, or a numbered one while a group of that name still has members."""

@@ -17,7 +17,7 @@ Matrix: TypeAlias = "NDArray[np.float32]"
 """Shape (n, d), C-contiguous."""
 
 Signature: TypeAlias = "NDArray[np.uint32]"
-"""A MinHash signature, shape (PERMUTATIONS,) of `ingest.near_duplicates`."""
+"""The signature of a text by `ingest.near_duplicates`."""
 
 RESERVED_METADATA = ("source_type", "published_at", "language", "url", "parent")
 """Metadata names with a fixed meaning; a mapping says which fields of a file they come from."""
@@ -132,6 +132,6 @@ class NearDuplicateGroup:
     """The id of the document that began the group, with `~2`, `~3`, … where an earlier group still has that name."""
     signature: Signature
     """Signature of the first text."""
-    bands: Sequence[int]
+    bands: frozenset[int]
     """Hashes of the parts of the signature; near-duplicates have at least one in common."""
     members: int

@@ -100,11 +100,7 @@ class NearDuplicateRows:
         )
         self._insert(
             band_table,
-            [
-                {"group_id": group.group_id, "band": band}
-                for group in begun
-                for band in sorted(set(group.bands))
-            ],
+            [{"group_id": group.group_id, "band": band} for group in begun for band in sorted(group.bands)],
         )
 
     def delete(self, ended: Sequence[NearDuplicateGroup]) -> None:

@@ -23,7 +23,7 @@ RUN = {
 }
 """Arguments by script."""
 SHOWS = {
-    "near_duplicates": "threshold 0.6: precision 1.000",
+    "near_duplicates": "threshold 0.6, long texts: precision 1.000",
     "after_fusion": "context_around document: the answer is in 1.000 of the contexts",
     "snippets": "2 questions, 2 right documents found",
     "fusing": "rrf ",

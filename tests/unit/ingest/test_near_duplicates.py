@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sqlalchemy import create_engine, event, func, select
 from sqlalchemy.pool import NullPool
 
 from docs.evidence.near_duplicates import EDITS, recognised
-from ingest.near_duplicates import PERMUTATIONS, NearDuplicates, signature, similarity
+from ingest.near_duplicates import PERMUTATIONS, NearDuplicates, numbers_agree, signature, similarities
 from models.documents import Signature
 from models.near_duplicate_tables import (
     band_table,
@@ -68,6 +69,19 @@ def words(first: int, last: int) -> str:
     return " ".join(f"word{n}" for n in range(first, last))
 
 
+def letters(first: int, last: int) -> list[str]:
+    """Words without digits."""
+    return ["".join(chr(ord("a") + int(digit)) for digit in str(n)) for n in range(first, last)]
+
+
+def report(numbers: Iterable[object], words_before_each: int = 20) -> str:
+    """A text that has each number between two words without digits."""
+    return " ".join(
+        " ".join([*letters(1_000 + words_before_each * n, 1_000 + words_before_each * (n + 1)), str(number)])
+        for n, number in enumerate([*numbers, "end"])
+    )
+
+
 def signed(text: str) -> Signature:
     own = signature(text)
     assert own is not None
@@ -78,7 +92,7 @@ def signed(text: str) -> Signature:
 def test_signatures_estimate_the_share_of_common_shingles(shift: int) -> None:
     # Texts of 200 words have 198 shingles each, and these share 198 - shift of them.
     expected = (198 - shift) / (198 + shift)
-    estimated = similarity(signed(words(0, 200)), signed(words(shift, 200 + shift)))
+    [estimated] = similarities(signed(words(0, 200)), signed(words(shift, 200 + shift))[np.newaxis])
     assert estimated == pytest.approx(expected, abs=4 * (expected * (1 - expected) / PERMUTATIONS) ** 0.5)
 
 
@@ -117,6 +131,50 @@ def test_a_short_text_needs_more_in_common_than_a_long_one(url: str) -> None:
     assert kept.assign("short", words(0, 68) + " " + words(500, 511)) is None
     assert kept.assign("long", words(1_000, 1_069) + " " + words(1_500, 1_511)) == "80 words"
     assert kept.assign("hardly changed", words(0, 77) + " " + words(600, 602)) == "79 words"
+
+
+def test_a_copy_with_swapped_words_joins_a_short_text_and_another_statement_does_not(kept: Kept) -> None:
+    # Of 28 shingles a swap changes two: 26/30 = .87.  Of 23 shingles another word changes three: 20/26 = .77.
+    thirty, rule = letters(100, 130), letters(200, 225)
+    kept.assign("30 words", " ".join(thirty))
+    kept.assign("rule", " ".join(rule))
+    swapped = [*thirty[:15], thirty[16], thirty[15], *thirty[17:]]
+    assert kept.assign("swapped", " ".join(swapped)) == "30 words"
+    assert kept.assign("other rule", " ".join([*rule[:12], "quarterly", *rule[13:]])) is None
+
+
+def test_a_text_of_which_most_numbers_differ_is_no_copy(url: str) -> None:
+    # 231 words have 229 shingles, of which ten other numbers change 30: 199/259 = .77.
+    kept = Kept(url)
+    numbers = [f"{n},{n}00" for n in range(10, 20)]
+    assert kept.assign("2025", report(numbers)) is None
+    assert kept.assign("2026", report([f"{n},{n}00" for n in range(11, 21)])) is None
+    assert kept.assign("six others", report([7, 7, 7, *numbers[3:7], 7, 7, 7])) is None
+    assert kept.assign("five others", report([8, 8, *numbers[2:7], 8, 8, 8])) == "2025"
+    assert kept.assign("another page", report([*numbers[:9], 345])) == "2025"
+    assert kept.assign("plain digits", report(number.replace(",", "") for number in numbers)) == "2025"
+    assert kept.assign("later", report([*(f"{n},{n}00" for n in range(11, 20)), 345])) == "2026"
+    assert kept.assign("no number", " ".join(letters(3_000, 3_100))) is None
+    assert (
+        kept.assign("with a notice", " ".join(letters(3_000, 3_100)) + " downloaded on 3 March 2021")
+        == "no number"
+    )
+
+
+def test_a_number_that_comes_again_counts_again() -> None:
+    # The text has "costs 7 euros" five times, the other text once.  Of ten pairs two are in both.
+    first = " ".join([*letters(100, 150), *["costs 7 euros"] * 5])
+    other = " ".join([*letters(100, 150), "costs 7 euros", *(f"costs {n} euros" for n in range(20, 24))])
+    assert numbers_agree(signed(first), signed(first))
+    assert not numbers_agree(signed(first), signed(other))
+
+
+@pytest.mark.parametrize(("others", "agree"), [(60, True), (140, False)])
+def test_a_sample_of_many_numbers_tells_whether_most_differ(others: int, agree: bool) -> None:
+    # Of 200 numbers 140 or 60 are in both texts, so are .7 or .3 of the 400 pairs of a number and a neighbour.
+    numbers = [1_000 + n for n in range(200)]
+    changed = [number + 5_000 if n < others else number for n, number in enumerate(numbers)]
+    assert numbers_agree(signed(report(numbers, 2)), signed(report(changed, 2))) is agree
 
 
 def test_edited_copies_are_recognised_and_other_texts_are_not() -> None:

@@ -210,7 +210,7 @@ def test_another_or_a_missing_model_and_unpublished_generations_are_found(
     embedded_store(bare.settings.corpus_dir).create("law", OTHER)
     finding = the_finding(bare, "model")
     assert "'law' was embedded by another model" in finding.what
-    assert "`chorale index PATH… --namespace law --rebuild`" in finding.mend
+    assert "`chorale namespaces rebuild law`" in finding.mend
     away = replace(bare, settings=bare.settings.model_copy(update={"embedder": str(tmp_path)}))
     assert the_finding(away, "model").what.startswith("the model cannot be read: ")
     assert "'law' has generation 0, and Redis says none" in the_finding(bare, "generations").what

@@ -48,7 +48,7 @@ def questions(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_submitted_where_nothing_runs_and_waits(alone: Run, store: Jobs, questions: Path) -> None:
-    options = ("-n", "law", "--tenant", "acme", "--deadline", "2h", "-k", "7")
+    options = ("-n", "law", "--tenant", "acme", "--deadline", "2h", "--options", '{"top_k": 7}')
     called = alone("jobs", "submit", str(questions), *options)
     assert called.returncode == 0, called.stderr
     job = store.get(called.stdout.strip())
@@ -64,7 +64,7 @@ def test_a_file_is_submitted_where_nothing_runs_and_waits(alone: Run, store: Job
 
 def test_options_are_the_defaults_of_every_line_from_a_pipe(alone: Run, store: Jobs) -> None:
     rows = '{"text": "bread?"}\n\n{"id": "b", "text": "butter?", "depth": 20}\n'
-    options = ("-k", "30", "--options", '{"cache": "bypass", "include": ["ids"], "top_k": 40}')
+    options = ("--options", '{"cache": "bypass", "include": ["ids"], "top_k": 30}')
     job = document(alone("jobs", "submit", "-", *options, "--json", stdin=rows))
     assert (job["state"], job["total"], job["name"]) == ("queued", 2, "")
     first, second = taken(store, job["job_id"]).lines
