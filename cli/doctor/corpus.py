@@ -48,11 +48,8 @@ def model(installation: Installation) -> Iterator[Finding]:
         try:
             own = encoders[name].embedder.fingerprint
         except ServiceError as error:
-            used = (
-                f", which {', '.join(state.name for state in of_encoder)} was built with"
-                if of_encoder
-                else ""
-            )
+            names = ", ".join(state.name for state in of_encoder)
+            used = f" of the namespaces {names}" if names else ""
             yield Finding(
                 f"the encoder {name!r}{used} cannot be read: {error}",
                 "set CHORALE_EMBEDDER to a folder with it, or a name on the hub"

@@ -212,7 +212,8 @@ def test_another_or_a_missing_model_and_unpublished_generations_are_found(
     assert "'law' was embedded by another model" in finding.what
     assert "`chorale namespaces rebuild law`" in finding.mend
     away = replace(bare, settings=bare.settings.model_copy(update={"embedder": str(tmp_path)}))
-    assert the_finding(away, "model").what.startswith("the model cannot be read: ")
+    unread = "the encoder 'default' of the namespaces law cannot be read: "
+    assert the_finding(away, "model").what.startswith(unread)
     assert "'law' has generation 0, and Redis says none" in the_finding(bare, "generations").what
     own_redis_server.client().set("chorale:generation:law", 0)
     assert findings(bare, "generations") == []
