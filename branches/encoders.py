@@ -73,10 +73,6 @@ class Encoders:
                 self._made[name] = self._make(self.declared[name])
             return self._made[name]
 
-    def put(self, encoder: Encoder) -> None:
-        """Use this encoder in place of the declared one of its name."""
-        self._made[encoder.name] = encoder
-
     def _make(self, declared: EncoderDeclaration | EndpointEncoder) -> Encoder:
         given = (declared.question_prompt, declared.passage_prompt)
         known = known_prompts(declared.model)

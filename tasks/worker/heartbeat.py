@@ -27,6 +27,7 @@ from redis.exceptions import RedisError
 
 from config.addresses import server_of
 from config.declarations import BranchDeclaration, Pipeline, StoreDeclaration
+from config.model_declarations import EndpointEncoder
 from config.redis_client import redis_ms
 from config.settings import Settings
 from models.duty import Duty
@@ -133,6 +134,7 @@ CONNECTION_OPTIONS = frozenset(
     }
 )  # fmt: skip
 """Options of stores and branches that say how a server is reached, not what is searched."""
+_NO_CONNECTION = {"url": "", "api_key_env": None, "ca_file": None}
 
 
 def self_report(resources: Resources, *, worker: Any = None) -> dict[str, Any]:
@@ -185,6 +187,12 @@ def pipeline_fingerprint(pipeline: Pipeline) -> str:
         pipeline,
         stores={name: _unconnected(store) for name, store in pipeline.stores.items()},
         branches=tuple(map(_unconnected, pipeline.branches)),
+        encoders={
+            name: encoder.model_copy(update=_NO_CONNECTION)
+            if isinstance(encoder, EndpointEncoder)
+            else encoder
+            for name, encoder in pipeline.encoders.items()
+        },
     )
     return hashlib.sha256(repr(declared).encode()).hexdigest()[:16]
 

@@ -12,4 +12,4 @@ from wiring.resources import Resources
 
 def use_embedder(resources: Resources, embedder: Embedder, name: str = DEFAULT_ENCODER) -> None:
     both = TwoPrecisions(lambda _precision: embedder, questions="fp32", passages="fp32")
-    resources.encoders.put(Encoder(name, both, CachedQuestions(embedder), embedder))
+    resources.encoders._made[name] = Encoder(name, both, CachedQuestions(embedder), embedder)
