@@ -94,13 +94,18 @@ class BranchTask:
 
     @property
     def encoder(self) -> Encoder:
-        """The namespace's encoder; raises BadIndex, and NotConfigured if it is not declared here."""
+        """The namespace's encoder; raises BadIndex, OtherEncoder, and NotConfigured if it is not declared here."""
         if self.known_encoder is None:
-            name = DEFAULT_ENCODER
             if isinstance(self.store, Described):
+                from search.checks import check_encoder  # imports tantivy, which a planner does not need
+
                 namespace, generation = self.request.namespace, self.generation
-                name = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation).encoder
-            self.known_encoder = self.resources.encoders[name]
+                manifest = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation)
+                encoder = self.resources.encoders[manifest.encoder]
+                check_encoder(namespace, manifest, encoder.embedder.comparable)
+            else:
+                encoder = self.resources.encoders[DEFAULT_ENCODER]
+            self.known_encoder = encoder
         return self.known_encoder
 
     @property

@@ -108,6 +108,15 @@ def built_differently(namespace: str, differing: Sequence[str]) -> ManifestMisma
     )
 
 
+def check_encoder(namespace: str, manifest: Manifest, embedders: Collection[str]) -> None:
+    """Raises OtherEncoder if the namespace was embedded by none of `embedders`, which are fingerprints."""
+    if manifest.embedder not in embedders:
+        raise OtherEncoder(
+            f"namespace {namespace!r} has the vectors of another model than the encoder {manifest.encoder!r} is here: use "
+            f"the model that it was built with, or build it again: `chorale namespaces rebuild {namespace}`"
+        )
+
+
 def checked_questions(
     namespace: str, vectors: Matrix, manifest: Manifest, embedders: Collection[str] = ()
 ) -> Matrix:
@@ -116,11 +125,8 @@ def checked_questions(
     Raises OtherEncoder if the namespace was embedded by none of `embedders`, and InvalidAnswer unless the shape is
     (questions, dimension) and every value is a number.
     """
-    if embedders and manifest.embedder not in embedders:
-        raise OtherEncoder(
-            f"namespace {namespace!r} has the vectors of another model than the encoder {manifest.encoder!r} is here: use "
-            f"the model that it was built with, or build it again: `chorale namespaces rebuild {namespace}`"
-        )
+    if embedders:
+        check_encoder(namespace, manifest, embedders)
     questions = np.ascontiguousarray(vectors, np.float32)
     if questions.ndim != 2 or questions.shape[1] != manifest.dimension:
         raise InvalidAnswer(

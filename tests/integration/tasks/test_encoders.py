@@ -30,11 +30,28 @@ dimensions = 128
 BRANCHES = branch("bm25") + branch("vector", "dense") + branch("hyde", "dense")
 
 
+class Small(HashingEmbedder):
+    fingerprint = "hashing/2"
+    comparable = ("hashing/2",)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    """With the real model, whole and cut."""
+    file = tmp_path_factory.mktemp("encoders") / "pipeline.toml"
+    file.write_text(LOCAL + ENCODERS + BRANCHES)
+    with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
+        yield pipeline
+        pipeline.resources.writing_store.close()
+
+
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
     file = tmp_path_factory.mktemp("encoders") / "pipeline.toml"
     file.write_text(LOCAL + ENCODERS + BRANCHES)
     with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
+        use_embedder(pipeline.resources, HashingEmbedder(dimension=16))
+        use_embedder(pipeline.resources, Small(dimension=8), "small")
         yield pipeline
         pipeline.resources.writing_store.close()
 
@@ -63,7 +80,7 @@ def dimension(here: OneProcess, namespace: str, document_id: str = "bread") -> i
 def test_each_namespace_is_indexed_and_searched_with_its_own_encoder(here: OneProcess) -> None:
     index(here, "large")
     index(here, "small", "small")
-    assert (dimension(here, "large"), dimension(here, "small")) == (384, 128)
+    assert (dimension(here, "large"), dimension(here, "small")) == (16, 8)
     for namespace in ("large", "small"):
         answer = here.ask("How is bread baked?", namespace=namespace)
         assert (answer.status, ids(answer)[0]) == ("complete", "bread")
@@ -73,20 +90,11 @@ def test_each_namespace_is_indexed_and_searched_with_its_own_encoder(here: OnePr
 def test_a_namespace_keeps_its_encoder_when_documents_are_added(here: OneProcess, docs: str) -> None:
     create_namespace(here.resources, docs, "small")
     index(here, docs)
-    assert dimension(here, docs) == 128
+    assert dimension(here, docs) == 8
     with pytest.raises(
         ManifestMismatch, match=r"encoder is 'small', asked for 'default'.*namespaces rebuild"
     ):
         index(here, docs, "default")
-
-
-def test_the_confidence_is_the_default_encoder_s_alone(here: OneProcess) -> None:
-    """The factors were fitted to the scores of one model."""
-    index(here, "large")
-    index(here, "small", "small")
-    confidences = [here.ask("bread", namespace=name).questions[0].confidence for name in ("large", "small")]
-    assert confidences[0] is not None
-    assert confidences[1] is None
 
 
 def test_another_encoder_takes_the_place_of_the_first_and_the_documents_stay(
@@ -96,7 +104,7 @@ def test_another_encoder_takes_the_place_of_the_first_and_the_documents_stay(
     before = here.ask("ERR-4711", namespace=docs)
     report = embed_anew(here.resources, docs, encoder="small")
     assert (report.replaced, report.unchanged, report.unwritten) == (len(CORPUS), 0, {})
-    assert dimension(here, docs) == 128
+    assert dimension(here, docs) == 8
     after = here.ask("ERR-4711", namespace=docs)
     assert (after.status, after.cached, ids(after)[0]) == ("complete", False, ids(before)[0])
     assert (after.hits[0].title, after.hits[0].snippet) == (before.hits[0].title, before.hits[0].snippet)
@@ -115,8 +123,8 @@ def test_a_namespace_is_searched_as_before_until_all_of_it_is_embedded(
 
     embed_anew(here.resources, docs, encoder="small", progress=look)
     # Five documents are embedded in three batches.
-    assert seen == [("complete", 384)] * 3
-    assert dimension(here, docs) == 128
+    assert seen == [("complete", 16)] * 3
+    assert dimension(here, docs) == 8
 
 
 def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
@@ -130,10 +138,10 @@ def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
 
     with pytest.raises(KeyboardInterrupt):
         embed_anew(here.resources, docs, encoder="small", progress=interrupt)
-    assert dimension(here, docs) == 384
+    assert dimension(here, docs) == 16
     report = embed_anew(here.resources, docs, encoder="small")
     assert (report.unchanged, report.replaced) == (2, len(CORPUS) - 2)
-    assert dimension(here, docs) == 128
+    assert dimension(here, docs) == 8
 
 
 def test_near_duplicates_are_still_folded_after_a_change_of_the_encoder(here: OneProcess, docs: str) -> None:
@@ -167,7 +175,7 @@ def test_a_search_that_a_new_encoder_overtakes_is_embedded_again(
     monkeypatch.setattr(questions, "embed_questions", overtaken)
     answer = here.ask("bread", namespace=docs, branches=["vector"])
     assert (answer.status, ids(answer)[0]) == ("complete", "bread")
-    assert dimension(here, docs) == 128
+    assert dimension(here, docs) == 8
 
 
 def test_vectors_of_another_model_under_the_same_name_are_not_compared(
@@ -175,7 +183,7 @@ def test_vectors_of_another_model_under_the_same_name_are_not_compared(
 ) -> None:
     index(here, docs)
     monkeypatch.setattr(here.resources.encoders, "_made", {})
-    use_embedder(here.resources, HashingEmbedder(dimension=64))
+    use_embedder(here.resources, Small(dimension=64))
     answer = here.ask("bread", namespace=docs)
     assert (answer.status, ids(answer)[0]) == ("degraded", "bread")
     reasons = {missing.where: (missing.reason, missing.detail) for missing in answer.degraded}
@@ -198,13 +206,6 @@ def test_an_encoder_that_is_not_declared_is_named_with_those_that_are(
     assert {missing.reason for missing in answer.degraded} == {"not_configured"}
 
 
-def test_cut_vectors_have_unit_length(here: OneProcess) -> None:
-    vectors = here.resources.encoders["small"].embedder.embed_passages(["bread", "a full disk"])
-    whole = here.resources.encoder.embedder.embed_passages(["bread", "a full disk"])[:, :128]
-    expected = whole / np.linalg.norm(whole, axis=1, keepdims=True)
-    assert np.allclose(vectors, expected, atol=1e-6)
-
-
 def test_a_new_namespace_has_the_language_of_its_documents_and_keeps_it(here: OneProcess, docs: str) -> None:
     sentence = "Il conduttore deve dare la disdetta al locatore nella prima settimana del mese, e non è possibile che la dia dopo. "
     italian = [RawDocument(document_id="uno", source="tests", title="Uno", text=sentence * 8)]
@@ -221,11 +222,30 @@ def test_a_new_namespace_has_the_language_of_its_documents_and_keeps_it(here: On
     assert ids(here.ask("conduttori", namespace=docs, branches=["bm25"])) == ["uno"]
 
 
+@pytest.mark.slow
+def test_the_confidence_is_the_default_encoder_s_alone(real: OneProcess) -> None:
+    """The factors were fitted to the scores of one model."""
+    index(real, "large")
+    index(real, "small", "small")
+    confidences = [real.ask("bread", namespace=name).questions[0].confidence for name in ("large", "small")]
+    assert confidences[0] is not None
+    assert confidences[1] is None
+
+
+@pytest.mark.slow
+def test_cut_vectors_have_unit_length(real: OneProcess) -> None:
+    vectors = real.resources.encoders["small"].embedder.embed_passages(["bread", "a full disk"])
+    whole = real.resources.encoder.embedder.embed_passages(["bread", "a full disk"])[:, :128]
+    expected = whole / np.linalg.norm(whole, axis=1, keepdims=True)
+    assert np.allclose(vectors, expected, atol=1e-6)
+
+
+@pytest.mark.slow
 def test_questions_in_another_precision_of_the_same_model_are_compared(
-    here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
+    real: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index(here, docs)
-    declared = here.resources.encoders.declared["default"].model_copy(update={"precision": "int8"})
-    monkeypatch.setitem(here.resources.encoders.declared, "default", declared)
-    monkeypatch.setattr(here.resources.encoders, "_made", {})
-    assert here.ask("bread", namespace=docs, cache="bypass").status == "complete"
+    index(real, docs)
+    declared = real.resources.encoders.declared["default"].model_copy(update={"precision": "int8"})
+    monkeypatch.setitem(real.resources.encoders.declared, "default", declared)
+    monkeypatch.setattr(real.resources.encoders, "_made", {})
+    assert real.ask("bread", namespace=docs, cache="bypass").status == "complete"
