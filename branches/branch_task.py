@@ -14,7 +14,7 @@ from chorale_client.wire_names import Stage, StageStatus
 from config.model_declarations import DEFAULT_ENCODER
 from fusion.rankings import LEXICAL, branch_texts, merged_dense, merged_lexical
 from models.branch_result import Degradation, StageNote
-from models.documents import Matrix
+from models.documents import Manifest, Matrix
 from models.errors import StageFailure
 from models.hits import QueryInputs, Ranking
 from models.plan import BranchPlan, Plan
@@ -86,6 +86,8 @@ class BranchTask:
     generation: int | None = None
     """The generation of `store`, read a moment ago."""
     known_encoder: Encoder | None = None
+    manifest: Manifest | None = None
+    """How the namespace was built, once `encoder` was read."""
     clock: Callable[[], float] = time.monotonic
 
     @property
@@ -94,18 +96,14 @@ class BranchTask:
 
     @property
     def encoder(self) -> Encoder:
-        """The namespace's encoder; raises BadIndex, OtherEncoder, and NotConfigured if it is not declared here."""
+        """The namespace's encoder; raises BadIndex, and NotConfigured if it is not declared here."""
         if self.known_encoder is None:
+            name = DEFAULT_ENCODER
             if isinstance(self.store, Described):
-                from search.checks import check_encoder  # imports tantivy, which a planner does not need
-
                 namespace, generation = self.request.namespace, self.generation
-                manifest = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation)
-                encoder = self.resources.encoders[manifest.encoder]
-                check_encoder(namespace, manifest, encoder.embedder.comparable)
-            else:
-                encoder = self.resources.encoders[DEFAULT_ENCODER]
-            self.known_encoder = encoder
+                self.manifest = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation)
+                name = self.manifest.encoder
+            self.known_encoder = self.resources.encoders[name]
         return self.known_encoder
 
     @property
@@ -158,11 +156,17 @@ class BranchTask:
     def _embedded(self, embed: Callable[..., Matrix], texts: Sequence[str]) -> Matrix:
         started = self.clock()
         try:
-            return embed(texts, timeout_s=self.left_s)
+            vectors = embed(texts, timeout_s=self.left_s)
         except StageFailure as failure:
             # This note tells a failure of the encoder from one of the store.
             self.timed(Stage.EMBED, started, str(failure.reason), StageStatus.FAILED)
             raise
+        if self.manifest is not None:
+            from search.checks import check_encoder  # imports tantivy, which a planner does not need
+
+            # Only a model that was loaded has a fingerprint that counts.
+            check_encoder(self.request.namespace, self.manifest, self.encoder.embedder.comparable)
+        return vectors
 
     def search_text(self, texts: Texts, depth: int) -> list[Ranking]:
         """One ranking a question."""

@@ -72,7 +72,7 @@ class TextEmbedder(ABC):
         self._declared_prompts = (question_prompt, passage_prompt)
         self._declared_dimensions = dimensions
         self._description = LazyValue(self._describe)
-        self._loaded = LazyValue(self._load)
+        self._loaded = LazyValue(self._load_whole)
 
     @property
     def fingerprint(self) -> str:
@@ -169,6 +169,12 @@ class TextEmbedder(ABC):
     @abstractmethod
     def weight_files(self) -> list[Path]:
         """The files in the model's folder that vectors are computed from; downloaded if they are missing."""
+
+    def _load_whole(self) -> Any:
+        model = self._load()
+        # Whoever asked before may have read files that were damaged then.
+        self.__dict__.pop("_fingerprints", None)
+        return model
 
     @abstractmethod
     def _load(self) -> Any:

@@ -95,14 +95,14 @@ def index_corpus(
     Raises what `index_documents` raises.
     """
     store = resources.writing_store
+    if rebuild:
+        store.make_room()
     chosen = encoder_of(resources, namespace, encoder)
     embedder: Embedder = ahead or chosen.indexing
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
     present = None if rebuild else _present(resources, namespace)
     language = present.language if present else None
     manifest = manifest_for(resources, chosen.name, embedder, first, language=language)
-    if rebuild:
-        store.make_room()
     anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:
         store.create(namespace, manifest)

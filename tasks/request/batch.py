@@ -19,7 +19,6 @@ from chorale_client.wire_names import QUEUE_FUSION, TASK_FUSE, TASK_SEARCH, WIRE
 from structlog import get_logger
 
 from branches.branch_task import BranchTask, TaskResources
-from branches.encoders import Encoder
 from fusion.conditions import relaxable_filters
 from fusion.rankings import DENSE
 from ledger.protocol import Snapshot, Started
@@ -218,12 +217,13 @@ def _embed(resources: Resources, parts: Sequence[BranchTask]) -> None:
     kinds = resources.pipeline.kinds.branches
     dense = [part for part in parts if "questions" in kinds[part.branch.kind].needs]
     texts: dict[str, dict[str, BranchTask]] = {}
-    encoders: dict[tuple[str, str], Encoder] = {}
+    encoders: dict[tuple[str, str], BranchTask] = {}
     with suppress(StageFailure):  # each search meets it again, and says so
         for part in dense:
             place = (part.branch.store, part.request.namespace)
-            part.known_encoder = encoders.get(place)
-            encoders[place] = part.encoder
+            if (known := encoders.get(place)) is not None:
+                part.known_encoder, part.manifest = known.known_encoder, known.manifest
+            encoders[place] = part
             of_encoder = texts.setdefault(part.encoder.name, {})
             of_encoder |= {text: part for question_texts in part.texts_of(DENSE) for text in question_texts}
         for name, parts_of_texts in texts.items():

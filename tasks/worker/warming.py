@@ -72,8 +72,8 @@ def warm_models(resources: Resources, queues: Sequence[str]) -> None:
     needs = resources.needs
     for name in _used_encoders(resources) if {"passages", "questions"} & needs else ():
         encoder = resources.encoders[name]
-        _ = encoder.embedder.comparable
         (encoder.embedder if "passages" in needs else encoder.embedder.questions).warm()
+        _ = encoder.embedder.comparable
     if QUEUE_FUSION in queues:
         _warm_rerankers(resources)
         if resources.settings.context_tokenizer:

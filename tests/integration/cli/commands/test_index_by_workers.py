@@ -134,7 +134,7 @@ def test_the_command_repeats_the_reason_of_workers_that_refuse_documents(
     file = tmp_path / "a.txt"
     note = ("index", str(file), "--source", "notes", "-n", "refused", "--where")
     file.write_text("Roses.")
-    assert chorale(*note, "here", CHORALE_LANGUAGE="it").returncode == 0
+    assert chorale(*note, "here", CHORALE_PASSAGE_PIECES="32").returncode == 0
     file.write_text("Roses and thorns.")
     refused = chorale(*note, "workers")
-    assert (refused.returncode, "language is 'it', asked for 'en'" in refused.stderr) == (1, True)
+    assert (refused.returncode, "pieces=32 overlap=0', asked for" in refused.stderr) == (1, True)
