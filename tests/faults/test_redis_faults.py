@@ -137,7 +137,9 @@ def test_a_full_redis_ends_the_requests_in_flight_and_refuses_new_ones(whole: Ru
     answer = asked.result(60)
     # A busy machine has no time left, at the deadline, to read the texts of the hits.
     not_read = ("fetch", "budget")
-    assert [missing for missing in answer.missing if missing != not_read] == [("search.vector", "not_started")]
+    assert [missing for missing in answer.missing if missing != not_read] == [
+        ("search.vector", "not_started")
+    ]
     assert (answer.documents, answer.branches) == (expected, {"bm25", "hyde"})
     with pytest.raises(UnknownRequest):
         whole.client().answer("refused")
