@@ -199,6 +199,7 @@ def _rankings(resources: Resources, kind: BranchKind, part: BranchTask) -> list[
             break
         slice_ = replace(part, questions=some, notes=[])
         slice_rankings = search_relaxed(kind, slice_)
+        part.known_encoder, part.manifest = slice_.known_encoder, slice_.manifest
         if len(slice_rankings) != len(some):
             raise InvalidAnswer(f"{len(slice_rankings)} rankings for {len(some)} questions")
         rankings += slice_rankings

@@ -233,6 +233,16 @@ def test_the_confidence_is_the_default_encoder_s_alone(real: OneProcess) -> None
 
 
 @pytest.mark.slow
+def test_a_costly_request_has_no_confidence_of_another_encoder_either(real: OneProcess) -> None:
+    index(real, "small", "small")
+    # 1,600 characters count for 46 ms of embedding: eight such questions are costly, and searched in slices.
+    questions = [f"bread {number} " * 160 for number in range(8)]
+    answer = real.ask(questions, namespace="small", cache="bypass", timeout_s=60)
+    assert answer.status == "complete"
+    assert [question.confidence for question in answer.questions] == [None] * 8
+
+
+@pytest.mark.slow
 def test_cut_vectors_have_unit_length(real: OneProcess) -> None:
     vectors = real.resources.encoders["small"].embedder.embed_passages(["bread", "a full disk"])
     whole = real.resources.encoder.embedder.embed_passages(["bread", "a full disk"])[:, :128]
