@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from cache.question_vectors import CachedQuestions
-from config.model_declarations import DEFAULT_ENCODER, EncoderDeclaration, EndpointEncoder
+from config.model_declarations import DEFAULT_ENCODER, DeclaredEncoder, EncoderDeclaration, EndpointEncoder
 from inference.backends import TwoPrecisions, load_embedder
 from inference.known_models import known_prompts
 from models.errors import NotConfigured
@@ -58,14 +58,14 @@ class Load(Protocol):
 class Encoders:
     """Thread-safe."""
 
-    def __init__(self, declared: Mapping[str, EncoderDeclaration | EndpointEncoder], load: Load) -> None:
+    def __init__(self, declared: Mapping[str, DeclaredEncoder], load: Load) -> None:
         self.declared = {DEFAULT_ENCODER: default_encoder(load.settings), **declared}
         self._load = load
         self._made: dict[str, Encoder] = {}
         self._lock = threading.RLock()
 
     def __getitem__(self, name: str) -> Encoder:
-        """Raises NotConfigured if no encoder of that name is declared, or the variable with its key is not set."""
+        """Raises NotConfigured if no encoder of that name is declared."""
         with self._lock:
             if name not in self._made:
                 if name not in self.declared:
@@ -73,7 +73,7 @@ class Encoders:
                 self._made[name] = self._make(self.declared[name])
             return self._made[name]
 
-    def _make(self, declared: EncoderDeclaration | EndpointEncoder) -> Encoder:
+    def _make(self, declared: DeclaredEncoder) -> Encoder:
         given = (declared.question_prompt, declared.passage_prompt)
         known = known_prompts(declared.model)
         question, passage = (

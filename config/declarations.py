@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import Field
 
-from config.model_declarations import EncoderDeclaration, EndpointEncoder, RerankerDeclaration
+from config.model_declarations import DeclaredEncoder, RerankerDeclaration
 from models import cypher
 from models.extensions import Declared, Kinds
 from models.plan import BoostPlan
@@ -93,7 +93,7 @@ class Pipeline:
     default_configuration: str
     kinds: Kinds = field(repr=False)  # the hash of the declarations is of their repr
     """The built-in kinds and methods, and those of packages that the file names."""
-    encoders: Mapping[str, EncoderDeclaration | EndpointEncoder] = field(default_factory=dict)
+    encoders: Mapping[str, DeclaredEncoder] = field(default_factory=dict)
     """Those that the file declares."""
 
     def branches_of(self, configuration: Configuration) -> tuple[BranchDeclaration, ...]:

@@ -113,7 +113,7 @@ class EndpointEncoder(Declared):
         }
 
 
-Encoder = EncoderDeclaration | EndpointEncoder
+DeclaredEncoder = EncoderDeclaration | EndpointEncoder
 
 ENCODER_KINDS: Mapping[str, type[EncoderDeclaration] | type[EndpointEncoder]] = MappingProxyType(
     {"onnx": EncoderDeclaration, "sentence_transformers": EncoderDeclaration, "endpoint": EndpointEncoder}
@@ -138,7 +138,7 @@ class RerankerDeclaration(Declared):
     api_key_env: Variable | None = None
     """The environment variable that holds the key; not declared: no key is sent."""
     ca_file: str | None = None
-    device: str | None = Field(None, pattern=r"^(cpu|mps|cuda(:\d{1,2})?)$")
+    device: Device | None = None
     """`cpu`, `cuda`, `cuda:1`, `mps`; None: CUDA if the backend and the machine have it."""
     precision: Literal["fp32", "int8"] = "fp32"
     """`int8` takes about 70 % of the time, with slightly different scores; only `onnx` on a CPU computes in it."""

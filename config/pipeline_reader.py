@@ -32,7 +32,7 @@ from config.declarations import (
     Pipeline,
     StoreDeclaration,
 )
-from config.model_declarations import ENCODER_KINDS, Encoder, RerankerDeclaration
+from config.model_declarations import ENCODER_KINDS, DeclaredEncoder, RerankerDeclaration
 from models import cypher
 from models.errors import WrongDeclaration
 from models.extensions import Declared, Kinds, Options
@@ -198,7 +198,7 @@ class PipelineReader:
             self._complain((*path, "queue"), f"a queue is {_QUEUE_NAME.pattern}, and none of {reserved}")
         return branch
 
-    def _encoder(self, path: tuple[str, ...], table: Mapping[str, Any]) -> Encoder | None:
+    def _encoder(self, path: tuple[str, ...], table: Mapping[str, Any]) -> DeclaredEncoder | None:
         kind = str(table.get("kind", "onnx"))
         self._one_of(kind, "encoder kind", ENCODER_KINDS, (*path, "kind"))
         return self._table(ENCODER_KINDS[kind], path, table) if kind in ENCODER_KINDS else None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.concurrency import LazyValue
-from inference.json_endpoint import ATTEMPTS, JsonEndpoint, rows_in_order
+from inference.json_endpoint import ATTEMPTS, JsonEndpoint, Key, rows_in_order
 from inference.language_models import TokenizerFile
 from inference.piece_estimates import cut_to, estimated_pieces
 from inference.word_pieces import whole_characters
@@ -53,7 +53,7 @@ class EndpointEmbedder:
         *,
         url: str,
         api: str = "openai",
-        api_key: str | Callable[[], str | None] | None = None,
+        api_key: Key = None,
         dimensions: int | None = None,
         question_prompt: str = "",
         passage_prompt: str = "",
@@ -85,7 +85,7 @@ class EndpointEmbedder:
                 path=PATHS[api],
                 model=" / ".join(dict.fromkeys([name, self._question_model])),
                 answer="list of embeddings",
-                api_key=api_key() if callable(api_key) else api_key,
+                api_key=api_key,
                 max_bytes=MAX_TEXT_BYTES * batch,
                 ca_file=ca_file,
                 request_s=REQUEST_S,

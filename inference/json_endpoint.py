@@ -22,6 +22,8 @@ Body = Mapping[str, Any]
 Read = Callable[[int, Any], T]
 """Maps the position of a request and the JSON of its answer to a result.  Raises InvalidAnswer for a wrong answer."""
 
+Key = str | Callable[[], str | None] | None
+"""A key, or a function that reads it and raises NotConfigured; None: no key is sent."""
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.2
 
@@ -41,7 +43,7 @@ class JsonEndpoint:
         path: str,
         model: str,
         answer: str,
-        api_key: str | None,
+        api_key: Key,
         max_bytes: int,
         ca_file: str | Path | None = None,
         shows_messages: bool = False,
@@ -57,7 +59,7 @@ class JsonEndpoint:
         self._url = parts._replace(path=f"{parts.path.rstrip('/')}/{path}").geturl()
         self.where = f"{model} at {parts.netloc.rpartition('@')[2]}"
         self._answer = answer
-        self._secret = api_key
+        self._secret = api_key() if callable(api_key) else api_key
         self._max_bytes = max_bytes
         self._shows_messages = shows_messages
         self._request_s = request_s

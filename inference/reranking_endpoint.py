@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isfinite, log
 from pathlib import Path
 from typing import Any
 
 from inference.concurrency import LazyValue
-from inference.json_endpoint import JsonEndpoint, rows_in_order
+from inference.json_endpoint import JsonEndpoint, Key, rows_in_order
 from inference.pairs import Pair
 from inference.piece_estimates import cut_to, estimated_pieces
 from inference.protocol import PairScores
@@ -54,7 +54,7 @@ class EndpointReranker:
         *,
         url: str,
         api: str = "tei",
-        api_key: str | Callable[[], str | None] | None = None,
+        api_key: Key = None,
         batch: int | None = None,
         max_pieces: int | None = None,
         ca_file: str | Path | None = None,
@@ -74,7 +74,7 @@ class EndpointReranker:
                 path="rerank",
                 model=name,
                 answer="list of scores",
-                api_key=api_key() if callable(api_key) else api_key,
+                api_key=api_key,
                 max_bytes=MAX_ANSWER_BYTES,
                 ca_file=ca_file,
             )

@@ -73,12 +73,6 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
                     )
 
 
-def missing(package: str, kind: str) -> Unreadable:
-    """The library of a format is not installed."""
-    why = f"{kind} needs the package {package} (the extra `office`): make office, or pip install {package}"
-    return Unreadable(LeftOut.MISSING_PACKAGE, why)
-
-
 def plain(text: str) -> str:
     """Text whose lines are no headings or fences of Markdown."""
     lines = (" ".join(line.split()) for line in text.splitlines())

@@ -102,6 +102,12 @@ class Unreadable(Exception):
         self.reason = reason
 
 
+def missing_package(package: str, kind: str, extra: str) -> Unreadable:
+    """The library of a format is not installed."""
+    why = f"{kind} needs the package {package} (the extra `{extra}`): make {extra}, or pip install {package}"
+    return Unreadable(LeftOut.MISSING_PACKAGE, why)
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """The caller's options."""

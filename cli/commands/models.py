@@ -1,4 +1,4 @@
-"""`chorale models`: the known encoders and rerankers, and what this installation declares."""
+"""`chorale models`: the known encoders and rerankers."""
 
 from __future__ import annotations
 

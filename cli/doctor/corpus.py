@@ -78,7 +78,7 @@ def model(installation: Installation) -> Iterator[Finding]:
                     f"the encoder {name!r} does not answer: {failure}",
                     "start its server, or correct its table",
                 )
-    for line in unknown_languages(installation.pipeline, _namespaces(installation)):
+    for line in unknown_languages(installation.pipeline, states):
         yield Finding(line, ADVICE, is_remark=True)
 
 

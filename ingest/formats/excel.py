@@ -7,8 +7,8 @@ from datetime import datetime, time
 from itertools import zip_longest
 from typing import Any
 
-from ingest.office import blocks_as_text, missing, package_of, row
-from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
+from ingest.office import blocks_as_text, package_of, row
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
@@ -16,7 +16,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     try:
         from openpyxl import load_workbook
     except ImportError:
-        raise missing("openpyxl", "Excel") from None
+        raise missing_package("openpyxl", "Excel", "office") from None
     package = package_of(file, options)
     workbook = load_workbook(package.content, read_only=True, data_only=True)
     sections: list[str] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ingest.decode import read_bytes
 from ingest.document_properties import properties_as_metadata
-from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable, missing_package
 from models.left_out import LeftOut
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         from pypdf import DocumentInformation, PdfReader
         from pypdf.errors import PyPdfError
     except ImportError:
-        why = "PDF needs the package pypdf (the extra `pdf`): make pdf, or pip install pypdf"
-        raise Unreadable(LeftOut.MISSING_PACKAGE, why) from None
+        raise missing_package("pypdf", "PDF", "pdf") from None
     try:
         pdf = PdfReader(io.BytesIO(read_bytes(file, max_bytes=options.max_file_bytes)))
         if pdf.is_encrypted and not pdf.decrypt(""):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ingest.office import blocks_as_text, missing, package_of, plain, row
-from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
+from ingest.office import blocks_as_text, package_of, plain, row
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
 
 _FRAME = ("DATE", "FOOTER", "SLIDE_NUMBER")
 """Placeholders that repeat on each slide."""
@@ -18,7 +18,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     try:
         from pptx import Presentation
     except ImportError:
-        raise missing("python-pptx", "PowerPoint") from None
+        raise missing_package("python-pptx", "PowerPoint", "office") from None
     package = package_of(file, options)
     slides = list(Presentation(package.content).slides)
     titles = [_title(slide) for slide in slides]

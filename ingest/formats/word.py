@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ingest.office import blocks_as_text, missing, package_of, plain, row
-from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
+from ingest.office import blocks_as_text, package_of, plain, row
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -24,7 +24,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     try:
         import docx
     except ImportError:
-        raise missing("python-docx", "Word") from None
+        raise missing_package("python-docx", "Word", "office") from None
     package = package_of(file, options)
     document = docx.Document(package.content)
     marks = _marks(document)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from inference.protocol import Embedder
 from ingest.language_fit import MEASURED_DOCUMENTS
@@ -32,17 +31,21 @@ def embed_anew(
 ) -> IndexReport:
     """Build the namespace again beside the one that is searched, with vectors of this encoder, and put it in its place.
 
-    The passages stay as they were split; later documents are split for the new encoder.  A run that was interrupted goes on where it was.  Nobody else writes meanwhile.
+    The passages stay as they were split; later documents are split for the new encoder.  A run that was interrupted goes on
+    where it was.  Nobody else writes meanwhile.
     Raises UnknownNamespace, NotConfigured (no such encoder), WriterBusy, and what the encoder raises.
     """
     store = resources.writing_store
     build = store.known(namespace)
     chosen = encoder_of(resources, namespace, encoder)
     with store.exclusive(namespace):
-        made = manifest_for(resources, chosen.name, chosen.indexing, _first_texts(store, build))
+        current = store.revisions(namespace)
+        first = sorted(current)[:MEASURED_DOCUMENTS]
+        texts = [_text(document) for document in store.table.changes(build, first, 0).documents]
+        made = manifest_for(resources, chosen.name, chosen.indexing, texts)
         kept = {name: getattr(build.manifest, name) for name in ("language", "analyser", "title_repeats")}
         anew = Rebuilding(store, namespace, replace(made, **kept))
-        current, done = store.revisions(namespace), anew.revisions(namespace)
+        done = anew.revisions(namespace)
         anew.delete(namespace, done.keys() - current.keys())
         left = [document_id for document_id, revision in current.items() if done.get(document_id) != revision]
         report = IndexReport(unchanged=len(current) - len(left))
@@ -65,11 +68,8 @@ def embed_anew(
     return report
 
 
-def _first_texts(store: DocumentStore, build: Build) -> list[str]:
-    """Texts by which the share of known words is measured."""
-    first = list(islice(sorted(store.revisions(build.name)), MEASURED_DOCUMENTS))
-    documents = store.table.changes(build, first, 0).documents
-    return ["\n".join(passage.text for passage in document.passages) for document in documents]
+def _text(document: Document) -> str:
+    return "\n".join(passage.text for passage in document.passages)
 
 
 def _documents(

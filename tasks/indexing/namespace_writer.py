@@ -32,10 +32,11 @@ from wiring.resources import Resources
 
 def encoder_of(resources: Resources, namespace: str, name: str | None = None) -> Encoder:
     """The encoder `name`, else the one that the namespace was built with, else the default.  Raises NotConfigured."""
-    if name is None:
-        present = _present(resources, namespace)
-        name = present.encoder if present else DEFAULT_ENCODER
-    return resources.encoders[name]
+    return _encoder_of(resources, None if name else _present(resources, namespace), name)
+
+
+def _encoder_of(resources: Resources, present: Manifest | None, name: str | None) -> Encoder:
+    return resources.encoders[name or (present.encoder if present else DEFAULT_ENCODER)]
 
 
 def _present(resources: Resources, namespace: str) -> Manifest | None:
@@ -68,8 +69,8 @@ def manifest_for(
 
 def create_namespace(resources: Resources, namespace: str, encoder: str | None = None) -> None:
     """Make an empty namespace; one that is there already stays.  Raises ManifestMismatch if it was built differently."""
-    chosen, present = encoder_of(resources, namespace, encoder), _present(resources, namespace)
-    language = present.language if present else None
+    present = _present(resources, namespace)
+    chosen, language = _encoder_of(resources, present, encoder), present.language if present else None
     manifest = manifest_for(resources, chosen.name, chosen.embedder, language=language)
     resources.writing_store.create(namespace, manifest)
 
@@ -97,11 +98,11 @@ def index_corpus(
     store = resources.writing_store
     if rebuild:
         store.make_room()
-    chosen = encoder_of(resources, namespace, encoder)
+    present = _present(resources, namespace)
+    chosen = _encoder_of(resources, present, encoder)
     embedder: Embedder = ahead or chosen.indexing
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
-    present = None if rebuild else _present(resources, namespace)
-    language = present.language if present else None
+    language = present.language if present and not rebuild else None
     manifest = manifest_for(resources, chosen.name, embedder, first, language=language)
     anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:

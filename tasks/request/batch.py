@@ -217,13 +217,12 @@ def _embed(resources: Resources, parts: Sequence[BranchTask]) -> None:
     kinds = resources.pipeline.kinds.branches
     dense = [part for part in parts if "questions" in kinds[part.branch.kind].needs]
     texts: dict[str, dict[str, BranchTask]] = {}
-    encoders: dict[tuple[str, str], BranchTask] = {}
+    read_parts: dict[tuple[str, str], BranchTask] = {}
     with suppress(StageFailure):  # each search meets it again, and says so
         for part in dense:
             place = (part.branch.store, part.request.namespace)
-            if (known := encoders.get(place)) is not None:
-                part.known_encoder, part.manifest = known.known_encoder, known.manifest
-            encoders[place] = part
+            if (other := read_parts.setdefault(place, part)) is not part:
+                part.known_encoder, part.manifest = other.known_encoder, other.manifest
             of_encoder = texts.setdefault(part.encoder.name, {})
             of_encoder |= {text: part for question_texts in part.texts_of(DENSE) for text in question_texts}
         for name, parts_of_texts in texts.items():
