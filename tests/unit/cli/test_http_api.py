@@ -19,6 +19,7 @@ from cli.local.servers import curl, how_to_ask, http_child, own_key, with_http
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat
+from tests.support.servers.own_server import free_ports
 
 HERE = Address("127.0.0.1", 8000)
 
@@ -45,8 +46,10 @@ def test_a_text_that_is_no_address_is_refused(text: str) -> None:
 
 
 def test_the_child_serves_at_the_address_and_stops_before_the_workers() -> None:
-    child = http_child(HERE, {"A": "b"})
-    assert child.argv[1:] == ("-m", "cli", "serve", "--host", "127.0.0.1", "--port", "8000")
+    # The child checks that its port is free, and another program may have port 8000.
+    (port,) = free_ports(1)
+    child = http_child(Address("127.0.0.1", port), {"A": "b"})
+    assert child.argv[1:] == ("-m", "cli", "serve", "--host", "127.0.0.1", "--port", str(port))
     assert (child.env, child.level, child.beats) == ({"A": "b"}, 2, True)
 
 
