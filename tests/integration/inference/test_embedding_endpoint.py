@@ -49,16 +49,11 @@ TEXT = "Unverwechselbar"
 SMALL = HashingEmbedder(dimension=4)
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[ChatServer]:
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    # A server for each test: a request that its caller gave up may still arrive after the test has ended.
     with ChatServer(embeds(SMALL)) as server:
         yield server
-
-
-@pytest.fixture
-def server(started: ChatServer) -> ChatServer:
-    started.forget()
-    return started
 
 
 @pytest.fixture(scope="module")

@@ -48,16 +48,11 @@ MOVED = "HTTP 307: redirects are not followed; declare the url that this one lea
 RAISE = "cut at max_tokens 64: raise max_tokens, or lower the model's reasoning by `fields`"
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[ChatServer]:
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    # A server for each test: a request that its caller gave up may still arrive after the test has ended.
     with ChatServer() as server:
         yield server
-
-
-@pytest.fixture
-def server(started: ChatServer) -> ChatServer:
-    started.forget()
-    return started
 
 
 @pytest.fixture

@@ -45,16 +45,11 @@ def lengths(handler: Handler, body: dict[str, Any]) -> None:
     handler.send(200, json.dumps(scores[::-1]).encode())
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[ChatServer]:
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    # A server for each test: a request that its caller gave up may still arrive after the test has ended.
     with ChatServer(lengths) as server:
         yield server
-
-
-@pytest.fixture
-def server(started: ChatServer) -> ChatServer:
-    started.forget()
-    return started
 
 
 def opened(server: ChatServer, **settings: Any) -> EndpointReranker:
