@@ -90,10 +90,11 @@ def fused_score(hit: RankedHit) -> float:
 
 
 def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, Any]:
-    """A bar for each stage with a start, on a line of time that ends a little after the deadline or the last stage."""
+    """A bar for each stage with a start.  The deadline is drawn if the stages reach half of the way to it."""
     timed = [stage for stage in stages if stage.get("start_ms") is not None]
-    last = max([deadline_ms, *(stage["start_ms"] + stage.get("ms", 0.0) for stage in timed)])
-    scale = LANES_WIDTH / (last * 1.05 or 1.0)
+    last = max((stage["start_ms"] + stage.get("ms", 0.0) for stage in timed), default=0.0)
+    is_near = last >= deadline_ms / 2
+    scale = LANES_WIDTH / (1.05 * (max(last, deadline_ms) if is_near else last) or 1.0)
     rows = [
         {
             "stage": stage["stage"],
@@ -106,4 +107,9 @@ def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, 
         }
         for stage in timed
     ]
-    return {"width": LANES_WIDTH, "deadline_x": round(deadline_ms * scale, 2), "rows": rows}
+    return {
+        "width": LANES_WIDTH,
+        "deadline_ms": deadline_ms,
+        "deadline_x": round(deadline_ms * scale, 2) if is_near else None,
+        "rows": rows,
+    }

@@ -72,7 +72,6 @@ def summary(row: RequestRow) -> dict[str, Any]:
             "questions": [question.text for question in row.questions],
         },
         "lanes": lanes(row.stages, deadline_ms),
-        "deadline_ms": deadline_ms,
     }
 
 

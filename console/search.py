@@ -42,7 +42,9 @@ async def show(visit: Visit) -> dict[str, Any]:
     }
     if given["q"]:
         try:
-            data["answer"] = answer_view(await _ask(visit, data["form"]), visit.session.grant.sees_namespace)
+            answer = await _ask(visit, data["form"])
+            data["error"] = unknown_namespace(answer, visit.session.grant.sees_namespace)
+            data["answer"] = None if data["error"] else answer_view(redacted(answer))
         except (ChoraleError, OutOfScope, ValueError) as error:
             data["error"] = str(error)
     return data
@@ -68,7 +70,7 @@ async def _ask(visit: Visit, form: Mapping[str, str]) -> Answer:
     grant, services = visit.session.grant, visit.services
     request = grant.applied(await services.client.with_default_timeout(request_of(form, grant.new_id())))
     await count_cost(visit.request, grant, services.redis, ordinary_calls(request.questions))
-    return redacted(await services.client.ask(request))
+    return await services.client.ask(request)
 
 
 def request_of(form: Mapping[str, str], request_id: str) -> Request:
@@ -95,7 +97,7 @@ def request_of(form: Mapping[str, str], request_id: str) -> Request:
     return make_request(form["q"], **options)
 
 
-def answer_view(answer: Answer, sees_namespace: Any) -> dict[str, Any]:
+def answer_view(answer: Answer) -> dict[str, Any]:
     question = answer.questions[0] if answer.questions else QuestionAnswer(status=answer.status)
     branches = list(dict.fromkeys(name for hit in question.hits for name in hit.branches))
     branches = [name for name in _searched(answer) if name in branches] or branches
@@ -109,7 +111,6 @@ def answer_view(answer: Answer, sees_namespace: Any) -> dict[str, Any]:
         "took_ms": answer.took_ms,
         "degraded": degraded_view(answer),
         "warnings": list(answer.warnings),
-        "unknown_namespace": unknown_namespace(answer, sees_namespace),
         "confidence": question.confidence,
         "total_matches": question.total_matches,
         "removed": question.removed,
