@@ -18,7 +18,6 @@ from starlette.responses import Response
 from api.services import Services
 from config.declarations import Pipeline
 from console.sessions import PATH, Session
-from wiring.pipeline import load_pipeline
 
 FOLDER = Path(__file__).parent
 HEADERS = {
@@ -42,6 +41,9 @@ class Visit:
     @cached_property
     def pipeline(self) -> Pipeline:
         """Raises WrongDeclaration."""
+        # A process whose console nobody opens does not load the kinds of stores.
+        from wiring.pipeline import load_pipeline
+
         return load_pipeline(self.services.settings.pipeline_file)
 
     @property
