@@ -23,6 +23,7 @@ setup(
     package_dir={f"chorale_service.{name}": name for name in [*FOLDERS, "examples"]},
     package_data={
         "": ["*.lua", "*.toml", "*.json", "*.mako"],
+        "chorale_service.console": ["templates/*.html", "static/*"],
     },
     include_package_data=False,
     install_requires=[*(need for need in GROUPS["base"] if "setuptools" not in need), CLIENT],

@@ -200,13 +200,24 @@ class KeyStore:
         cached = None if parts is None else self._fresh(parts[0])
         return None if parts is None or cached is None else self._checked(cached, parts[1])
 
-    def _checked(self, cached: _Cached, secret: str) -> Grant | None:
-        right = is_secret(secret, cached.hashed)
-        if not right or cached.key is None or cached.key.state(self._now_ms()) != "active":
-            return None
+    def active(self, key_id: str) -> Key | None:
+        """The key with this id, unless it is expired or revoked: for a caller that has shown its secret before."""
+        cached = self._read(key_id)
+        return cached.key if cached.key and self._is_in_use(cached, cached.key) else None
+
+    def _is_in_use(self, cached: _Cached, key: Key) -> bool:
+        """Whether the key is active; then its use is noted."""
+        if key.state(self._now_ms()) != "active":
+            return False
         if not cached.is_noted:
             cached.is_noted = True
-            self._note_use(cached.key)
+            self._note_use(key)
+        return True
+
+    def _checked(self, cached: _Cached, secret: str) -> Grant | None:
+        right = is_secret(secret, cached.hashed)
+        if not right or cached.key is None or not self._is_in_use(cached, cached.key):
+            return None
         return cached.grant
 
     def list(self) -> Sequence[Key]:

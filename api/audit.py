@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from access.grant import Grant
 from api.caller import Caller, KeyFirst
 from api.problems import not_found
-from api.services import ServicesDep
+from api.services import Services, ServicesDep
 from api.timestamps import Timestamp, at, cursor_after, in_utc, read_cursor, rfc3339
 from audit import queries
 from models.audit_tables import RequestRow
@@ -68,6 +68,10 @@ def list_past_searches(
     after: Annotated[str | None, Query(description="`next` of the page before")] = None,
     correlation_id: Annotated[str | None, Query(max_length=256)] = None,
     status: Annotated[str | None, Query(max_length=32)] = None,
+    namespace: Annotated[str | None, Query(max_length=64)] = None,
+    missing: Annotated[
+        str | None, Query(max_length=256, description="A branch that was missing from the answer")
+    ] = None,
 ) -> AuditPage:
     """List past searches, newest first.  A search that has just ended is listed within a second."""
     selection = queries.Which(
@@ -75,6 +79,8 @@ def list_past_searches(
         namespaces=grant.namespaces,
         correlation_id=correlation_id,
         status=status,
+        namespace=namespace,
+        missing=missing,
     )
     rows = queries.last(services.database, limit + 1, selection, after=read_cursor(after))
     more = rows[limit - 1] if len(rows) > limit else None
@@ -89,10 +95,16 @@ def list_past_searches(
 @router.get("/{request_id}", response_model=AuditedSearch)
 def get_past_search(request_id: str, grant: Auditor, services: ServicesDep) -> Response:
     """Show everything about a past search."""
+    row = visible_row(grant, services, request_id)
+    return Response(to_json(_document(row), inf_nan_mode="null"), media_type="application/json")
+
+
+def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow:
+    """The request with everything that belongs to it.  An unknown id and another tenant's are the same Problem."""
     row = queries.show(services.database, request_id) if request_id.startswith(_owner(grant)) else None
     if row is None or not grant.sees_namespace(row.namespace):
         raise not_found()
-    return Response(to_json(_document(row), inf_nan_mode="null"), media_type="application/json")
+    return row
 
 
 def _document(row: RequestRow) -> dict[str, Any]:

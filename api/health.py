@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from anyio import to_thread
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from pydantic import BaseModel, Field
 from redis.exceptions import AuthenticationError, RedisError
 
@@ -57,10 +57,15 @@ async def check_life() -> Alive:
 @router.get("/readyz", responses={503: {"model": Readiness, "description": "No search is answered"}})
 async def check_readiness(request: Request, response: Response, services: ServicesDep) -> Readiness:
     """Whether searches are answered, and what is missing, by name.  Needs no key."""
-    cache: ReadinessCache = request.app.state.readiness_cache
-    readiness = await to_thread.run_sync(cache.read, services, limiter=services.few_threads)
+    readiness = await to_thread.run_sync(readiness_of, request.app, services, limiter=services.few_threads)
     response.status_code = 200 if readiness.is_ready else 503
     return readiness
+
+
+def readiness_of(app: FastAPI, services: Services) -> Readiness:
+    """At most READINESS_CACHED_FOR_S old.  Blocks."""
+    cache: ReadinessCache = app.state.readiness_cache
+    return cache.read(services)
 
 
 @router.get(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -11,7 +12,6 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api.app import create_app
 from config.logging import set_up_logging
 from config.settings import Settings, load_settings
 
@@ -120,7 +120,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(*, host: str = "127.0.0.1", port: int = 8000) -> None:
+def serve(create_app: Callable[[Settings], FastAPI], *, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Serve until SIGTERM or SIGINT.  Raises WrongDeclaration."""
     settings = load_settings()
     set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)

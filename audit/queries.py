@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from json import dumps
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, and_, or_, select
+from sqlalchemy import ColumnElement, Engine, Text, and_, cast, or_, select
 from sqlalchemy.orm import Session, selectinload
 
 from models.audit_tables import QuestionRow, RequestRow
@@ -26,6 +27,9 @@ class Which:
     namespaces: Collection[str] | None = None
     correlation_id: str | None = None
     status: str | None = None
+    namespace: str | None = None
+    missing: str | None = None
+    """A branch that is missing from the answer."""
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
         if self.owner:
@@ -36,6 +40,11 @@ class Which:
             yield RequestRow.correlation_id == self.correlation_id
         if self.status is not None:
             yield RequestRow.status == self.status
+        if self.namespace is not None:
+            yield RequestRow.namespace == self.namespace
+        if self.missing is not None:
+            where = dumps(f"search.{self.missing}")
+            yield cast(RequestRow.degraded, Text).contains(where, autoescape=True)
 
 
 def last(

@@ -17,7 +17,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "demo": "Take a tour of the whole pipeline, in about a minute.",
         "up": "Start the server and the workers, and look after them until Ctrl-C.",
         "worker": "Work on one or more queues until stopped; `chorale up` starts them by itself.",
-        "serve": "Serve the HTTP API until stopped; `chorale up --http` starts it by itself.",
+        "serve": "Serve the HTTP API and the console until stopped; `chorale up --http` starts both by itself.",
         "sweeper": "Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.",
     },
     "Ask": {

@@ -195,6 +195,7 @@ ROLES: Mapping[str, Role] = {
             (
                 *_WRITING,
                 Grant((keys.RATE + "*",), ("set", "incrby", "pttl")),
+                Grant((keys.SESSION + "*",), ("set", "get", "del")),
                 Grant((keys.RULES,), ("hget", "hset", "hdel", "watch", "unwatch")),
                 _SEEING,
                 _HEARTBEATS,

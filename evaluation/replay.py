@@ -13,24 +13,15 @@ from typing import Any
 
 from chorale_client.request import Request
 from chorale_client.wire_names import EnvelopeStatus, Status
-from pydantic import ValidationError
 
 from config.declarations import Pipeline
 from evaluation.movements import Movement, movements
-from fusion.branch_results import BranchAnswers
-from fusion.conditions import least_relaxed
-from fusion.fuse import fuse_question, unscored_passages
-from fusion.fused_hits import FusedHit, FusedQuestion
-from fusion.page import page_of
-from fusion.rankings import Scores
-from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
-from models.branch_result import BranchResult
-from models.errors import ServiceError
+from evaluation.recorded_request import RecordedRequest
+from fusion.fused_hits import FusedHit
+from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.plan import Plan
 from tasks.request.planning import resolve
 
-_ALL = 1_000
-"""As many hits as a request may show."""
 _WITHOUT_HITS = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.REFUSED)
 
 
@@ -95,76 +86,28 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
     `row` comes from `audit.queries.show`.  Raises ServiceError for a request that was never fused or that another version
     wrote, and NotOffered for an unknown configuration.
     """
-    request, plan = _recorded(row)
-    envelopes = least_relaxed({branch.branch: _envelope(branch) for branch in row.branches})
+    recorded = RecordedRequest.read(row, pipeline)
+    request, plan = recorded.request, recorded.plan
     new = plan if configuration is None else _planned(request, plan, row, pipeline, configuration)
     questions: list[ReplayedQuestion] = []
     looked_up: set[str] = set()
-    recorded = _completed(row, plan)
-    lacks_scores = recorded is None
+    lacks_scores = recorded.completed is None
     for position, index in enumerate(plan.asked):
-        scores = recorded[position] if recorded else {}
-        before = _fused(pipeline, plan, envelopes, position, request, scores)
-        after = before if new is plan else _fused(pipeline, new, envelopes, position, request, scores)
-        unscored, recorded_unscored = (
-            _unscored(pipeline, of_plan, envelopes, position, request) for of_plan in (new, plan)
-        )
-        lacks_scores |= not unscored <= recorded_unscored
-        page = _page(after, request, new)
+        before = recorded.fused(plan, position)
+        after = before if new is plan else recorded.fused(new, position)
+        lacks_scores |= not recorded.unscored(new, position) <= recorded.unscored(plan, position)
+        page = recorded.page(after, new)
         unit = f"{request.fuse_by}_id"
-        ids = [getattr(hit, unit) for hit in (*page, *_page(before, request, plan))]
+        ids = [getattr(hit, unit) for hit in (*page, *recorded.page(before, plan))]
         moved = movements(before, after, ids, unit=unit)
         question = row.questions[index]
         looked_up |= _looked_up(question, plan, {hit.document_id for hit in before})
-        is_equal = None if recorded is None else _is_equal(question, request, plan, before)
+        is_equal = None if recorded.completed is None else _is_equal(recorded, question, before)
         questions.append(ReplayedQuestion(index, question.text, is_equal, page, moved))
     gaps = [*_gaps(row, request, plan, looked_up), *(_new_gaps(row, plan, new) if new is not plan else ())]
     gaps += [_NO_SCORES] if lacks_scores else []
     was, now = (f"{of_plan.configuration} · {of_plan.method}" for of_plan in (plan, new))
     return Replay(row.request_id, was, now, questions, gaps)
-
-
-def _recorded(row: RequestRow) -> tuple[Request, Plan]:
-    if row.plan is None:
-        raise ServiceError(
-            f"the request {row.request_id} ended without a plan ({row.ended_by}): nothing was fused"
-        )
-    texts = [{"text": question.text or ""} for question in row.questions]
-    try:
-        request = Request.model_validate({**row.options, "questions": texts}, strict=False)
-        return request, Plan.model_validate(row.plan)
-    except ValidationError as error:
-        raise ServiceError(f"the request {row.request_id} is of another version: {error}") from error
-
-
-def _envelope(row: BranchRow) -> BranchResult:
-    return BranchResult(row.branch, row.status, row.reason, row.detail, row.rankings)
-
-
-def _completed(row: RequestRow, plan: Plan) -> Sequence[Scores] | None:
-    """The scores that completed the rankings of each question asked; None if the rows lack them."""
-    if not plan.complete_scores:
-        return [{} for _ in plan.asked]
-    by_branch = {
-        branch.branch: branch.completed for branch in row.branches if branch.status == EnvelopeStatus.OK
-    }
-    if None in by_branch.values():
-        return None
-    return [
-        {name: scores[position] for name, scores in by_branch.items() if scores and position < len(scores)}
-        for position in range(len(plan.asked))
-    ]
-
-
-def _unscored(
-    pipeline: Pipeline, plan: Plan, envelopes: Mapping[str, BranchResult], position: int, request: Request
-) -> set[tuple[str, str]]:
-    """Branch and passage of each score that the plan asks the stores for."""
-    if not plan.complete_scores:
-        return set()
-    method = pipeline.kinds.method(plan.method)
-    passages = unscored_passages(BranchAnswers(request, plan, envelopes), position, method)
-    return {(branch, id_) for branch, ids in passages.items() for id_ in ids}
 
 
 def _planned(request: Request, plan: Plan, row: RequestRow, pipeline: Pipeline, configuration: str) -> Plan:
@@ -186,29 +129,9 @@ def _planned(request: Request, plan: Plan, row: RequestRow, pipeline: Pipeline, 
     return planned.model_copy(update={**same, "branches": tuple(deeper)})
 
 
-def _fused(
-    pipeline: Pipeline,
-    plan: Plan,
-    envelopes: Mapping[str, BranchResult],
-    position: int,
-    request: Request,
-    scores: Scores,
-) -> Sequence[FusedHit]:
-    """All fused hits of a question, without reranking, groups and diversity."""
-    without_late_stages = {"group_by": None, "diversity": None, "autocut": None}
-    whole = request.model_copy(update={"offset": 0, "top_k": _ALL, **without_late_stages})
-    method = pipeline.kinds.method(plan.method)
-    plan = plan.model_copy(update={"rerank": None})
-    answers = BranchAnswers(whole, plan, envelopes)
-    return fuse_question(answers, position, method, scores=scores).hits
-
-
-def _page(hits: Sequence[FusedHit], request: Request, plan: Plan) -> Sequence[FusedHit]:
-    return page_of(FusedQuestion(tuple(hits)), request, plan).hits
-
-
-def _is_equal(question: QuestionRow, request: Request, plan: Plan, fused: Sequence[FusedHit]) -> bool | None:
+def _is_equal(recorded: RecordedRequest, question: QuestionRow, fused: Sequence[FusedHit]) -> bool | None:
     """Whether the recorded hits are those of the fusion; where a later stage chose them, only their scores count."""
+    request, plan = recorded.request, recorded.plan
     is_emptied = question.status == Status.DEGRADED and request.on_missing == "empty"
     has_own_weights = question.text is None and plan.weights_by_type
     if question.cached or question.status in _WITHOUT_HITS or is_emptied or has_own_weights:
@@ -220,7 +143,7 @@ def _is_equal(question: QuestionRow, request: Request, plan: Plan, fused: Sequen
     are_scores = all(scores.get(unit_of(hit)) == _fused_score(hit) for hit in known)
     if plan.rerank or request.group_by or request.diversity or looked_up:
         return are_scores
-    page = _page(fused, request, plan)
+    page = recorded.page(fused, plan)
     return are_scores and [unit_of(hit) for hit in page] == [unit_of(hit) for hit in known]
 
 

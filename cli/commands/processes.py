@@ -48,7 +48,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
 ) -> None:
-    """Serve the HTTP API until stopped; `chorale up --http` starts it by itself.
+    """Serve the HTTP API and the console until stopped; `chorale up --http` starts both by itself.
 
     It needs Redis and the audit database, and holds no model. Callers need a key (`chorale keys create`). It speaks plain
     HTTP: put a proxy with TLS in front of it. Ctrl-C or SIGTERM stops it: a call that waits is told where the answer of
@@ -69,8 +69,9 @@ def serve(
     Address(host, port).check_free("The HTTP API", "--port")
 
     from api.serving import serve as run
+    from console.site import create_site
 
-    run(host=host, port=port)
+    run(create_site, host=host, port=port)
 
 
 def sweeper(

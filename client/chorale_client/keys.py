@@ -53,6 +53,7 @@
 |                              |            | the empty name is the default configuration's                  |
 | chorale:rate:<key>           | string     | calls of an API key in the minute that began with the first of |
 |                              |            | them; expires                                                  |
+| chorale:session:<hash>       | string     | a login of the console (JSON); expires                         |
 
 Celery and kombu own, beside the queues' lists: `_kombu.*`, `unacked*`, `celery-task-meta-*` of tasks
 whose results somebody asked for, and the channels `celeryev*` and `*.pidbox`.
@@ -113,6 +114,7 @@ OVERLOAD = "chorale:overload"
 BREAKER = "chorale:breaker:"
 DURATIONS = "chorale:durations:"
 TIMEOUTS = "chorale:timeouts"
+SESSION = "chorale:session:"
 RATE = "chorale:rate:"
 METRICS = "chorale:metrics"
 RESULT = "celery-task-meta-"

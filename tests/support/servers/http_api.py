@@ -1,4 +1,4 @@
-"""The HTTP API of a running pipeline: the server of `chorale serve` in a thread of the test, on a free port."""
+"""The HTTP API of a running pipeline, with the console: the server of `chorale serve` in a thread of the test, on a free port."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from redis import Redis
 
 from access.grant import SCOPES, Grant
 from access.key_store import KeyStore
-from api.app import create_app
 from api.serving import Server
 from config.settings import Settings
+from console.site import create_site
 
 STOP_LIMIT_S = 60.0
 
@@ -24,7 +24,7 @@ class HttpApi:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._server = Server(create_app(settings), settings, host="127.0.0.1", port=0)
+        self._server = Server(create_site(settings), settings, host="127.0.0.1", port=0)
         self._thread = threading.Thread(target=self._server.run, name="http-api", daemon=True)
 
     @property

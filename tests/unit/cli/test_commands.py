@@ -26,7 +26,7 @@ def test_the_list_of_commands_has_the_first_paragraph_of_each_commands_help() ->
 
 
 RUN = "from typer.testing import CliRunner; from cli.app import app; CliRunner().invoke(app, {})"
-SERVE = "from cli.commands.processes import serve; import api.serving, api.app"
+SERVE = "from cli.commands.processes import serve; import api.serving, console.site"
 
 
 @pytest.mark.slow

@@ -1,0 +1,46 @@
+"""Whether the installation is well: its processes, queues and what is missing.  For the operator's keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import to_thread
+
+from api.health import readiness_of
+from console.pages import Page, Visit
+from models.errors import WrongDeclaration
+from monitoring.heartbeats import read_heartbeats
+from monitoring.queues import read_queues
+
+
+async def show(visit: Visit) -> dict[str, Any]:
+    """Raises Forbidden for another key than the operator's."""
+    visit.session.grant.require_operators()
+    return await to_thread.run_sync(_state, visit)
+
+
+def _state(visit: Visit) -> dict[str, Any]:
+    services = visit.services
+    redis, settings = services.blocking_redis, services.settings
+    readiness = readiness_of(visit.request.app.state.api, services)
+    workers = read_heartbeats(redis)
+    try:
+        queues = visit.pipeline.queues
+    except WrongDeclaration:  # `missing` says so
+        queues = ()
+    states = read_queues(redis, queues, broker_url=settings.broker_url, workers=workers)
+    return {
+        "is_ready": readiness.is_ready,
+        "missing": [part.model_dump() for part in readiness.missing],
+        "workers": [
+            {"name": beat.name, "queues": beat.queues, "is_ready": beat.is_ready, "age_s": beat.age_s}
+            for beat in workers
+        ],
+        "queues": [
+            {"queue": name, "length": state.length, "oldest_s": state.age_s, "workers": state.workers}
+            for name, state in states.items()
+        ],
+    }
+
+
+PAGES = (Page("/health", "Health", "health.html", show, ("admin",)),)

@@ -1,0 +1,227 @@
+"""Past requests: their list, and one with the lists of its branches, fused again with other weights, k, depth and deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from math import isfinite
+from typing import Any
+
+from anyio import to_thread
+from chorale_client.errors import ChoraleError, InvalidRequest
+from chorale_client.wire_names import EnvelopeStatus
+
+from access.grant import OutOfScope
+from api.audit import list_past_searches, visible_row
+from console.charts import lanes, rank_chart, score_bars
+from console.pages import Page, Visit
+from evaluation.fusion_changes import FusionChanges, fused_with, reported_ms, smallest_swap
+from evaluation.recorded_request import RecordedRequest
+from evaluation.whereabouts import whereabouts
+from fusion.fused_hits import FusedHit
+from models.audit_tables import RequestRow
+
+WEIGHT = "weight."
+"""Before the name of a branch, the parameter of its weight."""
+_SHOWN = 20
+"""Hits of a list."""
+_CHART = 10
+
+
+async def show_list(visit: Visit) -> dict[str, Any]:
+    filters = {
+        name: visit.parameters.get(name) for name in ("status", "correlation_id", "namespace", "missing")
+    }
+    after = visit.parameters.get("after")
+    page = await to_thread.run_sync(
+        lambda: list_past_searches(visit.session.grant, visit.services, limit=50, after=after, **filters)
+    )
+    return {"filters": filters, **page.model_dump(mode="json")}
+
+
+async def show_one(visit: Visit) -> dict[str, Any]:
+    request_id = visit.request.path_params["request_id"]
+    row = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
+    titles = await _titles(visit, request_id)
+    return await to_thread.run_sync(lambda: {**summary(row), **_fused_again(visit, row, titles)})
+
+
+async def _titles(visit: Visit, request_id: str) -> dict[str, str]:
+    """By document, while the answer is kept: the trail has ids alone."""
+    try:
+        visit.session.grant.check_owned(request_id)
+        answer = await visit.services.client.answer(request_id)
+    except (ChoraleError, OutOfScope):
+        return {}
+    return {hit.document_id: hit.title for question in answer.questions for hit in question.hits if hit.title}
+
+
+def summary(row: RequestRow) -> dict[str, Any]:
+    deadline_ms = float(row.options.get("timeout_s") or 2.0) * 1000
+    return {
+        "request": {
+            "request_id": row.request_id,
+            "namespace": row.namespace,
+            "configuration": row.configuration,
+            "method": row.method,
+            "status": row.status,
+            "took_ms": row.took_ms,
+            "ended_by": row.ended_by,
+            "accepted_at_ms": row.accepted_at_ms,
+            "degraded": row.degraded,
+            "questions": [question.text for question in row.questions],
+        },
+        "lanes": lanes(row.stages, deadline_ms),
+    }
+
+
+def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> dict[str, Any]:
+    """The recorded lists under the changes of the address.  Raises InvalidRequest, ServiceError."""
+    if row.plan is None or not any(branch.candidates for branch in row.branches):
+        return {"fusion": None}
+    recorded = RecordedRequest.read(row, visit.pipeline)
+    position = _position(visit, recorded)
+    changes = changes_of(visit.parameters)
+    plan = changes.applied(recorded.plan)
+    late = changes.late(recorded)
+    before, after = recorded.fused(recorded.plan, position), fused_with(recorded, changes, position)
+    was = {hit.document_id: rank for rank, hit in enumerate(before, start=1)}
+    names = [branch.name for branch in plan.branches]
+    bars = score_bars(after[:_SHOWN], names)
+    wanted = visit.parameters.get("document")
+    swap = smallest_swap(recorded, changes, position, after)
+    reported = reported_ms(recorded)
+    return {
+        "fusion": {
+            "question": row.questions[recorded.plan.asked[position]].text,
+            "position": position,
+            "k": plan.k,
+            "depth": max(branch.depth for branch in plan.branches),
+            "deepest": max(branch.depth for branch in recorded.plan.branches),
+            "deadline_ms": changes.deadline_ms,
+            "latest_ms": max([row.took_ms, *reported.values()]),
+            "is_changed": changes != FusionChanges(),
+            "weights": [
+                {"branch": new.name, "weight": new.weight, "recorded": old.weight, "series": series % 8}
+                for series, (new, old) in enumerate(zip(plan.branches, recorded.plan.branches, strict=True))
+            ],
+            "late": sorted(late),
+            "hits": [
+                {
+                    "rank": rank,
+                    "was": was.get(hit.document_id),
+                    "document_id": hit.document_id,
+                    "title": titles.get(hit.document_id) or hit.document_id,
+                    "score": hit.score,
+                    "bars": row_bars,
+                    "boosts": hit.boosts,
+                    "folded": [copy.document_id for copy in hit.folded],
+                }
+                for rank, (hit, row_bars) in enumerate(zip(after[:_SHOWN], bars, strict=True), start=1)
+            ],
+            "count": len(after),
+            "chart": _chart(recorded, position, names, after, titles, late),
+            "swap": None if swap is None else asdict(swap),
+            "lists": [_list(recorded, name, position, reported.get(name), name in late) for name in names],
+            "document": wanted,
+            "whereabouts": None
+            if wanted is None
+            else asdict(whereabouts(recorded, plan, position, wanted, after, late=late)),
+        }
+    }
+
+
+def changes_of(parameters: Mapping[str, str]) -> FusionChanges:
+    """Raises InvalidRequest."""
+    weights = {
+        name.removeprefix(WEIGHT): _number(parameters, name, 0, 1_000)
+        for name in parameters
+        if name.startswith(WEIGHT)
+    }
+    k = _number(parameters, "k", 0, 10_000) if "k" in parameters else None
+    depth = round(_number(parameters, "depth", 1, 1_000)) if "depth" in parameters else None
+    deadline_ms = _number(parameters, "deadline_ms", 0, 60_000) if "deadline_ms" in parameters else None
+    return FusionChanges(weights, k, depth, deadline_ms)
+
+
+def _number(parameters: Mapping[str, str], name: str, lowest: float, highest: float) -> float:
+    try:
+        value = float(parameters[name])
+    except ValueError:
+        value = float("nan")
+    if not isfinite(value) or not lowest <= value <= highest:
+        raise InvalidRequest(
+            f"{name}: a number from {lowest:g} to {highest:g}, not {parameters[name][:40]!r}"
+        )
+    return value
+
+
+def _position(visit: Visit, recorded: RecordedRequest) -> int:
+    position = round(_number({"question": "0", **visit.parameters}, "question", 0, 63))
+    if position >= len(recorded.plan.asked):
+        raise InvalidRequest(f"question: the request searched {len(recorded.plan.asked)}, counted from 0")
+    return position
+
+
+def _list(
+    recorded: RecordedRequest, name: str, position: int, reported: float | None, is_late: bool
+) -> dict[str, Any]:
+    """The first documents that a branch reported, or why there are none."""
+    result = recorded.results.get(name)
+    rankings = result.rankings if result is not None else ()
+    documents: dict[str, float | None] = {}
+    for hit in rankings[position].hits if position < len(rankings) else ():
+        documents.setdefault(hit.document_id, hit.score)
+    why = ""
+    if result is None:
+        why = "it has not reported"
+    elif not result.answered:
+        why = f"{result.reason}: {result.detail}" if result.detail else str(result.reason)
+    elif result.status == EnvelopeStatus.OK and not rankings:
+        why = "its list was not recorded"
+    return {
+        "branch": name,
+        "reported_ms": reported,
+        "is_late": is_late,
+        "why": why,
+        "count": len(documents),
+        "hits": [
+            {"rank": rank, "document_id": id_, "score": score}
+            for rank, (id_, score) in enumerate(list(documents.items())[:_SHOWN], start=1)
+        ],
+    }
+
+
+def _chart(
+    recorded: RecordedRequest,
+    position: int,
+    names: Sequence[str],
+    fused: Sequence[FusedHit],
+    titles: Mapping[str, str],
+    late: set[str],
+) -> dict[str, Any] | None:
+    """The first hits in each branch and fused, and in the recorded answer if it was reranked."""
+    if not fused:
+        return None
+    is_reranked = recorded.plan.rerank is not None
+    answered = {
+        hit.document_id: hit.rank for hit in recorded.row.questions[recorded.plan.asked[position]].hits
+    }
+    documents = {
+        hit.document_id: [
+            *(
+                hit.branches[name].rank or None if name in hit.branches and name not in late else None
+                for name in names
+            ),
+            rank,
+            *([answered.get(hit.document_id)] if is_reranked else []),
+        ]
+        for rank, hit in enumerate(fused[:_CHART], start=1)
+    }
+    return rank_chart([*names, "fused", *(["answer"] if is_reranked else [])], documents, titles)
+
+
+PAGES = (
+    Page("/requests", "Requests", "requests.html", show_list, ("audit:read",)),
+    Page("/requests/{request_id}", "Request", "request.html", show_one, ("audit:read",), is_listed=False),
+)

@@ -1,0 +1,190 @@
+"""The search page: a question, its answer, and for each hit why it stands where it stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from anyio import to_thread
+from chorale_client.answer import Answer, Hit, QuestionAnswer, Snippet
+from chorale_client.errors import ChoraleError, InvalidRequest
+from chorale_client.request import Request
+from chorale_client.request_factory import make_request
+
+from access.grant import OutOfScope
+from access.redaction import redacted, unknown_namespace
+from api.limits import count_cost
+from api.namespaces import list_namespaces
+from console.charts import fused_score, rank_chart, score_bars
+from console.pages import Page, Visit
+from models.errors import WrongDeclaration
+from models.plan import ordinary_calls
+
+PARAMETERS = ("q", "namespace", "configuration", "top_k", "timeout_s", "filters")
+"""Those of the page's address."""
+_INCLUDE = ("ids", "metadata", "snippets", "explanation")
+_CHART = 10
+"""Hits of the chart."""
+
+
+async def show(visit: Visit) -> dict[str, Any]:
+    """Searches when the address has a question."""
+    names = [namespace.name for namespace in await namespaces_of(visit)]
+    given = {name: visit.parameters.get(name, "") for name in PARAMETERS}
+    data: dict[str, Any] = {
+        "form": given | {"namespace": given["namespace"] or next(iter(names), "")},
+        "namespaces": names,
+        "configurations": configurations_of(visit),
+        "error": None,
+        "answer": None,
+    }
+    if given["q"]:
+        try:
+            answer = await _ask(visit, data["form"])
+            data["error"] = unknown_namespace(answer, visit.session.grant.sees_namespace)
+            data["answer"] = None if data["error"] else answer_view(redacted(answer))
+        except (ChoraleError, OutOfScope, ValueError) as error:
+            data["error"] = str(error)
+    return data
+
+
+async def namespaces_of(visit: Visit) -> Sequence[Any]:
+    listed = await to_thread.run_sync(list_namespaces, visit.session.grant, visit.services)
+    return listed.namespaces
+
+
+def configurations_of(visit: Visit) -> list[str]:
+    """The names, first the default one; none if the pipeline file cannot be read here."""
+    try:
+        pipeline = visit.pipeline
+    except WrongDeclaration:
+        return []
+    first = pipeline.default_configuration
+    return [first, *(name for name in pipeline.configurations if name != first)]
+
+
+async def _ask(visit: Visit, form: Mapping[str, str]) -> Answer:
+    """Raises InvalidRequest, ChoraleError, OutOfScope."""
+    grant, services = visit.session.grant, visit.services
+    request = grant.applied(await services.client.with_default_timeout(request_of(form, grant.new_id())))
+    await count_cost(visit.request, grant, services.redis, ordinary_calls(request.questions))
+    return await services.client.ask(request)
+
+
+def request_of(form: Mapping[str, str], request_id: str) -> Request:
+    """The request that the fields of the form say.  Raises InvalidRequest."""
+    options: dict[str, Any] = {
+        "namespace": form["namespace"] or "default",
+        "request_id": request_id,
+        "include": _INCLUDE,
+        "cache": "bypass",
+    }
+    if form["configuration"]:
+        options["configuration"] = form["configuration"]
+    for name, read in (("top_k", int), ("timeout_s", float)):
+        if form[name]:
+            try:
+                options[name] = read(form[name])
+            except ValueError:
+                raise InvalidRequest(f"{name}: not a number: {form[name][:40]!r}") from None
+    if form["filters"]:
+        try:
+            options["filters"] = json.loads(form["filters"])
+        except (ValueError, RecursionError):
+            raise InvalidRequest('filters: not a JSON object such as {"year": {"gte": 2026}}') from None
+    return make_request(form["q"], **options)
+
+
+def answer_view(answer: Answer) -> dict[str, Any]:
+    question = answer.questions[0] if answer.questions else QuestionAnswer(status=answer.status)
+    branches = list(dict.fromkeys(name for hit in question.hits for name in hit.branches))
+    branches = [name for name in _searched(answer) if name in branches] or branches
+    bars = score_bars(question.hits, branches)
+    return {
+        "request_id": answer.request_id,
+        "namespace": answer.namespace,
+        "configuration": answer.configuration,
+        "method": answer.method,
+        "status": answer.status,
+        "took_ms": answer.took_ms,
+        "degraded": degraded_view(answer),
+        "warnings": list(answer.warnings),
+        "confidence": question.confidence,
+        "total_matches": question.total_matches,
+        "removed": question.removed,
+        "branches": branches,
+        "hits": [hit_view(hit, row) for hit, row in zip(question.hits, bars, strict=True)],
+        "chart": _chart(question.hits[:_CHART], branches),
+    }
+
+
+def _searched(answer: Answer) -> list[str]:
+    prefix = "search."
+    return [line.stage.removeprefix(prefix) for line in answer.stages if line.stage.startswith(prefix)]
+
+
+def degraded_view(answer: Answer) -> list[dict[str, Any]]:
+    """What is missing, why, and the milliseconds that it had."""
+    ms = {line.stage: line.ms for line in answer.stages}
+    return [
+        {"where": part.where, "reason": part.reason, "detail": part.detail, "ms": ms.get(part.where)}
+        for part in answer.degraded
+    ]
+
+
+def hit_view(hit: Hit, bars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "rank": hit.rank,
+        "document_id": hit.document_id,
+        "passage_id": hit.passage_id,
+        "title": hit.title or hit.document_id,
+        "url": hit.url if (hit.url or "").startswith(("http://", "https://")) else None,
+        "score": hit.score,
+        "score_kind": hit.score_kind,
+        "fused_score": fused_score(hit),
+        "bars": bars,
+        "boosts": hit.boosts,
+        "boost": prod(hit.boosts.values()),
+        "rerank": None if hit.rerank is None else {"stage": hit.rerank.stage, "score": hit.rerank.score},
+        "pinned": hit.pinned,
+        "folded": [{"document_id": copy.document_id, "why": copy.why} for copy in hit.folded],
+        "snippet": _marked(hit.snippet),
+        "metadata": hit.metadata,
+    }
+
+
+def _marked(snippet: Snippet | None) -> list[dict[str, Any]]:
+    """The snippet in parts, of which some are highlighted."""
+    if snippet is None:
+        return []
+    parts, at = [], 0
+    for start, end in snippet.highlights:
+        parts += [
+            {"text": snippet.text[at:start], "is_marked": False},
+            {"text": snippet.text[start:end], "is_marked": True},
+        ]
+        at = end
+    return [part for part in (*parts, {"text": snippet.text[at:], "is_marked": False}) if part["text"]]
+
+
+def _chart(hits: Sequence[Hit], branches: Sequence[str]) -> dict[str, Any] | None:
+    """The hits in each branch, fused, and as they were answered if a later stage moved them."""
+    if not hits:
+        return None
+    fused = sorted(hits, key=lambda hit: -fused_score(hit))
+    is_moved = [hit.document_id for hit in fused] != [hit.document_id for hit in hits]
+    ranks = {
+        hit.document_id: [
+            *((hit.branches[name].rank or None) if name in hit.branches else None for name in branches),
+            fused.index(hit) + 1,
+            *([place] if is_moved else []),
+        ]
+        for place, hit in enumerate(hits, start=1)
+    }
+    columns = [*branches, "fused", *(["answer"] if is_moved else [])]
+    return rank_chart(columns, ranks, {hit.document_id: hit.title or hit.document_id for hit in hits})
+
+
+PAGES = (Page("/search", "Search", "search.html", show, ("search:run",)),)

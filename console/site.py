@@ -1,0 +1,167 @@
+"""The routes of the console below `/console`, and what all of them do: the login, the key's rights, errors as pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from access.grant import Forbidden
+from api.app import create_app
+from api.limits import REFUSED_AFTER_S, count
+from api.problems import MEDIA_TYPE, Problem, problem_of, response_of
+from api.services import Services
+from config.settings import Settings
+from console import corpus, health, jobs, recorded, search, sessions
+from console.pages import FOLDER, HEADERS, Page, Visit, html, json
+from console.sessions import PATH
+
+PAGES = (*search.PAGES, *recorded.PAGES, *jobs.PAGES, *corpus.PAGES, *health.PAGES)
+FIRST = PATH + PAGES[0].path
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def create_site(settings: Settings | None = None) -> FastAPI:
+    """The HTTP API with the console, to which `/` leads."""
+    api = create_app(settings)
+    for path in ("/", PATH):
+        api.router.add_route(path, lambda _: RedirectResponse(FIRST), include_in_schema=False)
+    api.mount(PATH, _console(api))
+    return api
+
+
+def _console(api: FastAPI) -> Starlette:
+    pages = [
+        Route(page.path + ending, _handler(page), methods=["GET"])
+        for page in PAGES
+        for ending in (".json", "")
+    ]
+    site = Starlette(
+        routes=[
+            Route("/", lambda _: RedirectResponse(FIRST)),
+            Route("/login", _show_login, methods=["GET"]),
+            Route("/login", _with_error_pages(_log_in), methods=["POST"]),
+            Route("/logout", _with_error_pages(_log_out), methods=["POST"]),
+            Mount("/static", StaticFiles(directory=FOLDER / "static")),
+            *pages,
+        ],
+        exception_handlers={404: _as_page, 405: _as_page},
+    )
+    site.state.api = api
+    return site
+
+
+def services_of(request: Request) -> Services:
+    services: Services = request.app.state.api.state.services
+    return services
+
+
+def _handler(page: Page) -> Handler:
+    async def show(request: Request) -> Response:
+        services = services_of(request)
+        session = await sessions.current(request, services)
+        if session is None:
+            return _unknown(request)
+        request.state.session = session
+        await count(request, session.grant, services.redis)
+        if not session.has(*page.scopes):
+            raise Forbidden(" or ".join(page.scopes))
+        data = await page.data(Visit(request, services, session))
+        if _is_json(request):
+            return json(data)
+        return html(page.template, **_frame(request, page.title), **data)
+
+    return _with_error_pages(show)
+
+
+def _with_error_pages(handler: Handler) -> Handler:
+    async def handled(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except Exception as error:
+            return await _as_page(request, error)
+
+    return handled
+
+
+def _is_json(request: Request) -> bool:
+    return request.url.path.endswith(".json")
+
+
+def _frame(request: Request, title: str) -> dict[str, Any]:
+    """What the frame of each page shows."""
+    session: sessions.Session | None = getattr(request.state, "session", None)
+    listed = [page for page in PAGES if page.is_listed and session is not None and session.has(*page.scopes)]
+    return {"title": title, "session": session, "pages": listed, "here": request.url.path}
+
+
+def _unknown(request: Request) -> Response:
+    if _is_json(request):
+        return _with_headers(response_of(Problem("unauthenticated", "log in first, at /console/login")))
+    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    login = f"{PATH}/login?{urlencode({'next': target})}"
+    return RedirectResponse(login, 303, headers=HEADERS)
+
+
+async def _show_login(request: Request) -> Response:
+    return _login_page(request, request.query_params.get("next", ""))
+
+
+def _login_page(request: Request, next_: str, error: str = "", status: int = 200) -> Response:
+    return html("login.html", status, **_frame(request, "Log in"), next=next_, error=error)
+
+
+async def _log_in(request: Request) -> Response:
+    form = await _form(request)
+    # Only a path of the console itself: another address could look like this one.
+    next_ = form["next"] if form.get("next", "").startswith(f"{PATH}/") else FIRST
+    response = RedirectResponse(next_, 303, headers=HEADERS)
+    if await sessions.begin(request, services_of(request), form.get("key", "").strip(), response):
+        return response
+    await asyncio.sleep(REFUSED_AFTER_S)
+    return _login_page(request, next_, "This is not a valid key. `chorale keys create` makes one.", 401)
+
+
+async def _log_out(request: Request) -> Response:
+    services = services_of(request)
+    session = await sessions.current(request, services)
+    response = RedirectResponse(f"{PATH}/login", 303, headers=HEADERS)
+    if session is not None:
+        check_token(session, await _form(request))
+        await sessions.end(request, services, response)
+    return response
+
+
+def check_token(session: sessions.Session, form: dict[str, str]) -> None:
+    """Raises Forbidden for a form that this console has not made for this session."""
+    if not sessions.is_token(session, form.get("token", "")):
+        raise Problem("forbidden", "this form is not of your session: open the page again")
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a form that this site has sent.  Raises Problem."""
+    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise Problem("forbidden", "this form was sent by another site")
+    async with request.form(max_files=0, max_fields=50) as form:
+        return {name: value for name, value in form.items() if isinstance(value, str)}
+
+
+async def _as_page(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    if _is_json(request):
+        return _with_headers(response_of(problem))
+    return html("error.html", problem.status, **_frame(request, problem.title), problem=problem.document)
+
+
+def _with_headers(response: Response) -> Response:
+    response.headers.update(HEADERS | {"Content-Type": MEDIA_TYPE})
+    return response

@@ -1,0 +1,50 @@
+// Keyboard, sliders' figures, and polling that rests while the tab is hidden.
+"use strict";
+
+const rows = () => [...document.querySelectorAll("[data-row]")];
+let row = -1;
+
+function select(next) {
+  const all = rows();
+  if (!all.length) return;
+  all[row]?.classList.remove("selected");
+  row = Math.max(0, Math.min(all.length - 1, next));
+  all[row].classList.add("selected");
+  all[row].scrollIntoView({ block: "nearest" });
+}
+
+const shortcuts = {
+  "/": () => document.querySelector("[data-first]")?.focus(),
+  j: () => select(row + 1),
+  k: () => select(row - 1),
+  Enter: () => rows()[row]?.querySelector("[data-open]")?.click(),
+  "?": () => document.getElementById("keys").showModal(),
+};
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input:not([type=range]), select, textarea, dialog, button, a");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !(event.key in shortcuts)) return;
+  event.preventDefault();
+  shortcuts[event.key]();
+});
+
+document.addEventListener("input", (event) => {
+  const figure = event.target.labels?.[0]?.querySelector("output");
+  if (figure) figure.value = event.target.value;
+});
+
+for (const part of document.querySelectorAll("[data-refresh-s]")) {
+  setInterval(() => {
+    if (document.hidden) return;
+    const target = `#${part.id}`;
+    htmx.ajax("GET", location.href, { source: target, target, select: target, swap: "outerHTML" });
+  }, 1000 * Number(part.dataset.refreshS));
+}
+
+// An expired session answers with the login page, which belongs into the whole window.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (new URL(event.detail.xhr.responseURL).pathname.endsWith("/login")) {
+    event.detail.shouldSwap = false;
+    location.reload();
+  }
+});

@@ -1,0 +1,112 @@
+"""A request as its audit rows have it, and the fusion of the lists that its branches reported.
+
+No store and no model takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from chorale_client.request import Request
+from chorale_client.wire_names import EnvelopeStatus
+from pydantic import ValidationError
+
+from config.declarations import Pipeline
+from fusion.branch_results import BranchAnswers
+from fusion.conditions import least_relaxed
+from fusion.fuse import fuse_question, unscored_passages
+from fusion.fused_hits import FusedHit, FusedQuestion
+from fusion.page import page_of
+from fusion.rankings import Scores
+from models.audit_tables import RequestRow
+from models.branch_result import BranchResult
+from models.errors import ServiceError
+from models.plan import Plan
+
+_ALL = 1_000
+"""As many hits as a request may show."""
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    row: RequestRow
+    request: Request
+    plan: Plan
+    pipeline: Pipeline
+    """Whose methods fuse."""
+
+    @classmethod
+    def read(cls, row: RequestRow, pipeline: Pipeline) -> RecordedRequest:
+        """`row` comes from `audit.queries.show`.  Raises ServiceError for a request that was never fused, and for one that
+        another version wrote."""
+        if row.plan is None:
+            raise ServiceError(
+                f"the request {row.request_id} ended without a plan ({row.ended_by}): nothing was fused"
+            )
+        texts = [{"text": question.text or ""} for question in row.questions]
+        try:
+            request = Request.model_validate({**row.options, "questions": texts}, strict=False)
+            return cls(row, request, Plan.model_validate(row.plan), pipeline)
+        except ValidationError as error:
+            raise ServiceError(f"the request {row.request_id} is of another version: {error}") from error
+
+    @cached_property
+    def results(self) -> Mapping[str, BranchResult]:
+        """What each branch reported, by its name."""
+        return least_relaxed(
+            {
+                branch.branch: BranchResult(
+                    branch.branch, branch.status, branch.reason, branch.detail, branch.rankings
+                )
+                for branch in self.row.branches
+            }
+        )
+
+    @cached_property
+    def completed(self) -> Sequence[Scores] | None:
+        """The scores that completed the rankings of each question asked; None if the rows lack them."""
+        if not self.plan.complete_scores:
+            return [{} for _ in self.plan.asked]
+        by_branch = {
+            branch.branch: branch.completed
+            for branch in self.row.branches
+            if branch.status == EnvelopeStatus.OK
+        }
+        if None in by_branch.values():
+            return None
+        return [
+            {
+                name: scores[position]
+                for name, scores in by_branch.items()
+                if scores and position < len(scores)
+            }
+            for position in range(len(self.plan.asked))
+        ]
+
+    def fused(self, plan: Plan, position: int, *, without: Collection[str] = ()) -> Sequence[FusedHit]:
+        """All fused hits of the question at `position` of `plan.asked`, without reranking, groups and diversity.
+
+        The results of the branches `without` are left out, as if they had not come in time.
+        """
+        without_late_stages = {"group_by": None, "diversity": None, "autocut": None}
+        whole = self.request.model_copy(update={"offset": 0, "top_k": _ALL, **without_late_stages})
+        answers = BranchAnswers(whole, plan.model_copy(update={"rerank": None}), self._without(without))
+        scores = self.completed[position] if self.completed else {}
+        return fuse_question(answers, position, self.pipeline.kinds.method(plan.method), scores=scores).hits
+
+    def page(self, hits: Sequence[FusedHit], plan: Plan) -> Sequence[FusedHit]:
+        """The hits of the page that the request asked for."""
+        return page_of(FusedQuestion(tuple(hits)), self.request, plan).hits
+
+    def unscored(self, plan: Plan, position: int) -> set[tuple[str, str]]:
+        """Branch and passage of each score that the plan asks the stores for."""
+        if not plan.complete_scores:
+            return set()
+        method = self.pipeline.kinds.method(plan.method)
+        passages = unscored_passages(BranchAnswers(self.request, plan, self.results), position, method)
+        return {(branch, id_) for branch, ids in passages.items() for id_ in ids}
+
+    def _without(self, branches: Collection[str]) -> Mapping[str, BranchResult]:
+        return {name: result for name, result in self.results.items() if name not in branches}

@@ -1,0 +1,308 @@
+"""The console's pages, asked of a real server over a running pipeline: the login, the key's rights, and what each page says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from access.grant import SCOPES
+from access.key_store import KeyStore, parts_of
+from tests.integration.api.test_audit import search, wait_listed
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
+from tests.support.waiting import until
+
+PAGES = ("search", "requests", "jobs", "corpus", "health")
+MARKUP = '<script>alert(1)</script>"><b onclick="x">'
+
+
+@contextmanager
+def visitor(api: HttpApi, tenant: str = "acme", **rights: Any) -> Iterator[httpx.Client]:
+    """A browser that has logged in with a new key of this tenant."""
+    with httpx.Client(base_url=api.origin, timeout=30) as browser:
+        assert log_in(browser, api.key(tenant, **rights)).status_code == 303
+        yield browser
+
+
+def log_in(browser: httpx.Client, key: str, **fields: str) -> httpx.Response:
+    return browser.post("/console/login", data={"key": key, **fields})
+
+
+def token_of(browser: httpx.Client) -> str:
+    found = re.search(r'name="token" value="([^"]+)"', browser.get("/console/corpus").text)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def operator(api: HttpApi) -> Iterator[httpx.Client]:
+    with visitor(api) as browser:
+        yield browser
+
+
+def asked(browser: httpx.Client, question: str, **options: str) -> dict[str, Any]:
+    """The answer of the search page."""
+    parameters = {"q": question, "namespace": "default", **options}
+    answer: dict[str, Any] = browser.get("/console/search.json", params=parameters).json()["answer"]
+    return answer
+
+
+def test_without_a_login_every_page_leads_to_the_login_and_shows_nothing_else(api: HttpApi) -> None:
+    with httpx.Client(base_url=api.origin) as browser:
+        for page in PAGES:
+            answer = browser.get(f"/console/{page}?status=x")
+            assert (answer.status_code, answer.text) == (303, "")
+            assert answer.headers["location"] == f"/console/login?next=%2Fconsole%2F{page}%3Fstatus%3Dx"
+            assert browser.get(f"/console/{page}.json").status_code == 401
+        assert browser.get("/", follow_redirects=True).url.path == "/console/login"
+
+
+def test_a_login_leads_to_the_page_that_was_asked_for_and_never_to_another_site(api: HttpApi) -> None:
+    key = api.key()
+    with httpx.Client(base_url=api.origin) as browser:
+        for target, place in {
+            "/console/jobs?after=x": "/console/jobs?after=x",
+            "https://elsewhere.example/console/": "/console/search",
+            "//elsewhere.example": "/console/search",
+            "/v1/audit": "/console/search",
+        }.items():
+            assert log_in(browser, key, next=target).headers["location"] == place
+
+
+def test_a_wrong_key_gets_the_login_again_and_no_cookie(api: HttpApi) -> None:
+    with httpx.Client(base_url=api.origin) as browser:
+        answer = log_in(browser, "chorale_wrong")
+        assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
+        assert "This is not a valid key." in answer.text
+        assert "chorale_wrong" not in answer.text
+
+
+def test_the_cookie_is_a_random_id_that_no_script_and_no_other_site_can_use(api: HttpApi) -> None:
+    key = api.key()
+    with httpx.Client(base_url=api.origin) as browser:
+        cookie = log_in(browser, key).headers["set-cookie"]
+        again = log_in(browser, key).headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/console"} <= set(cookie.split("; "))
+    assert cookie.split(";")[0] != again.split(";")[0]
+    parts = parts_of(key)
+    assert parts is not None
+    assert not any(part in cookie for part in parts)
+    with api.redis() as redis:
+        for name in redis.scan_iter("chorale:session:*"):
+            # Whoever reads Redis can take over no session: the cookie's text stands nowhere.
+            assert cookie.partition("=")[2].partition(";")[0].encode() not in name + (redis.get(name) or b"")
+            assert 0 < redis.ttl(name) <= 8 * 3_600
+
+
+def test_a_session_ends_with_its_key_and_by_logging_out(api: HttpApi) -> None:
+    key = api.key()
+    with httpx.Client(base_url=api.origin) as browser, httpx.Client(base_url=api.origin) as other:
+        log_in(browser, key)
+        log_in(other, key)
+        cookies = dict(other.cookies)
+        assert other.post("/console/logout", data={"token": token_of(other)}).status_code == 303
+        # Nobody can go on with the cookie that the browser has forgotten.
+        assert httpx.get(f"{api.origin}/console/corpus", cookies=cookies).status_code == 303
+        assert browser.get("/console/corpus").status_code == 200
+        store = KeyStore(api.settings.audit_database_url)
+        parts = parts_of(key)
+        assert parts is not None
+        store.revoke(parts[0])
+        store.close()
+
+        def is_over() -> bool:
+            return browser.get("/console/corpus").status_code == 303
+
+        until(is_over, 5)
+
+
+def test_a_form_of_another_site_or_without_the_session_s_token_does_nothing(operator: httpx.Client) -> None:
+    foreign = operator.post(
+        "/console/logout", data={"token": token_of(operator)}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
+    assert foreign.status_code == 403
+    assert operator.post("/console/logout", data={"token": "guessed"}).status_code == 403
+    assert operator.get("/console/corpus").status_code == 200
+
+
+def test_a_key_sees_only_the_pages_that_its_scopes_allow(api: HttpApi) -> None:
+    with visitor(api, scopes=frozenset({"search:run"})) as browser:
+        page = browser.get("/console/search").text
+        assert re.findall(r'<a href="/console/(\w+)"', page) == ["search", "corpus"]
+        assert browser.get("/console/requests").status_code == 403
+        assert browser.get("/console/jobs.json").json()["code"] == "forbidden"
+    with visitor(api, namespaces=frozenset({"default"})) as admin_of_one:
+        # An admin of some namespaces is not the operator, whose page shows the load of every tenant.
+        assert admin_of_one.get("/console/health").status_code == 403
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_is_also_json_and_allows_no_script_of_others(operator: httpx.Client, page: str) -> None:
+    html, json = operator.get(f"/console/{page}"), operator.get(f"/console/{page}.json")
+    assert (html.status_code, json.status_code) == (200, 200)
+    assert isinstance(json.json(), dict)
+    for answer in (html, json):
+        policy = answer.headers["content-security-policy"].split("; ")
+        assert {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} <= set(policy)
+        assert answer.headers["cache-control"] == "no-store"
+    # The policy would block them: nothing may stand in the page that it blocks.
+    assert not re.search(r"<script(?![^>]*\ssrc=)|\sstyle=|\son\w+=|<style|https?://", html.text)
+
+
+def test_the_search_page_says_why_each_hit_stands_where_it_stands(operator: httpx.Client) -> None:
+    answer = asked(operator, "How is bread baked?")
+    best = answer["hits"][0]
+    assert (answer["status"], best["document_id"], best["title"]) == ("complete", "bread", "Bread")
+    assert [bar["branch"] for bar in best["bars"]] == ["bm25", "vector", "hyde"]
+    assert sum(bar["contribution"] for bar in best["bars"]) == pytest.approx(best["score"])
+    # The best score is 100 wide, and the bars stand one after another.
+    assert sum(bar["width"] for bar in best["bars"]) == pytest.approx(100, abs=0.01)
+    assert best["bars"][1]["x"] == pytest.approx(best["bars"][0]["width"])
+    marked = [part["text"] for part in best["snippet"] if part["is_marked"]]
+    assert "Bread" in marked
+    assert [column["name"] for column in answer["chart"]["columns"]] == ["bm25", "vector", "hyde", "fused"]
+    page = operator.get("/console/search", params={"q": "How is bread baked?", "namespace": "default"}).text
+    assert "<mark>Bread</mark>" in page
+
+
+def test_a_degraded_answer_names_branch_reason_and_says_that_the_rest_is_valid(
+    operator: httpx.Client, api_pipeline: RunningPipeline
+) -> None:
+    api_pipeline.pause("chorale.hyde")
+    try:
+        parameters = {"q": "How is bread baked?", "namespace": "default", "timeout_s": "1"}
+        page = operator.get("/console/search", params=parameters).text
+        data = operator.get("/console/search.json", params=parameters).json()["answer"]
+    finally:
+        api_pipeline.resume("chorale.hyde")
+    assert "A part of this answer is missing. What is shown is valid." in page
+    assert "<code>search.hyde</code>" in page
+    assert (data["status"], data["hits"][0]["document_id"]) == ("degraded", "bread")
+    assert [part["where"] for part in data["degraded"]] == ["search.hyde"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"filters": "{"}, 'filters: not a JSON object such as {"year": {"gte": 2026}}'),
+        ({"top_k": "many"}, "top_k: not a number: 'many'"),
+        ({"configuration": "none"}, "configuration: no 'none'; there are: rrf"),
+        ({"namespace": "nowhere"}, "there is no namespace 'nowhere'"),
+    ],
+)
+def test_a_wrong_value_is_named_beside_the_form_that_keeps_what_was_typed(
+    operator: httpx.Client, parameters: dict[str, str], error: str
+) -> None:
+    answer = operator.get("/console/search", params={"q": "bread", "namespace": "default", **parameters})
+    assert answer.status_code == 200
+    text = answer.text.replace("&#34;", '"').replace("&#39;", "'")
+    assert error in text
+    assert 'value="bread"' in text
+
+
+def test_a_search_obeys_the_namespaces_filter_and_limits_of_the_key(api: HttpApi) -> None:
+    with visitor(api, namespaces=frozenset({"law"})) as browser:
+        page = browser.get("/console/search.json", params={"q": "bread", "namespace": "default"}).json()
+        assert page["answer"] is None
+        assert "default" in page["error"]
+        assert page["namespaces"] == []
+    with visitor(api, scopes=frozenset({"search:run"}), filters={"customer": "none"}) as browser:
+        assert asked(browser, "bread")["hits"] == []
+    with visitor(api, max_top_k=2) as browser:
+        assert len(asked(browser, "bread")["hits"]) == 2
+        page = browser.get("/console/search.json", params={"q": "bread", "top_k": "3"}).json()
+        assert page["error"] == "top_k: 3 is more than this key allows; its maximum is 2"
+    with visitor(api, requests_per_minute=2) as browser:
+        assert [browser.get("/console/corpus").status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_past_request_is_listed_by_what_was_missing_and_opens_with_its_lists(
+    api: HttpApi, operator: httpx.Client
+) -> None:
+    request_id = asked(operator, "How is bread baked?")["request_id"]
+    with api.client() as client:
+        wait_listed(client, request_id)
+    listed = operator.get("/console/requests.json", params={"status": "complete"}).json()["searches"]
+    assert request_id in [line["request_id"] for line in listed]
+    missing = operator.get("/console/requests.json", params={"missing": "bm25"}).json()["searches"]
+    assert request_id not in [line["request_id"] for line in missing]
+    page = operator.get(f"/console/requests/{request_id}.json").json()
+    assert page["request"]["questions"] == ["How is bread baked?"]
+    assert [row["stage"] for row in page["lanes"]["rows"]][:3] == [
+        "search.bm25",
+        "search.vector",
+        "search.hyde",
+    ]
+    lists = page["fusion"]["lists"]
+    assert [(branch["branch"], branch["hits"][0]["document_id"]) for branch in lists] == [
+        ("bm25", "bread"),
+        ("vector", "bread"),
+        ("hyde", "bread"),
+    ]
+
+
+def test_sliders_fuse_the_recorded_lists_again_by_the_address_alone(
+    api: HttpApi, operator: httpx.Client
+) -> None:
+    request_id = asked(operator, "Who pays when bread breaks the meter?")["request_id"]
+    with api.client() as client:
+        wait_listed(client, request_id)
+    address = f"/console/requests/{request_id}.json"
+    lists = {branch["branch"]: branch for branch in operator.get(address).json()["fusion"]["lists"]}
+    alone = {"weight.bm25": "0", "weight.hyde": "0", "weight.vector": "1"}
+    fusion = operator.get(address, params=alone).json()["fusion"]
+    first = [hit["document_id"] for hit in lists["vector"]["hits"][:3]]
+    assert [hit["document_id"] for hit in fusion["hits"][:3]] == first
+    late = operator.get(address, params={"deadline_ms": "0", "document": first[0]}).json()["fusion"]
+    assert (late["late"], late["hits"]) == (["bm25", "hyde", "vector"], [])
+    assert late["whereabouts"]["branches"][0]["why"] == "it reported after the deadline"
+    for parameter, value in (("k", "many"), ("weight.bm25", "-1"), ("depth", "0"), ("question", "1")):
+        wrong = operator.get(address, params={parameter: value})
+        assert (wrong.status_code, wrong.json()["field"]) == (422, parameter)
+
+
+def test_nothing_of_another_tenant_is_on_any_page(api: HttpApi) -> None:
+    with visitor(api, "first-tenant") as first, api.client("first-tenant") as client:
+        request_id = asked(first, "a secret about bread")["request_id"]
+        wait_listed(client, request_id)
+    rights = {"namespaces": frozenset({"default"}), "scopes": frozenset(SCOPES) - {"admin"}}
+    with visitor(api, "second-tenant", **rights) as second:
+        for path in (*PAGES, f"requests/{request_id}"):
+            for ending in ("", ".json"):
+                text = second.get(f"/console/{path}{ending}").text
+                assert "secret" not in text
+                assert path.endswith(request_id) or request_id not in text
+        assert second.get(f"/console/requests/{request_id}").status_code == 404
+
+
+def test_markup_in_questions_ids_and_parameters_is_shown_as_text(
+    api: HttpApi, operator: httpx.Client
+) -> None:
+    with api.client() as client:
+        request_id = search(client, MARKUP, correlation_id=MARKUP, namespace="default")
+        wait_listed(client, request_id)
+    pages = [
+        operator.get("/console/search", params={"q": MARKUP, "namespace": MARKUP, "filters": MARKUP}),
+        operator.get("/console/requests", params={"status": MARKUP}),
+        operator.get("/console/requests"),
+        operator.get(f"/console/requests/{request_id}", params={"document": MARKUP}),
+        operator.get(f"/console/requests/{MARKUP}"),
+        operator.get("/console/login", params={"next": MARKUP}),
+    ]
+    for page in pages:
+        assert "<script>alert" not in page.text
+        assert "<b onclick" not in page.text
+    assert "&lt;script&gt;alert(1)" in pages[0].text
+
+
+def test_an_unknown_page_is_a_page_that_says_so(operator: httpx.Client) -> None:
+    for path in ("nowhere", "requests/unknown"):
+        answer = operator.get(f"/console/{path}")
+        assert answer.status_code == 404
+        assert answer.headers["content-type"].startswith("text/html")
+        assert operator.get(f"/console/{path}.json").json()["code"] == "not_found"
