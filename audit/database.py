@@ -103,7 +103,7 @@ def _json(value: Any) -> str:
 
 SCHEMA = Schema(
     name="the audit database",
-    newest="0004",
+    newest="0005",
     revisions=Path(__file__).parent / "revisions",
     version_table="chorale_audit_version",
 )

@@ -1,4 +1,4 @@
-"""The SQL rows of bulk jobs, API keys and rules of namespaces, in the database of the audit trail.
+"""The SQL rows of bulk jobs, API keys, rules of namespaces, changes and feedback, in the database of the audit trail.
 
 A job is one row with its counts.  Its lines are in segments, each with its questions and its results as one value, so
 that a line has exactly one result however often its segment is answered.  Rules have one row for each change.
@@ -107,4 +107,42 @@ rule_table = Table(
     Column("changed_at_ms", BigInteger, nullable=False),
     Column("changed_by", Text, nullable=False),
     Column("rules", JSON, nullable=False),
+)
+
+
+use_metadata = MetaData()
+
+change_table = Table(
+    "chorale_change",  # what somebody changed in the installation through the console
+    use_metadata,
+    Column("change_id", Text, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),  # since 1970
+    Column("key_id", Text, nullable=False),
+    Column("key_name", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),  # the id of what was changed
+    Index("ix_chorale_change_at_ms", "at_ms"),
+)
+
+feedback_table = Table(
+    "chorale_feedback",  # what users and judges say of hits; the names of the last three are those of UBI events
+    use_metadata,
+    Column("feedback_id", Text, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),  # since 1970
+    Column("key_id", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("request_id", Text, nullable=False),  # UBI's query_id
+    Column("question", Integer, nullable=False),  # its position in the request
+    Column("text", Text),  # NULL if texts are not kept
+    Column("text_hash", Text, nullable=False),  # as in chorale_question
+    Column("configuration", Text),
+    Column("source", Text, nullable=False),  # user, judge, llm
+    Column("grade", Integer),  # 0 to 3
+    Column("action_name", Text, nullable=False),
+    Column("object_id", Text),  # the document; NULL: no document fits
+    Column("ordinal", Integer),  # the rank that the hit had, from 1
+    Index("ix_chorale_feedback_text_hash", "namespace", "text_hash"),
+    Index("ix_chorale_feedback_request_id", "request_id"),
 )

@@ -1,0 +1,50 @@
+"""What was changed through the console, and by whom: written after the change, and kept in the database of the audit trail."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from sqlalchemy import Engine, insert, select
+
+from access.grant import Grant
+from models.installation_tables import change_table as changes
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    at_ms: int
+    """Milliseconds since 1970."""
+    key_id: str
+    key_name: str
+    action: str
+    """Such as `pause job`."""
+    subject: str
+    """The id of what was changed."""
+
+
+def record(database: Engine, grant: Grant, key_name: str, action: str, subject: str) -> None:
+    """Raises SQLAlchemyError."""
+    row = {
+        "change_id": uuid.uuid4().hex,
+        "at_ms": time.time_ns() // 1_000_000,
+        "key_id": grant.key_id,
+        "key_name": key_name,
+        "tenant": grant.tenant,
+        "action": action,
+        "subject": subject,
+    }
+    with database.begin() as connection:
+        connection.execute(insert(changes).values(row))
+
+
+def last(database: Engine, n: int, *, tenant: str | None = None) -> Sequence[Change]:
+    """The `n` latest changes, newest first; with `tenant`, those of its keys.  Raises SQLAlchemyError."""
+    columns = [changes.c[field.name] for field in fields(Change)]
+    newest = select(*columns).order_by(changes.c.at_ms.desc(), changes.c.change_id).limit(n)
+    if tenant is not None:
+        newest = newest.where(changes.c.tenant == tenant)
+    with database.connect() as connection:
+        return [Change(**row._mapping) for row in connection.execute(newest)]
