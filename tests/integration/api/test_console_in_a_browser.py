@@ -1,0 +1,130 @@
+"""The console in Chromium, as people use it: by mouse, by keyboard, on a phone, in the dark, and with a screen reader's rules."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.integration.api.test_audit import wait_listed
+from tests.support.servers.http_api import HttpApi
+from tests.support.servers.services import missing
+
+LIMIT_MS = 20_000
+pytestmark = pytest.mark.slow
+PAGES = ("search", "search?q=How+is+bread+baked%3F&namespace=default", "requests", "jobs", "corpus", "health")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    if (program := shutil.which("chromium")) is None:
+        missing("without chromium: `apt-get install chromium` installs it")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=60_000)
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """A browser window that has logged in; `faults` are errors of scripts and what the policy has blocked."""
+
+    def __init__(self, context: BrowserContext, api: HttpApi, key: str) -> None:
+        context.set_default_timeout(LIMIT_MS)
+        self.page = context.new_page()
+        self.faults: list[str] = []
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("console", lambda line: self.faults.append(line.text) if line.type == "error" else None)
+        self.page.goto(f"{api.origin}/")
+        self.page.get_by_label("API key").fill(key)
+        self.page.get_by_role("button", name="Log in").click()
+        self.page.wait_for_url("**/console/search")
+
+
+@pytest.fixture
+def visitor(chromium: Browser, api: HttpApi) -> Iterator[Visitor]:
+    with chromium.new_context() as context:
+        visitor = Visitor(context, api, api.key())
+        yield visitor
+        assert visitor.faults == []
+
+
+def search(page: Page, question: str) -> str:
+    """Types the question and returns the id of its request."""
+    page.get_by_label("Question").fill(question)
+    page.keyboard.press("Enter")
+    link = page.get_by_role("link", name="the lists of its branches")
+    expect(link).to_be_visible(timeout=LIMIT_MS)
+    return str(link.get_attribute("href")).rpartition("/")[2]
+
+
+def test_a_person_searches_opens_the_request_moves_a_slider_and_sends_the_address(
+    visitor: Visitor, api: HttpApi
+) -> None:
+    page = visitor.page
+    request_id = search(page, "Who pays for repairs?")
+    expect(page.locator(".hits > li").first).to_contain_text("Repairs")
+    with api.client() as client:
+        wait_listed(client, request_id)
+    page.get_by_role("link", name="the lists of its branches").click()
+    expect(page.locator("#fused tbody tr").first).to_contain_text("Repairs")
+    bm25 = page.get_by_label("weight of bm25")
+    bm25.fill("0")
+    page.wait_for_url("**weight.bm25=0&**", timeout=LIMIT_MS)
+    expect(page.get_by_text("Fused with these changes")).to_be_visible()
+    deadline = page.get_by_label("deadline (ms)")
+    deadline.fill("0")
+    expect(page.get_by_text("Nothing is left to fuse")).to_be_visible()
+    # The address alone shows a colleague the same.
+    address, shown = page.url, page.locator("#fused").inner_text()
+    page.goto(address)
+    assert page.locator("#fused").inner_text() == shown
+    page.get_by_role("link", name="as it was recorded").click()
+    page.get_by_label("Where is document").fill("bread")
+    expect(page.locator(".where")).to_contain_text("The fusion puts it at rank")
+
+
+def test_the_keyboard_moves_through_rows_and_opens_them(visitor: Visitor) -> None:
+    page = visitor.page
+    page.keyboard.press("/")
+    expect(page.get_by_label("Question")).to_be_focused()
+    page.goto(page.url.replace("/search", "/corpus"))
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(page.locator("tr.selected")).to_contain_text("default")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/console/search?namespace=default")
+
+
+def test_a_page_that_nobody_looks_at_asks_for_nothing(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(page.url.replace("/search", "/jobs"))
+    with page.expect_request("**/console/jobs"):
+        pass  # every two seconds
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(5_000)
+    assert asked == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)], ids=["window", "phone"])
+def test_every_page_obeys_the_rules_of_accessibility_and_fits_the_window(
+    chromium: Browser, api: HttpApi, scheme: str, width: int
+) -> None:
+    with chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}) as context:  # type: ignore[arg-type]
+        visitor = Visitor(context, api, api.key())
+        request_id = search(visitor.page, "How is bread baked?")
+        with api.client() as client:
+            wait_listed(client, request_id)
+        for path in (*PAGES, f"requests/{request_id}?document=bread&deadline_ms=1"):
+            visitor.page.goto(f"{api.origin}/console/{path}")
+            found = Axe().run(visitor.page)
+            assert found.violations_count == 0, f"{path}: {found.generate_report()}"
+            # Wide tables and pictures scroll by themselves; the page does not.
+            assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert visitor.faults == []
