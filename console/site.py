@@ -22,6 +22,7 @@ from api.services import Services
 from config.settings import Settings
 from console import corpus, health, jobs, recorded, search, sessions
 from console.pages import FOLDER, HEADERS, Page, Visit, html, json
+from console.reference import reference_of
 from console.sessions import PATH
 
 PAGES = (*search.PAGES, *recorded.PAGES, *jobs.PAGES, *corpus.PAGES, *health.PAGES)
@@ -35,6 +36,7 @@ def create_site(settings: Settings | None = None) -> FastAPI:
     api = create_app(settings)
     for path in ("/", PATH):
         api.router.add_route(path, lambda _: RedirectResponse(FIRST), include_in_schema=False)
+    api.router.add_route("/docs", _show_reference, include_in_schema=False)
     api.mount(PATH, _console(api))
     return api
 
@@ -101,7 +103,13 @@ def _frame(request: Request, title: str) -> dict[str, Any]:
     """What the frame of each page shows."""
     session: sessions.Session | None = getattr(request.state, "session", None)
     listed = [page for page in PAGES if page.is_listed and session is not None and session.has(*page.scopes)]
-    return {"title": title, "session": session, "pages": listed, "here": request.url.path}
+    return {
+        "title": title,
+        "session": session,
+        "pages": listed,
+        "here": request.url.path,
+        "query": request.url.query,
+    }
 
 
 def _unknown(request: Request) -> Response:
@@ -110,6 +118,10 @@ def _unknown(request: Request) -> Response:
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     login = f"{PATH}/login?{urlencode({'next': target})}"
     return RedirectResponse(login, 303, headers=HEADERS)
+
+
+async def _show_reference(request: Request) -> Response:
+    return html("reference.html", **_frame(request, "HTTP API"), **reference_of(request.app))
 
 
 async def _show_login(request: Request) -> Response:

@@ -41,7 +41,10 @@ def up(
     ] = 5555,
     http: Annotated[
         bool,
-        typer.Option("--http", help="Serve the HTTP API too; the first start makes a key that may search."),
+        typer.Option(
+            "--http",
+            help="Serve the HTTP API and the console too; the first start makes a key that may search.",
+        ),
     ] = False,
     http_bind: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address of the HTTP API, which has no TLS.")

@@ -76,12 +76,13 @@ def _answers(address: Address) -> bool:
 def how_to_ask(settings: Settings, address: Address) -> list[str]:
     """Lines that say where the API is and how to ask it; makes the first key where only this machine can ask."""
     lines = [f"HTTP: http://{address}/v1"]
+    console = f"console: http://{address}/"
     if not address.is_loopback:
         lines.append("this address has no TLS: put a proxy with TLS in front of it")
     key = own_key(settings) if address.is_loopback and settings.audit_url is None else None
     if key is None:
-        return [*lines, "it asks for a key: `chorale keys create --help`"]
-    return [*lines, curl(address, key)]
+        return [*lines, console, "it asks for a key: `chorale keys create --help`"]
+    return [*lines, f"{console}, with the key in {shlex.quote(str(key))}", curl(address, key)]
 
 
 def curl(address: Address, key: Path) -> str:
@@ -92,7 +93,7 @@ def curl(address: Address, key: Path) -> str:
 
 
 def own_key(settings: Settings) -> Path | None:
-    """The file with the key of this home, which may search; None if there is none because the operator has made keys.
+    """The file with the key of this home, which may search and see its searches; None if there is none because the operator has made keys.
 
     The first call makes key and file, and only this user can read the file.  Raises KeysUnavailable.
     """
@@ -106,7 +107,7 @@ def own_key(settings: Settings) -> Path | None:
     with closing(KeyStore(upgraded_database(settings, "keys", KeysUnavailable))) as store:
         if store.list():
             return None
-        scopes = frozenset({"search:run", "search:read"})
+        scopes = frozenset({"search:run", "search:read", "audit:read"})
         grant = Grant(key_id="", tenant="", namespaces=None, scopes=scopes)
         key = store.create(grant, name=f"{KEY_FILE} of `chorale up`")
     write_private(file, key.text + "\n")

@@ -306,3 +306,14 @@ def test_an_unknown_page_is_a_page_that_says_so(operator: httpx.Client) -> None:
         assert answer.status_code == 404
         assert answer.headers["content-type"].startswith("text/html")
         assert operator.get(f"/console/{path}.json").json()["code"] == "not_found"
+
+
+def test_docs_lists_every_route_of_the_api_with_its_fields_and_needs_no_key(api: HttpApi) -> None:
+    with httpx.Client(base_url=api.origin) as anybody:
+        page, document = anybody.get("/docs"), anybody.get("/openapi.json").json()
+    assert page.status_code == 200
+    for path, operations in document["paths"].items():
+        for method in operations:
+            assert f"<code>{method.upper()} {path}</code>" in page.text
+    assert "<code>top_k</code>" in page.text
+    assert "integer from 1 to 1000" in page.text

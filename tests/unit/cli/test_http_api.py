@@ -90,7 +90,8 @@ def test_the_first_key_of_a_home_may_search_and_is_made_once(tmp_path: Path) -> 
         grant = store.find(file.read_text().strip())
     assert grant is not None
     assert grant.key_id == key.key_id
-    assert grant.scopes == {"search:run", "search:read"}
+    assert grant.scopes == {"search:run", "search:read", "audit:read"}
+    assert how_to_ask(settings, HERE)[1] == f"console: http://127.0.0.1:8000/, with the key in {file}"
 
 
 def test_a_home_whose_operator_has_made_keys_gets_no_other(tmp_path: Path) -> None:
