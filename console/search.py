@@ -17,8 +17,10 @@ from access.grant import OutOfScope
 from access.redaction import redacted, unknown_namespace
 from api.limits import count_cost
 from api.namespaces import list_namespaces
+from console.calls import calls_of
 from console.charts import fused_score, rank_chart, score_bars
 from console.pages import Page, Visit
+from console.sessions import PATH
 from models.errors import WrongDeclaration
 from models.plan import ordinary_calls
 
@@ -39,14 +41,18 @@ async def show(visit: Visit) -> dict[str, Any]:
         "configurations": configurations_of(visit),
         "error": None,
         "answer": None,
+        "calls": {},
     }
     if given["q"]:
         try:
-            answer = await _ask(visit, data["form"])
-            data["error"] = unknown_namespace(answer, visit.session.grant.sees_namespace)
-            data["answer"] = None if data["error"] else answer_view(redacted(answer))
+            request = request_of(data["form"], visit.session.grant.new_id())
+            data["calls"] = calls_of(request, str(visit.request.base_url).partition(PATH)[0].rstrip("/"))
+            answer = await _ask(visit, request)
         except (ChoraleError, OutOfScope, ValueError) as error:
             data["error"] = str(error)
+        else:
+            data["error"] = unknown_namespace(answer, visit.session.grant.sees_namespace)
+            data["answer"] = None if data["error"] else answer_view(redacted(answer))
     return data
 
 
@@ -65,10 +71,10 @@ def configurations_of(visit: Visit) -> list[str]:
     return [first, *(name for name in pipeline.configurations if name != first)]
 
 
-async def _ask(visit: Visit, form: Mapping[str, str]) -> Answer:
-    """Raises InvalidRequest, ChoraleError, OutOfScope."""
+async def _ask(visit: Visit, request: Request) -> Answer:
+    """Raises ChoraleError, OutOfScope."""
     grant, services = visit.session.grant, visit.services
-    request = grant.applied(await services.client.with_default_timeout(request_of(form, grant.new_id())))
+    request = grant.applied(await services.client.with_default_timeout(request))
     await count_cost(visit.request, grant, services.redis, ordinary_calls(request.questions))
     return await services.client.ask(request)
 

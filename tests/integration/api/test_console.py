@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
+from celery import Celery
+from chorale_client.answer import Answer
+from chorale_client.redis_urls import celery_url
 
 from access.grant import SCOPES
 from access.key_store import KeyStore, parts_of
@@ -184,6 +189,32 @@ def test_a_degraded_answer_names_branch_reason_and_says_that_the_rest_is_valid(
     assert "<code>search.hyde</code>" in page
     assert (data["status"], data["hits"][0]["document_id"]) == ("degraded", "bread")
     assert [part["where"] for part in data["degraded"]] == ["search.hyde"]
+
+
+def test_the_page_s_search_can_be_copied_for_a_terminal_for_python_and_for_celery(
+    api: HttpApi, operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters = {
+        "q": 'Who said "it\'s $HOME"?',
+        "namespace": "default",
+        "top_k": "2",
+        "timeout_s": "1.5",
+    }
+    page = operator.get("/console/search.json", params=parameters).json()
+    shown = [hit["document_id"] for hit in page["answer"]["hits"]]
+    assert len(shown) == 2
+    environment = {**os.environ, "KEY": api.key()}
+    curl = subprocess.run(page["calls"]["curl"], shell=True, env=environment, capture_output=True, check=True)
+    monkeypatch.setenv("CHORALE_REDIS_URL", api.settings.redis_url or "")
+    address = celery_url(api.settings.redis_url or "")
+    with Celery("shop", broker=address, backend=address) as app:
+        scope: dict[str, Any] = {"app": app}
+        exec(page["calls"]["Celery"], scope)
+        from_celery = Answer.from_wire(scope["answer"])
+        exec(page["calls"]["Python"], scope)
+    for answer in (Answer.from_wire(curl.stdout), from_celery, scope["answer"]):
+        assert answer.questions[0].text == parameters["q"]
+        assert [hit.document_id for hit in answer.hits] == shown
 
 
 @pytest.mark.parametrize(
