@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from chorale_client.errors import ChoraleError
@@ -24,7 +25,11 @@ INTERRUPTED = 130
 _CLIENT = Path(__file__).resolve().parents[2] / "examples" / "client.py"
 
 
-def demo() -> None:
+def demo(
+    console: Annotated[
+        bool, typer.Option("--console", help="Serve the console too, until the demo ends.")
+    ] = False,
+) -> None:
     """Take a tour of the whole pipeline, in about a minute.
 
     Starts a Redis and the workers in a temporary folder, indexes the documentation inside this Python, and
@@ -34,25 +39,35 @@ def demo() -> None:
     Examples:
 
         chorale demo
+
+        chorale demo --console
     """
-    from cli.demo.installation import demo_installation
+    from cli.demo.installation import demo_installation, operators_key
     from cli.demo.tour import Tour
     from cli.local.measured_pipeline import LastLines
+    from cli.local.ports import Address
+    from cli.local.redis_server import free_port
     from cli.terminal import stdout
 
-    console = stdout()
-    console.width = min(console.width, WIDTH)
+    terminal = stdout()
+    terminal.width = min(terminal.width, WIDTH)
+    http = Address("127.0.0.1", free_port()) if console else None
     try:
-        console.print(
+        terminal.print(
             "\n  Chorale: one question, several searches at once, one answer, on time.\n", style="bold"
         )
-        with LastLines() as lines, demo_installation(lines) as installation:
-            _prepare(console, installation)
-            tour = Tour(console, installation)
+        with LastLines() as lines, demo_installation(lines, http=http) as installation:
+            _prepare(terminal, installation)
+            tour = Tour(terminal, installation)
             tour.show()
-            _farewell(console)
+            _farewell(terminal)
+            if http is not None:
+                terminal.print(f"  The console: http://{http}/", style="bold")
+                terminal.print(f"  Log in with this key: {operators_key(installation)}\n", soft_wrap=True)
             if sys.stdin.isatty() and sys.stdout.isatty():
                 _take_questions(tour)
+            elif http is not None:
+                signal.pause()
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from cli.local.processes import running
 
 if TYPE_CHECKING:
     from cli.local.child_process import Output
+    from cli.local.ports import Address
     from cli.local.supervisor import Supervisor
     from wiring.resources import Resources
 
@@ -42,8 +43,9 @@ class DemoInstallation:
 
 
 @contextmanager
-def demo_installation(output: Output) -> Iterator[DemoInstallation]:
-    """An installation in a temporary folder, with the default settings; `output` takes the lines of the workers.
+def demo_installation(output: Output, *, http: Address | None = None) -> Iterator[DemoInstallation]:
+    """An installation in a temporary folder, with the default settings; `output` takes the lines of the workers.  `http` is
+    where the console is served.
 
     It ends with the block, on SIGTERM, and when the terminal closes; its processes end with this one in any case.
     Raises ServiceError if no Redis can be started.
@@ -63,7 +65,7 @@ def demo_installation(output: Output) -> Iterator[DemoInstallation]:
         os.environ.update(_OURS, CHORALE_HOME=home)
         settings, pipeline = load_settings(), load_pipeline(None)
         set_up_logging(level="WARNING", log_format="console", texts=False)
-        with running(settings, pipeline, output) as started:
+        with running(settings, pipeline, output, http=http) as started:
             resources = Resources(settings, pipeline, started.redis_url)
             try:
                 yield DemoInstallation(resources, started.supervisor, Chorale(started.redis_url))
@@ -71,3 +73,14 @@ def demo_installation(output: Output) -> Iterator[DemoInstallation]:
                 # A second request kills at once: the folder is deleted, so nothing needs an orderly end.
                 started.supervisor.request_stop()
                 started.supervisor.request_stop()
+
+
+def operators_key(installation: DemoInstallation) -> str:
+    """A new key for everything of the demo; it ends with the demo."""
+    from access.grant import Grant
+    from access.key_store import KeyStore, KeysUnavailable
+    from cli.installation import upgraded_database
+
+    database = upgraded_database(installation.resources.settings, "keys", KeysUnavailable)
+    with closing(KeyStore(database)) as store:
+        return store.create(Grant("", "", None, frozenset({"admin"})), name="demo").text

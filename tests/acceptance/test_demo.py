@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -30,11 +31,11 @@ _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 class Terminal:
     """`chorale demo` on a terminal of 100 columns; `folder` is its folder for temporary files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, b"\x28\x00\x64\x00\x00\x00\x00\x00")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cli", "demo"],
+            [sys.executable, "-m", "cli", "demo", *options],
             env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "TMPDIR": str(folder)},
             stdin=slave,
             stdout=slave,
@@ -91,8 +92,9 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def terminal(folder: Path) -> Iterator[Terminal]:
-    terminal = Terminal(folder)
+def terminal(folder: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    """With the options of the parameter, if there is one."""
+    terminal = Terminal(folder, *getattr(request, "param", ()))
     try:
         yield terminal
     finally:
@@ -107,6 +109,7 @@ def assert_gone(processes: list[psutil.Process]) -> None:
 
 
 @pytest.mark.limit_s(900)  # it embeds the whole corpus
+@pytest.mark.parametrize("terminal", [("--console",)], indirect=True, ids=["with the console"])
 def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
     terminal: Terminal, folder: Path
 ) -> None:
@@ -136,6 +139,15 @@ def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
     assert "from the cache" in cached
     assert "chorale index ~/docs" in cached
     assert "from chorale_client import Chorale" in cached
+    address, key = (
+        re.search(line, cached) for line in (r"The console: (\S+)", r"Log in with this key: (\S+)")
+    )
+    assert address
+    assert key
+    with httpx.Client(base_url=address[1], follow_redirects=True) as browser:
+        browser.post("console/login", data={"key": key[1]})
+        page = browser.get("console/search.json", params={"q": "nlargest", "namespace": "python"}).json()
+        assert page["answer"]["hits"][0]["document_id"] == "python/heapq.nlargest"
     terminal.type("turn a string into a number")
     terminal.type("")
     terminal.read_until(None)
