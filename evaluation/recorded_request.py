@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 
 from chorale_client.request import Request
@@ -24,6 +25,7 @@ from models.audit_tables import RequestRow
 from models.branch_result import BranchResult
 from models.errors import ServiceError
 from models.plan import Plan
+from tasks.request.planning import resolve
 
 _ALL = 1_000
 """As many hits as a request may show."""
@@ -85,6 +87,38 @@ class RecordedRequest:
             for position in range(len(self.plan.asked))
         ]
 
+    def planned(self, configuration: str | None) -> Plan:
+        """The plan of the same request and rules under another configuration: with its method, weights and branches.
+
+        None: the plan that the request had.  Raises NotOffered.
+        """
+        plan, request = self.plan, self.request
+        if configuration is None:
+            return plan
+        anew = request.model_copy(
+            update={
+                "configuration": configuration,
+                "fusion": None,
+                "weights": None,
+                "branches": None,
+                "now": plan.now,
+            }
+            | {
+                "require": (),
+                "min_branches": 0,
+                "rerank": "off" if request.rerank == "on" else request.rerank,
+            }
+        )
+        accepted_at = datetime.fromtimestamp(self.row.accepted_at_ms / 1000, UTC)
+        planned = resolve(
+            anew, self.pipeline, accepted_at=accepted_at, generation=plan.generation, models=plan.models
+        )
+        deeper = [
+            branch.model_copy(update={"depth": branch.depth + plan.spare}) for branch in planned.branches
+        ]
+        same = {name: getattr(plan, name) for name in ("asked", "rules", "rules_version", "spare")}
+        return planned.model_copy(update={**same, "branches": tuple(deeper)})
+
     def fused(self, plan: Plan, position: int, *, without: Collection[str] = ()) -> Sequence[FusedHit]:
         """All fused hits of the question at `position` of `plan.asked`, without reranking, groups and diversity.
 
@@ -107,6 +141,12 @@ class RecordedRequest:
         method = self.pipeline.kinds.method(plan.method)
         passages = unscored_passages(BranchAnswers(self.request, plan, self.results), position, method)
         return {(branch, id_) for branch, ids in passages.items() for id_ in ids}
+
+    def lacks_scores(self, plan: Plan, position: int) -> bool:
+        """Whether `plan` needs scores of the stores that the rows do not hold."""
+        if self.completed is None:
+            return True
+        return not self.unscored(plan, position) <= self.unscored(self.plan, position)
 
     def _without(self, branches: Collection[str]) -> Mapping[str, BranchResult]:
         return {name: result for name, result in self.results.items() if name not in branches}
