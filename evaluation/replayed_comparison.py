@@ -23,7 +23,7 @@ from models.plan import Plan
 from tasks.request.planning import NotOffered
 
 DEADLINES_MS = (50, 100, 150, 200, 300, 500, 1_000, 2_000)
-MOST_QUESTIONS = 1_000
+MOST_QUESTIONS = 500
 """Compared at most, since a request may have many."""
 
 
@@ -153,7 +153,7 @@ def _compared(
     recorded: RecordedRequest, a: Plan, b: Plan, position: int, text: str | None
 ) -> ComparedQuestion:
     unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
-    hits = [recorded.fused(plan, position)[:DEPTH] for plan in (a, b)]
+    hits = [recorded.fused(plan, position, count=DEPTH) for plan in (a, b)]
     ours, theirs = (tuple(map(unit_of, of_plan)) for of_plan in hits)
     names = dict.fromkeys(branch.name for plan in (a, b) for branch in plan.branches)
     fused_in_time = {frozenset[str](): ours}
@@ -161,7 +161,7 @@ def _compared(
     for ms in DEADLINES_MS:
         late = frozenset(FusionChanges(deadline_ms=ms).late(recorded))
         if late not in fused_in_time:
-            in_time = recorded.fused(a, position, without=late)[:DEPTH]
+            in_time = recorded.fused(a, position, without=late, count=DEPTH)
             fused_in_time[late] = tuple(map(unit_of, in_time))
         reported = {name for name, result in recorded.results.items() if result.answered} - late
         is_complete = all(branch.name in reported for branch in a.branches)
