@@ -10,7 +10,6 @@ from anyio import to_thread
 from chorale_client.errors import InvalidRequest, safe_repr
 
 from api.audit import visible_rows
-from api.namespaces import list_namespaces
 from console.pages import Page, Visit
 from console.recorded import number_of
 from evaluation.replayed_comparison import compare_replayed
@@ -25,19 +24,17 @@ async def show(visit: Visit) -> dict[str, Any]:
 
 def _compared(visit: Visit) -> dict[str, Any]:
     """Raises InvalidRequest for a wrong parameter."""
-    grant, services, pipeline = visit.session.grant, visit.services, visit.pipeline
+    pipeline = visit.pipeline
     configurations = list(pipeline.configurations)
-    namespaces = [namespace.name for namespace in list_namespaces(grant, services).namespaces]
     others = [name for name in configurations if name != pipeline.default_configuration]
     a = _chosen(visit, "a", configurations)
     b = _chosen(visit, "b", configurations) or (others or configurations)[0]
-    namespace = _chosen(visit, "namespace", namespaces)
+    namespace = visit.parameters.get("namespace")
     n = round(number_of({"n": "100", **visit.parameters}, "n", 1, _MOST))
-    rows = visible_rows(grant, services, n, namespace=namespace)
+    rows = visible_rows(visit.session.grant, visit.services, n, namespace=namespace)
     return {
         "form": {"a": a, "b": b, "namespace": namespace, "n": n},
         "configurations": configurations,
-        "namespaces": namespaces,
         "most": _MOST,
         "requests": len(rows),
         "comparison": asdict(compare_replayed(rows, pipeline, a, b)),
@@ -48,7 +45,7 @@ def _chosen(visit: Visit, name: str, known: Sequence[str]) -> str | None:
     """The value of the parameter; None if the address has none.  Raises InvalidRequest, which lists the table."""
     chosen = visit.parameters.get(name)
     if chosen is not None and chosen not in known:
-        raise InvalidRequest(f"{name}: no {safe_repr(chosen)}; there are: {', '.join(known) or 'none'}")
+        raise InvalidRequest(f"{name}: no {safe_repr(chosen)}; there are: {', '.join(known)}")
     return chosen
 
 

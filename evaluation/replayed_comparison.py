@@ -15,7 +15,6 @@ from config.declarations import Pipeline
 from evaluation.fusion_changes import FusionChanges
 from evaluation.recorded_request import RecordedRequest
 from evaluation.replay import missing_lists
-from fusion.fused_hits import FusedHit
 from jobs.comparison import DEPTH, MOST_CHANGED, overlap
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
@@ -24,7 +23,7 @@ from tasks.request.planning import NotOffered
 
 DEADLINES_MS = (50, 100, 150, 200, 300, 500, 1_000, 2_000)
 MOST_QUESTIONS = 500
-"""Compared at most, since a request may have many."""
+"""Requests are compared until there are so many, since each may have many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +68,15 @@ def compare_replayed(
     """Compare the configurations; None: each request as it was.  `rows` have questions and branches (`audit.queries.last`)."""
     left_out: Counter[str] = Counter()
     compared: list[ComparedQuestion] = []
-    for question in (each for row in rows for each in _questions(row, pipeline, (a, b))):
-        if isinstance(question, str):
-            left_out[question] += 1
-        elif len(compared) == MOST_QUESTIONS:
-            left_out[f"at most {MOST_QUESTIONS:,} questions are compared"] += 1
-        else:
-            compared.append(question)
+    for row in rows:
+        if len(compared) >= MOST_QUESTIONS:
+            left_out[f"{MOST_QUESTIONS:,} questions are compared already"] += len(row.questions)
+            continue
+        for question in _questions(row, pipeline, (a, b)):
+            if isinstance(question, str):
+                left_out[question] += 1
+            else:
+                compared.append(question)
     moved = sorted(
         (each for each in compared if each.distance), key=lambda each: (each.overlap, -each.distance)
     )
@@ -155,6 +156,7 @@ def _compared(
     unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
     hits = [recorded.fused(plan, position, count=DEPTH) for plan in (a, b)]
     ours, theirs = (tuple(map(unit_of, of_plan)) for of_plan in hits)
+    found_by = [Counter(hit.found_by for hit in of_plan) for of_plan in hits]
     names = dict.fromkeys(branch.name for plan in (a, b) for branch in plan.branches)
     fused_in_time = {frozenset[str](): ours}
     within = {}
@@ -173,14 +175,10 @@ def _compared(
         first=(next(iter(ours), None), next(iter(theirs), None)),
         overlap=overlap(ours, theirs),
         distance=rank_distance(ours, theirs),
-        alone={name: (_alone(name, hits[0]), _alone(name, hits[1])) for name in names},
+        alone={name: (found_by[0][name,], found_by[1][name,]) for name in names},
         is_approximate=any(recorded.lacks_scores(plan, position) for plan in (a, b)),
         within=within,
     )
-
-
-def _alone(branch: str, hits: Sequence[FusedHit]) -> int:
-    return sum(hit.found_by == (branch,) for hit in hits)
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -84,7 +84,6 @@ def test_the_same_configuration_on_both_sides_moves_nothing(browser: httpx.Clien
     [
         ({"a": "none"}, "a: no 'none'; there are: rrf"),
         ({"b": MARKUP}, "there are: rrf"),
-        ({"namespace": "nowhere"}, "namespace: no 'nowhere'; there are: default"),
         ({"n": "501"}, "n: a number from 1 to 500, not '501'"),
         ({"n": "many"}, "n: a number from 1 to 500, not 'many'"),
     ],
@@ -93,7 +92,7 @@ def test_a_wrong_parameter_is_an_error_that_lists_what_there_is(
     browser: httpx.Client, parameters: dict[str, str], error: str
 ) -> None:
     answer = browser.get("/console/compare.json", params=parameters)
-    assert (answer.status_code, answer.json()["field"]) == (422, *parameters)[:2]
+    assert (answer.status_code, [answer.json()["field"]]) == (422, [*parameters])
     assert error in answer.json()["detail"]
     html = browser.get("/console/compare", params=parameters)
     assert html.status_code == 422
@@ -118,8 +117,7 @@ def test_a_key_compares_the_requests_of_its_tenant_and_namespaces_alone(
     narrow = {"scopes": NOT_OPERATORS, "namespaces": frozenset({"law"})}
     with visitor(api, tenant, **narrow) as of_another_namespace:
         data = page(of_another_namespace)
-        assert (data["requests"], data["namespaces"]) == (0, [])
-        assert of_another_namespace.get("/console/compare.json?namespace=default").status_code == 422
+        assert data["requests"] == page(of_another_namespace, namespace="default")["requests"] == 0
     with visitor(api, tenant, scopes=frozenset({"search:run"})) as searcher:
         assert searcher.get("/console/compare").status_code == 403
 
@@ -128,6 +126,9 @@ def test_without_any_request_the_page_says_what_to_do_next(api: HttpApi) -> None
     with visitor(api, "silent", scopes=NOT_OPERATORS) as browser:
         html = browser.get("/console/compare").text
         assert "No request is recorded." in html
+        marked = browser.get("/console/compare", params={"namespace": MARKUP}).text
+        assert "No request is recorded in the namespace &lt;script&gt;alert(1)" in marked
+        assert "<b onclick" not in marked
         assert '<a href="/console/search">Search</a>' in html
         assert page(browser)["comparison"]["questions"] == 0
 
@@ -146,10 +147,9 @@ def test_an_answer_from_the_cache_is_counted_as_left_out(api: HttpApi) -> None:
 
 def test_markup_in_a_question_is_shown_as_text_and_the_page_has_no_script_of_its_own(api: HttpApi) -> None:
     with api.client("marked") as client:
-        wait_listed(client, search(client, f"bread {MARKUP}", namespace="default"))
+        wait_listed(client, search(client, "bread <script>alert(1)</script>", namespace="default"))
     with visitor(api, "marked", scopes=NOT_OPERATORS) as browser:
         html = browser.get("/console/compare?b=bm25").text
         assert page(browser, b="bm25")["comparison"]["moved"]
     assert "bread &lt;script&gt;alert(1)" in html
-    assert "<b onclick" not in html
     assert not re.search(r"<script(?![^>]*\ssrc=)|\sstyle=|<style|https?://", html)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from evaluation import replayed_comparison
 from evaluation.replayed_comparison import DEADLINES_MS, ReplayedComparison, compare_replayed, rank_distance
 from models.audit_tables import RequestRow
 from tests.unit.evaluation.recorded import LISTS, PIPELINE, record
@@ -94,6 +95,13 @@ def test_what_was_not_recorded_is_left_out_and_counted_by_its_reason() -> None:
 def test_an_option_that_the_other_configuration_does_not_offer_is_the_reason() -> None:
     (reason,) = compared(row(thresholds={"min_branch_score": {"hyde": 0.1}})).left_out
     assert reason == "thresholds.min_branch_score: no 'hyde'; there are: bm25"
+
+
+def test_requests_are_compared_until_there_are_enough_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replayed_comparison, "MOST_QUESTIONS", 2)
+    comparison = compared(*(row() for _ in range(5)))
+    assert comparison.questions == 2
+    assert comparison.left_out == {"2 questions are compared already": 5 - 2}
 
 
 def test_no_request_makes_an_empty_comparison() -> None:
