@@ -122,7 +122,7 @@ def _in_utc(part: dict[str, Any]) -> dict[str, Any]:
 
 def _visible(grant: Grant, **conditions: str | None) -> queries.Which:
     """The requests that the key may see, of those that meet the conditions."""
-    return queries.Which(owner=_owner(grant), namespaces=grant.namespaces, **conditions)  # type: ignore[arg-type]
+    return queries.Which(owner=_owner(grant), namespaces=grant.namespaces, **conditions)
 
 
 def _owner(grant: Grant) -> str:

@@ -12,7 +12,6 @@ from chorale_client.errors import InvalidRequest, safe_repr
 from api.audit import visible_rows
 from console.pages import Page, Visit
 from console.recorded import number_of
-from evaluation.replayed_comparison import compare_replayed
 
 _MOST = 500
 """Requests."""
@@ -24,6 +23,9 @@ async def show(visit: Visit) -> dict[str, Any]:
 
 def _compared(visit: Visit) -> dict[str, Any]:
     """Raises InvalidRequest for a wrong parameter."""
+    # The planner loads the kinds of stores, as `Visit.pipeline` does.
+    from evaluation.replayed_comparison import compare_replayed
+
     pipeline = visit.pipeline
     configurations = list(pipeline.configurations)
     others = [name for name in configurations if name != pipeline.default_configuration]

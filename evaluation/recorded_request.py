@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 
 from chorale_client.request import Request
@@ -25,7 +24,6 @@ from models.audit_tables import RequestRow
 from models.branch_result import BranchResult
 from models.errors import ServiceError
 from models.plan import Plan
-from tasks.request.planning import resolve
 
 _ALL = 1_000
 """As many hits as a request may show."""
@@ -86,38 +84,6 @@ class RecordedRequest:
             }
             for position in range(len(self.plan.asked))
         ]
-
-    def planned(self, configuration: str | None) -> Plan:
-        """The plan of the same request and rules under another configuration: with its method, weights and branches.
-
-        None: the plan that the request had.  Raises NotOffered.
-        """
-        plan, request = self.plan, self.request
-        if configuration is None:
-            return plan
-        anew = request.model_copy(
-            update={
-                "configuration": configuration,
-                "fusion": None,
-                "weights": None,
-                "branches": None,
-                "now": plan.now,
-            }
-            | {
-                "require": (),
-                "min_branches": 0,
-                "rerank": "off" if request.rerank == "on" else request.rerank,
-            }
-        )
-        accepted_at = datetime.fromtimestamp(self.row.accepted_at_ms / 1000, UTC)
-        planned = resolve(
-            anew, self.pipeline, accepted_at=accepted_at, generation=plan.generation, models=plan.models
-        )
-        deeper = [
-            branch.model_copy(update={"depth": branch.depth + plan.spare}) for branch in planned.branches
-        ]
-        same = {name: getattr(plan, name) for name in ("asked", "rules", "rules_version", "spare")}
-        return planned.model_copy(update={**same, "branches": tuple(deeper)})
 
     def fused(
         self, plan: Plan, position: int, *, without: Collection[str] = (), count: int = _ALL

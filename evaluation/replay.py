@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
@@ -19,6 +20,7 @@ from evaluation.recorded_request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.plan import Plan
+from tasks.request.planning import resolve
 
 _WITHOUT_HITS = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.REFUSED)
 
@@ -86,7 +88,7 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
     """
     recorded = RecordedRequest.read(row, pipeline)
     request, plan = recorded.request, recorded.plan
-    new = recorded.planned(configuration)
+    new = planned_under(recorded, configuration)
     questions: list[ReplayedQuestion] = []
     looked_up: set[str] = set()
     lacks_scores = False
@@ -110,6 +112,33 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
     gaps += [_NO_SCORES] if lacks_scores else []
     was, now = (f"{of_plan.configuration} · {of_plan.method}" for of_plan in (plan, new))
     return Replay(row.request_id, was, now, questions, gaps)
+
+
+def planned_under(recorded: RecordedRequest, configuration: str | None) -> Plan:
+    """The plan of the same request and rules under another configuration: with its method, weights and branches.
+
+    None: the plan that the request had.  Raises NotOffered.
+    """
+    plan, request = recorded.plan, recorded.request
+    if configuration is None:
+        return plan
+    anew = request.model_copy(
+        update={
+            "configuration": configuration,
+            "fusion": None,
+            "weights": None,
+            "branches": None,
+            "now": plan.now,
+        }
+        | {"require": (), "min_branches": 0, "rerank": "off" if request.rerank == "on" else request.rerank}
+    )
+    accepted_at = datetime.fromtimestamp(recorded.row.accepted_at_ms / 1000, UTC)
+    planned = resolve(
+        anew, recorded.pipeline, accepted_at=accepted_at, generation=plan.generation, models=plan.models
+    )
+    deeper = [branch.model_copy(update={"depth": branch.depth + plan.spare}) for branch in planned.branches]
+    same = {name: getattr(plan, name) for name in ("asked", "rules", "rules_version", "spare")}
+    return planned.model_copy(update={**same, "branches": tuple(deeper)})
 
 
 def _is_equal(recorded: RecordedRequest, question: QuestionRow, fused: Sequence[FusedHit]) -> bool | None:

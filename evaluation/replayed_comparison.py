@@ -14,7 +14,7 @@ from operator import attrgetter
 from config.declarations import Pipeline
 from evaluation.fusion_changes import FusionChanges
 from evaluation.recorded_request import RecordedRequest
-from evaluation.replay import missing_lists
+from evaluation.replay import missing_lists, planned_under
 from jobs.comparison import DEPTH, MOST_CHANGED, overlap
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
@@ -138,7 +138,7 @@ def _read(
     except ServiceError:
         return "another version has written it"
     try:
-        a, b = (recorded.planned(name) for name in names)
+        a, b = (planned_under(recorded, name) for name in names)
         for plan in (a, b):
             pipeline.kinds.method(plan.method)
     except (NotOffered, ServiceError) as error:
