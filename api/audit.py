@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from chorale_client.tenants import owned
@@ -74,13 +75,8 @@ def list_past_searches(
     ] = None,
 ) -> AuditPage:
     """List past searches, newest first.  A search that has just ended is listed within a second."""
-    selection = queries.Which(
-        owner=_owner(grant),
-        namespaces=grant.namespaces,
-        correlation_id=correlation_id,
-        status=status,
-        namespace=namespace,
-        missing=missing,
+    selection = _visible(
+        grant, correlation_id=correlation_id, status=status, namespace=namespace, missing=missing
     )
     rows = queries.last(services.database, limit + 1, selection, after=read_cursor(after))
     more = rows[limit - 1] if len(rows) > limit else None
@@ -97,6 +93,11 @@ def get_past_search(request_id: str, grant: Auditor, services: ServicesDep) -> R
     """Show everything about a past search."""
     row = visible_row(grant, services, request_id)
     return Response(to_json(_document(row), inf_nan_mode="null"), media_type="application/json")
+
+
+def visible_rows(grant: Grant, services: Services, n: int, *, namespace: str | None) -> Sequence[RequestRow]:
+    """The latest requests with what their branches reported, and without the hits that were answered."""
+    return queries.last(services.database, n, _visible(grant, namespace=namespace), with_branches=True)
 
 
 def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow:
@@ -117,6 +118,11 @@ def _document(row: RequestRow) -> dict[str, Any]:
 def _in_utc(part: dict[str, Any]) -> dict[str, Any]:
     """With `now`, which a caller may have given with any zone, in this API's form."""
     return {**part, "now": in_utc(part["now"])} if part.get("now") else part
+
+
+def _visible(grant: Grant, **conditions: str | None) -> queries.Which:
+    """The requests that the key may see, of those that meet the conditions."""
+    return queries.Which(owner=_owner(grant), namespaces=grant.namespaces, **conditions)
 
 
 def _owner(grant: Grant) -> str:

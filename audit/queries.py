@@ -48,9 +48,15 @@ class Which:
 
 
 def last(
-    engine: Engine, n: int, which: Which | None = None, *, after: tuple[int, str] | None = None
+    engine: Engine,
+    n: int,
+    which: Which | None = None,
+    *,
+    after: tuple[int, str] | None = None,
+    with_branches: bool = False,
 ) -> Sequence[RequestRow]:
-    """The `n` latest requests by acceptance, newest first, with their questions and without hits and branches.
+    """The `n` latest requests by acceptance, newest first, with their questions and without hits; with what their branches
+    reported only if that is wanted.
 
     `after` is `accepted_at_ms` and id of the last request that is known.
     """
@@ -59,8 +65,9 @@ def last(
     newest = newest.where(*(which or Which()).conditions())
     if after is not None:
         newest = newest.where(or_(accepted < after[0], and_(accepted == after[0], request_id > after[1])))
+    below = [RequestRow.questions, *([RequestRow.branches] if with_branches else [])]
     with Session(engine) as session:
-        return session.scalars(newest.options(selectinload(RequestRow.questions))).all()
+        return session.scalars(newest.options(*map(selectinload, below))).all()
 
 
 def listed(row: RequestRow) -> dict[str, Any]:

@@ -134,17 +134,17 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
 def changes_of(parameters: Mapping[str, str]) -> FusionChanges:
     """Raises InvalidRequest."""
     weights = {
-        name.removeprefix(WEIGHT): _number(parameters, name, 0, 1_000)
+        name.removeprefix(WEIGHT): number_of(parameters, name, 0, 1_000)
         for name in parameters
         if name.startswith(WEIGHT)
     }
-    k = _number(parameters, "k", 0, 10_000) if "k" in parameters else None
-    depth = round(_number(parameters, "depth", 1, 1_000)) if "depth" in parameters else None
-    deadline_ms = _number(parameters, "deadline_ms", 0, 60_000) if "deadline_ms" in parameters else None
+    k = number_of(parameters, "k", 0, 10_000) if "k" in parameters else None
+    depth = round(number_of(parameters, "depth", 1, 1_000)) if "depth" in parameters else None
+    deadline_ms = number_of(parameters, "deadline_ms", 0, 60_000) if "deadline_ms" in parameters else None
     return FusionChanges(weights, k, depth, deadline_ms)
 
 
-def _number(parameters: Mapping[str, str], name: str, lowest: float, highest: float) -> float:
+def number_of(parameters: Mapping[str, str], name: str, lowest: float, highest: float) -> float:
     try:
         value = float(parameters[name])
     except ValueError:
@@ -157,7 +157,7 @@ def _number(parameters: Mapping[str, str], name: str, lowest: float, highest: fl
 
 
 def _position(visit: Visit, recorded: RecordedRequest) -> int:
-    position = round(_number({"question": "0", **visit.parameters}, "question", 0, 63))
+    position = round(number_of({"question": "0", **visit.parameters}, "question", 0, 63))
     if position >= len(recorded.plan.asked):
         raise InvalidRequest(f"question: the request searched {len(recorded.plan.asked)}, counted from 0")
     return position

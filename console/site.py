@@ -20,12 +20,12 @@ from api.limits import REFUSED_AFTER_S, count
 from api.problems import MEDIA_TYPE, Problem, problem_of, response_of
 from api.services import Services
 from config.settings import Settings
-from console import corpus, health, jobs, recorded, search, sessions
+from console import compare, corpus, health, jobs, recorded, search, sessions
 from console.pages import FOLDER, HEADERS, Page, Visit, html, json
 from console.reference import reference_of
 from console.sessions import PATH
 
-PAGES = (*search.PAGES, *recorded.PAGES, *jobs.PAGES, *corpus.PAGES, *health.PAGES)
+PAGES = (*search.PAGES, *recorded.PAGES, *compare.PAGES, *jobs.PAGES, *corpus.PAGES, *health.PAGES)
 FIRST = PATH + PAGES[0].path
 
 Handler = Callable[[Request], Awaitable[Response]]

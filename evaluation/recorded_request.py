@@ -85,13 +85,15 @@ class RecordedRequest:
             for position in range(len(self.plan.asked))
         ]
 
-    def fused(self, plan: Plan, position: int, *, without: Collection[str] = ()) -> Sequence[FusedHit]:
-        """All fused hits of the question at `position` of `plan.asked`, without reranking, groups and diversity.
+    def fused(
+        self, plan: Plan, position: int, *, without: Collection[str] = (), count: int = _ALL
+    ) -> Sequence[FusedHit]:
+        """The first `count` fused hits of the question at `position` of `plan.asked`, without reranking, groups and diversity.
 
         The results of the branches `without` are left out, as if they had not come in time.
         """
         without_late_stages = {"group_by": None, "diversity": None, "autocut": None}
-        whole = self.request.model_copy(update={"offset": 0, "top_k": _ALL, **without_late_stages})
+        whole = self.request.model_copy(update={"offset": 0, "top_k": count, **without_late_stages})
         answers = BranchAnswers(whole, plan.model_copy(update={"rerank": None}), self._without(without))
         scores = self.completed[position] if self.completed else {}
         return fuse_question(answers, position, self.pipeline.kinds.method(plan.method), scores=scores).hits
@@ -107,6 +109,12 @@ class RecordedRequest:
         method = self.pipeline.kinds.method(plan.method)
         passages = unscored_passages(BranchAnswers(self.request, plan, self.results), position, method)
         return {(branch, id_) for branch, ids in passages.items() for id_ in ids}
+
+    def lacks_scores(self, plan: Plan, position: int) -> bool:
+        """Whether `plan` needs scores of the stores that the rows do not hold."""
+        if self.completed is None or plan is self.plan:
+            return self.completed is None
+        return not self.unscored(plan, position) <= self.unscored(self.plan, position)
 
     def _without(self, branches: Collection[str]) -> Mapping[str, BranchResult]:
         return {name: result for name, result in self.results.items() if name not in branches}

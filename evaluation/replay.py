@@ -88,14 +88,14 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
     """
     recorded = RecordedRequest.read(row, pipeline)
     request, plan = recorded.request, recorded.plan
-    new = plan if configuration is None else _planned(request, plan, row, pipeline, configuration)
+    new = planned_under(recorded, configuration)
     questions: list[ReplayedQuestion] = []
     looked_up: set[str] = set()
-    lacks_scores = recorded.completed is None
+    lacks_scores = False
     for position, index in enumerate(plan.asked):
         before = recorded.fused(plan, position)
         after = before if new is plan else recorded.fused(new, position)
-        lacks_scores |= not recorded.unscored(new, position) <= recorded.unscored(plan, position)
+        lacks_scores |= recorded.lacks_scores(new, position)
         page = recorded.page(after, new)
         unit = f"{request.fuse_by}_id"
         ids = [getattr(hit, unit) for hit in (*page, *recorded.page(before, plan))]
@@ -104,14 +104,24 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
         looked_up |= _looked_up(question, plan, {hit.document_id for hit in before})
         is_equal = None if recorded.completed is None else _is_equal(recorded, question, before)
         questions.append(ReplayedQuestion(index, question.text, is_equal, page, moved))
-    gaps = [*_gaps(row, request, plan, looked_up), *(_new_gaps(row, plan, new) if new is not plan else ())]
+    gaps = [*_gaps(row, request, plan, looked_up), *missing_lists(recorded, new)]
+    if new.rerank is not None and plan.rerank is None:
+        gaps.append(
+            Gap("reranking", "a cross-encoder would have to read the passages; the fused order is shown")
+        )
     gaps += [_NO_SCORES] if lacks_scores else []
     was, now = (f"{of_plan.configuration} · {of_plan.method}" for of_plan in (plan, new))
     return Replay(row.request_id, was, now, questions, gaps)
 
 
-def _planned(request: Request, plan: Plan, row: RequestRow, pipeline: Pipeline, configuration: str) -> Plan:
-    """The plan of the same request and rules under another configuration: with its method, weights and branches."""
+def planned_under(recorded: RecordedRequest, configuration: str | None) -> Plan:
+    """The plan of the same request and rules under another configuration: with its method, weights and branches.
+
+    None: the plan that the request had.  Raises NotOffered.
+    """
+    plan, request = recorded.plan, recorded.request
+    if configuration is None:
+        return plan
     anew = request.model_copy(
         update={
             "configuration": configuration,
@@ -122,8 +132,10 @@ def _planned(request: Request, plan: Plan, row: RequestRow, pipeline: Pipeline, 
         }
         | {"require": (), "min_branches": 0, "rerank": "off" if request.rerank == "on" else request.rerank}
     )
-    accepted_at = datetime.fromtimestamp(row.accepted_at_ms / 1000, UTC)
-    planned = resolve(anew, pipeline, accepted_at=accepted_at, generation=plan.generation, models=plan.models)
+    accepted_at = datetime.fromtimestamp(recorded.row.accepted_at_ms / 1000, UTC)
+    planned = resolve(
+        anew, recorded.pipeline, accepted_at=accepted_at, generation=plan.generation, models=plan.models
+    )
     deeper = [branch.model_copy(update={"depth": branch.depth + plan.spare}) for branch in planned.branches]
     same = {name: getattr(plan, name) for name in ("asked", "rules", "rules_version", "spare")}
     return planned.model_copy(update={**same, "branches": tuple(deeper)})
@@ -174,9 +186,6 @@ def _gaps(row: RequestRow, request: Request, plan: Plan, looked_up: Collection[s
             "cached questions",
             "their hits came from the cache; the request that was cached has the candidates",
         )
-    for branch in row.branches:
-        if branch.status == EnvelopeStatus.OK and branch.candidates is None:
-            yield Gap(f"candidates of {branch.branch}", "the outbox was too long, and they were left out")
     if plan.rerank is not None:
         yield Gap(
             "reranking",
@@ -194,10 +203,13 @@ def _gaps(row: RequestRow, request: Request, plan: Plan, looked_up: Collection[s
         yield Gap("groups", "they need the metadata of the hits; the scores are compared, and not the order")
 
 
-def _new_gaps(row: RequestRow, plan: Plan, new: Plan) -> Iterator[Gap]:
-    """What is missing to get the answer under another configuration."""
-    depths = {branch.name: branch.depth for branch in plan.branches}
-    for branch in new.branches:
+def missing_lists(recorded: RecordedRequest, plan: Plan) -> Iterator[Gap]:
+    """The lists of branches that `plan`, of any configuration, needs, and the rows do not hold."""
+    for row in recorded.row.branches:
+        if row.status == EnvelopeStatus.OK and row.candidates is None:
+            yield Gap(f"candidates of {row.branch}", "the outbox was too long, and they were left out")
+    depths = {branch.name: branch.depth for branch in recorded.plan.branches}
+    for branch in plan.branches:
         if branch.name not in depths:
             yield Gap(f"branch {branch.name}", "the request did not search it")
         elif branch.depth > depths[branch.name]:
@@ -205,5 +217,3 @@ def _new_gaps(row: RequestRow, plan: Plan, new: Plan) -> Iterator[Gap]:
                 f"depth of {branch.name}",
                 f"{depths[branch.name]} documents are recorded, and {branch.depth} are wanted",
             )
-    if new.rerank is not None and plan.rerank is None:
-        yield Gap("reranking", "a cross-encoder would have to read the passages; the fused order is shown")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from redis import Redis
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 
 from audit.drainer import Drainer
 from audit.queries import last, listed, show
@@ -43,6 +43,21 @@ def test_the_last_requests_come_first(redis_client: Redis, engine: Engine, drain
     assert shown is not None
     assert shown.accepted_at_ms == ACCEPTED_AT_MS - 2, "the later of two requests with one id"
     assert count(engine) == 4
+
+
+def test_the_lists_of_all_requests_are_read_by_as_many_statements_as_those_of_one(
+    redis_client: Redis, engine: Engine, drain: Drainer
+) -> None:
+    put(redis_client, *(whole_entry(make_request(request_id=f"id-{number}")) for number in range(3)))
+    drain.drain_once(1)
+    statements: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    (newest,) = last(engine, 1, with_branches=True)
+    assert {branch.branch for branch in newest.branches} == {"bm25", "vector", "hyde"}
+    of_one = len(statements)
+    rows = last(engine, 3, with_branches=True)
+    assert [len(row.branches) for row in rows] == [3, 3, 3]
+    assert len(statements) == 2 * of_one
 
 
 def test_everything_about_one_request_is_shown(redis_client: Redis, engine: Engine, drain: Drainer) -> None:

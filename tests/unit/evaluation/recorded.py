@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from evaluation.recorded_request import RecordedRequest
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 from models.hits import Ranking
-from tests.support.ledger.audit_entries import make_plan, make_ranking, make_request
+from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_plan, make_ranking, make_request
 from wiring.pipeline import load_pipeline
 
 LISTS = {"bm25": ("exact", "both", "far"), "vector": ("both", "near", "exact"), "hyde": ("near", "both")}
@@ -38,6 +38,8 @@ def record(
     ]
     row = RequestRow(
         request_id=request.request_id,
+        accepted_at_ms=ACCEPTED_AT_MS,
+        ended_by="fusion",
         options=request.model_dump(mode="json", exclude={"questions"}),
         plan=make_plan(request, **(planned or {})).model_dump(mode="json"),
         stages=[

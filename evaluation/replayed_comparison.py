@@ -1,0 +1,186 @@
+"""What another configuration would have answered to past requests: their recorded lists, fused under two configurations A and B.
+
+No search runs.  What is compared is the fused order, before reranking, groups and diversity.  Each pair is of A and of B.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from operator import attrgetter
+
+from config.declarations import Pipeline
+from evaluation.fusion_changes import FusionChanges
+from evaluation.recorded_request import RecordedRequest
+from evaluation.replay import missing_lists, planned_under
+from jobs.comparison import DEPTH, MOST_CHANGED, overlap
+from models.audit_tables import RequestRow
+from models.errors import ServiceError
+from models.plan import Plan
+from tasks.request.planning import NotOffered
+
+DEADLINES_MS = (50, 100, 150, 200, 300, 500, 1_000, 2_000)
+MOST_QUESTIONS = 500
+"""Requests are compared until there are so many, since each may have many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedQuestion:
+    request_id: str
+    position: int
+    """Among the questions that the request searched."""
+    text: str | None
+    """None if the trail keeps no texts."""
+    first: tuple[str | None, str | None]
+    """The first document, or passage where passages were fused."""
+    overlap: float
+    distance: int
+    """`rank_distance` of the first ten."""
+    alone: Mapping[str, tuple[int, int]]
+    """By branch, the documents among the first ten that no other branch found."""
+    is_approximate: bool
+    """Whether scores of the stores are not recorded: a document without one has the lowest score of the branch."""
+    within: Mapping[int, tuple[float, float]]
+    """By deadline in milliseconds, under A: 1 if every branch had reported, and the overlap with the fusion of all reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedComparison:
+    questions: int
+    """Compared; means and shares are over these, and 0 without any."""
+    left_out: Mapping[str, int]
+    """Questions that could not be compared, by reason, the most frequent first."""
+    approximate: int
+    changed_first: int
+    """Questions with another first document."""
+    overlap: float
+    moved: Sequence[ComparedQuestion]
+    """The least overlap first, then the largest distance."""
+    alone: Mapping[str, tuple[int, int]]
+    within: Mapping[int, tuple[float, float]]
+
+
+def compare_replayed(
+    rows: Iterable[RequestRow], pipeline: Pipeline, a: str | None, b: str | None
+) -> ReplayedComparison:
+    """Compare the configurations; None: each request as it was.  `rows` have questions and branches (`audit.queries.last`)."""
+    left_out: Counter[str] = Counter()
+    compared: list[ComparedQuestion] = []
+    for row in rows:
+        if len(compared) >= MOST_QUESTIONS:
+            left_out[f"{MOST_QUESTIONS:,} questions are compared already"] += len(row.questions)
+            continue
+        for question in _questions(row, pipeline, (a, b)):
+            if isinstance(question, str):
+                left_out[question] += 1
+            else:
+                compared.append(question)
+    moved = sorted(
+        (each for each in compared if each.distance), key=lambda each: (each.overlap, -each.distance)
+    )
+    alone = dict.fromkeys((name for each in compared for name in each.alone), (0, 0))
+    for each in compared:
+        for name, (of_a, of_b) in each.alone.items():
+            alone[name] = (alone[name][0] + of_a, alone[name][1] + of_b)
+    return ReplayedComparison(
+        questions=len(compared),
+        left_out=dict(left_out.most_common()),
+        approximate=sum(each.is_approximate for each in compared),
+        changed_first=sum(each.first[0] != each.first[1] for each in compared),
+        overlap=_mean(each.overlap for each in compared),
+        moved=moved[:MOST_CHANGED],
+        alone=alone,
+        within={
+            ms: (
+                _mean(each.within[ms][0] for each in compared),
+                _mean(each.within[ms][1] for each in compared),
+            )
+            for ms in DEADLINES_MS
+        },
+    )
+
+
+def rank_distance(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Spearman's footrule: the sum of the ranks by which documents moved.  A document that a list lacks has its next rank (Fagin,
+    Kumar and Sivakumar, Comparing Top k Lists, 2003)."""
+    was, now = ({id_: rank for rank, id_ in enumerate(ids, start=1)} for ids in (ours, theirs))
+    return sum(abs(was.get(id_, len(was) + 1) - now.get(id_, len(now) + 1)) for id_ in was | now)
+
+
+def _questions(
+    row: RequestRow, pipeline: Pipeline, names: tuple[str | None, str | None]
+) -> Iterator[ComparedQuestion | str]:
+    """The comparison of each question of the request, or why there is none."""
+    read = _read(row, pipeline, names)
+    for question in row.questions:
+        if question.cached or row.ended_by == "cache":
+            yield "the answer came from the cache"
+        elif isinstance(read, str):
+            yield read
+        elif question.position not in read[0].plan.asked:
+            yield "it was not searched"
+        elif question.text is None and any(plan.weights_by_type for plan in read[1:]):
+            yield "the trail keeps no texts, and the weights depend on them"
+        else:
+            yield _compared(*read, read[0].plan.asked.index(question.position), question.text)
+
+
+def _read(
+    row: RequestRow, pipeline: Pipeline, names: tuple[str | None, str | None]
+) -> tuple[RecordedRequest, Plan, Plan] | str:
+    """The request with both plans, or why it cannot be compared."""
+    if row.plan is None:
+        return f"it was not searched (ended by {row.ended_by})"
+    try:
+        recorded = RecordedRequest.read(row, pipeline)
+    except ServiceError:
+        return "another version has written it"
+    try:
+        a, b = (planned_under(recorded, name) for name in names)
+        for plan in (a, b):
+            pipeline.kinds.method(plan.method)
+    except (NotOffered, ServiceError) as error:
+        return str(error)
+    for gap in (*missing_lists(recorded, a), *missing_lists(recorded, b)):
+        return f"{gap.what}: {gap.why}"
+    if not any(result.answered for result in recorded.results.values()):
+        return "no branch has answered"
+    return recorded, a, b
+
+
+def _compared(
+    recorded: RecordedRequest, a: Plan, b: Plan, position: int, text: str | None
+) -> ComparedQuestion:
+    unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
+    hits = [recorded.fused(plan, position, count=DEPTH) for plan in (a, b)]
+    ours, theirs = (tuple(map(unit_of, of_plan)) for of_plan in hits)
+    found_by = [Counter(hit.found_by for hit in of_plan) for of_plan in hits]
+    names = dict.fromkeys(branch.name for plan in (a, b) for branch in plan.branches)
+    fused_in_time = {frozenset[str](): ours}
+    within = {}
+    for ms in DEADLINES_MS:
+        late = frozenset(FusionChanges(deadline_ms=ms).late(recorded))
+        if late not in fused_in_time:
+            in_time = recorded.fused(a, position, without=late, count=DEPTH)
+            fused_in_time[late] = tuple(map(unit_of, in_time))
+        reported = {name for name, result in recorded.results.items() if result.answered} - late
+        is_complete = all(branch.name in reported for branch in a.branches)
+        within[ms] = (float(is_complete), overlap(fused_in_time[late], ours))
+    return ComparedQuestion(
+        request_id=recorded.row.request_id,
+        position=position,
+        text=text,
+        first=(next(iter(ours), None), next(iter(theirs), None)),
+        overlap=overlap(ours, theirs),
+        distance=rank_distance(ours, theirs),
+        alone={name: (found_by[0][name,], found_by[1][name,]) for name in names},
+        is_approximate=any(recorded.lacks_scores(plan, position) for plan in (a, b)),
+        within=within,
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    given = list(values)
+    return fsum(given) / len(given) if given else 0.0

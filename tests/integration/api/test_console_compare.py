@@ -1,0 +1,155 @@
+"""The page that compares configurations over past requests, asked of a real server over a running pipeline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+
+from access.grant import SCOPES
+from tests.integration.api.test_audit import search, wait_listed
+from tests.integration.api.test_console import MARKUP, visitor
+from tests.support.servers.http_api import HttpApi
+
+QUESTIONS = ("How is bread baked?", "Who pays when the meter breaks?", "a list of everything")
+NOT_OPERATORS = frozenset(SCOPES) - {"admin"}
+"""The scopes of a key that sees its own tenant alone."""
+_tenants = count(1)
+
+
+@pytest.fixture
+def tenant(api: HttpApi) -> str:
+    """A tenant whose three searches are recorded."""
+    name = f"comparing-{next(_tenants)}"
+    with api.client(name) as client:
+        wait_listed(client, *(search(client, text, namespace="default") for text in QUESTIONS))
+    return name
+
+
+@pytest.fixture
+def browser(api: HttpApi, tenant: str) -> Iterator[httpx.Client]:
+    with visitor(api, tenant, scopes=NOT_OPERATORS) as browser:
+        yield browser
+
+
+def page(browser: httpx.Client, **parameters: str) -> dict[str, Any]:
+    answer = browser.get("/console/compare.json", params=parameters)
+    assert answer.status_code == 200, answer.text
+    data: dict[str, Any] = answer.json()
+    return data
+
+
+def lists_of(browser: httpx.Client, request_id: str) -> dict[str, list[str]]:
+    """By branch, what the request page shows as its list."""
+    fusion = browser.get(f"/console/requests/{request_id}.json").json()["fusion"]
+    return {branch["branch"]: [hit["document_id"] for hit in branch["hits"]] for branch in fusion["lists"]}
+
+
+def test_the_page_says_what_bm25_alone_would_have_answered(browser: httpx.Client) -> None:
+    data = page(browser, b="bm25")
+    comparison = data["comparison"]
+    assert data["form"] == {"a": None, "b": "bm25", "namespace": None, "n": 100}
+    assert (data["requests"], comparison["questions"], comparison["left_out"]) == (3, 3, {})
+    moved = comparison["moved"]
+    assert {question["text"] for question in moved} == {*QUESTIONS}
+    lexical = {question["text"]: lists_of(browser, question["request_id"])["bm25"] for question in moved}
+    # Under B every document is one that BM25 found, in its order, and that no other branch can have found.
+    assert {question["text"]: question["first"][1] for question in moved} == {
+        text: next(iter(documents), None) for text, documents in lexical.items()
+    }
+    alone = {name: of_b for name, (_, of_b) in comparison["alone"].items()}
+    found = sum(len(documents[:10]) for documents in lexical.values())
+    assert alone == {"bm25": found, "vector": 0, "hyde": 0}
+    overlaps = [question["overlap"] for question in moved]
+    assert overlaps == sorted(overlaps)
+    assert comparison["overlap"] == pytest.approx(sum(overlaps) / len(QUESTIONS))
+    html = browser.get("/console/compare", params={"b": "bm25"}).text
+    for question in moved:
+        assert f'href="/console/requests/{question["request_id"]}"' in html
+
+
+def test_the_same_configuration_on_both_sides_moves_nothing(browser: httpx.Client) -> None:
+    comparison = page(browser, a="rrf", b="rrf", namespace="default", n="2")["comparison"]
+    assert (comparison["questions"], comparison["overlap"], comparison["moved"]) == (2, 1.0, [])
+    html = browser.get("/console/compare", params={"a": "rrf", "b": "rrf"}).text
+    assert "A and B put the same ten documents in the same order for every question." in html
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"a": "none"}, "a: no 'none'; there are: rrf"),
+        ({"b": MARKUP}, "there are: rrf"),
+        ({"n": "501"}, "n: a number from 1 to 500, not '501'"),
+        ({"n": "many"}, "n: a number from 1 to 500, not 'many'"),
+    ],
+)
+def test_a_wrong_parameter_is_an_error_that_lists_what_there_is(
+    browser: httpx.Client, parameters: dict[str, str], error: str
+) -> None:
+    answer = browser.get("/console/compare.json", params=parameters)
+    assert (answer.status_code, [answer.json()["field"]]) == (422, [*parameters])
+    assert error in answer.json()["detail"]
+    html = browser.get("/console/compare", params=parameters)
+    assert html.status_code == 422
+    assert "<script>alert" not in html.text
+
+
+def test_a_key_compares_the_requests_of_its_tenant_and_namespaces_alone(
+    api: HttpApi, tenant: str, browser: httpx.Client
+) -> None:
+    with api.client("stranger") as client:
+        secret = search(client, "a secret about bread", namespace="default")
+        wait_listed(client, secret)
+    with visitor(api, "stranger", scopes=NOT_OPERATORS) as stranger:
+        theirs = page(stranger, b="bm25")
+        assert theirs["requests"] == 1
+        assert not any(text in stranger.get("/console/compare?b=bm25").text for text in QUESTIONS)
+    assert page(browser, b="bm25")["requests"] == len(QUESTIONS)
+    for ending in ("", ".json"):
+        text = browser.get(f"/console/compare{ending}?b=bm25").text
+        assert "secret" not in text
+        assert secret not in text
+    narrow = {"scopes": NOT_OPERATORS, "namespaces": frozenset({"law"})}
+    with visitor(api, tenant, **narrow) as of_another_namespace:
+        data = page(of_another_namespace)
+        assert data["requests"] == page(of_another_namespace, namespace="default")["requests"] == 0
+    with visitor(api, tenant, scopes=frozenset({"search:run"})) as searcher:
+        assert searcher.get("/console/compare").status_code == 403
+
+
+def test_without_any_request_the_page_says_what_to_do_next(api: HttpApi) -> None:
+    with visitor(api, "silent", scopes=NOT_OPERATORS) as browser:
+        html = browser.get("/console/compare").text
+        assert "No request is recorded." in html
+        marked = browser.get("/console/compare", params={"namespace": MARKUP}).text
+        assert "No request is recorded in the namespace &lt;script&gt;alert(1)" in marked
+        assert "<b onclick" not in marked
+        assert '<a href="/console/search">Search</a>' in html
+        assert page(browser)["comparison"]["questions"] == 0
+
+
+def test_an_answer_from_the_cache_is_counted_as_left_out(api: HttpApi) -> None:
+    with api.client("cached") as client:
+        ids = [search(client, "What is cached bread?", namespace="default", cache="use") for _ in range(2)]
+        wait_listed(client, *ids)
+    with visitor(api, "cached", scopes=NOT_OPERATORS) as browser:
+        comparison = page(browser)["comparison"]
+        html = browser.get("/console/compare").text
+    assert comparison["questions"] == 1
+    assert comparison["left_out"] == {"the answer came from the cache": 1}
+    assert "could not be" in html
+
+
+def test_markup_in_a_question_is_shown_as_text_and_the_page_has_no_script_of_its_own(api: HttpApi) -> None:
+    with api.client("marked") as client:
+        wait_listed(client, search(client, "bread <script>alert(1)</script>", namespace="default"))
+    with visitor(api, "marked", scopes=NOT_OPERATORS) as browser:
+        html = browser.get("/console/compare?b=bm25").text
+        assert page(browser, b="bm25")["comparison"]["moved"]
+    assert "bread &lt;script&gt;alert(1)" in html
+    assert not re.search(r"<script(?![^>]*\ssrc=)|\sstyle=|<style|https?://", html)
