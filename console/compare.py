@@ -10,6 +10,7 @@ from anyio import to_thread
 from chorale_client.errors import InvalidRequest, safe_repr
 
 from api.audit import visible_rows
+from api.limits import count_cost
 from console.pages import Page, Visit
 from console.recorded import number_of
 
@@ -17,11 +18,17 @@ _MOST = 500
 """Requests."""
 
 
+REQUESTS_OF_A_CALL = 20
+"""A comparison of more requests counts for more calls of the key: 20 take about 0.15 s of one core."""
+
+
 async def show(visit: Visit) -> dict[str, Any]:
-    return await to_thread.run_sync(_compared, visit)
+    n = round(number_of({"n": "100", **visit.parameters}, "n", 1, _MOST))
+    await count_cost(visit.request, visit.session.grant, visit.services.redis, n // REQUESTS_OF_A_CALL)
+    return await to_thread.run_sync(_compared, visit, n)
 
 
-def _compared(visit: Visit) -> dict[str, Any]:
+def _compared(visit: Visit, n: int) -> dict[str, Any]:
     """Raises InvalidRequest for a wrong parameter."""
     # The planner loads the kinds of stores, as `Visit.pipeline` does.
     from evaluation.replayed_comparison import compare_replayed
@@ -32,7 +39,6 @@ def _compared(visit: Visit) -> dict[str, Any]:
     a = _chosen(visit, "a", configurations)
     b = _chosen(visit, "b", configurations) or (others or configurations)[0]
     namespace = visit.parameters.get("namespace")
-    n = round(number_of({"n": "100", **visit.parameters}, "n", 1, _MOST))
     rows = visible_rows(visit.session.grant, visit.services, n, namespace=namespace)
     return {
         "form": {"a": a, "b": b, "namespace": namespace, "n": n},

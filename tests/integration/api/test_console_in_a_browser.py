@@ -15,7 +15,15 @@ from tests.support.servers.services import missing
 
 LIMIT_MS = 20_000
 pytestmark = pytest.mark.slow
-PAGES = ("search", "search?q=How+is+bread+baked%3F&namespace=default", "requests", "jobs", "corpus", "health")
+PAGES = (
+    "search",
+    "search?q=How+is+bread+baked%3F&namespace=default",
+    "requests",
+    "compare",
+    "jobs",
+    "corpus",
+    "health",
+)
 
 
 @pytest.fixture(scope="module")
