@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from math import inf
+from pathlib import Path
 
 import pytest
 from chorale_client.keys import BREAKER
+from chorale_client.wire_names import QUEUE_FUSION
 
 from ingest.raw_documents import RawDocument
 from models.documents import Matrix
-from models.errors import ManifestMismatch, StageFailure
+from models.errors import ManifestMismatch, ModelMissing, StageFailure
 from tasks.indexing.embedding_anew import embed_anew
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.worker.warming import warm_models
 from tests.integration.tasks.answers import ids
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.pipelines.one_process import OneProcess
@@ -98,12 +101,12 @@ def here(pipeline: OneProcess, encoder: ChatServer, reranker: ChatServer) -> One
     return pipeline
 
 
-def index(here: OneProcess, namespace: str) -> None:
+def index(here: OneProcess, namespace: str, encoder: str | None = None) -> None:
     documents = [
         RawDocument(document_id=name, source="tests", title=title, text=text)
         for name, (title, text) in CORPUS.items()
     ]
-    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=namespace)
+    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=namespace, encoder=encoder)
 
 
 def test_every_branch_answers_and_the_key_is_sent(here: OneProcess, encoder: ChatServer) -> None:
@@ -189,3 +192,22 @@ def test_an_endpoint_reranks_and_its_failure_leaves_the_fused_order(
     answer = here.ask(question, **options)
     assert (answer.status, ids(answer)) == ("degraded", ids(fused))
     assert {missing.where for missing in answer.degraded} == {"rerank"}
+
+
+def test_an_encoder_that_is_away_keeps_no_later_model_from_loading(
+    encoder: ChatServer, reranker: ChatServer, tmp_path: Path
+) -> None:
+    away = "http://127.0.0.1:9/v1"
+    second = f'[encoders.second]\nkind = "endpoint"\nurl = "{encoder.url}"\nmodel = "passages"\n'
+    tables = TABLES.format(embeddings=away, ranks=reranker.origin).replace("api_key_env", "# api_key_env")
+    file = tmp_path / "pipeline.toml"
+    file.write_text(LOCAL + tables + second + branch("vector", "dense"))
+    with RedisServer() as server, OneProcess(server, pipeline_file=file) as here:
+        index(here, "docs", "second")
+        encoder.forget()
+        reranker.forget()
+        with pytest.raises(ModelMissing, match=r"127\.0\.0\.1:9"):
+            warm_models(here.resources, ["chorale.vector", QUEUE_FUSION])
+        assert [body["input"] for body in encoder.requests] == [["warm"]]
+        assert [body["query"] for body in reranker.requests] == ["warm"]
+        here.resources.writing_store.close()
