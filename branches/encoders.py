@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,7 +45,7 @@ class Encoder:
 
 
 class Load(Protocol):
-    """What loading a model on this machine depends on beside its declaration."""
+    """What loading a model depends on beside its declaration."""
 
     settings: Settings
 
@@ -53,6 +53,8 @@ class Load(Protocol):
     def threads_for_a_model(self) -> int: ...
 
     def trust(self, revision: str | None) -> ModelTrust: ...
+
+    def tokens_counter(self, role: str, name: str) -> Callable[[int], None]: ...
 
 
 class Encoders:
@@ -81,7 +83,11 @@ class Encoders:
         )
         prompts = {"question_prompt": question, "passage_prompt": passage}
         if isinstance(declared, EndpointEncoder):
-            options = {**declared.client_options, **{name: prompt or "" for name, prompt in prompts.items()}}
+            options = {
+                **declared.client_options,
+                **{name: prompt or "" for name, prompt in prompts.items()},
+                "add_tokens": self._load.tokens_counter("encoder", declared.name),
+            }
             endpoint = load_embedder(declared.model, backend=declared.kind, **options)
             both = TwoPrecisions(lambda _precision: endpoint, questions="fp32", passages="fp32")
             return Encoder(declared.name, both, CachedQuestions(endpoint), endpoint)

@@ -18,6 +18,7 @@ from inference.endpoint_failures import error_code, error_message, is_temporary,
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, StoreUnavailable
 
 T = TypeVar("T")
+R = TypeVar("R")
 Body = Mapping[str, Any]
 Read = Callable[[int, Any], T]
 """Maps the position of a request and the JSON of its answer to a result.  Raises InvalidAnswer for a wrong answer."""
@@ -48,9 +49,11 @@ class JsonEndpoint:
         ca_file: str | Path | None = None,
         shows_messages: bool = False,
         request_s: float = inf,
+        add_tokens: Callable[[int], None] = lambda tokens: None,
     ) -> None:
         """`answer` says what an answer is, for errors.  An answer has at most `max_bytes`, and a request takes at most
-        `request_s` seconds, its further attempts included.
+        `request_s` seconds, its further attempts included.  After each call, `add_tokens` is called with the tokens that
+        its answers report as used, if they report any.
 
         An endpoint may quote what it was sent, so its messages are shown only if `shows_messages`; its error codes always.
         Raises NotConfigured if `ca_file` cannot be read.
@@ -63,6 +66,7 @@ class JsonEndpoint:
         self._max_bytes = max_bytes
         self._shows_messages = shows_messages
         self._request_s = request_s
+        self._add_tokens = add_tokens
         try:
             self._certificates = (
                 ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context()
@@ -85,14 +89,10 @@ class JsonEndpoint:
             except StageFailure as failure:
                 return failure
 
-        async def results() -> list[T | StageFailure]:
-            async with self._client(parallel) as client:
-                requests = _Requests(self, client, read, timeout_s, parallel, ATTEMPTS)
-                return await asyncio.gather(
-                    *(result(requests.send(at, body)) for at, body in enumerate(bodies))
-                )
+        async def results(requests: _Requests) -> list[T | StageFailure]:
+            return await asyncio.gather(*(result(requests.send(at, body)) for at, body in enumerate(bodies)))
 
-        return _run(results())
+        return self._call(results, read, timeout_s, parallel, ATTEMPTS)
 
     def all(
         self,
@@ -111,21 +111,44 @@ class JsonEndpoint:
             done(at)
             return made
 
-        async def results() -> list[T]:
-            async with self._client(parallel) as client:
-                requests = _Requests(self, client, read, timeout_s, parallel, attempts)
-                tasks = [
-                    asyncio.create_task(result(at, requests.send(at, body))) for at, body in enumerate(bodies)
-                ]
-                try:
-                    return await asyncio.gather(*tasks)
-                except BaseException:
-                    for task in tasks:
-                        task.cancel()
-                    await asyncio.gather(*tasks, return_exceptions=True)
-                    raise
+        async def results(requests: _Requests) -> list[T]:
+            tasks = [
+                asyncio.create_task(result(at, requests.send(at, body))) for at, body in enumerate(bodies)
+            ]
+            try:
+                return await asyncio.gather(*tasks)
+            except BaseException:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                raise
 
-        return _run(results())
+        return self._call(results, read, timeout_s, parallel, attempts)
+
+    def _call(
+        self,
+        results: Callable[[_Requests], Coroutine[Any, Any, list[R]]],
+        read: Read[Any],
+        timeout_s: float,
+        parallel: int,
+        attempts: int,
+    ) -> list[R]:
+        tokens = 0
+
+        def counted(at: int, answer: Any) -> Any:
+            nonlocal tokens
+            tokens += _total_tokens(answer)
+            return read(at, answer)
+
+        async def with_client() -> list[R]:
+            async with self._client(parallel) as client:
+                return await results(_Requests(self, client, counted, timeout_s, parallel, attempts))
+
+        try:
+            return _run(with_client())
+        finally:
+            if tokens:
+                self._add_tokens(tokens)
 
     def without_secret(self, message: object) -> str:
         """The endpoint's message without our key, cut to 200 characters."""
@@ -244,6 +267,13 @@ def _run(results: Coroutine[Any, Any, T]) -> T:
             with contextlib.suppress(BaseException):
                 loop.run_until_complete(task)
         loop.close()
+
+
+def _total_tokens(answer: Any) -> int:
+    """The tokens that an answer reports as used, as OpenAI's form and Jina's do."""
+    usage = answer.get("usage") if isinstance(answer, Mapping) else None
+    tokens = usage.get("total_tokens") if isinstance(usage, Mapping) else None
+    return tokens if isinstance(tokens, int) else 0
 
 
 def _now_s() -> float:

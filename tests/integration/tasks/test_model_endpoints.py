@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from chorale_client.keys import BREAKER
 from chorale_client.wire_names import QUEUE_FUSION
+from prometheus_client.parser import text_string_to_metric_families
 
 from ingest.raw_documents import RawDocument
 from models.documents import Matrix
 from models.errors import ManifestMismatch, ModelMissing, StageFailure
+from monitoring.exporter import render
 from tasks.indexing.embedding_anew import embed_anew
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
@@ -116,6 +118,22 @@ def test_every_branch_answers_and_the_key_is_sent(here: OneProcess, encoder: Cha
     assert set(encoder.keys) == {f"Bearer {KEY}"}
     # Both dense branches search with one vector of the question.
     assert [body["input"] for body in encoder.requests] == [["How is bread baked?"]]
+
+
+def test_the_tokens_of_indexing_and_questions_are_in_the_metrics(here: OneProcess) -> None:
+    def tokens() -> float:
+        families = {
+            family.name: family for family in text_string_to_metric_families(render(here.redis).decode())
+        }
+        samples = families["chorale_endpoint_tokens"].samples
+        return sum(one.value for one in samples if one.labels == {"role": "encoder", "name": "default"})
+
+    index(here, "tokens")
+    indexed = tokens()
+    here.ask("How is bread baked?", namespace="docs", cache="bypass")
+    # The server reports one token for each text.
+    assert indexed >= len(CORPUS)
+    assert tokens() == indexed + 1
 
 
 def test_an_encoder_that_hangs_costs_the_dense_branches_and_not_the_answer(
