@@ -42,6 +42,7 @@ class Encoder:
     """The model for questions, behind this process's cache of vectors."""
     indexing: Embedder
     """The model for passages.  One run indexes at a time, so it has all cores, not one worker's share."""
+    is_endpoint: bool = False
 
 
 class Load(Protocol):
@@ -65,6 +66,11 @@ class Encoders:
         self._load = load
         self._made: dict[str, Encoder] = {}
         self._lock = threading.RLock()
+
+    @property
+    def endpoints(self) -> list[str]:
+        """The names of the encoders behind an address."""
+        return [name for name, declared in self.declared.items() if isinstance(declared, EndpointEncoder)]
 
     def __getitem__(self, name: str) -> Encoder:
         """Raises NotConfigured if no encoder of that name is declared."""
@@ -90,7 +96,7 @@ class Encoders:
             }
             endpoint = load_embedder(declared.model, backend=declared.kind, **options)
             both = TwoPrecisions(lambda _precision: endpoint, questions="fp32", passages="fp32")
-            return Encoder(declared.name, both, CachedQuestions(endpoint), endpoint)
+            return Encoder(declared.name, both, CachedQuestions(endpoint), endpoint, is_endpoint=True)
         settings, threads = self._load.settings, self._load.threads_for_a_model
 
         def load(precision: str, threads: int) -> Embedder:

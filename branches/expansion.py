@@ -10,6 +10,7 @@ from chorale_client.wire_names import Stage, StageStatus
 
 from branches.branch_task import BranchTask, Texts
 from branches.generators import Endpoint, Writer
+from fusion.rankings import DENSE
 from inference.language_models import EXPANSION_PROMPT
 from models.errors import StageFailure
 
@@ -60,7 +61,10 @@ def _with_rewrites(
 ) -> Texts:
     """`open_`: the indices of the questions to rewrite."""
     from branches.generation import generate, note_failures, worst
+    from branches.model_breakers import check_encoder
 
+    if kinds == DENSE:
+        check_encoder(task)
     started = task.clock()
     more: list[tuple[Variant, ...]] = [()] * len(task.questions)
     failures: dict[int, StageFailure] = {}

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 
 from chorale_client.tenants import tenant_of
 from chorale_client.wire_names import Reason, Stage, consequence
-from redis.exceptions import RedisError
 from structlog import get_logger
 
 from branches.branch_task import BranchTask
 from branches.generators import Endpoint, generator_name
+from branches.model_breakers import NotAsked, count_outcome, open_breaker
 from cache.hypotheses import CachedTexts
 from inference.language_models import skip_rule
 from ledger.outcomes import Outcome, counts_of
@@ -25,14 +25,6 @@ log = get_logger("chorale.hypothesis")
 
 SEARCH_RESERVE_S = 0.3
 """Seconds kept for what follows: feedback if nothing was written, and the search itself."""
-
-
-class NotAsked(StageFailure):
-    """The model was not asked."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
 
 
 def generate(
@@ -79,8 +71,8 @@ def _write(
     if allowed_s < options.least_s:
         detail = f"{max(0.0, allowed_s):.2f} s for the language model, which wants {options.least_s:g} s"
         return [NotAsked(Reason.BUDGET, detail) for _ in texts]
-    if (open_breaker := _open_breaker(task, allowed_s)) is not None:
-        return [NotAsked(Reason.BREAKER_OPEN, open_breaker) for _ in texts]
+    if (breaker := open_breaker(task, generator_name(task.branch.name), allowed_s)) is not None:
+        return [NotAsked(Reason.BREAKER_OPEN, str(breaker)) for _ in texts]
     written = generator.write(
         texts,
         timeout_s=allowed_s,
@@ -89,19 +81,6 @@ def _write(
     )
     _count(task, written)
     return written
-
-
-def _open_breaker(task: BranchTask, allowed_s: float) -> str | None:
-    name, breakers = generator_name(task.branch.name), task.resources.breakers
-    try:
-        snapshot = breakers.read([name])
-        breaker = snapshot.breakers.get(name)
-        if breaker is None or breakers.claim(task.request.request_id, [name], timeout_s=allowed_s):
-            return None
-    except RedisError as error:
-        log.warning("breaker not read", breaker=name, error=str(error)[:200])
-        return None
-    return str(breaker)
 
 
 def _count(task: BranchTask, written: Sequence[GenerationResult]) -> None:
@@ -127,10 +106,4 @@ def _count(task: BranchTask, written: Sequence[GenerationResult]) -> None:
         if failure.reason == Reason.UNAUTHORISED:
             log.error("language model refuses our key", branch=task.branch.name, error=failure.detail)
             break
-    try:
-        transitions = task.resources.breakers.count(task.request.request_id, [outcome])
-    except RedisError as error:
-        log.warning("outcome not counted", breaker=name, error=str(error)[:200])
-        return
-    for transition in transitions:
-        log.warning("breaker opened" if transition.is_open else "breaker closed", breaker=transition.name)
+    count_outcome(task, outcome)

@@ -76,7 +76,7 @@ QUEUE_LENGTH = Series("chorale_queue_messages", "Messages that no worker has tak
 QUEUE_AGE = Series("chorale_queue_oldest_seconds", "How long the oldest message has waited", ("queue",))
 BREAKER = Series(
     "chorale_breaker_open",
-    "1: not asked, 0.5: one request tries it, 0: closed; a branch, or store:<name>",
+    "1: not asked, 0.5: one request tries it, 0: closed; a branch, store:<name>, generator:<branch> or encoder:<name>",
     ("breaker",),
 )
 REFUSING = Series("chorale_refusing", "1 while new requests are refused under overload")

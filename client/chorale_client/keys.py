@@ -46,6 +46,7 @@
 | chorale:breaker:<branch>     | hash       | failures in a row; since and until when open; probe; expires   |
 | chorale:breaker:store:<name> | hash       | the same for a store                                           |
 | chorale:breaker:generator:<branch> | hash | the same for a branch's language model                         |
+| chorale:breaker:encoder:<name> | hash     | the same for an encoder behind an address                      |
 | chorale:durations:<branch>   | list       | milliseconds of its last answers, for hedges; expires          |
 | chorale:metrics              | hash       | how many requests ended how, and how fast, and the tokens of   |
 |                              |            | endpoints (monitoring/); no TTL                                |

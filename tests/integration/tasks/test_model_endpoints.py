@@ -149,19 +149,39 @@ def test_an_encoder_that_hangs_costs_the_dense_branches_and_not_the_answer(
     assert not any(KEY in missing.detail or "bread" in missing.detail for missing in answer.degraded)
 
 
-def test_failures_of_the_encoder_close_no_store_to_the_other_branches(
+def test_an_encoder_that_fails_is_asked_by_no_branch_for_a_while(
     here: OneProcess, encoder: ChatServer
 ) -> None:
     encoder.answer = sends(401)
-    options = {"namespace": "docs", "cache": "bypass"}
-    for _ in range(here.resources.settings.breaker_failures + 1):
-        failed = here.ask("How is bread baked?", branches=["vector"], **options)
-    reasons = {missing.where: str(missing.reason) for missing in failed.degraded}
-    assert reasons == {"search.vector": "unauthorised"}
-    answer = here.ask("How is bread baked?", branches=["bm25", "vector"], **options)
+    question, options = "How is bread baked?", {"namespace": "docs", "cache": "bypass"}
+    for _ in range(here.resources.settings.breaker_failures):
+        failed = here.ask(question, branches=["vector"], **options)
+    assert [str(missing.reason) for missing in failed.degraded] == ["unauthorised"]
+    # Neither the branch nor the store has failed.
+    assert here.redis.keys(f"{BREAKER}*") == [f"{BREAKER}encoder:default".encode()]
+    encoder.forget()
+    answer = here.ask(question, **options)
+    assert encoder.requests == []
     assert (answer.status, ids(answer)[0]) == ("degraded", "bread")
     assert set(answer.hits[0].found_by) == {"bm25"}
-    here.redis.delete(f"{BREAKER}vector")
+    reasons = {missing.where: str(missing.reason) for missing in answer.degraded}
+    assert reasons == {"search.vector": "breaker_open", "search.hyde": "breaker_open"}
+    assert all("'default', its encoder, not asked since" in missing.detail for missing in answer.degraded)
+    here.drain()
+    assert 'chorale_breaker_open{breaker="encoder:default"} 1.0' in render(here.redis).decode()
+    here.redis.hset(f"{BREAKER}encoder:default", "open_until", 1)
+    assert here.ask(question, **options).status == "complete"
+    assert here.redis.keys(f"{BREAKER}*") == []
+
+
+def test_a_vector_that_is_known_is_used_while_the_encoder_is_not_asked(
+    here: OneProcess, encoder: ChatServer
+) -> None:
+    options = {"namespace": "docs", "cache": "bypass"}
+    here.ask("How is bread baked?", **options)
+    here.redis.hset(f"{BREAKER}encoder:default", mapping={"open_until": 2**52, "failures": 5})
+    assert here.ask("How is bread baked?", **options).status == "complete"
+    here.redis.delete(f"{BREAKER}encoder:default")
 
 
 def test_a_key_that_is_not_set_is_named_and_bm25_answers(
@@ -229,3 +249,22 @@ def test_an_encoder_that_is_away_keeps_no_later_model_from_loading(
         assert [body["input"] for body in encoder.requests] == [["warm"]]
         assert [body["query"] for body in reranker.requests] == ["warm"]
         here.resources.writing_store.close()
+
+
+def test_no_language_model_writes_what_an_encoder_that_failed_cannot_embed(
+    encoder: ChatServer, tmp_path: Path
+) -> None:
+    with ChatServer() as chat, RedisServer() as server:
+        written = f'[branches.hyde.options]\ngenerator = "openai"\nurl = "{chat.url}"\nmodel = "m"\n'
+        rewritten = f'[branches.vector.options]\nexpansion = "openai"\nurl = "{chat.url}"\nmodel = "m"\n'
+        table = f'[encoders.default]\nkind = "endpoint"\nurl = "{encoder.url}"\nmodel = "passages"\n'
+        branches = branch("hyde", "dense", more=written) + branch("vector", "dense", more=rewritten)
+        file = tmp_path / "pipeline.toml"
+        file.write_text(LOCAL + table + branches)
+        with OneProcess(server, pipeline_file=file) as here:
+            index(here, "docs")
+            here.redis.hset(f"{BREAKER}encoder:default", mapping={"open_until": 2**52, "failures": 5})
+            answer = here.ask("How is bread baked?", namespace="docs")
+            assert {str(missing.reason) for missing in answer.degraded} == {"breaker_open"}
+            assert chat.requests == []
+            here.resources.writing_store.close()
