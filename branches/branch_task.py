@@ -107,8 +107,20 @@ class BranchTask:
                 namespace, generation = self.request.namespace, self.generation
                 self.manifest = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation)
                 name = self.manifest.encoder
-            self.known_encoder = self.resources.encoders[name]
+            encoder = self.resources.encoders[name]
+            if self.manifest is not None and self.manifest.local_only:
+                encoder.check_local()
+            self.known_encoder = encoder
         return self.known_encoder
+
+    @property
+    def is_local_only(self) -> bool:
+        """Whether no text may be sent to a model behind an address; raises BadIndex."""
+        return isinstance(self.store, Described) and (
+            self.store.manifest(
+                self.request.namespace, timeout_s=self.left_s, generation=self.generation
+            ).local_only
+        )
 
     @property
     def filters(self) -> dict[str, Any]:

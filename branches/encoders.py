@@ -44,6 +44,13 @@ class Encoder:
     """The model for passages.  One run indexes at a time, so it has all cores, not one worker's share."""
     is_endpoint: bool = False
 
+    def check_local(self) -> None:
+        """Raises NotConfigured if the encoder is behind an address, for a namespace that is `local_only`."""
+        if self.is_endpoint:
+            raise NotConfigured(
+                f"the namespace is local_only, and the encoder {self.name!r} is behind an address: its texts would leave this machine"
+            )
+
 
 class Load(Protocol):
     """What loading a model depends on beside its declaration."""

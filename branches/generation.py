@@ -39,6 +39,9 @@ def generate(
             written[text] = NotAsked(Reason.RULE, rule)
     if missing := [text for text in dict.fromkeys(texts) if text not in written]:
         try:
+            if options.url is not None and task.is_local_only:
+                why = "the namespace is local_only, and the language model is behind an address"
+                raise NotAsked(Reason.NOT_CONFIGURED, why)
             generator = task.resources.generators.of(task.branch.name)
             task.generation = None  # an answer may take seconds, and the corpus may change in that time
             if task.request.cache == "use":
