@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from chorale_client.wire_names import NO_ENCODER
+
 from cache.question_vectors import CachedQuestions
 from config.model_declarations import DEFAULT_ENCODER, DeclaredEncoder, EncoderDeclaration, EndpointEncoder
 from inference.backends import TwoPrecisions, load_embedder
@@ -84,7 +86,7 @@ class Encoders:
         with self._lock:
             if name not in self._made:
                 if name not in self.declared:
-                    raise NotConfigured(f"no encoder {name!r} here; there are: {', '.join(self.declared)}")
+                    raise NotConfigured(f"{NO_ENCODER}{name!r} here; there are: {', '.join(self.declared)}")
                 self._made[name] = self._make(self.declared[name])
             return self._made[name]
 
