@@ -77,7 +77,7 @@ def warm_models(resources: Resources, queues: Sequence[str]) -> None:
         except ModelMissing as error:
             missing.append(error.detail)
     if missing:
-        raise ModelMissing("; ".join(missing))
+        raise ModelMissing("; ".join(dict.fromkeys(missing)))
 
 
 def _loads(resources: Resources, queues: Sequence[str]) -> Iterator[Callable[[], object]]:
