@@ -72,7 +72,7 @@ class JsonEndpoint:
         self._shows_messages = shows_messages
         self._request_s = request_s
         self._add_tokens = add_tokens
-        self._connections = KeptConnections(self._new_client)
+        self._connections = KeptConnections()
         try:
             self._certificates = (
                 ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context()
@@ -149,7 +149,7 @@ class JsonEndpoint:
         async def call(client: httpx2.AsyncClient) -> list[R]:
             return await results(_Requests(self, client, counted, timeout_s, parallel, attempts))
 
-        connections, is_well = self._connections.take(), False
+        connections, is_well = self._connections.take(self._new_client), False
         try:
             made = connections.run(call)
             is_well = not any(isinstance(each, StageFailure) for each in made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -41,17 +42,16 @@ class Connections:
 class KeptConnections:
     """The connections that no call uses.  Thread-safe; a process takes none that it has from before a fork."""
 
-    def __init__(self, new_client: Callable[[], httpx2.AsyncClient]) -> None:
-        self._new_client = new_client
+    def __init__(self) -> None:
         # By process.  Those of the parent are neither used nor closed in its children: the sockets are the same.
         self._idle: dict[int, list[Connections]] = {}
         weakref.finalize(self, _close_all, self._idle)
 
-    def take(self) -> Connections:
+    def take(self, new_client: Callable[[], httpx2.AsyncClient]) -> Connections:
         try:
             return self._idle[os.getpid()].pop()
         except LookupError:
-            return Connections(self._new_client())
+            return Connections(new_client())
 
     def keep(self, connections: Connections) -> None:
         self._idle.setdefault(os.getpid(), []).append(connections)
@@ -59,4 +59,11 @@ class KeptConnections:
 
 def _close_all(idle: dict[int, list[Connections]]) -> None:
     for connections in idle.pop(os.getpid(), ()):
-        connections.close()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            connections.close()
+        else:  # the garbage collector runs within another loop, and a thread can run only one
+            thread = threading.Thread(target=connections.close)
+            thread.start()
+            thread.join()

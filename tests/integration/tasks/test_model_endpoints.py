@@ -100,7 +100,15 @@ def here(pipeline: OneProcess, encoder: ChatServer, reranker: ChatServer) -> One
     encoder.forget()
     reranker.forget()
     pipeline.resources.encoder.questions._vectors.clear()
+    pipeline.redis.delete(f"{BREAKER}encoder:default")
     return pipeline
+
+
+def open_breaker(here: OneProcess) -> None:
+    """Opens the encoder's breaker for an hour."""
+    now_s, _ = here.redis.time()
+    open_ = {"opened_at": now_s * 1000, "open_until": (now_s + 3_600) * 1000, "failures": 5}
+    here.redis.hset(f"{BREAKER}encoder:default", mapping=open_)
 
 
 def index(here: OneProcess, namespace: str, encoder: str | None = None) -> None:
@@ -179,9 +187,8 @@ def test_a_vector_that_is_known_is_used_while_the_encoder_is_not_asked(
 ) -> None:
     options = {"namespace": "docs", "cache": "bypass"}
     here.ask("How is bread baked?", **options)
-    here.redis.hset(f"{BREAKER}encoder:default", mapping={"open_until": 2**52, "failures": 5})
+    open_breaker(here)
     assert here.ask("How is bread baked?", **options).status == "complete"
-    here.redis.delete(f"{BREAKER}encoder:default")
 
 
 def test_a_key_that_is_not_set_is_named_and_bm25_answers(
@@ -263,7 +270,7 @@ def test_no_language_model_writes_what_an_encoder_that_failed_cannot_embed(
         file.write_text(LOCAL + table + branches)
         with OneProcess(server, pipeline_file=file) as here:
             index(here, "docs")
-            here.redis.hset(f"{BREAKER}encoder:default", mapping={"open_until": 2**52, "failures": 5})
+            open_breaker(here)
             answer = here.ask("How is bread baked?", namespace="docs")
             assert {str(missing.reason) for missing in answer.degraded} == {"breaker_open"}
             assert chat.requests == []
