@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from chorale_client.request import Question, Request, Variant
 from chorale_client.wire_names import Stage, StageStatus
 
+from branches.model_breakers import ModelBreaker
 from config.model_declarations import DEFAULT_ENCODER
 from fusion.rankings import LEXICAL, branch_texts, merged_dense, merged_lexical
 from ledger.outcomes import encoder_name
@@ -174,12 +175,19 @@ class BranchTask:
             lambda timeout_s: self._ask_encoder(lambda: embedder.embed_passages(texts, timeout_s=timeout_s))
         )
 
+    def breaker(self, name: str) -> ModelBreaker:
+        return ModelBreaker(self.resources.breakers, name, self.request.request_id)
+
+    def check_encoder(self) -> None:
+        """Raises NotAsked if the encoder's breaker is open, before a language model writes what cannot be embedded."""
+        if self.encoder.is_endpoint:
+            self.breaker(encoder_name(self.encoder.name)).check()
+
     def _ask_encoder(self, call: Callable[[], Matrix]) -> Matrix:
         if not self.encoder.is_endpoint:
             return call()
-        from branches.model_breakers import ask_encoder
-
-        return ask_encoder(self, call)
+        breaker = self.breaker(encoder_name(self.encoder.name))
+        return breaker.ask(call, self.left_s, counts_failures=not self.branch.is_costly)
 
     def _embedded(self, embed: Callable[[float], Matrix]) -> Matrix:
         started, encoder = self.clock(), self.encoder

@@ -61,10 +61,9 @@ def _with_rewrites(
 ) -> Texts:
     """`open_`: the indices of the questions to rewrite."""
     from branches.generation import generate, note_failures, worst
-    from branches.model_breakers import check_encoder
 
     if kinds == DENSE:
-        check_encoder(task)
+        task.check_encoder()
     started = task.clock()
     more: list[tuple[Variant, ...]] = [()] * len(task.questions)
     failures: dict[int, StageFailure] = {}

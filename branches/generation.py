@@ -13,10 +13,10 @@ from structlog import get_logger
 
 from branches.branch_task import BranchTask
 from branches.generators import Endpoint, generator_name
-from branches.model_breakers import NotAsked, count_outcome, open_breaker
+from branches.model_breakers import NotAsked
 from cache.hypotheses import CachedTexts
 from inference.language_models import skip_rule
-from ledger.outcomes import Outcome, counts_of
+from ledger.outcomes import Verdict, counts_of
 from models.branch_result import Degradation
 from models.errors import Declined, StageFailure
 from models.extensions import GenerationResult, PartialGeneration
@@ -74,7 +74,7 @@ def _write(
     if allowed_s < options.least_s:
         detail = f"{max(0.0, allowed_s):.2f} s for the language model, which wants {options.least_s:g} s"
         return [NotAsked(Reason.BUDGET, detail) for _ in texts]
-    if (breaker := open_breaker(task, generator_name(task.branch.name), allowed_s)) is not None:
+    if (breaker := task.breaker(generator_name(task.branch.name)).claim(allowed_s)) is not None:
         return [NotAsked(Reason.BREAKER_OPEN, str(breaker)) for _ in texts]
     written = generator.write(
         texts,
@@ -87,11 +87,10 @@ def _write(
 
 
 def _count(task: BranchTask, written: Sequence[GenerationResult]) -> None:
-    name = generator_name(task.branch.name)
+    verdict: Verdict = "answered"
+    reason = ""
     failures = [result for result in written if isinstance(result, StageFailure)]
-    if len(failures) < len(written):
-        outcome = Outcome(name, "answered")
-    else:
+    if len(failures) == len(written):
         # A model declines because of the question, so that does not count as a failure of the model.
         counted = [
             failure
@@ -100,8 +99,7 @@ def _count(task: BranchTask, written: Sequence[GenerationResult]) -> None:
         ]
         if task.branch.is_costly:
             counted = []
-        decisive = (counted or failures)[0]
-        outcome = Outcome(name, "failed" if counted else "says_nothing", str(decisive.reason))
+        verdict, reason = "failed" if counted else "says_nothing", str((counted or failures)[0].reason)
     for failure in (
         *failures,
         *(result.failure for result in written if isinstance(result, PartialGeneration)),
@@ -109,4 +107,4 @@ def _count(task: BranchTask, written: Sequence[GenerationResult]) -> None:
         if failure.reason == Reason.UNAUTHORISED:
             log.error("language model refuses our key", branch=task.branch.name, error=failure.detail)
             break
-    count_outcome(task, outcome)
+    task.breaker(generator_name(task.branch.name)).count(verdict, reason)

@@ -6,16 +6,19 @@ The breaker of a language model is its branch's.  That of an encoder is shared b
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from chorale_client.wire_names import Reason
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from branches.branch_task import BranchTask
-from ledger.breakers import Breaker
-from ledger.outcomes import SHORTEST_FAIR_MS, Outcome, counts_of, encoder_name
-from models.documents import Matrix
+from ledger.outcomes import SHORTEST_FAIR_MS, Outcome, Verdict, counts_of
 from models.errors import StageFailure
+
+if TYPE_CHECKING:
+    from ledger.breakers import Breaker, Breakers
+    from models.documents import Matrix
 
 log = get_logger("chorale.model")
 
@@ -28,55 +31,55 @@ class NotAsked(StageFailure):
         self.reason = reason
 
 
-def open_breaker(task: BranchTask, name: str, allowed_s: float) -> Breaker | None:
-    """The breaker for which the task may not ask this model; None if it may, since it is closed or the task probes it."""
-    breakers = task.resources.breakers
-    try:
-        breaker = breakers.read([name]).breakers.get(name)
-        if breaker is None or breakers.claim(task.request.request_id, [name], timeout_s=allowed_s):
+@dataclass(frozen=True, slots=True)
+class ModelBreaker:
+    """The breaker of a model, as one request sees it.  Without Redis the model is asked."""
+
+    breakers: Breakers
+    name: str
+    request_id: str
+
+    def claim(self, allowed_s: float) -> Breaker | None:
+        """None if the request may ask the model, since the breaker is closed or this request probes it."""
+        try:
+            breaker = self.breakers.read([self.name]).breakers.get(self.name)
+            if breaker is None or self.breakers.claim(self.request_id, [self.name], timeout_s=allowed_s):
+                return None
+        except RedisError as error:
+            log.warning("breaker not read", breaker=self.name, error=str(error)[:200])
             return None
-    except RedisError as error:
-        log.warning("breaker not read", breaker=name, error=str(error)[:200])
-        return None
-    return breaker
+        return breaker
 
+    def check(self) -> None:
+        """Raises NotAsked if no request may probe the model now."""
+        try:
+            snapshot = self.breakers.read([self.name])
+        except RedisError:
+            return
+        breaker = snapshot.breakers.get(self.name)
+        if breaker is not None and (snapshot.now_ms < breaker.open_until_ms or breaker.is_probed):
+            raise NotAsked(Reason.BREAKER_OPEN, str(breaker))
 
-def count_outcome(task: BranchTask, outcome: Outcome) -> None:
-    try:
-        transitions = task.resources.breakers.count(task.request.request_id, [outcome])
-    except RedisError as error:
-        log.warning("outcome not counted", breaker=outcome.name, error=str(error)[:200])
-        return
-    for transition in transitions:
-        log.warning("breaker opened" if transition.is_open else "breaker closed", breaker=transition.name)
+    def count(self, verdict: Verdict, reason: str = "") -> None:
+        try:
+            transitions = self.breakers.count(self.request_id, [Outcome(self.name, verdict, reason)])
+        except RedisError as error:
+            log.warning("outcome not counted", breaker=self.name, error=str(error)[:200])
+            return
+        for transition in transitions:
+            log.warning("breaker opened" if transition.is_open else "breaker closed", breaker=transition.name)
 
-
-def ask_encoder(task: BranchTask, call: Callable[[], Matrix]) -> Matrix:
-    """The vectors of an endpoint.  Raises NotAsked if its breaker is open, and what `call` raises."""
-    name, allowed_s = encoder_name(task.encoder.name), task.left_s
-    if (breaker := open_breaker(task, name, allowed_s)) is not None:
-        raise NotAsked(Reason.BREAKER_OPEN, str(breaker))
-    try:
-        vectors = call()
-    except StageFailure as failure:
-        counts = counts_of(failure.reason)
-        was_fair = not counts.by_the_clock or allowed_s * 1000 >= SHORTEST_FAIR_MS
-        fails = counts.branch and was_fair and not task.branch.is_costly
-        count_outcome(task, Outcome(name, "failed" if fails else "says_nothing", str(failure.reason)))
-        raise
-    count_outcome(task, Outcome(name, "answered"))
-    return vectors
-
-
-def check_encoder(task: BranchTask) -> None:
-    """Raises NotAsked if the encoder's breaker is open, before a language model writes what cannot be embedded."""
-    if not task.encoder.is_endpoint:
-        return
-    name = encoder_name(task.encoder.name)
-    try:
-        snapshot = task.resources.breakers.read([name])
-    except RedisError:
-        return
-    breaker = snapshot.breakers.get(name)
-    if breaker is not None and (snapshot.now_ms < breaker.open_until_ms or breaker.is_probed):
-        raise NotAsked(Reason.BREAKER_OPEN, str(breaker))
+    def ask(self, call: Callable[[], Matrix], allowed_s: float, *, counts_failures: bool) -> Matrix:
+        """What `call` returns or raises.  Raises NotAsked if the breaker is open."""
+        if (breaker := self.claim(allowed_s)) is not None:
+            raise NotAsked(Reason.BREAKER_OPEN, str(breaker))
+        try:
+            vectors = call()
+        except StageFailure as failure:
+            counts = counts_of(failure.reason)
+            was_fair = not counts.by_the_clock or allowed_s * 1000 >= SHORTEST_FAIR_MS
+            fails = counts_failures and counts.branch and was_fair
+            self.count("failed" if fails else "says_nothing", str(failure.reason))
+            raise
+        self.count("answered")
+        return vectors

@@ -16,7 +16,7 @@ from models.errors import StoreTimeout, Unauthorised
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.chat_server import Answer, ChatServer, Handler, after, sends
-from tests.support.servers.model_server import embeds
+from tests.support.servers.model_server import embeddings, embeds
 
 WELL = embeds(HashingEmbedder(dimension=4))
 
@@ -151,13 +151,10 @@ def test_a_forked_process_does_not_use_its_parent_s_connections(server: Connecte
 
 
 def test_cookies_of_one_call_are_not_sent_with_the_next(server: Connected) -> None:
-    def sets_a_cookie(handler: Handler, body: dict[str, Any]) -> None:
-        send = handler.send
-        handler.send = lambda status, body: send(status, body, {"Set-Cookie": "who=you; Path=/"})  # type: ignore[method-assign]
-        WELL(handler, body)
-
-    server.then = [sets_a_cookie]
+    vector = embeddings([[0.6, -0.8]])
+    server.then = [sends(200, vector, set_cookie="who=you; Path=/")]
     embedder = opened(server)
     embedder.embed_questions(["a"], timeout_s=20)
+    server.then = [sends(200, vector)]
     embedder.embed_questions(["b"], timeout_s=20)
     assert [headers.get("cookie") for headers in server.headers] == [None, None]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chorale_client.keys import BREAKER
@@ -107,7 +108,7 @@ def here(pipeline: OneProcess, encoder: ChatServer, reranker: ChatServer) -> One
 def open_breaker(here: OneProcess) -> None:
     """Opens the encoder's breaker for an hour."""
     now_s, _ = here.redis.time()
-    open_ = {"opened_at": now_s * 1000, "open_until": (now_s + 3_600) * 1000, "failures": 5}
+    open_: dict[Any, Any] = {"opened_at": now_s * 1000, "open_until": (now_s + 3_600) * 1000, "failures": 5}
     here.redis.hset(f"{BREAKER}encoder:default", mapping=open_)
 
 
