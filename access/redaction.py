@@ -12,7 +12,7 @@ from typing import Any
 
 from chorale_client.answer import Answer, Degradation, StageLine
 from chorale_client.index_tickets import NOT_WRITTEN, Indexed
-from chorale_client.wire_names import NO_NAMESPACE, THERE_ARE, Reason, Stage
+from chorale_client.wire_names import NO_ENCODER, NO_NAMESPACE, THERE_ARE, Reason, Stage
 
 _ABOUT_THE_REQUEST = frozenset(
     {
@@ -59,7 +59,12 @@ def redacted_index_report(report: Indexed) -> Indexed:
         report,
         skipped=[re.sub(f"(: {NOT_WRITTEN}): .*", r"\1", entry, flags=re.DOTALL) for entry in report.skipped],
         unwritten=dict.fromkeys(report.unwritten, "not every store has taken it yet"),
-        error=report.error and "the documents could not be written; the log of the service says why",
+        error=report.error
+        and (
+            report.error
+            if report.error.startswith(NO_ENCODER)
+            else "the documents could not be written; the log of the service says why"
+        ),
     )
 
 

@@ -59,6 +59,12 @@ class Documents(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     documents: list[Document] = Field(min_length=1, max_length=MAX_DOCUMENTS)
+    encoder: str | None = Field(
+        None,
+        min_length=1,
+        max_length=256,
+        description="A declared encoder, for a namespace that is not there yet; another one than that of a namespace fails",
+    )
 
 
 class Ticket(BaseModel):
@@ -119,9 +125,9 @@ def upsert_documents(
     """Hand in documents, which replace those with the same ids.  The namespace is made if it is not there."""
     grant.check_namespace(namespace)
     documents = [document.model_dump(exclude_unset=True, exclude_none=True) for document in body.documents]
-    return _ticket(
-        services.blocking_client.upsert(namespace, documents, tenant=grant.tenant), namespace, response
-    )
+    client, encoder = services.blocking_client, body.encoder
+    ticket = client.upsert(namespace, documents, encoder=encoder, tenant=grant.tenant)
+    return _ticket(ticket, namespace, response)
 
 
 @router.delete("/{namespace}/documents", status_code=202, tags=["documents"])

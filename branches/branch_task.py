@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from chorale_client.request import Question, Request, Variant
 from chorale_client.wire_names import Stage, StageStatus
 
+from branches.model_breakers import ModelBreaker
 from config.model_declarations import DEFAULT_ENCODER
 from fusion.rankings import LEXICAL, branch_texts, merged_dense, merged_lexical
+from ledger.outcomes import encoder_name
 from models.branch_result import Degradation, StageNote
 from models.documents import Manifest, Matrix
 from models.errors import StageFailure
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from ledger.breakers import Breakers
     from search.protocol import Searches
 
+
+REPORT_S = 0.05
+"""Seconds that an encoder's endpoint leaves, so that the branch can still say that the encoder was late."""
 
 Texts = Sequence[Mapping[str, float]]
 """For each question, the texts to search with their weights; empty for a question that is left out."""
@@ -103,8 +108,20 @@ class BranchTask:
                 namespace, generation = self.request.namespace, self.generation
                 self.manifest = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation)
                 name = self.manifest.encoder
-            self.known_encoder = self.resources.encoders[name]
+            encoder = self.resources.encoders[name]
+            if self.manifest is not None and self.manifest.local_only:
+                encoder.check_local()
+            self.known_encoder = encoder
         return self.known_encoder
+
+    @property
+    def is_local_only(self) -> bool:
+        """Whether no text may be sent to a model behind an address; raises BadIndex."""
+        return isinstance(self.store, Described) and (
+            self.store.manifest(
+                self.request.namespace, timeout_s=self.left_s, generation=self.generation
+            ).local_only
+        )
 
     @property
     def filters(self) -> dict[str, Any]:
@@ -144,22 +161,42 @@ class BranchTask:
 
     def embed(self, texts: Texts) -> Matrix:
         """One row a text, in order."""
-        started = self.clock()
-        vectors = self._embedded(self.encoder.questions.embed_questions, _flat(texts))
+        started, flat, questions = self.clock(), _flat(texts), self.encoder.questions
+        vectors = self._embedded(
+            lambda timeout_s: questions.embed_questions(flat, timeout_s=timeout_s, ask=self._ask_encoder)
+        )
         self.timed(Stage.EMBED, started)
         return vectors
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
         """Vectors of hypothetical documents, one row a text."""
-        return self._embedded(self.encoder.embedder.embed_passages, texts)
+        embedder = self.encoder.embedder
+        return self._embedded(
+            lambda timeout_s: self._ask_encoder(lambda: embedder.embed_passages(texts, timeout_s=timeout_s))
+        )
 
-    def _embedded(self, embed: Callable[..., Matrix], texts: Sequence[str]) -> Matrix:
-        started = self.clock()
+    def breaker(self, name: str) -> ModelBreaker:
+        return ModelBreaker(self.resources.breakers, name, self.request.request_id)
+
+    def check_encoder(self) -> None:
+        """Raises NotAsked if the encoder's breaker is open, before a language model writes what cannot be embedded."""
+        if self.encoder.is_endpoint:
+            self.breaker(encoder_name(self.encoder.name)).check()
+
+    def _ask_encoder(self, call: Callable[[], Matrix]) -> Matrix:
+        if not self.encoder.is_endpoint:
+            return call()
+        breaker = self.breaker(encoder_name(self.encoder.name))
+        return breaker.ask(call, self.left_s, counts_failures=not self.branch.is_costly)
+
+    def _embedded(self, embed: Callable[[float], Matrix]) -> Matrix:
+        started, encoder = self.clock(), self.encoder
         try:
-            vectors = embed(texts, timeout_s=self.left_s)
+            vectors = embed(max(self.left_s - REPORT_S, self.left_s / 2))
         except StageFailure as failure:
-            # This note tells a failure of the encoder from one of the store.
-            self.timed(Stage.EMBED, started, str(failure.reason), StageStatus.FAILED)
+            # This note tells a failure of the encoder from one of the store, and one of an endpoint names its breaker.
+            of = f"{encoder_name(encoder.name)} " if encoder.is_endpoint else ""
+            self.timed(Stage.EMBED, started, f"{of}{failure.reason}", StageStatus.FAILED)
             raise
         if self.manifest is not None:
             from search.checks import check_encoder  # imports tantivy, which a planner does not need

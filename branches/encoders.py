@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from chorale_client.wire_names import NO_ENCODER
 
 from cache.question_vectors import CachedQuestions
 from config.model_declarations import DEFAULT_ENCODER, DeclaredEncoder, EncoderDeclaration, EndpointEncoder
@@ -42,10 +44,18 @@ class Encoder:
     """The model for questions, behind this process's cache of vectors."""
     indexing: Embedder
     """The model for passages.  One run indexes at a time, so it has all cores, not one worker's share."""
+    is_endpoint: bool = False
+
+    def check_local(self) -> None:
+        """Raises NotConfigured if the encoder is behind an address, for a namespace that is `local_only`."""
+        if self.is_endpoint:
+            raise NotConfigured(
+                f"the namespace is local_only, and the encoder {self.name!r} is behind an address: its texts would leave this machine"
+            )
 
 
 class Load(Protocol):
-    """What loading a model on this machine depends on beside its declaration."""
+    """What loading a model depends on beside its declaration."""
 
     settings: Settings
 
@@ -53,6 +63,8 @@ class Load(Protocol):
     def threads_for_a_model(self) -> int: ...
 
     def trust(self, revision: str | None) -> ModelTrust: ...
+
+    def tokens_counter(self, role: str, name: str) -> Callable[[int], None]: ...
 
 
 class Encoders:
@@ -64,12 +76,17 @@ class Encoders:
         self._made: dict[str, Encoder] = {}
         self._lock = threading.RLock()
 
+    @property
+    def endpoints(self) -> list[str]:
+        """The names of the encoders behind an address."""
+        return [name for name, declared in self.declared.items() if isinstance(declared, EndpointEncoder)]
+
     def __getitem__(self, name: str) -> Encoder:
         """Raises NotConfigured if no encoder of that name is declared."""
         with self._lock:
             if name not in self._made:
                 if name not in self.declared:
-                    raise NotConfigured(f"no encoder {name!r} here; there are: {', '.join(self.declared)}")
+                    raise NotConfigured(f"{NO_ENCODER}{name!r} here; there are: {', '.join(self.declared)}")
                 self._made[name] = self._make(self.declared[name])
             return self._made[name]
 
@@ -81,10 +98,14 @@ class Encoders:
         )
         prompts = {"question_prompt": question, "passage_prompt": passage}
         if isinstance(declared, EndpointEncoder):
-            options = {**declared.client_options, **{name: prompt or "" for name, prompt in prompts.items()}}
+            options = {
+                **declared.client_options,
+                **{name: prompt or "" for name, prompt in prompts.items()},
+                "add_tokens": self._load.tokens_counter("encoder", declared.name),
+            }
             endpoint = load_embedder(declared.model, backend=declared.kind, **options)
             both = TwoPrecisions(lambda _precision: endpoint, questions="fp32", passages="fp32")
-            return Encoder(declared.name, both, CachedQuestions(endpoint), endpoint)
+            return Encoder(declared.name, both, CachedQuestions(endpoint), endpoint, is_endpoint=True)
         settings, threads = self._load.settings, self._load.threads_for_a_model
 
         def load(precision: str, threads: int) -> Embedder:

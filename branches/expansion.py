@@ -10,6 +10,7 @@ from chorale_client.wire_names import Stage, StageStatus
 
 from branches.branch_task import BranchTask, Texts
 from branches.generators import Endpoint, Writer
+from fusion.rankings import DENSE
 from inference.language_models import EXPANSION_PROMPT
 from models.errors import StageFailure
 
@@ -61,6 +62,8 @@ def _with_rewrites(
     """`open_`: the indices of the questions to rewrite."""
     from branches.generation import generate, note_failures, worst
 
+    if kinds == DENSE:
+        task.check_encoder()
     started = task.clock()
     more: list[tuple[Variant, ...]] = [()] * len(task.questions)
     failures: dict[int, StageFailure] = {}

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 
 from chorale_client.tenants import tenant_of
 from chorale_client.wire_names import Reason, Stage, consequence
-from redis.exceptions import RedisError
 from structlog import get_logger
 
 from branches.branch_task import BranchTask
 from branches.generators import Endpoint, generator_name
+from branches.model_breakers import NotAsked
 from cache.hypotheses import CachedTexts
 from inference.language_models import skip_rule
-from ledger.outcomes import Outcome, counts_of
+from ledger.outcomes import Verdict, counts_of
 from models.branch_result import Degradation
 from models.errors import Declined, StageFailure
 from models.extensions import GenerationResult, PartialGeneration
@@ -25,14 +25,6 @@ log = get_logger("chorale.hypothesis")
 
 SEARCH_RESERVE_S = 0.3
 """Seconds kept for what follows: feedback if nothing was written, and the search itself."""
-
-
-class NotAsked(StageFailure):
-    """The model was not asked."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
 
 
 def generate(
@@ -47,6 +39,9 @@ def generate(
             written[text] = NotAsked(Reason.RULE, rule)
     if missing := [text for text in dict.fromkeys(texts) if text not in written]:
         try:
+            if options.url is not None and task.is_local_only:
+                why = "the namespace is local_only, and the language model is behind an address"
+                raise NotAsked(Reason.NOT_CONFIGURED, why)
             generator = task.resources.generators.of(task.branch.name)
             task.generation = None  # an answer may take seconds, and the corpus may change in that time
             if task.request.cache == "use":
@@ -79,8 +74,8 @@ def _write(
     if allowed_s < options.least_s:
         detail = f"{max(0.0, allowed_s):.2f} s for the language model, which wants {options.least_s:g} s"
         return [NotAsked(Reason.BUDGET, detail) for _ in texts]
-    if (open_breaker := _open_breaker(task, allowed_s)) is not None:
-        return [NotAsked(Reason.BREAKER_OPEN, open_breaker) for _ in texts]
+    if (breaker := task.breaker(generator_name(task.branch.name)).claim(allowed_s)) is not None:
+        return [NotAsked(Reason.BREAKER_OPEN, str(breaker)) for _ in texts]
     written = generator.write(
         texts,
         timeout_s=allowed_s,
@@ -91,25 +86,11 @@ def _write(
     return written
 
 
-def _open_breaker(task: BranchTask, allowed_s: float) -> str | None:
-    name, breakers = generator_name(task.branch.name), task.resources.breakers
-    try:
-        snapshot = breakers.read([name])
-        breaker = snapshot.breakers.get(name)
-        if breaker is None or breakers.claim(task.request.request_id, [name], timeout_s=allowed_s):
-            return None
-    except RedisError as error:
-        log.warning("breaker not read", breaker=name, error=str(error)[:200])
-        return None
-    return str(breaker)
-
-
 def _count(task: BranchTask, written: Sequence[GenerationResult]) -> None:
-    name = generator_name(task.branch.name)
+    verdict: Verdict = "answered"
+    reason = ""
     failures = [result for result in written if isinstance(result, StageFailure)]
-    if len(failures) < len(written):
-        outcome = Outcome(name, "answered")
-    else:
+    if len(failures) == len(written):
         # A model declines because of the question, so that does not count as a failure of the model.
         counted = [
             failure
@@ -118,8 +99,7 @@ def _count(task: BranchTask, written: Sequence[GenerationResult]) -> None:
         ]
         if task.branch.is_costly:
             counted = []
-        decisive = (counted or failures)[0]
-        outcome = Outcome(name, "failed" if counted else "says_nothing", str(decisive.reason))
+        verdict, reason = "failed" if counted else "says_nothing", str((counted or failures)[0].reason)
     for failure in (
         *failures,
         *(result.failure for result in written if isinstance(result, PartialGeneration)),
@@ -127,10 +107,4 @@ def _count(task: BranchTask, written: Sequence[GenerationResult]) -> None:
         if failure.reason == Reason.UNAUTHORISED:
             log.error("language model refuses our key", branch=task.branch.name, error=failure.detail)
             break
-    try:
-        transitions = task.resources.breakers.count(task.request.request_id, [outcome])
-    except RedisError as error:
-        log.warning("outcome not counted", breaker=name, error=str(error)[:200])
-        return
-    for transition in transitions:
-        log.warning("breaker opened" if transition.is_open else "breaker closed", breaker=transition.name)
+    task.breaker(generator_name(task.branch.name)).count(verdict, reason)

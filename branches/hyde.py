@@ -103,7 +103,8 @@ def open_generator(options: HydeOptions) -> HypothesisGenerator:
 
 def search_hyde(task: BranchTask) -> list[Ranking]:
     """If no question has a vector, raises feedback's failure, or the model's if `fallback` is `none`."""
-    from branches.generation import NotAsked, note_failures, worst
+    from branches.generation import note_failures, worst
+    from branches.model_breakers import NotAsked
 
     started = task.clock()
     documents: dict[int, Sequence[str]] = {
@@ -117,6 +118,7 @@ def search_hyde(task: BranchTask) -> list[Ranking]:
     failures: list[StageFailure] = []
     falls_back = True
     if isinstance(options, HydeOptions) and options.asks_a_model:
+        task.check_encoder()
         falls_back = options.fallback == "feedback"
         written, failures = _written(task, open_, options, given=sum(map(len, documents.values())))
         if written:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Protocol
 
@@ -33,12 +33,21 @@ class CachedQuestions:
         self._vectors: OrderedDict[str, Vector] = OrderedDict()
         self._lock = threading.Lock()
 
-    def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
-        """Shape (len(texts), dimension); embeds all distinct missing texts in one call, with that time limit."""
+    def embed_questions(
+        self,
+        texts: Sequence[str],
+        *,
+        timeout_s: float = inf,
+        ask: Callable[[Callable[[], Matrix]], Matrix] = lambda call: call(),
+    ) -> Matrix:
+        """Shape (len(texts), dimension); embeds all distinct missing texts in one call, with that time limit.
+
+        `ask` makes that call, or raises.
+        """
         with self._lock:
             vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
         if missing := [text for text in dict.fromkeys(texts) if text not in vectors]:
-            embedded = self._embedder.embed_questions(missing, timeout_s=timeout_s)
+            embedded = ask(lambda: self._embedder.embed_questions(missing, timeout_s=timeout_s))
             vectors |= zip(missing, embedded.copy(), strict=True)
         with self._lock:
             for text, vector in vectors.items():

@@ -204,7 +204,12 @@ ROLES: Mapping[str, Role] = {
         ),
         Role(
             "worker",
-            (Grant((*_WORKERS, *_INDEXING, keys.OUTBOX_LIMIT), _WORK), _CALLING, _AUDITING),
+            (
+                Grant((*_WORKERS, *_INDEXING, keys.OUTBOX_LIMIT), _WORK),
+                Grant((keys.METRICS,), ("hincrby",)),
+                _CALLING,
+                _AUDITING,
+            ),
             channels=_EVERYWHERE,
         ),
         Role(

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -63,13 +63,15 @@ class EndpointEmbedder:
         ca_file: str | Path | None = None,
         tokenizer: str | Path | None = None,
         max_pieces: int | None = None,
+        add_tokens: Callable[[int], None] = lambda tokens: None,
     ) -> None:
-        """Raises WrongDeclaration for an unknown `api`."""
+        """`add_tokens` is called with the tokens that the endpoint reports as used, if it reports any.
+
+        Raises WrongDeclaration for an unknown `api`.
+        """
         if api not in PATHS:
             raise WrongDeclaration(f"unknown api {api!r}; there are: {', '.join(PATHS)}")
         self.name = name
-        self.tokens = 0
-        """Number of tokens that the endpoint reported as used, if it reports any."""
         self.max_pieces = max_pieces or MAX_PIECES
         self._api = api
         self._question_model = question_model or name
@@ -89,6 +91,7 @@ class EndpointEmbedder:
                 max_bytes=MAX_TEXT_BYTES * batch,
                 ca_file=ca_file,
                 request_s=REQUEST_S,
+                add_tokens=add_tokens,
             )
         )
 
@@ -169,7 +172,6 @@ class EndpointEmbedder:
     def _vectors(self, answer: Any, count: int) -> Matrix:
         """The vectors of one answer, cut and of unit length.  Raises InvalidAnswer, and anything for another JSON."""
         if self._api == "openai":
-            self._count_tokens(answer.get("usage"))
             answer = [row["embedding"] for row in rows_in_order(answer["data"], count)]
         if len(answer) != count:
             raise InvalidAnswer(f"{count} vectors expected, {len(answer)} given")
@@ -191,12 +193,6 @@ class EndpointEmbedder:
         if answered < width or (self._dimensions is None and answered > width):
             raise InvalidAnswer(f"{width} numbers expected, {answered} given")
         return width
-
-    def _count_tokens(self, usage: Any) -> None:
-        tokens = usage.get("total_tokens") if isinstance(usage, Mapping) else None
-        if isinstance(tokens, int):
-            with self._lock:
-                self.tokens += tokens
 
 
 def _numbers(row: Any) -> NDArray[np.float64]:

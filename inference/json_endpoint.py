@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import socket
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from http.cookiejar import DefaultCookiePolicy
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,22 +17,28 @@ import httpx2
 from pydantic_core import from_json, to_json
 
 from inference.endpoint_failures import error_code, error_message, is_temporary, refusal, retry_after_s
+from inference.kept_connections import KeptConnections
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, StoreUnavailable
 
 T = TypeVar("T")
+R = TypeVar("R")
 Body = Mapping[str, Any]
 Read = Callable[[int, Any], T]
 """Maps the position of a request and the JSON of its answer to a result.  Raises InvalidAnswer for a wrong answer."""
+
+Trace = Callable[[str, object], Coroutine[Any, Any, None]]
 
 Key = str | Callable[[], str | None] | None
 """A key, or a function that reads it and raises NotConfigured; None: no key is sent."""
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.2
+KEPT_S = 30.0
+"""How long a connection without a request stays open.  Servers and balancers close them after 5 to 60 s."""
 
 
 class JsonEndpoint:
     """Thread-safe.  `url` is the endpoint without `path`; its query is sent with each request.  The key never appears in
-    errors or logs.
+    errors or logs.  After a call without a failure its connections stay open for the next call.
 
     Redirects are not followed.  The environment's proxies (`HTTPS_PROXY`, `NO_PROXY`) and certificates (`SSL_CERT_FILE`)
     apply; `ca_file` replaces the latter.
@@ -48,9 +56,11 @@ class JsonEndpoint:
         ca_file: str | Path | None = None,
         shows_messages: bool = False,
         request_s: float = inf,
+        add_tokens: Callable[[int], None] = lambda tokens: None,
     ) -> None:
         """`answer` says what an answer is, for errors.  An answer has at most `max_bytes`, and a request takes at most
-        `request_s` seconds, its further attempts included.
+        `request_s` seconds, its further attempts included.  After each call, `add_tokens` is called with the tokens that
+        its answers report as used, if they report any.
 
         An endpoint may quote what it was sent, so its messages are shown only if `shows_messages`; its error codes always.
         Raises NotConfigured if `ca_file` cannot be read.
@@ -63,6 +73,8 @@ class JsonEndpoint:
         self._max_bytes = max_bytes
         self._shows_messages = shows_messages
         self._request_s = request_s
+        self._add_tokens = add_tokens
+        self._connections = KeptConnections()
         try:
             self._certificates = (
                 ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context()
@@ -85,14 +97,10 @@ class JsonEndpoint:
             except StageFailure as failure:
                 return failure
 
-        async def results() -> list[T | StageFailure]:
-            async with self._client(parallel) as client:
-                requests = _Requests(self, client, read, timeout_s, parallel, ATTEMPTS)
-                return await asyncio.gather(
-                    *(result(requests.send(at, body)) for at, body in enumerate(bodies))
-                )
+        async def results(requests: _Requests) -> list[T | StageFailure]:
+            return await asyncio.gather(*(result(requests.send(at, body)) for at, body in enumerate(bodies)))
 
-        return _run(results())
+        return self._call(results, read, timeout_s, parallel, ATTEMPTS)
 
     def all(
         self,
@@ -111,21 +119,50 @@ class JsonEndpoint:
             done(at)
             return made
 
-        async def results() -> list[T]:
-            async with self._client(parallel) as client:
-                requests = _Requests(self, client, read, timeout_s, parallel, attempts)
-                tasks = [
-                    asyncio.create_task(result(at, requests.send(at, body))) for at, body in enumerate(bodies)
-                ]
-                try:
-                    return await asyncio.gather(*tasks)
-                except BaseException:
-                    for task in tasks:
-                        task.cancel()
-                    await asyncio.gather(*tasks, return_exceptions=True)
-                    raise
+        async def results(requests: _Requests) -> list[T]:
+            tasks = [
+                asyncio.create_task(result(at, requests.send(at, body))) for at, body in enumerate(bodies)
+            ]
+            try:
+                return await asyncio.gather(*tasks)
+            except BaseException:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                raise
 
-        return _run(results())
+        return self._call(results, read, timeout_s, parallel, attempts)
+
+    def _call(
+        self,
+        results: Callable[[_Requests], Coroutine[Any, Any, list[R]]],
+        read: Read[Any],
+        timeout_s: float,
+        parallel: int,
+        attempts: int,
+    ) -> list[R]:
+        tokens = 0
+
+        def counted(at: int, answer: Any) -> Any:
+            nonlocal tokens
+            tokens += _total_tokens(answer)
+            return read(at, answer)
+
+        async def call(client: httpx2.AsyncClient) -> list[R]:
+            return await results(_Requests(self, client, counted, timeout_s, parallel, attempts))
+
+        connections, is_well = self._connections.take(self._new_client), False
+        try:
+            made = connections.run(call)
+            is_well = not any(isinstance(each, StageFailure) for each in made)
+            return made
+        finally:
+            if is_well:
+                self._connections.keep(connections)
+            else:
+                connections.close()
+            if tokens:
+                self._add_tokens(tokens)
 
     def without_secret(self, message: object) -> str:
         """The endpoint's message without our key, cut to 200 characters."""
@@ -135,17 +172,42 @@ class JsonEndpoint:
             text = text.replace(self._secret, "***")
         return text[:200]
 
-    def _client(self, parallel: int) -> httpx2.AsyncClient:
-        limits = httpx2.Limits(max_connections=parallel)
-        return httpx2.AsyncClient(verify=self._certificates, limits=limits, timeout=None)
+    def _new_client(self) -> httpx2.AsyncClient:
+        limits = httpx2.Limits(keepalive_expiry=KEPT_S)
+        client = httpx2.AsyncClient(verify=self._certificates, limits=limits, timeout=None)
+        # A cookie would be sent with the next call.
+        client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+        return client
 
     async def post(self, client: httpx2.AsyncClient, content: bytes) -> tuple[httpx2.Response, bytes]:
         """The response, and its body up to a little over the limit."""
+        events: list[str] = []
+
+        async def trace(event: str, _: object) -> None:
+            events.append(event)
+
+        try:
+            return await self._post(client, content, trace)
+        except (httpx2.NetworkError, httpx2.RemoteProtocolError):
+            is_new = any("connect_tcp" in event for event in events)
+            if is_new or "http11.receive_response_headers.complete" in events:
+                raise
+        # The server closed a kept connection, which says nothing about the server.
+        async with self._new_client() as new:
+            return await self._post(new, content, trace)
+
+    async def _post(
+        self, client: httpx2.AsyncClient, content: bytes, trace: Trace
+    ) -> tuple[httpx2.Response, bytes]:
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "chorale"}
         if self._secret is not None:
             headers["Authorization"] = f"Bearer {self._secret}"
         body = bytearray()
-        async with client.stream("POST", self._url, headers=headers, content=content) as response:
+        extensions = {"trace": trace}
+        async with client.stream(
+            "POST", self._url, headers=headers, content=content, extensions=extensions
+        ) as response:
+            _acknowledge(response)
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > self._max_bytes:
@@ -232,18 +294,21 @@ class _Requests:
         raise AssertionError("the last attempt returns or raises")
 
 
-def _run(results: Coroutine[Any, Any, T]) -> T:
-    # Not `asyncio.run`, which would wait for a name server that hangs.
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(results)
-    try:
-        return loop.run_until_complete(task)
-    finally:
-        if not task.done():  # a signal's exception ended the loop: the connections still close
-            task.cancel()
-            with contextlib.suppress(BaseException):
-                loop.run_until_complete(task)
-        loop.close()
+def _acknowledge(response: httpx2.Response) -> None:
+    """Some servers, such as Python's own, send the body of an answer when its head is acknowledged, which Linux would do after
+    40 ms on a kept connection."""
+    stream = response.extensions.get("network_stream")
+    connection = stream and stream.get_extra_info("socket")
+    if connection and hasattr(socket, "TCP_QUICKACK"):
+        with suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+def _total_tokens(answer: Any) -> int:
+    """The tokens that an answer reports as used, as OpenAI's form and Jina's do."""
+    usage = answer.get("usage") if isinstance(answer, Mapping) else None
+    tokens = usage.get("total_tokens") if isinstance(usage, Mapping) else None
+    return tokens if isinstance(tokens, int) else 0
 
 
 def _now_s() -> float:

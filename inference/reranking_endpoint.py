@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite, log
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,12 @@ class EndpointReranker:
         batch: int | None = None,
         max_pieces: int | None = None,
         ca_file: str | Path | None = None,
+        add_tokens: Callable[[int], None] = lambda tokens: None,
     ) -> None:
-        """Raises WrongDeclaration for an unknown `api`."""
+        """`add_tokens` is called with the tokens that the endpoint reports as used, if it reports any.
+
+        Raises WrongDeclaration for an unknown `api`.
+        """
         if api not in BATCHES:
             raise WrongDeclaration(f"unknown api {api!r}; there are: {', '.join(BATCHES)}")
         self.name = name
@@ -77,6 +81,7 @@ class EndpointReranker:
                 api_key=api_key,
                 max_bytes=MAX_ANSWER_BYTES,
                 ca_file=ca_file,
+                add_tokens=add_tokens,
             )
         )
 

@@ -40,7 +40,7 @@ class Breaker:
     """A breaker that is not closed; times are milliseconds by the Redis server's clock."""
 
     name: str
-    """A branch's name, or `store:<store>`."""
+    """A branch's name, `store:<store>`, `generator:<branch>` or `encoder:<encoder>`."""
     opened_at_ms: int
     open_until_ms: int
     is_probed: bool
@@ -53,7 +53,8 @@ class Breaker:
         return "open" if now_ms < self.open_until_ms else "half_open"
 
     def __str__(self) -> str:
-        who = f"{self.name.removeprefix('store:')!r}, its store, " if self.name.startswith("store:") else ""
+        kind, _, name = self.name.partition(":")
+        who = f"{name!r}, its {kind}, " if kind in ("store", "encoder") and name else ""
         return (
             f"{who}not asked since {_clock(self.opened_at_ms)}, tried again from {_clock(self.open_until_ms)} on; "
             f"{self.failures} failures in a row, the last: {self.reason}"

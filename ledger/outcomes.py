@@ -67,6 +67,14 @@ def store_name(store: str) -> str:
     return f"store:{store}"
 
 
+ENCODER = "encoder:"
+
+
+def encoder_name(encoder: str) -> str:
+    """The breaker name of an encoder behind an address."""
+    return f"{ENCODER}{encoder}"
+
+
 def outcomes(
     plan: Plan, envelopes: Mapping[str, BranchResult], absent: Mapping[str, Degradation], *, timeout_s: float
 ) -> tuple[Outcome, ...]:
@@ -75,7 +83,7 @@ def outcomes(
     of_store: dict[str, list[Outcome]] = {}
     for branch in plan.branches:
         envelope = envelopes.get(branch.name)
-        if envelope is not None and ended_before_its_store(envelope):
+        if envelope is not None and (ended_before_its_store(envelope) or failed_at_an_endpoint(envelope)):
             outcome = store = Outcome(branch.name, "says_nothing", envelope.reason or "")
         elif envelope is not None and envelope.answered:
             after_ms = None if branch.is_costly else _answered_after_ms(envelope)
@@ -105,6 +113,16 @@ def ended_before_its_store(envelope: BranchResult) -> bool:
 def failed_in_its_encoder(envelope: BranchResult) -> bool:
     """Whether the branch failed before its search because the encoder, which may be a server, gave no vector."""
     return any(note.stage == Stage.EMBED and note.status == StageStatus.FAILED for note in envelope.stages)
+
+
+def failed_at_an_endpoint(envelope: BranchResult) -> bool:
+    """Whether that encoder is behind an address.  Such encoders have their own breakers, for all branches."""
+    return any(
+        note.stage == Stage.EMBED
+        and note.status == StageStatus.FAILED
+        and (note.detail or "").startswith(ENCODER)
+        for note in envelope.stages
+    )
 
 
 def counts_of(reason: str) -> Counts:

@@ -104,6 +104,8 @@ class Manifest:
     describes the documents, so it may differ between builds."""
     encoder: str = "default"
     """The declared encoder that embeds documents and questions."""
+    local_only: bool = False
+    """No text of the namespace is sent to a model behind an address."""
     probe: Sequence[float] | None = field(default=None, compare=False)
     """Of an encoder behind an address: the cosines of three fixed sentences, by which another model under its name is noticed."""
 

@@ -1,8 +1,9 @@
 """The metrics that Prometheus reads, and the counting of ended requests in one Redis hash, which `monitoring.exporter` reads.
 
-No label grows with users: the values are branches and queues of the pipeline file, and words of this service.  The drainer
-sees every ended request.  It adds a batch of them in one round trip, so workers and callers do nothing for the metrics.  A
-drainer that is killed between its two steps may count one batch never or twice.
+No label grows with users: the values are names of the pipeline file, and words of this service.  The drainer sees every
+ended request.  It adds a batch of them in one round trip, so workers and callers do nothing for the metrics of requests.  A
+drainer that is killed between its two steps may count one batch never or twice.  The process that calls a model's endpoint
+adds its tokens, since indexing is no request.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from chorale_client.keys import METRICS
 from chorale_client.scripts import Scripts
 from chorale_client.wire_names import EnvelopeStatus, Reason, Stage, Status
 from redis import Redis
+from redis.exceptions import RedisError
 
 from audit.outbox import Ended
 from monitoring.ended_requests import ended_branches
@@ -60,7 +63,12 @@ QUESTIONS = Series(
     "Questions of ended requests: hit, miss (searched), in_flight (an equal question was), bypass, unanswered",
     ("cache",),
 )
-COUNTERS = (DEGRADED, QUESTIONS)
+TOKENS = Series(
+    "chorale_endpoint_tokens",
+    "Tokens that the endpoint of an encoder or reranker reported as used",
+    ("role", "name"),
+)
+COUNTERS = (DEGRADED, QUESTIONS, TOKENS)
 
 OUTBOX_REFUSED = Series("chorale_outbox_refused", "Requests refused because the outbox was full")
 
@@ -68,7 +76,7 @@ QUEUE_LENGTH = Series("chorale_queue_messages", "Messages that no worker has tak
 QUEUE_AGE = Series("chorale_queue_oldest_seconds", "How long the oldest message has waited", ("queue",))
 BREAKER = Series(
     "chorale_breaker_open",
-    "1: not asked, 0.5: one request tries it, 0: closed; a branch, or store:<name>",
+    "1: not asked, 0.5: one request tries it, 0: closed; a branch, store:<name>, generator:<branch> or encoder:<name>",
     ("breaker",),
 )
 REFUSING = Series("chorale_refusing", "1 while new requests are refused under overload")
@@ -130,6 +138,12 @@ def increments(ended: Ended, branches: frozenset[str]) -> Counter[str]:
     for how, count in _cache(ended).items():
         counts[field(QUESTIONS, [how])] += count
     return counts
+
+
+def add_tokens(redis: Redis, role: str, name: str, tokens: int) -> None:
+    """Add the tokens of one call of an endpoint.  Raises nothing, since the metrics are not worth its answer."""
+    with suppress(RedisError):
+        redis.hincrby(METRICS, field(TOKENS, [role, name]), tokens)
 
 
 def field(series: Series, labels: Sequence[str], *last: str) -> str:

@@ -49,7 +49,7 @@ class _Found(Collector):
 
 
 def _counted(counted: Mapping[str, str]) -> Iterator[Any]:
-    """The histograms and counters of all requests that were written to the audit tables."""
+    """The histograms and counters: all requests that were written to the audit tables, and the tokens of endpoints."""
     by_name: dict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
     for field, value in counted.items():
         name, *values = field.split(SEPARATOR)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,6 +28,7 @@ from ledger.breakers import Breakers
 from ledger.redis import RedisLedger
 from ledger.signing import Signer
 from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
+from monitoring.counting import add_tokens
 from rules.matching import PublishedRules
 from search.kinds.embedded import EmbeddedOptions
 from wiring.generations import Generations
@@ -129,6 +130,10 @@ class Resources:
         settings = self.settings
         return ModelTrust(revision, settings.home / "model_hashes", settings.pickled_weights)
 
+    def tokens_counter(self, role: str, name: str) -> Callable[[int], None]:
+        """Adds the tokens that an endpoint reports to the metrics."""
+        return partial(add_tokens, self.redis, role, name)
+
     @cached_property
     def count_tokens(self) -> Callable[[str], int]:
         """The number of tokens of a text for a language model.  A call raises ModelMissing."""
@@ -178,7 +183,11 @@ class Resources:
                     raise NotConfigured(
                         f"no reranker {name!r} here; there are: {', '.join(self.pipeline.rerankers)}"
                     )
-                options = declared.client_options if declared.url else self._local_options(declared)
+                options = (
+                    {**declared.client_options, "add_tokens": self.tokens_counter("reranker", name)}
+                    if declared.url
+                    else self._local_options(declared)
+                )
                 self._rerankers[name] = load_reranker(declared.model, backend=declared.backend, **options)
             return self._rerankers[name]
 

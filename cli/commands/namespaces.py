@@ -59,7 +59,14 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
 
 
 @namespaces.command()
-def create(namespace: Name, encoder: EncoderName = None, as_json: AsJson = False) -> None:
+def create(
+    namespace: Name,
+    encoder: EncoderName = None,
+    local_only: Annotated[
+        bool, typer.Option("--local-only", help="Send no text of it to a model behind an address, ever.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Make an empty namespace with the present settings, in every store; one that is there already stays as it is.
 
     Indexing makes the namespaces that it needs: this is for one that is to be searched, or deleted, before that, or that has
@@ -71,6 +78,8 @@ def create(namespace: Name, encoder: EncoderName = None, as_json: AsJson = False
 
         chorale namespaces create statuti --encoder e5
 
+        chorale namespaces create patients --local-only
+
         chorale namespaces create drafts --json
     """
     from tasks.indexing.namespace_writer import create_namespace
@@ -78,7 +87,7 @@ def create(namespace: Name, encoder: EncoderName = None, as_json: AsJson = False
     resources = find_installation().resources
     store = resources.writing_store
     before = known(store, namespace)
-    create_namespace(resources, namespace, encoder)
+    create_namespace(resources, namespace, encoder, local_only=local_only)
     with store.exclusive(namespace):
         # Readers may remember the generation of a deleted namespace of that name.
         resources.generations.rise_beyond(namespace)

@@ -220,19 +220,22 @@ class Chorale:
         documents: Sequence[Mapping[str, Any]],
         *,
         source: str = "task",
+        encoder: str | None = None,
         tenant: str | None = None,
     ) -> str:
         """Hand in documents, each `{"id", "title", "text", "metadata"}`; they replace documents with the same ids.
 
         A document may have `markup`, `plain` or `markdown`; otherwise headings in its text decide.  Returns, when the
         broker has the documents, a ticket for `wait_visible`.  A few hundred documents make a good message.  The last
-        `upsert` or `delete` of a document wins.  With a `tenant`, the ticket begins with `t.<tenant>.`
+        `upsert` or `delete` of a document wins.  `encoder` names a declared encoder, for a namespace that is not there
+        yet.  With a `tenant`, the ticket begins with `t.<tenant>.`
 
         Raises InvalidRequest; ServiceUnavailable: hand the documents in again, which does no harm if the broker took
         them; and its subclass NoRoom: too many documents wait for the index workers.
         """
         checked = checked_documents(documents)
-        return self._hand_in(TASK_INDEX, namespace, tenant, documents=checked, source=source)
+        named = {} if encoder is None else {"encoder": encoder}
+        return self._hand_in(TASK_INDEX, namespace, tenant, documents=checked, source=source, **named)
 
     def delete(self, namespace: str, ids: Sequence[str], *, tenant: str | None = None) -> str:
         """Delete documents from every store.  Returns a ticket for `wait_visible`.

@@ -46,9 +46,10 @@
 | chorale:breaker:<branch>     | hash       | failures in a row; since and until when open; probe; expires   |
 | chorale:breaker:store:<name> | hash       | the same for a store                                           |
 | chorale:breaker:generator:<branch> | hash | the same for a branch's language model                         |
+| chorale:breaker:encoder:<name> | hash     | the same for an encoder behind an address                      |
 | chorale:durations:<branch>   | list       | milliseconds of its last answers, for hedges; expires          |
-| chorale:metrics              | hash       | how many requests ended how, and how fast (monitoring/);       |
-|                              |            | no TTL                                                         |
+| chorale:metrics              | hash       | how many requests ended how, and how fast, and the tokens of   |
+|                              |            | endpoints (monitoring/); no TTL                                |
 | chorale:timeouts             | hash       | seconds by configuration, where one declares its own time;     |
 |                              |            | the empty name is the default configuration's                  |
 | chorale:rate:<key>           | string     | calls of an API key in the minute that began with the first of |

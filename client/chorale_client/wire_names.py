@@ -214,3 +214,5 @@ RESERVED_BRANCH_NAMES = frozenset({"retrieve", "fusion", "index", "bulk"})
 
 NO_NAMESPACE, THERE_ARE = "there is no namespace ", "; there are: "
 """How the detail of a search in an unknown namespace begins, and what comes before the names of those that are there."""
+NO_ENCODER = "no encoder "
+"""How the error of documents that name an unknown encoder begins."""

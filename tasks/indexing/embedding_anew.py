@@ -33,7 +33,7 @@ def embed_anew(
 
     The passages stay as they were split; later documents are split for the new encoder.  A run that was interrupted goes on
     where it was.  Nobody else writes meanwhile.
-    Raises UnknownNamespace, NotConfigured (no such encoder), WriterBusy, and what the encoder raises.
+    Raises UnknownNamespace, WriterBusy, and what `encoder_of` and the encoder raise.
     """
     store = resources.writing_store
     build = store.known(namespace)
@@ -43,7 +43,10 @@ def embed_anew(
         first = sorted(current)[:MEASURED_DOCUMENTS]
         texts = [_text(document) for document in store.table.changes(build, first, 0).documents]
         made = manifest_for(resources, chosen.name, chosen.indexing, texts)
-        kept = {name: getattr(build.manifest, name) for name in ("language", "analyser", "title_repeats")}
+        kept = {
+            name: getattr(build.manifest, name)
+            for name in ("language", "analyser", "title_repeats", "local_only")
+        }
         anew = Rebuilding(store, namespace, replace(made, **kept))
         done = anew.revisions(namespace)
         anew.delete(namespace, done.keys() - current.keys())

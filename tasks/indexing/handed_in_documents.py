@@ -88,6 +88,7 @@ def index_handed_in(
     *,
     namespace: str,
     source: str,
+    encoder: str | None = None,
     is_over: Callable[[], bool] = lambda: False,
     has_room: Callable[[], bool] = lambda: True,
 ) -> IndexReport:
@@ -99,10 +100,12 @@ def index_handed_in(
     items = list(last_of_each(read_rows(documents, source=source)))
     while True:
         if so_far.ahead is None:
-            encoder = encoder_of(resources, namespace)
-            so_far.ahead = EmbeddingPrefetch(encoder.indexing, is_over=is_over, has_room=has_room)
+            indexing = encoder_of(resources, namespace, encoder).indexing
+            so_far.ahead = EmbeddingPrefetch(indexing, is_over=is_over, has_room=has_room)
         rows = SourceDocuments(items[so_far.written :], source)
-        report = index_corpus(resources, rows, namespace=namespace, order=order, ahead=so_far.ahead)
+        report = index_corpus(
+            resources, rows, namespace=namespace, encoder=encoder, order=order, ahead=so_far.ahead
+        )
         so_far.report.add(report.to_wire())
         so_far.written += len(so_far.ahead.ready)
         so_far.ahead.ready.clear()

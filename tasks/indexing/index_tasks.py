@@ -45,6 +45,7 @@ def index_task(
     v: int = WIRE_VERSION,
     handed_in: int | None = None,
     so_far: Any = None,
+    encoder: str | None = None,
     *_: object,
     **__: object,
 ) -> None:
@@ -52,7 +53,7 @@ def index_task(
 
     Wrong documents are logged, reported and dropped, since they would be as wrong the next time; the others are indexed.
     `handed_in` is a stamp of `chorale_client.index_tickets`: documents that were handed in later are not written over.
-    `so_far` comes with a message that a worker has put back.
+    `so_far` comes with a message that a worker has put back.  `encoder` names that of a namespace that is not there yet.
     """
 
     def work(message: IndexMessage, order: WriteOrder) -> IndexReport:
@@ -61,6 +62,8 @@ def index_task(
 
         if documents is None:
             raise ValueError("documents: missing")
+        if encoder is not None and not isinstance(encoder, str):
+            raise ValueError(f"encoder: a name, not {safe_repr(encoder)}")
         kept = UnfinishedMessages(task.app.unfinished)
         # A program without our client may use an id again.
         ticket = f"{message.id} {message.handed_in}"
@@ -73,6 +76,7 @@ def index_task(
                 documents,
                 namespace=namespace,
                 source=source,
+                encoder=encoder,
                 is_over=partial(task.app.turns.is_over, namespace),
                 has_room=kept.has_room,
             )

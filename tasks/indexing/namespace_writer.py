@@ -19,7 +19,7 @@ from ingest.near_duplicates import NearDuplicates
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
-from models.errors import BadIndex, NotEverywhere, UnknownNamespace
+from models.errors import BadIndex, ManifestMismatch, NotEverywhere, UnknownNamespace
 from models.left_out import LeftOut
 from search.analysis import ANALYSER, language_of
 from search.documents.rebuilding import Rebuilding
@@ -31,12 +31,21 @@ from wiring.resources import Resources
 
 
 def encoder_of(resources: Resources, namespace: str, name: str | None = None) -> Encoder:
-    """The encoder `name`, else the one that the namespace was built with, else the default.  Raises NotConfigured."""
-    return _encoder_of(resources, None if name else _present(resources, namespace), name)
+    """The encoder `name`, else the one that the namespace was built with, else the default.
+
+    Raises NotConfigured if it is not declared, or is behind an address and the namespace is `local_only`.
+    """
+    present = _present(resources, namespace)
+    return _encoder_of(resources, present, name, local_only=bool(present and present.local_only))
 
 
-def _encoder_of(resources: Resources, present: Manifest | None, name: str | None) -> Encoder:
-    return resources.encoders[name or (present.encoder if present else DEFAULT_ENCODER)]
+def _encoder_of(
+    resources: Resources, present: Manifest | None, name: str | None, *, local_only: bool
+) -> Encoder:
+    encoder = resources.encoders[name or (present.encoder if present else DEFAULT_ENCODER)]
+    if local_only:
+        encoder.check_local()
+    return encoder
 
 
 def _present(resources: Resources, namespace: str) -> Manifest | None:
@@ -51,12 +60,14 @@ def manifest_for(
     texts: Sequence[str] = (),
     *,
     language: str | None = None,
+    local_only: bool = False,
 ) -> Manifest:
     """How the present settings build a namespace with this encoder; `texts` are of its first documents, `language` is the
     present one."""
     is_behind_an_address = isinstance(resources.encoders.declared[encoder], EndpointEncoder)
     return Manifest(
         encoder=encoder,
+        local_only=local_only,
         probe=probe(embedder) if is_behind_an_address else None,
         splitter=splitter_name(passage_pieces(embedder.max_pieces)),
         language=resources.settings.language or language or language_of(texts) or "en",
@@ -67,11 +78,20 @@ def manifest_for(
     )
 
 
-def create_namespace(resources: Resources, namespace: str, encoder: str | None = None) -> None:
-    """Make an empty namespace; one that is there already stays.  Raises ManifestMismatch if it was built differently."""
+def create_namespace(
+    resources: Resources, namespace: str, encoder: str | None = None, *, local_only: bool = False
+) -> None:
+    """Make an empty namespace; one that is there already stays.  `local_only`: no text of it is sent to a model behind an
+    address.  Raises ManifestMismatch if it was built differently, and what `encoder_of` raises."""
     present = _present(resources, namespace)
-    chosen, language = _encoder_of(resources, present, encoder), present.language if present else None
-    manifest = manifest_for(resources, chosen.name, chosen.embedder, language=language)
+    local_only = local_only or bool(present and present.local_only)
+    if present is not None and local_only and not present.local_only:
+        raise ManifestMismatch(
+            f"namespace {namespace!r} is there already and is not local_only: delete it first"
+        )
+    chosen = _encoder_of(resources, present, encoder, local_only=local_only)
+    language = present.language if present else None
+    manifest = manifest_for(resources, chosen.name, chosen.indexing, language=language, local_only=local_only)
     resources.writing_store.create(namespace, manifest)
 
 
@@ -99,11 +119,12 @@ def index_corpus(
     if rebuild:
         store.make_room()
     present = _present(resources, namespace)
-    chosen = _encoder_of(resources, present, encoder)
+    local_only = bool(present and present.local_only)
+    chosen = _encoder_of(resources, present, encoder, local_only=local_only)
     embedder: Embedder = ahead or chosen.indexing
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
     language = present.language if present and not rebuild else None
-    manifest = manifest_for(resources, chosen.name, embedder, first, language=language)
+    manifest = manifest_for(resources, chosen.name, embedder, first, language=language, local_only=local_only)
     anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:
         store.create(namespace, manifest)

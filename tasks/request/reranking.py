@@ -17,6 +17,7 @@ from fusion.rerank import candidates as best_candidates
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
+from search.protocol import Described
 from tasks.request.cost import further_questions_ms
 from tasks.request.draft import Draft, failure_of
 
@@ -66,12 +67,30 @@ def rerank_pages(
             why = _why(Reason.BUDGET, "no time left for it")
         elif readable and not has_text:
             why = _why(without_texts, "no text of any candidate")
+        elif reached and _is_forbidden(draft, rerank):
+            why = _why(
+                Reason.NOT_CONFIGURED, "the namespace is local_only, and the reranker is behind an address"
+            )
         elif reached:
             reached, logits, why = _scored(draft, rerank, readable, limit_s)
     except Exception as error:
         failure = failure_of(error, "rerank failed", request_id=draft.answers.request.request_id)
         why = _why(failure.reason, failure.detail[:500])
     _reorder(draft, rerank, reached, logits, why, (time.monotonic() - begun_s) * 1000)
+
+
+def _is_forbidden(draft: Draft, rerank: RerankPlan) -> bool:
+    """Whether the reranker is behind an address and no text of the namespace may be sent there; raises BadIndex."""
+    resources, answers = draft.resources, draft.answers
+    declared = resources.pipeline.rerankers.get(rerank.name)
+    if declared is None or declared.url is None:
+        return False
+    stores = (resources.store(name) for name in {branch.store for branch in answers.plan.branches})
+    return any(
+        store.manifest(answers.request.namespace, timeout_s=_limit_s(draft)).local_only
+        for store in stores
+        if isinstance(store, Described)
+    )
 
 
 def leave_as_fused(draft: Draft, rerank: RerankPlan) -> None:

@@ -35,7 +35,10 @@ log = get_logger("chorale.search")
 
 LOGGED_AGAIN_S = 60.0
 CONCERNS_ALL = frozenset(
-    {Reason.UNAVAILABLE, Reason.UNAUTHORISED, Reason.BAD_INDEX, Reason.NOT_CONFIGURED, Reason.MODEL_MISSING}
+    {
+        *(Reason.UNAVAILABLE, Reason.UNAUTHORISED, Reason.BAD_INDEX),
+        *(Reason.NOT_CONFIGURED, Reason.MODEL_MISSING, Reason.BREAKER_OPEN),
+    }
 )
 """Reasons for which parts that are alike fail alike."""
 

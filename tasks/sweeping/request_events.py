@@ -33,7 +33,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from audit.outbox import Ended
-from ledger.outcomes import store_name
+from ledger.outcomes import encoder_name, store_name
 from models.duty import Duty
 from monitoring.counting import RequestFigures
 from monitoring.ended_requests import ended_branches, log_ended
@@ -242,7 +242,7 @@ Listener = Callable[[Sequence[Ended]], None]
 def listeners(resources: Resources) -> list[Listener]:
     branches = [branch.name for branch in resources.pipeline.branches]
     # A language model has one name for its breaker and its fingerprint.
-    models = resources.generators.fingerprints
+    models = [*resources.generators.fingerprints, *map(encoder_name, resources.encoders.endpoints)]
     breakers = [*branches, *map(store_name, resources.pipeline.stores), *models]
     spans = open_spans(os.environ, with_texts=resources.settings.log_texts)
     return [

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 from celery import Celery
 from chorale_client.default_timeout import publish_timeouts
@@ -68,51 +69,66 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
 
 
 def warm_models(resources: Resources, queues: Sequence[str]) -> None:
-    """Load the models of these queues.  Raises ModelMissing; the call may be repeated."""
-    needs = resources.needs
-    for name in _used_encoders(resources) if {"passages", "questions"} & needs else ():
-        encoder = resources.encoders[name]
-        (encoder.embedder if "passages" in needs else encoder.embedder.questions).warm()
-        _ = encoder.embedder.comparable
+    """Load the models of these queues, each although another is missing.  Raises ModelMissing; the call may be repeated."""
+    missing = []
+    for load in _loads(resources, queues):
+        try:
+            load()
+        except ModelMissing as error:
+            missing.append(error.detail)
+    if missing:
+        raise ModelMissing("; ".join(dict.fromkeys(missing)))
+
+
+def _loads(resources: Resources, queues: Sequence[str]) -> Iterator[Callable[[], object]]:
+    """One function for each model."""
+    if {"passages", "questions"} & resources.needs:
+        for name in _used_encoders(resources):
+            yield partial(_warm_encoder, resources, name)
     if QUEUE_FUSION in queues:
-        _warm_rerankers(resources)
-        if resources.settings.context_tokenizer:
-            resources.count_tokens("warm")
-    if QUEUE_RETRIEVE in queues:
         for name in resources.pipeline.rerankers:
-            # Read beforehand, since weights may be large; the planner reports a missing one.
-            with suppress(StageFailure):
-                _ = resources.reranker(name).fingerprint
-        _ = resources.fingerprints
+            yield partial(_warm_reranker, resources, name)
+        if resources.settings.context_tokenizer:
+            yield partial(resources.count_tokens, "warm")
+    if QUEUE_RETRIEVE in queues:
+        yield partial(_read_fingerprints, resources)
 
 
-def _used_encoders(resources: Resources) -> set[str]:
-    """The declared encoders of the namespaces that are there, and the default one."""
+def _warm_encoder(resources: Resources, name: str) -> None:
+    embedder = resources.encoders[name].embedder
+    (embedder if "passages" in resources.needs else embedder.questions).warm()
+    _ = embedder.comparable
+
+
+def _read_fingerprints(resources: Resources) -> None:
+    for name in resources.pipeline.rerankers:
+        # Read beforehand, since weights may be large; the planner reports a missing one.
+        with suppress(StageFailure):
+            _ = resources.reranker(name).fingerprint
+    _ = resources.fingerprints
+
+
+def _used_encoders(resources: Resources) -> list[str]:
+    """The default encoder, and the declared ones of the namespaces that are there."""
     if not resources.written_stores:
-        return {DEFAULT_ENCODER}
+        return [DEFAULT_ENCODER]
     built = {state.manifest.encoder for state in _namespaces(resources) if state.manifest}
-    return built & resources.encoders.declared.keys() | {DEFAULT_ENCODER}
+    return [name for name in resources.encoders.declared if name in built | {DEFAULT_ENCODER}]
 
 
 _REFUSED: dict[str, str] = {}
 """Why each reranker was last refused, since the attempts go on for as long as another model is missing."""
 
 
-def _warm_rerankers(resources: Resources) -> None:
-    """Load each reranker although another is missing.  One that is refused never loads, and the fused order stands."""
-    missing: ModelMissing | None = None
-    for name in resources.pipeline.rerankers:
-        try:
-            resources.reranker(name).warm()
-            _REFUSED.pop(name, None)
-        except ModelMissing as error:
-            missing = error
-        except NotConfigured as error:
-            if _REFUSED.get(name) != error.detail:
-                _REFUSED[name] = error.detail
-                log.error("reranker refused", reranker=name, error=error.detail)
-    if missing is not None:
-        raise missing
+def _warm_reranker(resources: Resources, name: str) -> None:
+    """A reranker that is refused never loads, and the fused order stands."""
+    try:
+        resources.reranker(name).warm()
+        _REFUSED.pop(name, None)
+    except NotConfigured as error:
+        if _REFUSED.get(name) != error.detail:
+            _REFUSED[name] = error.detail
+            log.error("reranker refused", reranker=name, error=error.detail)
 
 
 def _fetch(reranker: Reranker) -> None:

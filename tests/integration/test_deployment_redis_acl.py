@@ -22,6 +22,7 @@ from audit.database import upgrade
 from ledger.backlog import publish_outbox_limit, read_outbox_bound, read_quarantine
 from ledger.protocol import End
 from ledger.redis import RedisLedger
+from monitoring.counting import add_tokens
 from monitoring.exporter import render
 from tests.support.attacks.routes import JSONL, NAMESPACE, ROUTES, call
 from tests.support.client_on_a_loop import ClientOnALoop
@@ -445,3 +446,11 @@ def test_every_route_of_the_http_api_works_with_its_login_and_nothing_is_refused
 def test_the_http_api_may_read_the_metrics(secured: SecuredRedis) -> None:
     with secured.as_role("http") as client:
         assert b"chorale_outbox_entries" in render(client)
+
+
+def test_a_worker_may_count_the_tokens_of_endpoints_and_read_no_metric(secured: SecuredRedis) -> None:
+    with secured.as_role("worker") as worker:
+        add_tokens(worker, "encoder", "e5", 7)
+        assert refused(worker, "HGETALL", "chorale:metrics")
+    with secured.as_role("http") as client:
+        assert b'chorale_endpoint_tokens_total{name="e5",role="encoder"} 7.0' in render(client)

@@ -196,11 +196,12 @@ class AsyncChorale:
         documents: Sequence[Mapping[str, Any]],
         *,
         source: str = "task",
+        encoder: str | None = None,
         tenant: str | None = None,
     ) -> str:
         """As `Chorale.upsert`."""
-        upsert = self._blocking.upsert
-        return await self._in_a_thread(upsert, namespace, documents, source=source, tenant=tenant)
+        named: dict[str, Any] = {"source": source, "encoder": encoder, "tenant": tenant}
+        return await self._in_a_thread(self._blocking.upsert, namespace, documents, **named)
 
     async def delete(self, namespace: str, ids: Sequence[str], *, tenant: str | None = None) -> str:
         """As `Chorale.delete`."""

@@ -116,3 +116,18 @@ def test_documents_that_cannot_be_handed_in_are_refused(
     found = acme.post("/v1/namespaces/default/documents", json=body)
     assert (found.status_code, found.json()["code"] == "too_large") == (status, status == 413), found.text
     assert said in found.json()["detail"] + found.json()["title"]
+
+
+def test_documents_that_make_a_namespace_name_its_encoder(acme: httpx.Client) -> None:
+    path, body = "/v1/namespaces/named/documents", {"documents": [TEA], "encoder": "e5"}
+    state = handed_in(acme, acme.post(path, json=body))
+    assert (state["state"], state["why"]) == ("failed", "no encoder 'e5' here; there are: default")
+    assert handed_in(acme, acme.post(path, json={**body, "encoder": "default"}))["state"] == "done"
+    assert acme.post(path, json={**body, "encoder": 7}).status_code == 422
+
+
+def test_a_tenant_is_told_which_encoders_there_are(api: HttpApi) -> None:
+    with api.client("globex", scopes=WRITER) as tenant:
+        body = {"documents": [TEA], "encoder": "e5"}
+        state = handed_in(tenant, tenant.post("/v1/namespaces/new/documents", json=body))
+    assert state["why"] == "no encoder 'e5' here; there are: default"

@@ -108,9 +108,10 @@ TEI = [[0.6, -0.8, 0.0]]
 )
 def test_recorded_answers_are_read(server: ChatServer, api: str, answer: object, tokens: int) -> None:
     server.answer = sends(200, json.dumps(answer).encode())
-    embedder = opened(server, api=api)
+    counted: list[int] = []
+    embedder = opened(server, api=api, add_tokens=counted.append)
     assert embedder.embed_questions(["a"])[0].tolist() == pytest.approx([0.6, -0.8, 0.0])
-    assert (embedder.tokens, embedder.dimension) == (tokens, 3)
+    assert (sum(counted), embedder.dimension) == (tokens, 3)
     assert len(server.requests) == 1
 
 
@@ -341,10 +342,11 @@ def test_at_most_so_many_batches_are_in_flight(server: ChatServer) -> None:
 
 
 def test_threads_share_one_embedder_and_its_tokens_are_counted(server: ChatServer) -> None:
-    embedder = opened(server)
+    counted: list[int] = []
+    embedder = opened(server, add_tokens=counted.append)
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda at: embedder.embed_questions([f"a{at}", "b"]), range(20)))
-    assert embedder.tokens == 40
+    assert counted == [2] * 20
 
 
 def test_an_error_of_the_progress_is_raised(server: ChatServer) -> None:

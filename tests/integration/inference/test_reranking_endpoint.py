@@ -90,19 +90,22 @@ JINA = {
 
 
 @pytest.mark.parametrize(
-    ("api", "answer", "logits"),
+    ("api", "answer", "logits", "tokens"),
     [
-        ("tei", TEI, (-1.25, 2.5)),
-        ("cohere", COHERE, (math.log(0.32713068 / 0.67286932), math.log(0.999071 / 0.000929))),
+        ("tei", TEI, (-1.25, 2.5), []),
+        ("cohere", COHERE, (math.log(0.32713068 / 0.67286932), math.log(0.999071 / 0.000929)), []),
         # A probability of 0 counts as 1e-6.
-        ("jina", JINA, (math.log(1e-6 / 0.999999), math.log(0.8783142566680908 / 0.1216857433319092))),
+        ("jina", JINA, (math.log(1e-6 / 0.999999), math.log(0.8783142566680908 / 0.1216857433319092)), [815]),
     ],
 )
 def test_recorded_answers_are_read(
-    server: ChatServer, api: str, answer: object, logits: tuple[float, float]
+    server: ChatServer, api: str, answer: object, logits: tuple[float, float], tokens: list[int]
 ) -> None:
     server.answer = sends(200, json.dumps(answer).encode())
-    assert opened(server, api=api).score(pairs("b", "c"), limit_s=20).logits == pytest.approx(logits)
+    counted: list[int] = []
+    reranker = opened(server, api=api, add_tokens=counted.append)
+    assert reranker.score(pairs("b", "c"), limit_s=20).logits == pytest.approx(logits)
+    assert counted == tokens
 
 
 def test_requests_have_the_form_of_their_protocol(server: ChatServer) -> None:

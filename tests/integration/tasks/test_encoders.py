@@ -11,6 +11,7 @@ from ingest.raw_documents import RawDocument
 from models.errors import ManifestMismatch, NotConfigured
 from tasks.indexing import embedding_anew
 from tasks.indexing.embedding_anew import embed_anew
+from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import create_namespace, index_corpus
 from tests.integration.tasks.answers import ids
@@ -95,6 +96,16 @@ def test_a_namespace_keeps_its_encoder_when_documents_are_added(here: OneProcess
         ManifestMismatch, match=r"encoder is 'small', asked for 'default'.*namespaces rebuild"
     ):
         index(here, docs, "default")
+
+
+def test_documents_that_are_handed_in_make_a_namespace_with_the_encoder_that_they_name(
+    here: OneProcess, docs: str
+) -> None:
+    rows = [{"id": "bread", "text": "Bread is baked from flour."}]
+    report = index_handed_in(
+        here.resources, Unfinished(), None, rows, namespace=docs, source="task", encoder="small"
+    )
+    assert (report.added, dimension(here, docs)) == (1, 8)
 
 
 def test_another_encoder_takes_the_place_of_the_first_and_the_documents_stay(

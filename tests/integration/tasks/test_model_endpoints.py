@@ -5,16 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from math import inf
+from pathlib import Path
+from typing import Any
 
 import pytest
 from chorale_client.keys import BREAKER
+from chorale_client.wire_names import QUEUE_FUSION
+from prometheus_client.parser import text_string_to_metric_families
 
 from ingest.raw_documents import RawDocument
 from models.documents import Matrix
-from models.errors import ManifestMismatch, StageFailure
+from models.errors import ManifestMismatch, ModelMissing, StageFailure
+from monitoring.exporter import render
 from tasks.indexing.embedding_anew import embed_anew
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.worker.warming import warm_models
 from tests.integration.tasks.answers import ids
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.pipelines.one_process import OneProcess
@@ -95,15 +101,23 @@ def here(pipeline: OneProcess, encoder: ChatServer, reranker: ChatServer) -> One
     encoder.forget()
     reranker.forget()
     pipeline.resources.encoder.questions._vectors.clear()
+    pipeline.redis.delete(f"{BREAKER}encoder:default")
     return pipeline
 
 
-def index(here: OneProcess, namespace: str) -> None:
+def open_breaker(here: OneProcess) -> None:
+    """Opens the encoder's breaker for an hour."""
+    now_s, _ = here.redis.time()
+    open_: dict[Any, Any] = {"opened_at": now_s * 1000, "open_until": (now_s + 3_600) * 1000, "failures": 5}
+    here.redis.hset(f"{BREAKER}encoder:default", mapping=open_)
+
+
+def index(here: OneProcess, namespace: str, encoder: str | None = None) -> None:
     documents = [
         RawDocument(document_id=name, source="tests", title=title, text=text)
         for name, (title, text) in CORPUS.items()
     ]
-    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=namespace)
+    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=namespace, encoder=encoder)
 
 
 def test_every_branch_answers_and_the_key_is_sent(here: OneProcess, encoder: ChatServer) -> None:
@@ -113,6 +127,22 @@ def test_every_branch_answers_and_the_key_is_sent(here: OneProcess, encoder: Cha
     assert set(encoder.keys) == {f"Bearer {KEY}"}
     # Both dense branches search with one vector of the question.
     assert [body["input"] for body in encoder.requests] == [["How is bread baked?"]]
+
+
+def test_the_tokens_of_indexing_and_questions_are_in_the_metrics(here: OneProcess) -> None:
+    def tokens() -> float:
+        families = {
+            family.name: family for family in text_string_to_metric_families(render(here.redis).decode())
+        }
+        samples = families["chorale_endpoint_tokens"].samples
+        return sum(one.value for one in samples if one.labels == {"role": "encoder", "name": "default"})
+
+    index(here, "tokens")
+    indexed = tokens()
+    here.ask("How is bread baked?", namespace="docs", cache="bypass")
+    # The server reports one token for each text.
+    assert indexed >= len(CORPUS)
+    assert tokens() == indexed + 1
 
 
 def test_an_encoder_that_hangs_costs_the_dense_branches_and_not_the_answer(
@@ -128,19 +158,38 @@ def test_an_encoder_that_hangs_costs_the_dense_branches_and_not_the_answer(
     assert not any(KEY in missing.detail or "bread" in missing.detail for missing in answer.degraded)
 
 
-def test_failures_of_the_encoder_close_no_store_to_the_other_branches(
+def test_an_encoder_that_fails_is_asked_by_no_branch_for_a_while(
     here: OneProcess, encoder: ChatServer
 ) -> None:
     encoder.answer = sends(401)
-    options = {"namespace": "docs", "cache": "bypass"}
-    for _ in range(here.resources.settings.breaker_failures + 1):
-        failed = here.ask("How is bread baked?", branches=["vector"], **options)
-    reasons = {missing.where: str(missing.reason) for missing in failed.degraded}
-    assert reasons == {"search.vector": "unauthorised"}
-    answer = here.ask("How is bread baked?", branches=["bm25", "vector"], **options)
+    question, options = "How is bread baked?", {"namespace": "docs", "cache": "bypass"}
+    for _ in range(here.resources.settings.breaker_failures):
+        failed = here.ask(question, branches=["vector"], **options)
+    assert [str(missing.reason) for missing in failed.degraded] == ["unauthorised"]
+    # Neither the branch nor the store has failed.
+    assert here.redis.keys(f"{BREAKER}*") == [f"{BREAKER}encoder:default".encode()]
+    encoder.forget()
+    answer = here.ask(question, **options)
+    assert encoder.requests == []
     assert (answer.status, ids(answer)[0]) == ("degraded", "bread")
     assert set(answer.hits[0].found_by) == {"bm25"}
-    here.redis.delete(f"{BREAKER}vector")
+    reasons = {missing.where: str(missing.reason) for missing in answer.degraded}
+    assert reasons == {"search.vector": "breaker_open", "search.hyde": "breaker_open"}
+    assert all("'default', its encoder, not asked since" in missing.detail for missing in answer.degraded)
+    here.drain()
+    assert 'chorale_breaker_open{breaker="encoder:default"} 1.0' in render(here.redis).decode()
+    here.redis.hset(f"{BREAKER}encoder:default", "open_until", 1)
+    assert here.ask(question, **options).status == "complete"
+    assert here.redis.keys(f"{BREAKER}*") == []
+
+
+def test_a_vector_that_is_known_is_used_while_the_encoder_is_not_asked(
+    here: OneProcess, encoder: ChatServer
+) -> None:
+    options = {"namespace": "docs", "cache": "bypass"}
+    here.ask("How is bread baked?", **options)
+    open_breaker(here)
+    assert here.ask("How is bread baked?", **options).status == "complete"
 
 
 def test_a_key_that_is_not_set_is_named_and_bm25_answers(
@@ -189,3 +238,41 @@ def test_an_endpoint_reranks_and_its_failure_leaves_the_fused_order(
     answer = here.ask(question, **options)
     assert (answer.status, ids(answer)) == ("degraded", ids(fused))
     assert {missing.where for missing in answer.degraded} == {"rerank"}
+
+
+def test_an_encoder_that_is_away_keeps_no_later_model_from_loading(
+    encoder: ChatServer, reranker: ChatServer, tmp_path: Path
+) -> None:
+    away = "http://127.0.0.1:9/v1"
+    second = f'[encoders.second]\nkind = "endpoint"\nurl = "{encoder.url}"\nmodel = "passages"\n'
+    tables = TABLES.format(embeddings=away, ranks=reranker.origin).replace("api_key_env", "# api_key_env")
+    file = tmp_path / "pipeline.toml"
+    file.write_text(LOCAL + tables + second + branch("vector", "dense"))
+    with RedisServer() as server, OneProcess(server, pipeline_file=file) as here:
+        index(here, "docs", "second")
+        encoder.forget()
+        reranker.forget()
+        with pytest.raises(ModelMissing, match=r"127\.0\.0\.1:9"):
+            warm_models(here.resources, ["chorale.vector", QUEUE_FUSION])
+        assert [body["input"] for body in encoder.requests] == [["warm"]]
+        assert [body["query"] for body in reranker.requests] == ["warm"]
+        here.resources.writing_store.close()
+
+
+def test_no_language_model_writes_what_an_encoder_that_failed_cannot_embed(
+    encoder: ChatServer, tmp_path: Path
+) -> None:
+    with ChatServer() as chat, RedisServer() as server:
+        written = f'[branches.hyde.options]\ngenerator = "openai"\nurl = "{chat.url}"\nmodel = "m"\n'
+        rewritten = f'[branches.vector.options]\nexpansion = "openai"\nurl = "{chat.url}"\nmodel = "m"\n'
+        table = f'[encoders.default]\nkind = "endpoint"\nurl = "{encoder.url}"\nmodel = "passages"\n'
+        branches = branch("hyde", "dense", more=written) + branch("vector", "dense", more=rewritten)
+        file = tmp_path / "pipeline.toml"
+        file.write_text(LOCAL + table + branches)
+        with OneProcess(server, pipeline_file=file) as here:
+            index(here, "docs")
+            open_breaker(here)
+            answer = here.ask("How is bread baked?", namespace="docs")
+            assert {str(missing.reason) for missing in answer.degraded} == {"breaker_open"}
+            assert chat.requests == []
+            here.resources.writing_store.close()

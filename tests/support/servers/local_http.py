@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ssl
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,6 +17,25 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
     """More than any test sends at the same time: a connection beyond the limit comes a second later."""
+
+    def __init__(self, address: tuple[str, int], handler: type[QuietHandler]) -> None:
+        self.connected: set[Any] = set()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connected.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.connected.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Ends the connections, too, whose callers keep them."""
+        super().server_close()
+        for request in list(self.connected):
+            with suppress(OSError):
+                request.shutdown(SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignores callers that close the connection early: these tests provoke them."""

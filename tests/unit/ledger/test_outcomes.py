@@ -98,6 +98,19 @@ def test_a_language_model_counts_neither_for_nor_against_the_branch_and_its_stor
     assert verdicts(failed) == verdicts(empty) == ["says_nothing", "says_nothing"]
 
 
+@pytest.mark.parametrize("reason", ["timeout", "unavailable", "unauthorised", "breaker_open"])
+def test_an_encoder_behind_an_address_counts_neither_for_nor_against_the_branch_and_its_store(
+    reason: str,
+) -> None:
+    here = StageNote("embed", "failed", detail="model_missing")
+    assert verdicts(BranchResult.failed("bm25", "model_missing", stages=(here,))) == [
+        "failed",
+        "says_nothing",
+    ]
+    away = StageNote("embed", "failed", detail=f"encoder:e5 {reason}")
+    assert verdicts(BranchResult.failed("bm25", reason, stages=(away,))) == ["says_nothing", "says_nothing"]
+
+
 @pytest.mark.parametrize("reason", ["timeout", "unavailable", "error", "late", "not_started"])
 def test_of_a_costly_request_an_answer_counts_and_neither_a_failure_nor_its_duration(reason: str) -> None:
     costly = plan(branch("bm25").model_copy(update={"is_costly": True}))

@@ -18,12 +18,10 @@ def test_a_refusal_is_logged_once_and_again_only_when_it_changes() -> None:
         if refusal := next(refusals):
             raise NotConfigured(refusal)
 
-    resources: Any = SimpleNamespace(
-        pipeline=SimpleNamespace(rerankers=["of this test"]), reranker=lambda name: SimpleNamespace(warm=warm)
-    )
+    resources: Any = SimpleNamespace(reranker=lambda name: SimpleNamespace(warm=warm))
     logged = []
     for _ in range(5):
         with structlog.testing.capture_logs() as logs:
-            warming._warm_rerankers(resources)
+            warming._warm_reranker(resources, "of this test")
         logged.append([line["error"] for line in logs])
     assert logged == [["no head"], [], ["too deep"], [], ["too deep"]]

@@ -34,3 +34,18 @@ def test_a_namespace_is_embedded_again_with_another_encoder(alone: Run, tmp_path
     assert (manifest["encoder"], manifest["dimension"]) == ("small", 64)
     other = complaint(alone("index", str(note), "-n", "docs", "--encoder", "default", **variables))
     assert "encoder is 'small', asked for 'default'" in other
+
+
+def test_a_namespace_that_is_local_only_takes_no_encoder_behind_an_address(
+    alone: Run, tmp_path: Path
+) -> None:
+    away = '[encoders.away]\nkind = "endpoint"\nurl = "http://127.0.0.1:9/v1"\nmodel = "m"\n'
+    file = tmp_path / "pipeline.toml"
+    file.write_text(LOCAL + away + branch("bm25") + branch("vector", "dense"))
+    variables = {"CHORALE_PIPELINE_FILE": str(file)}
+    create = ("namespaces", "create", "patients", "--local-only")
+    refused = complaint(alone(*create, "--encoder", "away", **variables))
+    assert "the namespace is local_only, and the encoder 'away' is behind an address" in refused
+    assert shown(alone(*create, **variables)) == "patients: made"
+    manifest = document(alone("namespaces", "show", "patients", "--json", **variables))["manifest"]
+    assert (manifest["encoder"], manifest["local_only"]) == ("default", True)
