@@ -13,7 +13,7 @@ from tests.integration.api.test_audit import wait_listed
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.services import missing
 
-LIMIT_MS = 20_000
+LIMIT_MS = 60_000
 pytestmark = pytest.mark.slow
 PAGES = (
     "search",
@@ -30,8 +30,9 @@ PAGES = (
 def chromium() -> Iterator[Browser]:
     if (program := shutil.which("chromium")) is None:
         missing("without chromium: `apt-get install chromium` installs it")
+    expect.set_options(timeout=LIMIT_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=60_000)
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS)
         yield browser
         browser.close()
 
@@ -80,7 +81,7 @@ def test_a_person_searches_opens_the_request_moves_a_slider_and_sends_the_addres
     expect(page.locator("#fused tbody tr").first).to_contain_text("Repairs")
     bm25 = page.get_by_label("weight of bm25")
     bm25.fill("0")
-    page.wait_for_url("**weight.bm25=0&**", timeout=LIMIT_MS)
+    page.wait_for_url("**weight.bm25=0&**")
     expect(page.get_by_text("Fused with these changes")).to_be_visible()
     deadline = page.get_by_label("deadline (ms)")
     deadline.fill("0")
@@ -102,6 +103,7 @@ def test_the_keyboard_moves_through_rows_and_opens_them(visitor: Visitor) -> Non
     page.keyboard.press("?")
     expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
     page.keyboard.press("Escape")
+    expect(page.locator("#keys")).not_to_be_visible()
     page.keyboard.press("j")
     expect(page.locator("tr.selected")).to_contain_text("default")
     page.keyboard.press("Enter")
