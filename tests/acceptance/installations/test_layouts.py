@@ -10,7 +10,7 @@ import pytest
 from chorale_client import Chorale
 
 from config.home import find_redis_url
-from tests.acceptance.test_up import lines_until
+from tests.acceptance.installations.test_up import lines_until
 from tests.support.command_line import in_process
 from tests.support.pipelines.forked_children import running_module
 
