@@ -78,7 +78,8 @@ _OF_ONE_TERMINAL = ("CHORALE_HOME", "CHORALE_LOG_FORMAT", "CHORALE_LOG_LEVEL")
 def shared(home: Path, environ: Mapping[str, str], names: frozenset[str]) -> Iterator[None]:
     """While the block runs, other processes find these variables of `environ` (`shared_environment`)."""
     file = home / FILE
-    variables = {name: environ[name] for name in sorted(names.intersection(environ) - {*_OF_ONE_TERMINAL})}
+    given = sorted(name for name in names - {*_OF_ONE_TERMINAL} if environ.get(name))
+    variables = {name: environ[name] for name in given}
     content = json.dumps(
         {"pid": os.getpid(), "began": psutil.Process().create_time(), "environment": variables}
     )

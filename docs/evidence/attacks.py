@@ -50,7 +50,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "Forged entries and messages come while processes are killed and hung",
         "all of the above (`make soak`)",
-        ("tests/faults/test_soak.py::test_a_thousand_requests_under_attack_each_end_once_and_correctly",),
+        ("tests/soak/test_soak.py::test_a_thousand_requests_under_attack_each_end_once_and_correctly",),
     ),
     (
         "A job's webhook means an address in the sweeper's network",
@@ -240,7 +240,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Killed workers make branches count as broken",
         "a worker that starts closes their breakers",
         (
-            "tests/faults/test_soak.py::test_replicas_that_are_killed_in_turn_leave_at_most_one_request_in_fifty_without_an_answer",
+            "tests/soak/test_soak.py::test_replicas_that_are_killed_in_turn_leave_at_most_one_request_in_fifty_without_an_answer",
             "tests/integration/tasks/test_breaker_states.py::test_a_worker_that_comes_back_closes_the_breaker_of_a_branch_that_nobody_answered_for",
         ),
     ),
@@ -387,7 +387,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "A call makes the HTTP process hang, and it stays so",
         "`chorale up` replaces it after 12 seconds",
-        ("tests/acceptance/test_up.py::test_an_http_process_that_hangs_is_replaced",),
+        ("tests/acceptance/installations/test_up.py::test_an_http_process_that_hangs_is_replaced",),
     ),
     (
         "A revoked key reads on in a stream that is open",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer, free_port
+from tests.support.wheels import build
 
 SETTINGS = {
     # Flower watches the task events of the workers.
@@ -18,6 +20,11 @@ SETTINGS = {
     # A branch that a test pauses is asked again by the next test.
     "CHORALE_BREAKER_FAILURES": "0",
 }
+
+
+@pytest.fixture(scope="package")
+def client_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT / "client", tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="package")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
-from tests.support.wheels import build, declared, needed, run
+from tests.support.wheels import declared, needed, run
 
 pytestmark = pytest.mark.slow  # builds a wheel and two environments
 
@@ -30,18 +30,13 @@ def locked(packages: set[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(ROOT / "client", tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(client_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a new environment with the wheel and its requirements."""
     folder = tmp_path_factory.mktemp("application")
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
-    own = f"{wheel} --hash=sha256:{sha256(wheel.read_bytes()).hexdigest()}\n"
-    (folder / "lock.txt").write_text(own + locked(needed(declared(wheel), set())), encoding="utf-8")
+    own = f"{client_wheel} --hash=sha256:{sha256(client_wheel.read_bytes()).hexdigest()}\n"
+    (folder / "lock.txt").write_text(own + locked(needed(declared(client_wheel), set())), encoding="utf-8")
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "--no-input")
     run(*pip, "install", "--no-deps", "--no-compile", "--require-hashes", "-r", "lock.txt", cwd=folder)
     # Nothing that the wheel declares is missing.
@@ -50,9 +45,9 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_one_top_level_name_and_every_module_script_and_the_mark_of_its_types(
-    wheel: Path,
+    client_wheel: Path,
 ) -> None:
-    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    names = {name for name in zipfile.ZipFile(client_wheel).namelist() if ".dist-info/" not in name}
     assert {name.partition("/")[0] for name in names} == {"chorale_client"}
     files = (ROOT / "client" / "chorale_client").rglob("*")
     sources = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.pipelines.forked_children import run_module
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 
 RUN = {
@@ -81,12 +80,7 @@ def test_a_script_runs_on_small_data(script: str, folder: Path, pipeline: Runnin
     """The scripts that ask any installation ask the running one."""
     arguments = [argument.format(folder=folder) for argument in RUN[script]]
     others = {name: value for name, value in os.environ.items() if not name.startswith("CHORALE_")}
-    ended = subprocess.run(
-        [sys.executable, "-m", f"docs.evidence.{script}", *arguments],
-        cwd=ROOT,
-        env={**others, **pipeline.environment},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**others, **pipeline.environment}
+    ended = run_module(f"docs.evidence.{script}", *arguments, environment=environment, timeout_s=300)
     assert ended.returncode == 0, ended.stderr
     assert SHOWS[script] in ended.stdout

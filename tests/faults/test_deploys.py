@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +21,9 @@ from config.settings import Settings
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
 from tests.support.faults.serving import QUEUES, serving
-from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.pipelines.fork_server import ForkedProcess
+from tests.support.pipelines.forked_children import start_module
+from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.stores.one_engine import embedded_store
 from tests.support.waiting import until
 from wiring.pipeline import load_pipeline
@@ -209,22 +209,21 @@ def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complet
 
 
 @contextmanager
-def up(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Redis]]:
+def up(home: Path) -> Iterator[tuple[ForkedProcess, Redis]]:
     """`chorale up` with only an index worker, which interrupts its task as soon as it is told to stop."""
     few = "retrieve=0,bm25=0,vector=0,hyde=0,fusion=0,bulk=0,index=1"
-    environment = {"CHORALE_HOME": str(home), "CHORALE_SOFT_SHUTDOWN_S": "0", "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.pipelines.forked_children", "cli", "up", "--processes", few],
-        env={**os.environ, **environment},
-        stdout=subprocess.DEVNULL,
-    ) as process:
-        try:
-            url = until(lambda: find_redis_url(home))
-            with Redis.from_url(url or "") as client:
-                yield process, client
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(60)
+    environment = {**os.environ, "CHORALE_HOME": str(home), "CHORALE_SOFT_SHUTDOWN_S": "0"}
+    with Path(os.devnull).open("w") as out:
+        process = start_module(
+            "cli", "up", "--processes", few, environment=environment, out=out.fileno(), err=2
+        )
+    try:
+        url = until(lambda: find_redis_url(home))
+        with Redis.from_url(url or "") as client:
+            yield process, client
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
 
 
 def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_path: Path) -> None:

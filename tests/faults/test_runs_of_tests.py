@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import pytest_plugins
 from tests.support.run.reaper import is_alive
 from tests.support.waiting import until
 
@@ -47,7 +48,7 @@ def test_that_fails_before_a_shared_fixture_hangs(never_ends):
 def folder(tmp_path: Path) -> Path:
     """A folder of tests with the plugins of these ones."""
     (tmp_path / "pytest.ini").write_text("[pytest]\ntest_limit_s = 3\n")
-    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_plugins")
+    (tmp_path / "conftest.py").write_text(f"{pytest_plugins = }")
     return tmp_path
 
 

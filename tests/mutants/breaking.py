@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,9 +17,30 @@ from queue import SimpleQueue
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+from tests.support.pipelines.fork_server import ForkServer
+
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 180
 JOBS = 2
+IMPORTED = (
+    "alembic.command",
+    "celery.apps.worker",
+    "httpx",
+    "kombu.transport.redis",
+    "numpy",
+    "pydantic",
+    "pytest",
+    "sqlalchemy.orm",
+    "structlog",
+    "tantivy",
+)
+"""What the tests import besides this project, whose code differs from mutant to mutant."""
+_RUN = """
+import sys
+sys.dont_write_bytecode = True
+import pytest
+sys.exit(pytest.main({arguments}))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +111,12 @@ def _check_count(count: int, mutant: Mutant) -> None:
 def running(mutants: tuple[Mutant, ...]) -> Iterator[dict[Mutant, Future[Outcome]]]:
     """What comes of each mutant.  A few run at once, each in a copy of the tree of its own."""
     with tempfile.TemporaryDirectory(prefix="chorale-mutants-") as folder:
-        trees: SimpleQueue[Path] = SimpleQueue()
+        trees: SimpleQueue[tuple[Path, ForkServer]] = SimpleQueue()
         for number in range(min(JOBS, len(mutants))):
             tree = Path(folder) / str(number)
             # The bytecode of unchanged files is still valid in the copy.
             shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".venv", ".git", ".*_cache"))
-            trees.put(tree)
+            trees.put((tree, ForkServer(tree, IMPORTED)))
 
         # The main thread parses, since `ast` in several threads raises SystemError in Python 3.11.
         changed = {mutant: _broken_or_why(mutant) for mutant in mutants}
@@ -105,17 +125,19 @@ def running(mutants: tuple[Mutant, ...]) -> Iterator[dict[Mutant, Future[Outcome
             text = changed[mutant]
             if isinstance(text, NoSuchFunction):
                 return Outcome(False, str(text))
-            tree = trees.get()
+            tree, server = trees.get()
             try:
-                return _run_in(tree, mutant, text)
+                return _run_in(tree, server, mutant, text)
             finally:
-                trees.put(tree)
+                trees.put((tree, server))
 
         with ThreadPoolExecutor(JOBS) as pool:
             try:
                 yield {mutant: pool.submit(run, mutant) for mutant in mutants}
             finally:
                 pool.shutdown(cancel_futures=True)
+                while not trees.empty():
+                    trees.get()[1].close()
 
 
 def _broken_or_why(mutant: Mutant) -> str | NoSuchFunction:
@@ -125,38 +147,26 @@ def _broken_or_why(mutant: Mutant) -> str | NoSuchFunction:
         return error
 
 
-def _run_in(tree: Path, mutant: Mutant, changed: str) -> Outcome:
+def _run_in(tree: Path, server: ForkServer, mutant: Mutant, changed: str) -> Outcome:
     file, report = tree / mutant.file, tree / "report.xml"
     text = file.read_text(encoding="utf-8")
     report.unlink(missing_ok=True)
     file.write_text(changed, encoding="utf-8")
-    try:
-        ended = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "-p",
-                "no:schemathesis",  # it takes a second to import
-                f"--junitxml={report}",
-                *mutant.tests,
-            ],
-            cwd=tree,
-            env=_environment(tree),
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Outcome(False, f"the tests took longer than {LIMIT_S} s")
-    finally:
-        file.write_text(text, encoding="utf-8")
-    if not report.is_file():
-        return Outcome(False, f"pytest did not run: {(ended.stderr or ended.stdout).strip()[-300:]}")
+    with (tree / "output.txt").open("w+") as output:
+        # Schemathesis takes a second to import.
+        plugins = ("-p", "no:cacheprovider", "-p", "no:schemathesis")
+        arguments = ["-q", *plugins, f"--junitxml={report}", *mutant.tests]
+        process = server.fork(_RUN.format(arguments=arguments), _environment(tree), [output.fileno()] * 2)
+        try:
+            process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return Outcome(False, f"the tests took longer than {LIMIT_S} s")
+        finally:
+            process.kill()
+            file.write_text(text, encoding="utf-8")
+        if not report.is_file():
+            output.seek(0)
+            return Outcome(False, f"pytest did not run: {output.read().strip()[-300:]}")
     cases = ElementTree.fromstring(report.read_bytes())
     results = [_result(test, cases) for test in mutant.tests]
     return Outcome(
@@ -168,7 +178,7 @@ def _run_in(tree: Path, mutant: Mutant, changed: str) -> Outcome:
 def _environment(tree: Path) -> dict[str, str]:
     # The installed client is the editable one of the real tree; the copy's own comes first.
     paths = os.pathsep.join([str(tree / "client"), str(tree)])
-    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": paths}
     environment.pop("CHORALE_TEST_EXAMPLES", None)
     return environment
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.support.code_blocks import ROOT, CodeBlock, code_blocks
 from tests.support.waiting import until
 
-FORKING = (
+_FORKING = (
     f"env PYTHONPATH={ROOT}:{ROOT}/client {sys.executable} -m tests.support.pipelines.forked_children cli"
 )
 """`chorale` whose workers are forks (`tests/support/pipelines/forked_children.py`)."""
@@ -85,15 +85,12 @@ class Desk:
         return done.stdout
 
     @contextmanager
-    def first_terminal(
-        self, blocks: Sequence[CodeBlock], *, options: str = "", chorale: str = "chorale"
-    ) -> Iterator[FirstTerminal]:
-        """Types blocks, the last of which is `chorale up`; Ctrl-C ends it with the `with` block.
-
-        `chorale` is the program for this last one, such as FORKING.
-        """
+    def first_terminal(self, blocks: Sequence[CodeBlock], *, options: str = "") -> Iterator[FirstTerminal]:
+        """Types blocks, the last of which is `chorale up`; Ctrl-C ends it with the `with` block."""
         script = "\n".join(_shell(block) for block in blocks)
-        script = re.sub(r"^chorale up([^#\n]*)", rf"exec {chorale} up\1{options}", script, flags=re.MULTILINE)
+        script = re.sub(
+            r"^chorale up([^#\n]*)", rf"exec {_FORKING} up\1{options}", script, flags=re.MULTILINE
+        )
         printed = self.folder / "up.txt"
         with printed.open("w") as out:
             up = subprocess.Popen(

@@ -1,6 +1,6 @@
 """The farm advisory's retrieval service: a question, domains, a threshold and a namespace, and texts with what made the answer.
 
-Its golden suite through the whole pipeline stands in `tests/acceptance/test_golden_suite.py`, and Docker in
+Its golden suite through the whole pipeline stands in `tests/acceptance/installations/test_golden_suite.py`, and Docker in
 `tests/acceptance/deploy`.
 """
 
@@ -45,7 +45,7 @@ DOMAINS = {
         "diesel": ("Diesel", "The tax on diesel for tractors is paid back on request."),
     },
 }
-GOLDEN_QUESTIONS = Path(__file__).parents[1] / "golden_suite" / "questions.yaml"
+GOLDEN_QUESTIONS = Path(__file__).parents[1] / "installations" / "golden_suite" / "questions.yaml"
 QUESTION = "how much water does a cow need?"
 EVERY = {name for documents in DOMAINS.values() for name in documents}
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import command
+from tests.support.pipelines.forked_children import run_module
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(360)]
 
@@ -21,10 +20,8 @@ Bench = Callable[..., dict[str, Any]]
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     def run(name: str, options: str) -> dict[str, Any]:
-        called = command(name, "--json", *options.split(), TMPDIR=str(tmp_path))
-        forked = [sys.executable, "-m", "tests.support.pipelines.forked_children"]
-        called["args"] = [*forked, "bench", *called["args"][3:]]
-        done = subprocess.run(**called, capture_output=True, timeout=250)
+        environment = {**os.environ, "TMPDIR": str(tmp_path)}
+        done = run_module("bench", name, "--json", *options.split(), environment=environment, timeout_s=250)
         assert done.returncode == 0, done.stderr
         assert not list(tmp_path.glob("chorale-*"))
         wire: dict[str, Any] = json.loads(done.stdout)

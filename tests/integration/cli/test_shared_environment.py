@@ -21,6 +21,7 @@ OF_UP = {
     "CHORALE_REDIS_URL": "redis://:secret@127.0.0.1:6380/0",
     "CHORALE_ON_END_QUEUES": "app,reports",
     "CHORALE_LOG_FORMAT": "json",
+    "CHORALE_BROKER_URL": "",
     "PATH": "/bin",
 }
 
@@ -43,6 +44,7 @@ def test_a_command_takes_the_settings_of_up_where_it_has_none(
             OF_UP["CHORALE_REDIS_URL"],
             ("app", "reports"),
         )
+        assert settings.broker_url is None, "an empty variable counts as not set"
         assert settings.log_format == "console", "what is printed is each terminal's own"
         monkeypatch.setenv("CHORALE_ON_END_QUEUES", "mine")
         assert load_settings().on_end_queues == ("mine",)

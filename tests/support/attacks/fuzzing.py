@@ -38,7 +38,7 @@ class Shot:
     """The same path with an id that nobody has, if `path` has zenith's: both must give the same response."""
 
 
-def attack(theirs: Estate, clients: Sequence[httpx.Client], *, calls: int, seed: int = 14) -> Counter[int]:
+def attack(theirs: Estate, clients: Sequence[httpx.Client], *, calls: int, seed: int) -> Counter[int]:
     """Make at least so many calls; returns how many had each status.
 
     Raises AssertionError where a response has zenith's mark, or differs from that for an id that nobody has.

@@ -17,9 +17,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,7 @@ IMPORTED = (
 STDOUT_AND_STDERR = (1, 2)
 PR_SET_PDEATHSIG = 1
 
-_HERE = "from tests.support.pipelines.fork_server import serve; serve({fd})"
+_HERE = "from tests.support.pipelines.fork_server import serve; serve({fd}, {imported})"
 
 
 class ForkedProcess:
@@ -97,13 +99,14 @@ Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 class ForkServer:
-    """Starts the server process at the first fork; the server ends with the process that started it."""
+    """Starts the server process, with the code below `root`, at the first fork; the server ends with the process that started it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, imported: Sequence[str] = IMPORTED) -> None:
         self._root = root
+        self._imported = imported
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._wait: Callable[[], object] = lambda: None
 
     def fork(
         self, code: str, environment: Mapping[str, str], fds: Sequence[int] = STDOUT_AND_STDERR
@@ -112,6 +115,19 @@ class ForkServer:
         stdin; by default it has the stdout and stderr that the caller has now."""
         asked = {"code": code, "environment": dict(environment)}
         return ForkedProcess(self, int(self._ask(asked, fds=fds)))
+
+    def serve_here(self) -> None:
+        """Makes the server a fork of this process, which has imported the product and has a single thread."""
+        mine, theirs = socket.socketpair()
+        pid = os.fork()
+        if not pid:
+            mine.close()
+            os.setsid()
+            serve(theirs.detach(), self._imported)
+            sys.exit()  # also the end of the server's children
+        theirs.close()
+        self._socket, self._wait = mine, partial(os.waitpid, pid, 0)
+        atexit.register(self.close)
 
     def exit_code_of(self, pid: int) -> int | None:
         """As `Popen.returncode`: None while the process runs."""
@@ -131,15 +147,15 @@ class ForkServer:
                 server.sendall(message)
                 return json.loads(_received(server, int.from_bytes(_received(server, 4), "big")))
             except BaseException:  # a test's time limit too: a later caller would read this one's answer
-                self._close()
+                self.close()
                 raise
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
             mine, theirs = socket.socketpair()
             with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-c", _HERE.format(fd=theirs.fileno())],
+                process = subprocess.Popen(
+                    [sys.executable, "-c", _HERE.format(fd=theirs.fileno(), imported=self._imported)],
                     cwd=self._root,
                     env={
                         **os.environ,
@@ -149,24 +165,24 @@ class ForkServer:
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
                 )
-            self._socket = mine
-            atexit.register(self._close)
+            self._socket, self._wait = mine, process.wait
+            atexit.register(self.close)
         return self._socket
 
-    def _close(self) -> None:
-        if self._socket is not None and self._process is not None:
+    def close(self) -> None:
+        if self._socket is not None:
             self._socket.close()
-            self._process.wait()
+            self._wait()
             self._socket = None
 
 
-def serve(fd: int) -> None:
+def serve(fd: int, imported: Sequence[str]) -> None:
     """The server's whole life: fork and tell exit codes until the socket is closed, then kill who still runs.
 
     A child returns as itself.
     """
     limit_threads()
-    for name in IMPORTED:
+    for name in imported:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
@@ -207,6 +223,7 @@ def _become(asked: dict[str, Any], fds: Sequence[int]) -> None:
         os.close(fd)
     os.environ.clear()
     os.environ.update(asked["environment"])
+    tempfile.tempdir = None  # the environment may name another folder
     main: Any = sys.modules["__main__"]
     exec(compile(asked["code"], "<forked>", "exec"), vars(main))
 

@@ -1,25 +1,37 @@
 """`python -m tests.support.pipelines.forked_children MODULE [ARGUMENT...]` runs a module of the product whose supervisor forks its children.
 
 The children are forks of one process that has imported the product already (see `fork_server`), instead of one interpreter each.
+`start_module` and `run_module` do the same in a fork, which is sooner.
 """
 
 from __future__ import annotations
 
 import os
 import runpy
+import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from cli.local import child_process, supervisor
-from tests.support.pipelines.pipeline import FORK_SERVER
+from tests.support.pipelines.fork_server import ForkedProcess
+from tests.support.pipelines.pipeline import FORK_SERVER, ROOT
 
 _RUN = """
 import os, runpy, sys
 os.chdir({folder!r})
 sys.argv = {argv}
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+_WITH_FORKED_CHILDREN = """
+from tests.support.pipelines import forked_children
+forked_children.FORK_SERVER.serve_here()
+forked_children.fork_children()
 """
 
 
@@ -40,7 +52,44 @@ class ForkedChild(child_process.ChildProcess):
         self._reader.start()
 
 
-if __name__ == "__main__":
+def fork_children() -> None:
     vars(supervisor)["ChildProcess"] = ForkedChild
+
+
+def start_module(*argv: str, environment: Mapping[str, str], out: int, err: int) -> ForkedProcess:
+    """Starts `python -m MODULE ARGUMENT...` in this environment, in the folder of the tree, with these files as stdout and stderr."""
+    code = _WITH_FORKED_CHILDREN + _RUN.format(folder=str(ROOT), argv=list(argv))
+    return FORK_SERVER.fork(code, environment, (out, err))
+
+
+@contextmanager
+def running_module(*argv: str, environment: Mapping[str, str]) -> Iterator[tuple[ForkedProcess, TextIO]]:
+    """The process and its output, until it is killed with the block."""
+    read, write = os.pipe()
+    process = start_module(*argv, environment=environment, out=write, err=write)
+    os.close(write)
+    with os.fdopen(read) as output:
+        try:
+            yield process, output
+        finally:
+            process.kill()
+
+
+def run_module(
+    *argv: str, environment: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = start_module(*argv, environment=environment, out=out.fileno(), err=err.fileno())
+        try:
+            returncode = process.wait(timeout_s)
+        finally:
+            process.kill()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(argv, returncode, out.read(), err.read())
+
+
+if __name__ == "__main__":
+    fork_children()
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.integration.cli.commands.printed import complaint, document, shown
-from tests.support.command_line import Run, command
+from tests.support.command_line import Run
+from tests.support.pipelines.forked_children import start_module
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.stores.one_engine import embedded_store
 from tests.unit.ingest.test_parser_bombs import substitutions
@@ -125,28 +126,29 @@ def test_a_deleted_namespace_is_gone_for_the_cache_too(chorale: Run, pipeline: R
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_says_so_and_goes_on_when_repeated(tmp_path: Path) -> None:
+def test_an_interrupted_run_says_so_and_goes_on_when_repeated(alone: Run, tmp_path: Path) -> None:
     documents, folder, home = 200, tmp_path / "many", tmp_path / "home"
     folder.mkdir()
     for number in range(documents):
         words = " ".join(f"word{number * position % 977}" for position in range(1, 14))
         (folder / f"{number:03}.txt").write_text(words)
-    index = command("index", str(folder), "-n", "many", "--json", CHORALE_HOME=str(home))
+    index, complained = ("index", str(folder), "-n", "many", "--json"), tmp_path / "complained"
     store = embedded_store(home / "corpus")
-    with subprocess.Popen(**index, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with complained.open("w") as err, Path(os.devnull).open("w") as out:
+        environment = {**os.environ, "CHORALE_HOME": str(home), "COLUMNS": "100"}
+        running = start_module("cli", *index, environment=environment, out=out.fileno(), err=err.fileno())
         while not any(state.documents for state in store.namespaces()):
-            assert running.poll() is None, running.communicate()
+            assert running.poll() is None, complained.read_text()
             time.sleep(0.01)
         running.send_signal(signal.SIGINT)
-        complained = running.communicate(timeout=60)[1]
+        assert running.wait(60) == 8
     goes_on = "what was committed stays and can be searched; the same command goes on from there"
-    assert running.returncode == 8
     # A slow machine has said before how far it is.
-    assert complained.splitlines()[-1] == f"interrupted: {goes_on}"
+    assert complained.read_text().splitlines()[-1] == f"interrupted: {goes_on}"
     committed = store.namespaces()[0].documents
     assert 0 < committed < documents
 
-    report = document(subprocess.run(**index, capture_output=True, timeout=60))
+    report = document(alone(*index))
     assert (report["added"], report["unchanged"]) == (documents - committed, committed)
     assert store.namespaces()[0].documents == documents
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from cli.local.ports import Address
 from cli.local.servers import curl
 from config.home import find_redis_url
 from tests.support.command_line import command, in_process
+from tests.support.pipelines.forked_children import running_module
 from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.redis_server import free_port
 from tests.support.waiting import until
@@ -55,7 +56,7 @@ def up(home: Path, flower_port: int, http_port: int) -> Iterator[subprocess.Pope
         stderr=subprocess.STDOUT,
     ) as process:
         try:
-            lines = said_until(process, "ready: ")
+            lines = lines_until(process.stdout, "ready: ")
             login = (home / "flower_login").read_text().strip()
             page = f"http://127.0.0.1:{flower_port}/tasks?name=chorale.retrieve"
             assert {"process": "chorale", "line": f"Flower: {page}, login {login}"} in lines
@@ -67,11 +68,10 @@ def up(home: Path, flower_port: int, http_port: int) -> Iterator[subprocess.Pope
             process.kill()
 
 
-def said_until(process: subprocess.Popen[str], beginning: str) -> list[dict[str, Any]]:
+def lines_until(output: Iterable[str] | None, beginning: str) -> list[dict[str, Any]]:
     """The lines of `up` until one of its own begins so."""
-    assert process.stdout is not None
     lines: list[dict[str, Any]] = []
-    for line in process.stdout:
+    for line in output or ():
         lines.append(json.loads(line))
         if lines[-1]["process"] == "chorale" and lines[-1]["line"].startswith(beginning):
             return lines
@@ -192,14 +192,14 @@ def test_an_http_process_that_hangs_is_replaced(up: subprocess.Popen[str], http_
 
     until(is_back, limit_s=90)
     assert not before.is_running() or before.status() == psutil.STATUS_ZOMBIE
-    lines = said_until(up, "http hangs: no heartbeat for ")
+    lines = lines_until(up.stdout, "http hangs: no heartbeat for ")
     assert lines[-1]["line"].endswith("it starts again in 0.5 s")
 
 
 def test_ctrl_c_stops_everything_and_leaves_no_trace(up: subprocess.Popen[str], home: Path) -> None:
     children = psutil.Process(up.pid).children(recursive=True)
     up.send_signal(signal.SIGINT)
-    said_until(up, "stopped")
+    lines_until(up.stdout, "stopped")
     assert up.wait(60) == 0
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     assert find_redis_url(home) is None
@@ -216,24 +216,16 @@ def test_without_its_rerankers_model_it_serves_the_fused_order_and_says_so(tmp_p
     home, port = tmp_path / "home", free_port()
     given = {"CHORALE_HOME": str(home), "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml")}
     processes = ("--processes", "retrieve=1,bm25=1,fusion=1,index=0,bulk=0")
-    called = command("up", "--json", *processes, "--http", f"--http-bind={port}", **given)
-    called["args"][1:2] = ["-m", "tests.support.pipelines.forked_children"]
-    with subprocess.Popen(
-        **called,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as process:
-        try:
-            lines = said_until(process, "ready: ")
-            indexed = in_process("index", str(tmp_path / "docs"), "--namespace", "docs", **given)
-            assert indexed.returncode == 0, indexed.stderr
-            url, key = f"http://127.0.0.1:{port}", (home / "http_key").read_text().strip()
-            question = {"questions": ["repairs"], "namespace": "docs", "timeout_s": 30}
-            login = {"Authorization": f"Bearer {key}"}
-            answer = httpx.post(f"{url}/v1/searches", json=question, headers=login, timeout=60).json()
-            readiness = httpx.get(f"{url}/readyz", timeout=60)
-        finally:
-            process.terminate()
+    arguments = ("up", "--json", *processes, "--http", f"--http-bind={port}")
+    with running_module("cli", *arguments, environment={**os.environ, **given}) as (_, output):
+        lines = lines_until(output, "ready: ")
+        indexed = in_process("index", str(tmp_path / "docs"), "--namespace", "docs", **given)
+        assert indexed.returncode == 0, indexed.stderr
+        url, key = f"http://127.0.0.1:{port}", (home / "http_key").read_text().strip()
+        question = {"questions": ["repairs"], "namespace": "docs", "timeout_s": 30}
+        login = {"Authorization": f"Bearer {key}"}
+        answer = httpx.post(f"{url}/v1/searches", json=question, headers=login, timeout=60).json()
+        readiness = httpx.get(f"{url}/readyz", timeout=60)
     text = "without a model: fusion-1; answers are degraded until it is there"
     assert {"process": "chorale", "line": text} in lines
     assert [(part["where"], part["reason"]) for part in answer["degraded"]] == [("rerank", "model_missing")]
