@@ -1,10 +1,9 @@
-"""Feedback over HTTP on searches of a running pipeline, and its end with its request, on each kind of database."""
+"""Feedback over HTTP on searches of a running pipeline, and its end with its request."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
