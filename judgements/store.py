@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, Select, func, or_, select
 
 from audit.drainer import INSERTS
 from audit.queries import Which
-from judgements.feedback import THUMBS, Feedback, RecordedQuestion
+from judgements.feedback import NOTHING_FITS, THUMBS, Feedback, RecordedQuestion
 from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.batching import in_batches
 from models.errors import ServiceError
@@ -32,6 +32,16 @@ class Coverage:
     documents: Mapping[str, int]
     """The rank of each."""
     judged: Collection[str]
+    nothing_fits: bool
+    """Somebody said so."""
+
+    @property
+    def is_begun(self) -> bool:
+        return self.nothing_fits or bool(self.judged)
+
+    @property
+    def is_done(self) -> bool:
+        return self.nothing_fits or len(self.judged) == len(self.documents)
 
 
 def put(engine: Engine, feedback: Sequence[Feedback]) -> None:
@@ -107,12 +117,13 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
         .where(hit.rank <= JUDGED_HITS)
     )
     judgements = select(table.c.namespace, table.c.text_hash, table.c.object_id).where(
-        table.c.text_hash.in_(select(of.c.text_hash)), table.c.action_name.in_(["grade", *THUMBS])
+        table.c.text_hash.in_(select(of.c.text_hash)),
+        table.c.action_name.in_(["grade", NOTHING_FITS, *THUMBS]),
     )
     if tenant is not None:
         judgements = judgements.where(table.c.tenant == tenant)
     documents: dict[tuple[str, int], dict[str, int]] = {}
-    judged: dict[tuple[str, str], set[str]] = {}
+    judged: dict[tuple[str, str], set[str | None]] = {}
     with engine.connect() as connection:
         recorded = [row._asdict() for row in connection.execute(latest)]
         for request_id, position, document_id, rank in connection.execute(hits):
@@ -124,8 +135,22 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
         del row["accepted_at_ms"]
         text = row["namespace"], row["text_hash"]
         if text not in found and (ranks := documents.get((row["request_id"], row["question"]))):
-            found[text] = Coverage(RecordedQuestion(**row), ranks, judged.get(text, set()) & ranks.keys())
+            of_text = judged.get(text, set())
+            judged_hits = [document_id for document_id in ranks if document_id in of_text]
+            found[text] = Coverage(RecordedQuestion(**row), ranks, judged_hits, None in of_text)
     return list(found.values())
+
+
+def grades_of(engine: Engine, question: RecordedQuestion, key_id: str) -> dict[str, int]:
+    """The grades that a key has given to documents of a question of a request."""
+    query = select(table.c.object_id, table.c.grade).where(
+        table.c.request_id == question.request_id,
+        table.c.question == question.question,
+        table.c.key_id == key_id,
+        table.c.action_name == "grade",
+    )
+    with engine.connect() as connection:
+        return {row.object_id: row.grade for row in connection.execute(query)}
 
 
 def counts(engine: Engine, namespace: str) -> dict[str, dict[str, int]]:

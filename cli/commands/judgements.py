@@ -149,7 +149,7 @@ def stats(namespace: Namespace = "default", as_json: AsJson = False) -> None:
         events = store.counts(engine, namespace)
         coverage = store.coverage(engine, Which(namespace=namespace), NEWEST)
     hits, judged = sum(len(item.documents) for item in coverage), sum(len(item.judged) for item in coverage)
-    questions = sum(bool(item.judged) for item in coverage)
+    questions = sum(item.is_begun for item in coverage)
     fields = {
         "events": events,
         "questions": {"judged": questions, "unjudged": len(coverage) - questions},
@@ -160,7 +160,7 @@ def stats(namespace: Namespace = "default", as_json: AsJson = False) -> None:
         for action, count in by_action.items():
             table.add_row(source, action, f"{count:,}")
     sentence = (
-        f"\nthe newest recorded questions: {questions:,} of {len(coverage):,} have a judged document, "
+        f"\nthe newest recorded questions: {questions:,} of {len(coverage):,} are judged, "
         f"{judged:,} of their first hits are judged and {hits - judged:,} are not"
     )
     print_result(fields, table, sentence, as_json=as_json)
