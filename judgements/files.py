@@ -112,5 +112,7 @@ def _of_qrels(line: int, text: str) -> JudgementLine:
     if len(parts) != 4 or not parts[3].strip().isdecimal():
         raise ValueError(f"not `topic 0 document grade`, with a grade from 0 to 3: {safe_repr(text)}")
     topic, _, document_id, grade = parts
-    event = {"request_id": topic.strip(), "action": "grade", "document_id": checked_id(document_id)}
-    return JudgementLine(line, Event(**event, grade=int(grade)))
+    event = Event(
+        request_id=topic.strip(), action="grade", document_id=checked_id(document_id), grade=int(grade)
+    )
+    return JudgementLine(line, event)

@@ -164,7 +164,7 @@ def counts(engine: Engine, namespace: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def _recorded() -> Select[tuple[object, ...]]:
+def _recorded() -> Select[str, int, str, str | None, str | None, str]:
     """The columns of `RecordedQuestion`."""
     return select(
         RequestRow.request_id,
