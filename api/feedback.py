@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated
 
 from anyio import to_thread
 from chorale_client.errors import InvalidRequest
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, BeforeValidator, Field
+from sqlalchemy import Engine
 
 from access.grant import Grant
 from api.audit import visible_row
@@ -17,7 +19,7 @@ from api.caller import Caller, KeyFirst
 from api.problems import Problem
 from api.services import Services, ServicesDep
 from judgements import store
-from judgements.feedback import Event, Feedback, RecordedQuestion, Source, recorded_ranks
+from judgements.feedback import Event, Feedback, RecordedQuestion, Source, candidates_of
 from models.audit_tables import RequestRow
 
 router = APIRouter(prefix="/v1/feedback", tags=["feedback"], route_class=KeyFirst)
@@ -27,15 +29,11 @@ _NAMED = 10
 """Hits that an error names."""
 
 
-def _as_list(body: Any) -> Any:
-    return body if isinstance(body, list) else [body]
-
-
+EventList = Annotated[list[Event], Field(min_length=1, max_length=MOST_EVENTS)]
 Events = Annotated[
-    Annotated[list[Event], Field(min_length=1, max_length=MOST_EVENTS)],
+    EventList,
     BeforeValidator(
-        _as_list,
-        json_schema_input_type=Event | Annotated[list[Event], Field(min_length=1, max_length=MOST_EVENTS)],
+        lambda body: body if isinstance(body, list) else [body], json_schema_input_type=Event | EventList
     ),
 ]
 
@@ -57,8 +55,7 @@ async def record_feedback(
     for request_id in dict.fromkeys(event.request_id for event in body):
         grant.check_owned(request_id)
         rows[request_id] = await _row(request_id, grant, services)
-    feedback = feedback_of(body, rows, key_id=grant.key_id, source="user")
-    await to_thread.run_sync(store.put, services.database, feedback)
+    await to_thread.run_sync(record, services.database, body, rows, grant.key_id, "user")
     return Recorded(recorded=len(body))
 
 
@@ -74,33 +71,25 @@ async def _row(request_id: str, grant: Grant, services: Services) -> RequestRow:
         raise Problem("not_found", wait, request_id=request_id, retryable=True) from None
 
 
-def feedback_of(
-    events: Sequence[Event], rows: dict[str, RequestRow], *, key_id: str, source: Source
-) -> list[Feedback]:
-    """The rows of events about requests whose audit rows are given by id.  Raises InvalidRequest."""
+def record(
+    database: Engine, events: Sequence[Event], rows: Mapping[str, RequestRow], key_id: str, source: Source
+) -> None:
+    """Write the events, whose requests `rows` has by id.  Raises InvalidRequest, NotRecorded, SQLAlchemyError."""
     at_ms = time.time_ns() // 1_000_000
-    ranks: dict[tuple[str, int], dict[str, int | None]] = {}
+    candidates = cache(lambda request_id: candidates_of(rows[request_id]))  # they are long
     feedback = []
     for place, event in enumerate(events):
         row = rows[event.request_id]
         if event.question >= len(row.questions):
             raise InvalidRequest(f"{place}.question: the search has {len(row.questions)}, counted from 0")
-        of_question = ranks.get((event.request_id, event.question))
-        if of_question is None:
-            of_question = recorded_ranks(row, event.question)
-            ranks[event.request_id, event.question] = of_question
-        if event.document_id is not None and event.document_id not in of_question:
-            hits = [hit.document_id for hit in row.questions[event.question].hits[:_NAMED]]
-            there = f"; its hits: {', '.join(hits)}" if hits else ", which has no hit"
-            raise InvalidRequest(f"{place}.document_id: no hit or candidate of this question{there}")
-        feedback.append(
-            Feedback.on(
-                RecordedQuestion.of(row, event.question),
-                event,
-                at_ms=at_ms,
-                key_id=key_id,
-                source=source,
-                ordinal=of_question.get(event.document_id or ""),
+        ranks = {hit.document_id: hit.rank for hit in row.questions[event.question].hits}
+        document = event.document_id or ""
+        if document and document not in ranks and document not in candidates(row.request_id)[event.question]:
+            hits = ", ".join(list(ranks)[:_NAMED]) or "none"
+            raise InvalidRequest(
+                f"{place}.document_id: no hit or candidate of this question; its hits: {hits}"
             )
-        )
-    return feedback
+        seen = event.model_copy(update={"rank": event.rank or ranks.get(document)})
+        question = RecordedQuestion.of(row, event.question)
+        feedback.append(Feedback.on(question, seen, at_ms, key_id, source))
+    store.put(database, feedback)

@@ -13,7 +13,7 @@ from chorale_client.tenants import owned
 from pydantic import ValidationError
 
 from api.audit import visible_row
-from api.feedback import feedback_of
+from api.feedback import record
 from audit.queries import Which
 from console.pages import Page, Visit
 from console.recorded import kept_hits
@@ -24,7 +24,7 @@ from judgements.store import JUDGED_HITS, Coverage
 from models.audit_tables import RequestRow
 
 NEWEST = 200
-"""Recorded questions among which the next one is chosen."""
+"""Recorded requests among which the next one is chosen."""
 GRADE = "grade."
 """Before the id of a document, the field of its grade."""
 MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
@@ -33,13 +33,7 @@ MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
 async def show(visit: Visit) -> dict[str, Any]:
     """The question of `request`, or the next one with an unjudged hit `after` another."""
     coverage = await to_thread.run_sync(_coverage, visit)
-    hits, judged = sum(len(item.documents) for item in coverage), sum(len(item.judged) for item in coverage)
-    data: dict[str, Any] = {
-        "questions": {"judged": sum(item.is_begun for item in coverage), "all": len(coverage)},
-        "hits": {"judged": judged, "all": hits},
-        "meanings": MEANINGS,
-        "question": None,
-    }
+    data: dict[str, Any] = {**store.judged_share(coverage), "meanings": MEANINGS, "question": None}
     request_id, position = visit.parameters.get("request"), visit.parameters.get("question", "0")
     if request_id is None:
         unjudged = next_unjudged(coverage, visit.parameters.get("after"))
@@ -63,7 +57,7 @@ def next_unjudged(coverage: Sequence[Coverage], after: str | None) -> RecordedQu
     names = [_name(item.question) for item in coverage]
     start = names.index(after) + 1 if after in names else 0
     for item in (*coverage[start:], *coverage[:start]):
-        if not item.is_done:
+        if item.judged < item.hits and not item.nothing_fits:
             return item.question
     return None
 
@@ -114,8 +108,8 @@ async def save(visit: Visit, form: Mapping[str, str]) -> str:
     grant.require("search:run")
     events = _events(form)
     row = await to_thread.run_sync(visible_row, grant, services, form.get("request", ""))
-    feedback = feedback_of(events, {row.request_id: row}, key_id=grant.key_id, source="judge")
-    await to_thread.run_sync(store.put, services.database, feedback)
+    rows = {row.request_id: row}
+    await to_thread.run_sync(record, services.database, events, rows, grant.key_id, "judge")
     return f"/judge?{urlencode({'after': form.get('name', '')})}"
 
 

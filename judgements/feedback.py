@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -33,6 +34,7 @@ class Event(BaseModel):
     action: Literal["click", "thumb_up", "thumb_down", "grade", "nothing_fits"]
     document_id: str | None = Field(
         None,
+        min_length=1,
         max_length=MAX_ID_CHARS,
         validate_default=True,
         description="A hit or candidate of the question; null with `nothing_fits`",
@@ -100,15 +102,9 @@ class RecordedQuestion:
 
     @classmethod
     def of(cls, row: RequestRow, position: int) -> RecordedQuestion:
-        question = row.questions[position]
-        return cls(
-            request_id=row.request_id,
-            question=position,
-            namespace=row.namespace,
-            configuration=row.configuration,
-            text=question.text,
-            text_hash=question.text_hash,
-        )
+        names = {name: getattr(row, name) for name in ("request_id", "namespace", "configuration")}
+        texts = {name: getattr(row.questions[position], name) for name in ("text", "text_hash")}
+        return cls(**names, **texts, question=position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,26 +123,11 @@ class Feedback(RecordedQuestion):
 
     @classmethod
     def on(
-        cls,
-        question: RecordedQuestion,
-        event: Event,
-        *,
-        at_ms: int,
-        key_id: str,
-        source: Source,
-        ordinal: int | None = None,
+        cls, question: RecordedQuestion, event: Event, at_ms: int, key_id: str, source: Source
     ) -> Feedback:
-        """`ordinal` counts if the event has no rank."""
-        return cls(
-            **asdict(question),
-            at_ms=at_ms,
-            key_id=key_id,
-            source=source,
-            action_name=event.action,
-            object_id=event.document_id,
-            grade=event.grade,
-            ordinal=event.rank or ordinal,
-        )
+        judged: dict[str, Any] = {"action_name": event.action, "object_id": event.document_id}
+        judged |= {"grade": event.grade, "ordinal": event.rank}
+        return cls(**asdict(question), **judged, at_ms=at_ms, key_id=key_id, source=source)
 
     def row(self) -> dict[str, Any]:
         """The row.  Its id is the same for the same action of the same key on the same document."""
@@ -163,14 +144,10 @@ class Feedback(RecordedQuestion):
         return self.grade if self.action_name == "grade" else THUMBS.get(self.action_name)
 
 
-def recorded_ranks(row: RequestRow, position: int) -> dict[str, int | None]:
-    """The documents that were hits or candidates of a question; None: the document is no hit."""
-    ranks: dict[str, int | None] = {}
-    asked = (row.plan or {}).get("asked", [])
-    if position in asked:
-        for branch in row.branches:
-            rankings = branch.rankings
-            if (place := asked.index(position)) < len(rankings):
-                ranks.update((hit.document_id, None) for hit in rankings[place].hits)
-    ranks.update((hit.document_id, hit.rank) for hit in row.questions[position].hits)
-    return ranks
+def candidates_of(row: RequestRow) -> dict[int, set[str]]:
+    """The documents that the branches reported, by the position of the question."""
+    candidates: dict[int, set[str]] = defaultdict(set)
+    for branch in row.branches:
+        for position, ranking in zip((row.plan or {}).get("asked", []), branch.rankings, strict=False):
+            candidates[position].update(hit.document_id for hit in ranking.hits)
+    return candidates

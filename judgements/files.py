@@ -44,17 +44,15 @@ def qrels_lines(question: JudgedQuestion) -> Iterator[str]:
 
 def ubi_event(feedback: Feedback) -> dict[str, Any]:
     """The event as User Behavior Insights has it; its own attributes are what UBI has no names for."""
-    attributes: dict[str, Any] = {
+    attributes = {
+        "object": {"object_id": feedback.object_id},
+        "position": {"ordinal": feedback.ordinal},
         "question": feedback.question,
         "grade": feedback.grade,
         "source": feedback.source,
         "namespace": feedback.namespace,
         "configuration": feedback.configuration,
     }
-    if feedback.object_id is not None:
-        attributes["object"] = {"object_id": feedback.object_id}
-    if feedback.ordinal is not None:
-        attributes["position"] = {"ordinal": feedback.ordinal}
     return {
         "application": "chorale",
         "action_name": feedback.action_name,
@@ -99,12 +97,11 @@ def _of_json(line: int, text: str) -> JudgementLine:
     if not isinstance(fields, dict):
         raise ValueError("not an object with `query_id` or `request_id`")
     timestamp, judge = fields.pop("timestamp", None), fields.pop("client_id", None)
-    event = Event.model_validate(fields)
-    if timestamp is None:
-        return JudgementLine(line, event, judge=judge and str(judge))
-    moment = datetime.fromisoformat(str(timestamp))
-    at_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    return JudgementLine(line, event, at_ms, judge and str(judge))
+    moment = None if timestamp is None else datetime.fromisoformat(str(timestamp))
+    if moment is not None and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    at_ms = None if moment is None else round(moment.timestamp() * 1000)
+    return JudgementLine(line, Event.model_validate(fields), at_ms, judge and str(judge))
 
 
 def _of_qrels(line: int, text: str) -> JudgementLine:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection, Engine, Select, func, or_, select
+from sqlalchemy import Connection, Engine, func, or_, select, true
+from sqlalchemy.orm import Session, selectinload
 
 from audit.drainer import INSERTS
-from audit.queries import Which
+from audit.queries import Which, last
 from judgements.feedback import NOTHING_FITS, THUMBS, Feedback, RecordedQuestion
 from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.batching import in_batches
@@ -26,22 +28,13 @@ class NotRecorded(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """A recorded question, and which of its first hits have a grade or a thumb."""
+    """How many first hits of a recorded question there are, and how many of them have a grade or a thumb."""
 
     question: RecordedQuestion
-    documents: Mapping[str, int]
-    """The rank of each."""
-    judged: Collection[str]
+    hits: int
+    judged: int
     nothing_fits: bool
-    """Somebody said so."""
-
-    @property
-    def is_begun(self) -> bool:
-        return self.nothing_fits or bool(self.judged)
-
-    @property
-    def is_done(self) -> bool:
-        return self.nothing_fits or len(self.judged) == len(self.documents)
+    """Somebody judgements so."""
 
 
 def put(engine: Engine, feedback: Sequence[Feedback]) -> None:
@@ -86,59 +79,52 @@ def questions(
     Of several questions with one text the newest counts.
     """
     found = {}
-    with engine.connect() as connection:
+    with Session(engine) as session:
         for some in in_batches(names, ROWS_AT_ONCE):
-            which = or_(RequestRow.request_id.in_(some), QuestionRow.text_hash.in_(some))
-            query = _recorded().where(RequestRow.namespace == namespace, which)
-            for row in connection.execute(query.order_by(RequestRow.accepted_at_ms)):
-                question = RecordedQuestion(**row._mapping)
-                found[question.request_id, question.question] = found[question.text_hash, 0] = question
+            has_text = RequestRow.questions.any(QuestionRow.text_hash.in_(some))
+            which = RequestRow.namespace == namespace, or_(RequestRow.request_id.in_(some), has_text)
+            rows = select(RequestRow).where(*which).order_by(RequestRow.accepted_at_ms)
+            for row in session.scalars(rows.options(selectinload(RequestRow.questions))):
+                for position in range(len(row.questions)):
+                    question = RecordedQuestion.of(row, position)
+                    found[row.request_id, position] = found[question.text_hash, 0] = question
     return found
 
 
 def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = None) -> list[Coverage]:
-    """The `newest` recorded questions, newest first, each text once, without those that have no hit.
+    """The questions of the `newest` requests, newest first, each text once, without those that have no hit.
 
     With `tenant`, only feedback of its requests counts.
     """
-    hit, question = HitRow, QuestionRow
-    latest = _recorded().where(*which.conditions())
-    latest = latest.order_by(RequestRow.accepted_at_ms.desc(), RequestRow.request_id, question.position)
-    latest = latest.add_columns(RequestRow.accepted_at_ms).limit(newest)
-    of = latest.subquery()
-    hits = (
-        select(hit.request_id, hit.question, hit.document_id, hit.rank)
-        .join(
-            of,
-            (hit.request_id == of.c.request_id)
-            & (hit.accepted_at_ms == of.c.accepted_at_ms)
-            & (hit.question == of.c.question),
-        )
-        .where(hit.rank <= JUDGED_HITS)
-    )
+    rows = last(engine, newest, which)
+    recorded = [RecordedQuestion.of(row, position) for row in rows for position in range(len(row.questions))]
+    documents: dict[tuple[str, int], set[str]] = defaultdict(set)
+    judged: dict[tuple[str, str], set[str | None]] = defaultdict(set)
+    hits = select(HitRow.request_id, HitRow.question, HitRow.document_id).where(HitRow.rank <= JUDGED_HITS)
     judgements = select(table.c.namespace, table.c.text_hash, table.c.object_id).where(
-        table.c.text_hash.in_(select(of.c.text_hash)),
         table.c.action_name.in_(["grade", NOTHING_FITS, *THUMBS]),
+        true() if tenant is None else table.c.tenant == tenant,
     )
-    if tenant is not None:
-        judgements = judgements.where(table.c.tenant == tenant)
-    documents: dict[tuple[str, int], dict[str, int]] = {}
-    judged: dict[tuple[str, str], set[str | None]] = {}
     with engine.connect() as connection:
-        recorded = [row._asdict() for row in connection.execute(latest)]
-        for request_id, position, document_id, rank in connection.execute(hits):
-            documents.setdefault((request_id, position), {})[document_id] = rank
-        for namespace, text_hash, document_id in connection.execute(judgements):
-            judged.setdefault((namespace, text_hash), set()).add(document_id)
+        for some in in_batches(recorded, ROWS_AT_ONCE):
+            ids, texts = {item.request_id for item in some}, {item.text_hash for item in some}
+            for hit in connection.execute(hits.where(HitRow.request_id.in_(ids))):
+                documents[hit.request_id, hit.question].add(hit.document_id)
+            for event in connection.execute(judgements.where(table.c.text_hash.in_(texts))):
+                judged[event.namespace, event.text_hash].add(event.object_id)
     found: dict[tuple[str, str], Coverage] = {}
-    for row in recorded:
-        del row["accepted_at_ms"]
-        text = row["namespace"], row["text_hash"]
-        if text not in found and (ranks := documents.get((row["request_id"], row["question"]))):
-            of_text = judged.get(text, set())
-            judged_hits = [document_id for document_id in ranks if document_id in of_text]
-            found[text] = Coverage(RecordedQuestion(**row), ranks, judged_hits, None in of_text)
+    for question in recorded:
+        if of := documents[question.request_id, question.question]:
+            by = judged[text := (question.namespace, question.text_hash)]
+            found.setdefault(text, Coverage(question, len(of), len(of & by), None in by))
     return list(found.values())
+
+
+def judged_share(coverage: Sequence[Coverage]) -> dict[str, dict[str, int]]:
+    """How many questions and hits have a judgement, of how many."""
+    begun = sum(bool(item.judged) or item.nothing_fits for item in coverage)
+    hits = {"judged": sum(item.judged for item in coverage), "all": sum(item.hits for item in coverage)}
+    return {"questions": {"judged": begun, "all": len(coverage)}, "hits": hits}
 
 
 def grades_of(engine: Engine, question: RecordedQuestion, key_id: str) -> dict[str, int]:
@@ -162,15 +148,3 @@ def counts(engine: Engine, namespace: str) -> dict[str, dict[str, int]]:
         for source, action, count in connection.execute(query):
             found.setdefault(source, {})[action] = count
     return found
-
-
-def _recorded() -> Select[str, int, str, str | None, str | None, str]:
-    """The columns of `RecordedQuestion`."""
-    return select(
-        RequestRow.request_id,
-        QuestionRow.position.label("question"),
-        RequestRow.namespace,
-        RequestRow.configuration,
-        QuestionRow.text,
-        QuestionRow.text_hash,
-    ).join(RequestRow.questions)

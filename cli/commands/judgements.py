@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,24 +14,18 @@ from cli.terminal import counted, plain_table, print_line, print_result
 judgements = command_group("Export, import and count judgements: grades, thumbs and clicks on hits.")
 
 NEWEST = 1_000
-"""Recorded questions whose hits are counted."""
-
-
-class Format(StrEnum):
-    GOLDEN = "golden"
-    TREC = "trec"
-    JSONL = "jsonl"
+"""Recorded requests whose hits are counted."""
 
 
 @judgements.command()
 def export(
     format_: Annotated[
-        Format,
+        Literal["golden", "trec", "jsonl"],
         typer.Option(
             "--format",
             help="`golden`: JSON lines for `chorale golden` and `tune`; `trec`: qrels; `jsonl`: every event, as UBI has it.",
         ),
-    ] = Format.GOLDEN,
+    ] = "golden",
     namespace: Namespace = "default",
 ) -> None:
     """Print the judgements of a namespace.
@@ -47,25 +40,28 @@ def export(
 
         chorale judgements export --format trec --namespace docs > judged.qrels
     """
-    import json
+    from json import dumps
 
     from cli.commands.audit import trail
+    from config.visible_text import visible_json
     from judgements import files, store
     from judgements.pooling import pooled
 
     with trail() as engine:
         feedback = store.listed(engine, namespace)
-    judged = [] if format_ == Format.JSONL else pooled(feedback)
-    if format_ == Format.JSONL:
-        lines = [json.dumps(files.ubi_event(item)) for item in feedback]
-    elif format_ == Format.TREC:
+    judged = pooled(feedback)
+    if format_ == "trec":
         lines = [line for question in judged for line in files.qrels_lines(question)]
     else:
-        entries = [entry for question in judged if (entry := files.golden_entry(question)) is not None]
-        lines = [json.dumps(entry) for entry in entries]
-        if left_out := len(judged) - len(entries):
-            why = "no judged document fits and others may, or texts are not kept"
-            print_line(f"{counted(left_out, 'judged question')} left out: {why}", sys.stderr)
+        entries = (
+            [files.ubi_event(item) for item in feedback]
+            if format_ == "jsonl"
+            else [entry for question in judged if (entry := files.golden_entry(question)) is not None]
+        )
+        lines = [visible_json(dumps(entry, ensure_ascii=False)) for entry in entries]
+    if format_ == "golden" and (left_out := len(judged) - len(lines)):
+        why = "no judged document fits and others may, or texts are not kept"
+        print_line(f"{counted(left_out, 'judged question')} left out: {why}", sys.stderr)
     for line in lines:
         print_line(line)
 
@@ -108,19 +104,14 @@ def import_(
     now_ms = time.time_ns() // 1_000_000
     with trail() as engine:
         questions = store.questions(engine, namespace, {line.event.request_id for line in lines})
+        found = [(line, questions.get((line.event.request_id, line.event.question))) for line in lines]
         feedback = [
-            Feedback.on(
-                questions[key],
-                line.event,
-                at_ms=now_ms if line.at_ms is None else line.at_ms,
-                key_id=line.judge or judge,
-                source="judge",
-            )
-            for line in lines
-            if (key := (line.event.request_id, line.event.question)) in questions
+            Feedback.on(question, line.event, line.at_ms or now_ms, line.judge or judge, "judge")
+            for line, question in found
+            if question is not None
         ]
         store.put(engine, feedback)
-    unknown = [line.line for line in lines if (line.event.request_id, line.event.question) not in questions]
+    unknown = [line.line for line, question in found if question is None]
     fields = {"imported": len(feedback), "not_recorded": unknown}
     print_result(fields, f"{counted(len(feedback), 'judgement')} of {namespace}: imported", as_json=as_json)
     if unknown:
@@ -148,19 +139,11 @@ def stats(namespace: Namespace = "default", as_json: AsJson = False) -> None:
     with trail() as engine:
         events = store.counts(engine, namespace)
         coverage = store.coverage(engine, Which(namespace=namespace), NEWEST)
-    hits, judged = sum(len(item.documents) for item in coverage), sum(len(item.judged) for item in coverage)
-    questions = sum(item.is_begun for item in coverage)
-    fields = {
-        "events": events,
-        "questions": {"judged": questions, "unjudged": len(coverage) - questions},
-        "hits": {"judged": judged, "unjudged": hits - judged},
-    }
+    share = store.judged_share(coverage)
     table = plain_table("source", "action", ">events")
     for source, by_action in events.items():
         for action, count in by_action.items():
             table.add_row(source, action, f"{count:,}")
-    sentence = (
-        f"\nthe newest recorded questions: {questions:,} of {len(coverage):,} are judged, "
-        f"{judged:,} of their first hits are judged and {hits - judged:,} are not"
-    )
-    print_result(fields, table, sentence, as_json=as_json)
+    of = {name: "{judged:,} of {all:,}".format_map(figures) for name, figures in share.items()}
+    sentence = f"\njudged of the newest: {of['questions']} questions, {of['hits']} first hits"
+    print_result({"events": events, **share}, table, sentence, as_json=as_json)

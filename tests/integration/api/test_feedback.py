@@ -94,6 +94,7 @@ def test_an_event_of_user_behavior_insights_is_read(
         ({"grade": 2}, "0.grade", "no other action takes one"),
         ({"document_id": None}, "0.document_id", "every other action needs one"),
         ({"action": "nothing_fits"}, "0.document_id", "`nothing_fits` takes none"),
+        ({"document_id": ""}, "0.document_id", "at least 1 character"),
         ({"document_id": "no-such"}, "0.document_id", "its hits: bread"),
         ({"question": 1}, "0.question", "the search has 1, counted from 0"),
         ({"position": 1}, "0.position", "unknown field"),

@@ -38,9 +38,7 @@ def request_id(pipeline: RunningPipeline, engine: Engine) -> str:
     until(lambda: store.questions(engine, NAMESPACE, [id_]))
     question = store.questions(engine, NAMESPACE, [id_])[id_, 0]
     events = [Event(request_id=id_, action=action, document_id="bread") for action in ("thumb_up", "click")]
-    store.put(
-        engine, [Feedback.on(question, event, at_ms=1, key_id="shop", source="user") for event in events]
-    )
+    store.put(engine, [Feedback.on(question, event, 1, "shop", "user") for event in events])
     return id_
 
 
@@ -66,7 +64,7 @@ def test_exported_judgements_are_golden_questions_and_imported_ones_join_them(
     )
     counted = document(chorale("judgements", "stats", "--namespace", NAMESPACE, "--json"))
     assert counted["events"] == {"judge": {"grade": 2}, "user": {"click": 1, "thumb_up": 1}}
-    assert counted["questions"] == {"judged": 1, "unjudged": 0}
+    assert counted["questions"] == {"judged": 1, "all": 1}
     assert counted["hits"]["judged"] >= 1
     assert "user     thumb_up" in chorale("judgements", "stats", "--namespace", NAMESPACE).stdout
 
