@@ -11,14 +11,14 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from api import audit, health, jobs, namespaces, rules, searches
+from api import audit, feedback, health, jobs, namespaces, rules, searches
 from api.limits import RateLimitHeaders, TooLargeAsProblem
 from api.problems import MEDIA_TYPE, Problem, ProblemDocument, answer_with_problems, response_of
 from api.services import open_services
 from api.waiting import Closing
 from config.settings import Settings, load_settings
 
-ROUTERS = tuple(part.router for part in (searches, jobs, namespaces, rules, audit, health))
+ROUTERS = tuple(part.router for part in (searches, feedback, jobs, namespaces, rules, audit, health))
 
 LARGEST_BODY = MAX_REQUEST_BYTES
 """Bytes of a request's body, unless its route has a limit of its own (`max_body_size`)."""

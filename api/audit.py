@@ -102,7 +102,9 @@ def visible_rows(grant: Grant, services: Services, n: int, *, namespace: str | N
 
 def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow:
     """The request with everything that belongs to it.  An unknown id and another tenant's are the same Problem."""
-    row = queries.show(services.database, request_id) if request_id.startswith(_owner(grant)) else None
+    # PostgreSQL refuses U+0000.
+    may_be = request_id.startswith(_owner(grant)) and "\0" not in request_id
+    row = queries.show(services.database, request_id) if may_be else None
     if row is None or not grant.sees_namespace(row.namespace):
         raise not_found()
     return row

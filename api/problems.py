@@ -29,6 +29,7 @@ from access.key_store import KeysUnavailable
 from api.waiting import CallerGone
 from jobs.job import JobsUnavailable, NoSuchJob, WrongState
 from jobs.result_formats import ParquetMissing
+from judgements.store import NotRecorded
 from models.errors import ServiceError, WrongDeclaration
 from rules.store import RulesChanged, RulesUnavailable
 
@@ -140,7 +141,7 @@ def problem_of(error: Exception) -> Problem:
     """The problem that an exception becomes.  Errors of servers say nothing of their addresses."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, UnknownRequest | NoSuchJob | OutOfScope):
+    if isinstance(error, UnknownRequest | NoSuchJob | NotRecorded | OutOfScope):
         return not_found()
     if isinstance(error, RequestValidationError):
         return _of_validation(error)

@@ -23,6 +23,7 @@ from audit.rows import column_of
 from models.audit_tables import RequestRow
 from models.batching import in_batches
 from models.duty import Duty
+from models.installation_tables import feedback_table
 
 ROWS_AT_ONCE = 500
 """Requests in one transaction; drainers can write between two transactions."""
@@ -53,7 +54,7 @@ def wait_for_drainers(engine: Engine) -> None:
 
 
 def remove_rows(engine: Engine, which: ColumnElement[bool]) -> int:
-    """Delete these requests with their questions, branches and hits; returns how many there were.
+    """Delete these requests with their questions, branches, hits and feedback; returns how many there were.
 
     If the process is killed, only whole requests have been deleted; call again to continue.
     """
@@ -70,6 +71,9 @@ def remove_some_rows(engine: Engine, which: ColumnElement[bool]) -> int:
         keys = [tuple(row) for row in connection.execute(select(*key).where(which).limit(ROWS_AT_ONCE))]
         if keys:
             connection.execute(delete(RequestRow).where(tuple_(*key).in_(keys)))
+            # After the requests: whoever writes feedback holds its request until the feedback is committed.
+            of_these = feedback_table.c.request_id.in_({request_id for request_id, _ in keys})
+            connection.execute(delete(feedback_table).where(of_these))
     return len(keys)
 
 

@@ -53,6 +53,7 @@ class Visit:
 
 
 PageData = Callable[[Visit], Awaitable[Mapping[str, Any]]]
+PageAction = Callable[[Visit, Mapping[str, str]], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,9 @@ class Page:
     """The key needs one of these."""
     is_listed: bool = True
     """Whether the navigation names it."""
+    post: PageAction | None = None
+    """What a form of the page does, given its fields; returns the path below `/console` that is shown next.  An action that
+    changes the installation ends with `access.changes.record`."""
 
 
 def _moment(at_ms: float | None) -> str:

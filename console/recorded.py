@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 from anyio import to_thread
+from chorale_client.answer import Hit
 from chorale_client.errors import ChoraleError, InvalidRequest
 from chorale_client.wire_names import EnvelopeStatus
 
@@ -42,18 +43,22 @@ async def show_list(visit: Visit) -> dict[str, Any]:
 async def show_one(visit: Visit) -> dict[str, Any]:
     request_id = visit.request.path_params["request_id"]
     row = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
-    titles = await _titles(visit, request_id)
+    titles = {id_: hit.title for (_, id_), hit in (await kept_hits(visit, request_id)).items() if hit.title}
     return await to_thread.run_sync(lambda: {**summary(row), **_fused_again(visit, row, titles)})
 
 
-async def _titles(visit: Visit, request_id: str) -> dict[str, str]:
-    """By document, while the answer is kept: the trail has ids alone."""
+async def kept_hits(visit: Visit, request_id: str) -> dict[tuple[int, str], Hit]:
+    """By question and document, while the answer is kept: the trail has ids alone."""
     try:
         visit.session.grant.check_owned(request_id)
         answer = await visit.services.client.answer(request_id)
     except (ChoraleError, OutOfScope):
         return {}
-    return {hit.document_id: hit.title for question in answer.questions for hit in question.hits if hit.title}
+    return {
+        (position, hit.document_id): hit
+        for position, question in enumerate(answer.questions)
+        for hit in question.hits
+    }
 
 
 def summary(row: RequestRow) -> dict[str, Any]:

@@ -156,12 +156,12 @@ def hit_view(hit: Hit, bars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "rerank": None if hit.rerank is None else {"stage": hit.rerank.stage, "score": hit.rerank.score},
         "pinned": hit.pinned,
         "folded": [{"document_id": copy.document_id, "why": copy.why} for copy in hit.folded],
-        "snippet": _marked(hit.snippet),
+        "snippet": marked(hit.snippet),
         "metadata": hit.metadata,
     }
 
 
-def _marked(snippet: Snippet | None) -> list[dict[str, Any]]:
+def marked(snippet: Snippet | None) -> list[dict[str, Any]]:
     """The snippet in parts, of which some are highlighted."""
     if snippet is None:
         return []

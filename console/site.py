@@ -20,12 +20,20 @@ from api.limits import REFUSED_AFTER_S, count
 from api.problems import MEDIA_TYPE, Problem, problem_of, response_of
 from api.services import Services
 from config.settings import Settings
-from console import compare, corpus, health, jobs, recorded, search, sessions
-from console.pages import FOLDER, HEADERS, Page, Visit, html, json
+from console import compare, corpus, health, jobs, judge, recorded, search, sessions
+from console.pages import FOLDER, HEADERS, Page, PageAction, Visit, html, json
 from console.reference import reference_of
 from console.sessions import PATH
 
-PAGES = (*search.PAGES, *recorded.PAGES, *compare.PAGES, *jobs.PAGES, *corpus.PAGES, *health.PAGES)
+PAGES = (
+    *search.PAGES,
+    *recorded.PAGES,
+    *compare.PAGES,
+    *judge.PAGES,
+    *jobs.PAGES,
+    *corpus.PAGES,
+    *health.PAGES,
+)
 FIRST = PATH + PAGES[0].path
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -47,6 +55,11 @@ def _console(api: FastAPI) -> Starlette:
         for page in PAGES
         for ending in (".json", "")
     ]
+    actions = [
+        Route(page.path, _action(page, page.post), methods=["POST"])
+        for page in PAGES
+        if page.post is not None
+    ]
     site = Starlette(
         routes=[
             Route("/", lambda _: RedirectResponse(FIRST)),
@@ -55,6 +68,7 @@ def _console(api: FastAPI) -> Starlette:
             Route("/logout", _with_error_pages(_log_out), methods=["POST"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
             *pages,
+            *actions,
         ],
         exception_handlers={404: _as_page, 405: _as_page},
     )
@@ -69,20 +83,40 @@ def services_of(request: Request) -> Services:
 
 def _handler(page: Page) -> Handler:
     async def show(request: Request) -> Response:
-        services = services_of(request)
-        session = await sessions.current(request, services)
-        if session is None:
+        visit = await _visit(request, page)
+        if visit is None:
             return _unknown(request)
-        request.state.session = session
-        await count(request, session.grant, services.redis)
-        if not session.has(*page.scopes):
-            raise Forbidden(" or ".join(page.scopes))
-        data = await page.data(Visit(request, services, session))
+        data = await page.data(visit)
         if _is_json(request):
             return json(data)
         return html(page.template, **_frame(request, page.title), **data)
 
     return _with_error_pages(show)
+
+
+def _action(page: Page, post: PageAction) -> Handler:
+    async def act(request: Request) -> Response:
+        visit = await _visit(request, page)
+        if visit is None:
+            return _unknown(request)
+        form = await _form(request)
+        check_token(visit.session, form)
+        return RedirectResponse(PATH + await post(visit, form), 303, headers=HEADERS)
+
+    return _with_error_pages(act)
+
+
+async def _visit(request: Request, page: Page) -> Visit | None:
+    """None without a login.  Raises Problem for too many calls, and Forbidden without a scope of the page."""
+    services = services_of(request)
+    session = await sessions.current(request, services)
+    if session is None:
+        return None
+    request.state.session = session
+    await count(request, session.grant, services.redis)
+    if not session.has(*page.scopes):
+        raise Forbidden(" or ".join(page.scopes))
+    return Visit(request, services, session)
 
 
 def _with_error_pages(handler: Handler) -> Handler:

@@ -68,7 +68,7 @@ def show(
 
 @audit.command()
 def prune(older_than: OlderThan, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete requests that are older than --older-than.
+    """Delete requests that are older than --older-than, with the judgements of their hits.
 
     Examples:
 
@@ -108,7 +108,7 @@ def erase(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the questions, candidates and answers of these requests, also those that wait in Redis for the trail.
+    """Delete the questions, candidates, answers and judgements of these requests, also those that wait in Redis for the trail.
 
     Answers of these requests in Redis, the ended jobs of the namespace, and lines of ended jobs with the correlation id
     are erased, too. Then Redis writes its append-only file anew, and SQLite empties its log: nothing of the texts is left

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
             for place, word in enumerate(words):
                 # In `docker compose run … chorale search`, `chorale` is the service whose command is `chorale`.
                 if word.endswith("chorale") and (place == 0 or words[0] == "docker"):
-                    yield str(block), words[place + 1 :]
+                    yield str(block), [*takewhile(lambda word: word != ">", words[place + 1 :])]
 
 
 COMMANDS = list(commands())

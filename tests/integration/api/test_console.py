@@ -22,7 +22,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
 
-PAGES = ("search", "requests", "compare", "jobs", "corpus", "health")
+PAGES = ("search", "requests", "compare", "judge", "jobs", "corpus", "health")
 MARKUP = '<script>alert(1)</script>"><b onclick="x">'
 
 

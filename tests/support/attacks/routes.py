@@ -39,6 +39,9 @@ ROUTES: Mapping[str, Route] = {
     "GET /v1/searches/{search_id}": _route(_RUN, _READ),
     "DELETE /v1/searches/{search_id}": _route(_RUN),
     "GET /v1/searches/{search_id}/events": _route(_RUN, _READ),
+    "POST /v1/feedback": _route(
+        _RUN, json={"request_id": "t.acme.0", "action": "click", "document_id": "ours"}
+    ),
     "POST /v1/jobs": _route(
         _JOBS, content=b'{"text": "bread"}', headers=JSONL, params={"namespace": NAMESPACE}
     ),

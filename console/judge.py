@@ -1,0 +1,132 @@
+"""Judging: a recorded question and its first hits, in an order that hides their ranks, with a grade for each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from anyio import to_thread
+from chorale_client.errors import InvalidRequest, describe_faults
+from chorale_client.tenants import owned
+from pydantic import ValidationError
+
+from api.audit import visible_row
+from api.feedback import record
+from audit.queries import Which
+from console.pages import Page, Visit
+from console.recorded import kept_hits
+from console.search import marked
+from judgements import store
+from judgements.feedback import NOTHING_FITS, Event, RecordedQuestion
+from judgements.store import JUDGED_HITS, Coverage
+from models.audit_tables import RequestRow
+
+NEWEST = 200
+"""Recorded requests among which the next one is chosen."""
+GRADE = "grade."
+"""Before the id of a document, the field of its grade."""
+MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
+
+
+async def show(visit: Visit) -> dict[str, Any]:
+    """The question of `request`, or the next one with an unjudged hit `after` another."""
+    coverage = await to_thread.run_sync(_coverage, visit)
+    data: dict[str, Any] = {**store.judged_share(coverage), "meanings": MEANINGS, "question": None}
+    request_id, position = visit.parameters.get("request"), visit.parameters.get("question", "0")
+    if request_id is None:
+        unjudged = next_unjudged(coverage, visit.parameters.get("after"))
+        if unjudged is None:
+            return data
+        request_id, position = unjudged.request_id, str(unjudged.question)
+    row = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
+    return data | {"question": await _question(visit, row, position)}
+
+
+def _coverage(visit: Visit) -> list[Coverage]:
+    """Of the requests, and by the feedback, that the key may see."""
+    grant = visit.session.grant
+    tenant = None if grant.is_operators else grant.tenant
+    which = Which(owner=owned(tenant, "") if tenant else "", namespaces=grant.namespaces)
+    return store.coverage(visit.services.database, which, NEWEST, tenant=tenant)
+
+
+def next_unjudged(coverage: Sequence[Coverage], after: str | None) -> RecordedQuestion | None:
+    """The first question behind `after` that has an unjudged hit; behind the last one comes the first."""
+    names = [_name(item.question) for item in coverage]
+    start = names.index(after) + 1 if after in names else 0
+    for item in (*coverage[start:], *coverage[:start]):
+        if item.judged < item.hits and not item.nothing_fits:
+            return item.question
+    return None
+
+
+def _name(question: RecordedQuestion) -> str:
+    return f"{question.namespace}/{question.text_hash}"
+
+
+async def _question(visit: Visit, row: RequestRow, position: str) -> dict[str, Any]:
+    """Its first hits without ranks, branches and scores.  Raises InvalidRequest."""
+    if position not in map(str, range(len(row.questions))):
+        raise InvalidRequest(f"question: the search has {len(row.questions)}, counted from 0")
+    question = RecordedQuestion.of(row, int(position))
+    kept = await kept_hits(visit, row.request_id)
+    grades = await to_thread.run_sync(
+        store.grades_of, visit.services.database, question, visit.session.grant.key_id
+    )
+    documents = {hit.document_id for hit in row.questions[question.question].hits[:JUDGED_HITS]}
+    hits = []
+    for document_id in sorted(documents, key=lambda id_: _place(question, id_)):
+        hit = kept.get((question.question, document_id))
+        hits.append(
+            {
+                "document_id": document_id,
+                "title": (hit and hit.title) or document_id,
+                "snippet": marked(hit.snippet) if hit else [],
+                "grade": grades.get(document_id),
+            }
+        )
+    return {
+        "request_id": row.request_id,
+        "position": question.question,
+        "namespace": question.namespace,
+        "text": question.text,
+        "name": _name(question),
+        "hits": hits,
+    }
+
+
+def _place(question: RecordedQuestion, document_id: str) -> bytes:
+    """An order that has nothing to do with ranks, and is the same for every judge of the question."""
+    return hashlib.sha256(f"{question.text_hash}{document_id}".encode()).digest()
+
+
+async def save(visit: Visit, form: Mapping[str, str]) -> str:
+    """Records the grades of a form; the next question is shown then.  Raises Forbidden, InvalidRequest, Problem."""
+    grant, services = visit.session.grant, visit.services
+    grant.require("search:run")
+    events = _events(form)
+    row = await to_thread.run_sync(visible_row, grant, services, form.get("request", ""))
+    rows = {row.request_id: row}
+    await to_thread.run_sync(record, services.database, events, rows, grant.key_id, "judge")
+    return f"/judge?{urlencode({'after': form.get('name', '')})}"
+
+
+def _events(form: Mapping[str, str]) -> list[Event]:
+    """Raises InvalidRequest."""
+    judged: list[dict[str, str]] = [
+        {"action": "grade", "document_id": name.removeprefix(GRADE), "grade": value}
+        for name, value in form.items()
+        if name.startswith(GRADE)
+    ]
+    if NOTHING_FITS in form:
+        judged.append({"action": NOTHING_FITS})
+    about = {"request_id": form.get("request", ""), "question": form.get("question", "0")}
+    try:
+        return [Event.model_validate({**about, **fields}, strict=False) for fields in judged]
+    except ValidationError as error:
+        raise InvalidRequest(describe_faults(error.errors(), place="form")) from None
+
+
+PAGES = (Page("/judge", "Judge", "judge.html", show, ("audit:read",), post=save),)

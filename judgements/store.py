@@ -1,0 +1,150 @@
+"""The rows of feedback, in the database of the audit trail.  `audit.deletion` deletes them with their request."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
+
+from sqlalchemy import Connection, Engine, func, or_, select, true
+from sqlalchemy.orm import Session, selectinload
+
+from audit.drainer import INSERTS
+from audit.queries import Which, last
+from judgements.feedback import NOTHING_FITS, THUMBS, Feedback, RecordedQuestion
+from models.audit_tables import HitRow, QuestionRow, RequestRow
+from models.batching import in_batches
+from models.errors import ServiceError
+from models.installation_tables import feedback_table as table
+
+ROWS_AT_ONCE = 500
+JUDGED_HITS = 10
+"""First hits of a question that a judge is shown."""
+
+
+class NotRecorded(ServiceError):
+    """The request of some feedback is not in the trail, or not any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many first hits of a recorded question there are, and how many of them have a grade or a thumb."""
+
+    question: RecordedQuestion
+    hits: int
+    judged: int
+    nothing_fits: bool
+    """Somebody judgements so."""
+
+
+def put(engine: Engine, feedback: Sequence[Feedback]) -> None:
+    """Write all or nothing; a later event takes the place of the same key's earlier one.  Raises NotRecorded, SQLAlchemyError."""
+    # In the order of their ids, so that two writers cannot wait for each other; the last of equal events counts.
+    rows = {row["feedback_id"]: row for row in (item.row() for item in feedback)}
+    insert = INSERTS[engine.dialect.name](table)
+    newer = {name: insert.excluded[name] for name in ("at_ms", "grade", "ordinal")}
+    upsert = insert.on_conflict_do_update(
+        index_elements=["feedback_id"], set_=newer, where=insert.excluded.at_ms >= table.c.at_ms
+    )
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        for batch in in_batches([rows[id_] for id_ in sorted(rows)], ROWS_AT_ONCE):
+            _hold_requests(connection, {row["request_id"] for row in batch})
+            connection.execute(upsert, batch)
+
+
+def _hold_requests(connection: Connection, request_ids: Collection[str]) -> None:
+    """Nobody deletes these requests before this transaction has ended.  Raises NotRecorded."""
+    held = select(RequestRow.request_id).where(RequestRow.request_id.in_(request_ids))
+    there = connection.scalars(held.with_for_update(read=True, key_share=True))
+    if missing := sorted({*request_ids} - {*there}):
+        raise NotRecorded(f"the trail has no request {missing[0]!r}")
+
+
+def listed(engine: Engine, namespace: str) -> list[Feedback]:
+    """All feedback of a namespace, oldest first."""
+    columns = [table.c[field.name] for field in fields(Feedback)]
+    query = select(*columns).where(table.c.namespace == namespace)
+    with engine.connect() as connection:
+        rows = connection.execute(query.order_by(table.c.at_ms, table.c.feedback_id))
+        return [Feedback(**row._mapping) for row in rows]
+
+
+def questions(
+    engine: Engine, namespace: str, names: Collection[str]
+) -> dict[tuple[str, int], RecordedQuestion]:
+    """Recorded questions by request id and position, and by the hash of their text and 0, for what stands in `names`.
+
+    Of several questions with one text the newest counts.
+    """
+    found = {}
+    with Session(engine) as session:
+        for some in in_batches(names, ROWS_AT_ONCE):
+            has_text = RequestRow.questions.any(QuestionRow.text_hash.in_(some))
+            which = RequestRow.namespace == namespace, or_(RequestRow.request_id.in_(some), has_text)
+            rows = select(RequestRow).where(*which).order_by(RequestRow.accepted_at_ms)
+            for row in session.scalars(rows.options(selectinload(RequestRow.questions))):
+                for position in range(len(row.questions)):
+                    question = RecordedQuestion.of(row, position)
+                    found[row.request_id, position] = found[question.text_hash, 0] = question
+    return found
+
+
+def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = None) -> list[Coverage]:
+    """The questions of the `newest` requests, newest first, each text once, without those that have no hit.
+
+    With `tenant`, only feedback of its requests counts.
+    """
+    rows = last(engine, newest, which)
+    recorded = [RecordedQuestion.of(row, position) for row in rows for position in range(len(row.questions))]
+    documents: dict[tuple[str, int], set[str]] = defaultdict(set)
+    judged: dict[tuple[str, str], set[str | None]] = defaultdict(set)
+    hits = select(HitRow.request_id, HitRow.question, HitRow.document_id).where(HitRow.rank <= JUDGED_HITS)
+    judgements = select(table.c.namespace, table.c.text_hash, table.c.object_id).where(
+        table.c.action_name.in_(["grade", NOTHING_FITS, *THUMBS]),
+        true() if tenant is None else table.c.tenant == tenant,
+    )
+    with engine.connect() as connection:
+        for some in in_batches(recorded, ROWS_AT_ONCE):
+            ids, texts = {item.request_id for item in some}, {item.text_hash for item in some}
+            for hit in connection.execute(hits.where(HitRow.request_id.in_(ids))):
+                documents[hit.request_id, hit.question].add(hit.document_id)
+            for event in connection.execute(judgements.where(table.c.text_hash.in_(texts))):
+                judged[event.namespace, event.text_hash].add(event.object_id)
+    found: dict[tuple[str, str], Coverage] = {}
+    for question in recorded:
+        if of := documents[question.request_id, question.question]:
+            by = judged[text := (question.namespace, question.text_hash)]
+            found.setdefault(text, Coverage(question, len(of), len(of & by), None in by))
+    return list(found.values())
+
+
+def judged_share(coverage: Sequence[Coverage]) -> dict[str, dict[str, int]]:
+    """How many questions and hits have a judgement, of how many."""
+    begun = sum(bool(item.judged) or item.nothing_fits for item in coverage)
+    hits = {"judged": sum(item.judged for item in coverage), "all": sum(item.hits for item in coverage)}
+    return {"questions": {"judged": begun, "all": len(coverage)}, "hits": hits}
+
+
+def grades_of(engine: Engine, question: RecordedQuestion, key_id: str) -> dict[str, int]:
+    """The grades that a key has given to documents of a question of a request."""
+    query = select(table.c.object_id, table.c.grade).where(
+        table.c.request_id == question.request_id,
+        table.c.question == question.question,
+        table.c.key_id == key_id,
+        table.c.action_name == "grade",
+    )
+    with engine.connect() as connection:
+        return {row.object_id: row.grade for row in connection.execute(query)}
+
+
+def counts(engine: Engine, namespace: str) -> dict[str, dict[str, int]]:
+    """Number of events by source and action."""
+    by = (table.c.source, table.c.action_name)
+    query = select(*by, func.count()).where(table.c.namespace == namespace).group_by(*by).order_by(*by)
+    found: dict[str, dict[str, int]] = {}
+    with engine.connect() as connection:
+        for source, action, count in connection.execute(query):
+            found.setdefault(source, {})[action] = count
+    return found

@@ -1,0 +1,162 @@
+"""The page on which judges grade the hits of recorded questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from audit.database import open_database
+from judgements.store import listed
+from tests.integration.api.test_audit import search, wait_listed
+from tests.integration.api.test_console import token_of, visitor
+from tests.support.servers.http_api import HttpApi
+
+NAMESPACE = "default"
+MARKUP = "<script>alert(1)</script>"
+QUESTIONS = ("How is bread baked?", "Who pays for repairs?", MARKUP)
+
+
+@pytest.fixture(scope="module")
+def asked(api: HttpApi) -> list[str]:
+    """The ids of a tenant's three searches, one for each of `QUESTIONS`."""
+    with api.client("judged") as client:
+        ids = [
+            search(client, text, namespace=NAMESPACE, include=["ids", "metadata", "snippets"])
+            for text in QUESTIONS
+        ]
+        wait_listed(client, *ids)
+        return ids
+
+
+@pytest.fixture
+def judge(api: HttpApi) -> Iterator[httpx.Client]:
+    rights = {"scopes": frozenset({"search:run", "audit:read"}), "namespaces": frozenset({NAMESPACE})}
+    with visitor(api, "judged", **rights) as browser:
+        yield browser
+
+
+@pytest.fixture
+def engine(api: HttpApi) -> Iterator[Engine]:
+    engine = open_database(api.settings.audit_database_url)
+    yield engine
+    engine.dispose()
+
+
+def shown(browser: httpx.Client, **parameters: str) -> dict[str, Any]:
+    page: dict[str, Any] = browser.get("/console/judge.json", params=parameters).json()
+    return page
+
+
+def saved(browser: httpx.Client, page: dict[str, Any], **fields: str) -> httpx.Response:
+    form = {"request": page["request_id"], "question": "0", "name": page["name"]}
+    return browser.post("/console/judge", data={"token": token_of(browser), **form, **fields})
+
+
+def grades(engine: Engine, request_id: str) -> dict[str | None, tuple[str, int | None]]:
+    """Source and grade of each document."""
+    return {
+        row.object_id: (row.source, row.grade)
+        for row in listed(engine, NAMESPACE)
+        if row.request_id == request_id
+    }
+
+
+def test_the_hits_of_a_question_are_shown_with_titles_and_without_a_sign_of_their_ranks(
+    judge: httpx.Client, asked: list[str]
+) -> None:
+    question = shown(judge, request=asked[0])["question"]
+    assert question["text"] == QUESTIONS[0]
+    titles = {hit["document_id"]: hit["title"] for hit in question["hits"]}
+    assert titles["bread"] == "Bread"
+    assert {*question["hits"][0]} == {"document_id", "title", "snippet", "grade"}
+    recorded = judge.get(f"/console/requests/{asked[0]}.json").json()["fusion"]["hits"]
+    ranked = [hit["document_id"] for hit in recorded if hit["document_id"] in titles]
+    assert len(ranked) > 3
+    assert [*titles] != ranked
+    assert [*titles] == [hit["document_id"] for hit in shown(judge, request=asked[0])["question"]["hits"]]
+
+
+def test_saved_grades_are_those_of_a_judge_and_lead_to_the_next_question_until_all_are_judged(
+    judge: httpx.Client, asked: list[str], engine: Engine
+) -> None:
+    first = shown(judge)
+    assert (first["questions"], first["question"]["text"]) == ({"judged": 0, "all": 3}, MARKUP)
+    answer = saved(judge, first["question"], **{"grade.bread": "0"})
+    assert answer.status_code == 303
+    page = judge.get(answer.headers["location"]).text
+    assert QUESTIONS[1] in page  # the searches are listed newest first
+    assert grades(engine, asked[2]) == {"bread": ("judge", 0)}
+    # A later grade of the same judge replaces the earlier one, and the page shows it.
+    saved(judge, first["question"], **{"grade.bread": "1"})
+    assert grades(engine, asked[2]) == {"bread": ("judge", 1)}
+    again = shown(judge, request=asked[2])["question"]["hits"]
+    assert {hit["document_id"]: hit["grade"] for hit in again}["bread"] == 1
+    # A grade of 0 is a judgement, and a hit without one stays unjudged.
+    counted = shown(judge)
+    assert (counted["questions"]["judged"], counted["hits"]["judged"]) == (1, 1)
+
+    saved(judge, first["question"], nothing_fits="1")
+    for request_id in asked[:2]:
+        question = shown(judge, request=request_id)["question"]
+        saved(judge, question, **{f"grade.{hit['document_id']}": "2" for hit in question["hits"]})
+    done = shown(judge)
+    assert (done["question"], done["questions"]) == (None, {"judged": 3, "all": 3})
+    assert "Every hit of the newest recorded questions is judged." in judge.get("/console/judge").text
+
+
+def test_markup_of_a_question_is_shown_as_text(judge: httpx.Client, asked: list[str]) -> None:
+    page = judge.get("/console/judge", params={"request": asked[2]}).text
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"grade.bread": "4"}, "grade: Input should be less than or equal to 3"),
+        ({"grade.bread": "x"}, "grade: Input should be a valid integer"),
+        ({"grade.no-such": "1"}, "document_id: no hit or candidate of this question"),
+        ({"grade.bread": "1", "question": "7"}, "question: the search has 1"),
+    ],
+)
+def test_a_form_with_a_wrong_value_saves_nothing(
+    judge: httpx.Client, asked: list[str], engine: Engine, fields: dict[str, str], part: str
+) -> None:
+    before = grades(engine, asked[0])
+    question = shown(judge, request=asked[0])["question"]
+    answer = saved(judge, question, **fields)
+    assert answer.status_code == 422
+    assert part in answer.text
+    assert grades(engine, asked[0]) == before
+
+
+def test_only_a_form_of_the_session_with_the_right_to_search_saves_and_only_the_tenant_s_requests(
+    api: HttpApi, judge: httpx.Client, asked: list[str], engine: Engine
+) -> None:
+    before = grades(engine, asked[0])
+    question = shown(judge, request=asked[0])["question"]
+    change = {"grade.bread": "0"}
+    assert saved(judge, question, **change, token="guessed").status_code == 403
+    with visitor(api, "judged", scopes=frozenset({"audit:read"})) as reader:
+        page = reader.get("/console/judge", params={"request": asked[0]})
+        assert (page.status_code, "it lacks the scope" in page.text) == (200, True)
+        refused = reader.post(
+            "/console/judge",
+            data={"token": re.findall(r'name="token" value="([^"]+)"', page.text)[0], **change},
+        )
+        assert refused.status_code == 403
+    rights = {"namespaces": frozenset({NAMESPACE}), "scopes": frozenset({"search:run", "audit:read"})}
+    with visitor(api, "stranger", **rights) as stranger:
+        assert saved(stranger, question, **change).status_code == 404
+        assert stranger.get("/console/judge", params={"request": asked[0]}).status_code == 404
+        assert stranger.get("/console/judge", params={"request": "t.stranger.\0"}).status_code == 404
+        assert shown(stranger)["question"] is None
+    with httpx.Client(base_url=api.origin) as nobody:
+        sent = nobody.post("/console/judge", data={"request": asked[0], **change})
+        assert sent.headers["location"].startswith("/console/login")
+    assert grades(engine, asked[0]) == before
