@@ -20,6 +20,7 @@ PAGES = (
     "search?q=How+is+bread+baked%3F&namespace=default",
     "requests",
     "compare",
+    "judge",
     "jobs",
     "corpus",
     "health",
