@@ -21,6 +21,7 @@ from evaluation.recorded_request import RecordedRequest
 from evaluation.whereabouts import whereabouts
 from fusion.fused_hits import FusedHit
 from models.audit_tables import RequestRow
+from models.plan import Plan
 
 WEIGHT = "weight."
 """Before the name of a branch, the parameter of its weight."""
@@ -86,15 +87,16 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
         return {"fusion": None}
     recorded = RecordedRequest.read(row, visit.pipeline)
     position = _position(visit, recorded)
+    base, gaps = _planned(visit, recorded)
     changes = changes_of(visit.parameters)
-    plan = changes.applied(recorded.plan)
+    plan = changes.applied(base)
     late = changes.late(recorded)
-    before, after = recorded.fused(recorded.plan, position), fused_with(recorded, changes, position)
+    before, after = recorded.fused(recorded.plan, position), fused_with(recorded, base, changes, position)
     was = {hit.document_id: rank for rank, hit in enumerate(before, start=1)}
     names = [branch.name for branch in plan.branches]
     bars = score_bars(after[:_SHOWN], names)
     wanted = visit.parameters.get("document")
-    swap = smallest_swap(recorded, changes, position, after)
+    swap = smallest_swap(recorded, base, changes, position, after)
     reported = reported_ms(recorded)
     return {
         "fusion": {
@@ -102,13 +104,16 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
             "position": position,
             "k": plan.k,
             "depth": max(branch.depth for branch in plan.branches),
-            "deepest": max(branch.depth for branch in recorded.plan.branches),
+            "deepest": max(branch.depth for branch in base.branches),
             "deadline_ms": changes.deadline_ms,
             "latest_ms": max([row.took_ms, *reported.values()]),
-            "is_changed": changes != FusionChanges(),
+            "is_changed": base is not recorded.plan or changes != FusionChanges(),
+            "configuration": visit.parameters.get("configuration"),
+            "configurations": list(visit.pipeline.configurations),
+            "gaps": gaps,
             "weights": [
                 {"branch": new.name, "weight": new.weight, "recorded": old.weight, "series": series % 8}
-                for series, (new, old) in enumerate(zip(plan.branches, recorded.plan.branches, strict=True))
+                for series, (new, old) in enumerate(zip(plan.branches, base.branches, strict=True))
             ],
             "late": sorted(late),
             "hits": [
@@ -134,6 +139,21 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
             else asdict(whereabouts(recorded, plan, position, wanted, after, late=late)),
         }
     }
+
+
+def _planned(visit: Visit, recorded: RecordedRequest) -> tuple[Plan, list[str]]:
+    """The plan of the address's configuration, as recorded without one; and what the rows lack for it.  Raises InvalidRequest."""
+    if (configuration := visit.parameters.get("configuration")) is None:
+        return recorded.plan, []
+    # The planner loads the kinds of stores, as `Visit.pipeline` does.
+    from evaluation.replay import missing_lists, planned_under
+    from tasks.request.planning import NotOffered
+
+    try:
+        plan = planned_under(recorded, configuration)
+    except NotOffered as error:
+        raise InvalidRequest(str(error)) from None
+    return plan, [f"{gap.what}: {gap.why}" for gap in missing_lists(recorded, plan)]
 
 
 def changes_of(parameters: Mapping[str, str]) -> FusionChanges:

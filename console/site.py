@@ -20,7 +20,7 @@ from api.limits import REFUSED_AFTER_S, count
 from api.problems import MEDIA_TYPE, Problem, problem_of, response_of
 from api.services import Services
 from config.settings import Settings
-from console import compare, corpus, health, jobs, judge, recorded, search, sessions
+from console import compare, corpus, health, jobs, judge, keys, recorded, search, sessions
 from console.pages import FOLDER, HEADERS, Page, PageAction, Visit, html, json
 from console.reference import reference_of
 from console.sessions import PATH
@@ -33,6 +33,7 @@ PAGES = (
     *jobs.PAGES,
     *corpus.PAGES,
     *health.PAGES,
+    *keys.PAGES,
 )
 FIRST = PATH + PAGES[0].path
 

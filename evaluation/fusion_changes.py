@@ -78,22 +78,23 @@ def reported_ms(recorded: RecordedRequest) -> dict[str, float]:
     }
 
 
-def fused_with(recorded: RecordedRequest, changes: FusionChanges, position: int) -> Sequence[FusedHit]:
-    """All hits of the question at `position` of `plan.asked`, best first.  Raises the errors of `FusionChanges.applied`."""
-    plan = changes.applied(recorded.plan)
-    return recorded.fused(plan, position, without=changes.late(recorded))
+def fused_with(
+    recorded: RecordedRequest, plan: Plan, changes: FusionChanges, position: int
+) -> Sequence[FusedHit]:
+    """All hits of the question at `position` of `plan.asked`, best first, under `plan` with these changes.  Raises the errors of
+    `FusionChanges.applied`."""
+    return recorded.fused(changes.applied(plan), position, without=changes.late(recorded))
 
 
 def smallest_swap(
-    recorded: RecordedRequest, changes: FusionChanges, position: int, hits: Sequence[FusedHit]
+    recorded: RecordedRequest, plan: Plan, changes: FusionChanges, position: int, hits: Sequence[FusedHit]
 ) -> Swap | None:
     """The change with the least share of its weight after which the second of `hits` is the first; None if no single weight
     does it.  Each change is tried by a fusion, since a bounded boost or a group makes scores depend on weights otherwise."""
     if len(hits) < 2 or hits[0].pinned:
         return None
-    plan = changes.applied(recorded.plan)
     swaps = []
-    for branch in plan.branches:
+    for branch in changes.applied(plan).branches:
         gain = _per_weight(hits[1], branch.name) - _per_weight(hits[0], branch.name)
         weight = _weight_in(hits, branch.name, branch.weight)
         if not gain or not weight:
@@ -104,7 +105,7 @@ def smallest_swap(
             swaps.append(Swap(branch.name, branch.weight, after))
     for swap in sorted(swaps, key=lambda swap: abs(swap.after - swap.before) / swap.before):
         changed = replace(changes, weights={**changes.weights, swap.branch: swap.after})
-        first = fused_with(recorded, changed, position)[:1]
+        first = fused_with(recorded, plan, changed, position)[:1]
         if first and first[0].document_id == hits[1].document_id:
             return swap
     return None

@@ -33,6 +33,11 @@ document.addEventListener("input", (event) => {
   if (figure) figure.value = event.target.value;
 });
 
+document.addEventListener("submit", (event) => {
+  const question = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
+  if (question && !confirm(question)) event.preventDefault();
+});
+
 for (const part of document.querySelectorAll("[data-refresh-s]")) {
   setInterval(() => {
     if (document.hidden) return;

@@ -22,7 +22,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
 
-PAGES = ("search", "requests", "compare", "judge", "jobs", "corpus", "health")
+PAGES = ("search", "requests", "compare", "judge", "jobs", "corpus", "health", "keys")
 MARKUP = '<script>alert(1)</script>"><b onclick="x">'
 
 
@@ -292,7 +292,17 @@ def test_sliders_fuse_the_recorded_lists_again_by_the_address_alone(
     late = operator.get(address, params={"deadline_ms": "0", "document": first[0]}).json()["fusion"]
     assert (late["late"], late["hits"]) == (["bm25", "hyde", "vector"], [])
     assert late["whereabouts"]["branches"][0]["why"] == "it reported after the deadline"
-    for parameter, value in (("k", "many"), ("weight.bm25", "-1"), ("depth", "0"), ("question", "1")):
+    words = operator.get(address, params={"configuration": "bm25"}).json()["fusion"]
+    assert [row["branch"] for row in words["weights"]] == ["bm25"]
+    first = [hit["document_id"] for hit in lists["bm25"]["hits"][:3]]
+    assert [hit["document_id"] for hit in words["hits"][:3]] == first
+    for parameter, value in (
+        ("k", "many"),
+        ("weight.bm25", "-1"),
+        ("depth", "0"),
+        ("question", "1"),
+        ("configuration", "none"),
+    ):
         wrong = operator.get(address, params={parameter: value})
         assert (wrong.status_code, wrong.json()["field"]) == (422, parameter)
 

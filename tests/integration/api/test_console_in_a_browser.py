@@ -24,6 +24,7 @@ PAGES = (
     "jobs",
     "corpus",
     "health",
+    "keys",
 )
 
 

@@ -1,0 +1,125 @@
+"""What can be done in the console: jobs are paused, resumed, cancelled and retried, keys are revoked, and who did it is kept."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from access.grant import SCOPES
+from access.key_store import parts_of
+from tests.integration.api.test_console import token_of, visitor
+from tests.integration.api.test_jobs import submit
+from tests.support.servers.http_api import HttpApi
+from tests.support.waiting import until
+
+
+def job_of(browser: httpx.Client, job_id: str) -> dict[str, Any]:
+    listed = browser.get("/console/jobs.json").json()["jobs"]
+    job: dict[str, Any] = next(job for job in listed if job["job_id"] == job_id)
+    return job
+
+
+def act(browser: httpx.Client, action: str, job_id: str, **fields: str) -> httpx.Response:
+    form = {"token": token_of(browser), "action": action, "job": job_id, **fields}
+    return browser.post("/console/jobs", data=form)
+
+
+def changes_of(browser: httpx.Client) -> list[tuple[str, str]]:
+    return [
+        (change["action"], change["subject"])
+        for change in browser.get("/console/keys.json").json()["changes"]
+    ]
+
+
+def test_a_job_is_paused_resumed_cancelled_and_retried_and_each_change_is_kept_with_the_key_s_name(
+    idle_api: HttpApi,
+) -> None:
+    with visitor(idle_api, "jobs-operator") as browser, idle_api.client("jobs-operator") as client:
+        job_id = submit(client, name="bread.jsonl")["job_id"]
+        for action, state, buttons in (
+            ("pause", "paused", {"resume": "Resume", "cancel": "Cancel"}),
+            ("resume", "queued", {"pause": "Pause", "cancel": "Cancel"}),
+            ("cancel", "ended", {"retry": "Retry 2 lines"}),
+        ):
+            answer = act(browser, action, job_id)
+            assert (answer.status_code, answer.headers["location"]) == (303, "/console/jobs")
+            job = job_of(browser, job_id)
+            assert (job["state"], job["actions"]) == (state, buttons)
+        page = browser.get("/console/jobs").text
+        assert re.search(r'<button name="action" value="retry"\s*>Retry 2 lines</button>', page)
+        act(browser, "retry", job_id)
+        assert job_of(browser, job_id)["counts"]["pending"] == 2
+        kept = changes_of(browser)[:4]
+        assert kept == [(f"{action} job", job_id) for action in ("retry", "cancel", "resume", "pause")]
+        act(browser, "cancel", job_id)
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "detail"),
+    [
+        ("delete", 422, "action: no &#39;delete&#39;; there are: pause, resume, cancel, retry"),
+        ("resume", 409, ""),
+    ],
+)
+def test_an_action_that_the_job_does_not_allow_is_a_page_that_says_why(
+    idle_api: HttpApi, action: str, status: int, detail: str
+) -> None:
+    with visitor(idle_api, "jobs-operator") as browser, idle_api.client("jobs-operator") as client:
+        job_id = submit(client)["job_id"]
+        answer = act(browser, action, job_id)
+        assert answer.status_code == status
+        assert detail in answer.text
+        act(browser, "cancel", job_id)
+
+
+def test_nobody_acts_on_another_tenant_s_job_without_the_scope_or_without_the_session_s_token(
+    idle_api: HttpApi,
+) -> None:
+    others = frozenset(SCOPES) - {"admin"}
+    reader = frozenset({"search:read", "search:run"})
+    with (
+        idle_api.client("owner") as owner,
+        visitor(idle_api, "owner", scopes=reader) as reading,
+        visitor(idle_api, "stranger", scopes=others) as stranger,
+        visitor(idle_api, "owner", scopes=others) as own,
+    ):
+        job_id = submit(owner)["job_id"]
+        assert job_of(reading, job_id)["actions"] == {}
+        assert act(reading, "cancel", job_id).status_code == 403
+        assert act(stranger, "cancel", job_id).status_code == 404
+        assert act(own, "cancel", job_id, token="guessed").status_code == 403
+        assert job_of(own, job_id)["state"] == "queued"
+        assert act(own, "cancel", job_id).status_code == 303
+
+
+def test_the_operator_sees_what_each_key_may_do_and_revokes_one(api: HttpApi) -> None:
+    text = api.key(
+        "acme-shop", namespaces=frozenset({"default"}), scopes=frozenset({"search:run"}), filters={"lang": "en"},
+        max_top_k=20, requests_per_minute=60,
+    )  # fmt: skip
+    parts = parts_of(text)
+    assert parts is not None
+    key_id, secret = parts
+    with visitor(api) as operator, visitor(api, scopes=frozenset(SCOPES) - {"admin"}) as other:
+        assert other.get("/console/keys").status_code == 403
+        page = operator.get("/console/keys.json")
+        assert secret not in page.text
+        key = next(key for key in page.json()["keys"] if key["key_id"] == key_id)
+        assert (key["state"], key["may"]) == (
+            "active",
+            [
+                "search:run in default",
+                'only documents that meet {"lang": "en"}',
+                "at most 20 hits of a question, 60 calls a minute",
+            ],
+        )
+        form = {"token": token_of(operator), "key": key_id}
+        assert other.post("/console/keys", data=form | {"token": token_of(other)}).status_code == 403
+        assert operator.post("/console/keys", data=form).status_code == 303
+        with httpx.Client(base_url=api.origin, headers={"Authorization": f"Bearer {text}"}) as revoked:
+            until(lambda: revoked.get("/v1/namespaces").status_code == 401, 5)
+        assert changes_of(operator)[0] == ("revoke key", key_id)
+        assert operator.post("/console/keys", data=form | {"key": "unknown"}).status_code == 404
