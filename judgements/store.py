@@ -34,7 +34,7 @@ class Coverage:
     hits: int
     judged: int
     nothing_fits: bool
-    """Somebody judgements so."""
+    """Somebody says so."""
 
 
 def put(engine: Engine, feedback: Sequence[Feedback]) -> None:
@@ -78,7 +78,7 @@ def questions(
 
     Of several questions with one text the newest counts.
     """
-    found = {}
+    recorded = {}
     with Session(engine) as session:
         for some in in_batches(names, ROWS_AT_ONCE):
             has_text = RequestRow.questions.any(QuestionRow.text_hash.in_(some))
@@ -87,8 +87,8 @@ def questions(
             for row in session.scalars(rows.options(selectinload(RequestRow.questions))):
                 for position in range(len(row.questions)):
                     question = RecordedQuestion.of(row, position)
-                    found[row.request_id, position] = found[question.text_hash, 0] = question
-    return found
+                    recorded[row.request_id, position] = recorded[question.text_hash, 0] = question
+    return recorded
 
 
 def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = None) -> list[Coverage]:
@@ -112,12 +112,12 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
                 documents[hit.request_id, hit.question].add(hit.document_id)
             for event in connection.execute(judgements.where(table.c.text_hash.in_(texts))):
                 judged[event.namespace, event.text_hash].add(event.object_id)
-    found: dict[tuple[str, str], Coverage] = {}
+    by_text: dict[tuple[str, str], Coverage] = {}
     for question in recorded:
         if of := documents[question.request_id, question.question]:
             by = judged[text := (question.namespace, question.text_hash)]
-            found.setdefault(text, Coverage(question, len(of), len(of & by), None in by))
-    return list(found.values())
+            by_text.setdefault(text, Coverage(question, len(of), len(of & by), None in by))
+    return list(by_text.values())
 
 
 def judged_share(coverage: Sequence[Coverage]) -> dict[str, dict[str, int]]:
@@ -143,8 +143,8 @@ def counts(engine: Engine, namespace: str) -> dict[str, dict[str, int]]:
     """Number of events by source and action."""
     by = (table.c.source, table.c.action_name)
     query = select(*by, func.count()).where(table.c.namespace == namespace).group_by(*by).order_by(*by)
-    found: dict[str, dict[str, int]] = {}
+    by_source: dict[str, dict[str, int]] = {}
     with engine.connect() as connection:
         for source, action, count in connection.execute(query):
-            found.setdefault(source, {})[action] = count
-    return found
+            by_source.setdefault(source, {})[action] = count
+    return by_source
