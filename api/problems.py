@@ -25,7 +25,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from access.grant import Forbidden, OutOfScope
-from access.key_store import KeysUnavailable
+from access.key_store import KeysUnavailable, NoSuchKey
 from api.waiting import CallerGone
 from jobs.job import JobsUnavailable, NoSuchJob, WrongState
 from jobs.result_formats import ParquetMissing
@@ -141,7 +141,7 @@ def problem_of(error: Exception) -> Problem:
     """The problem that an exception becomes.  Errors of servers say nothing of their addresses."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, UnknownRequest | NoSuchJob | NotRecorded | OutOfScope):
+    if isinstance(error, UnknownRequest | NoSuchJob | NoSuchKey | NotRecorded | OutOfScope):
         return not_found()
     if isinstance(error, RequestValidationError):
         return _of_validation(error)

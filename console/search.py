@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from anyio import to_thread
+from anyio import move_on_after, to_thread
 from chorale_client.answer import Answer, Hit, QuestionAnswer, Snippet
 from chorale_client.errors import ChoraleError, InvalidRequest
 from chorale_client.request import Request
@@ -16,7 +16,7 @@ from chorale_client.request_factory import make_request
 from access.grant import OutOfScope
 from access.redaction import redacted, unknown_namespace
 from api.limits import count_cost
-from api.namespaces import list_namespaces
+from api.namespaces import ShownNamespace, list_namespaces
 from console.calls import calls_of
 from console.charts import fused_score, rank_chart, score_bars
 from console.pages import Page, Visit
@@ -27,16 +27,19 @@ from models.plan import ordinary_calls
 PARAMETERS = ("q", "namespace", "configuration", "top_k", "timeout_s", "filters")
 """Those of the page's address."""
 _INCLUDE = ("ids", "metadata", "snippets", "explanation")
+NAMESPACES_S = 2.0
+"""How long a page waits for the names of the namespaces."""
 _CHART = 10
 """Hits of the chart."""
 
 
 async def show(visit: Visit) -> dict[str, Any]:
     """Searches when the address has a question."""
-    names = [namespace.name for namespace in await namespaces_of(visit)]
+    known = await namespaces_of(visit)
+    names = None if known is None else [namespace.name for namespace in known]
     given = {name: visit.parameters.get(name, "") for name in PARAMETERS}
     data: dict[str, Any] = {
-        "form": given | {"namespace": given["namespace"] or next(iter(names), "")},
+        "form": given | {"namespace": given["namespace"] or next(iter(names or ()), "")},
         "namespaces": names,
         "configurations": configurations_of(visit),
         "error": None,
@@ -56,9 +59,14 @@ async def show(visit: Visit) -> dict[str, Any]:
     return data
 
 
-async def namespaces_of(visit: Visit) -> Sequence[Any]:
-    listed = await to_thread.run_sync(list_namespaces, visit.session.grant, visit.services)
-    return listed.namespaces
+async def namespaces_of(visit: Visit) -> Sequence[ShownNamespace] | None:
+    """Those that the key may search; None if no sweeper says them in time."""
+    with move_on_after(NAMESPACES_S):
+        listed = await to_thread.run_sync(
+            list_namespaces, visit.session.grant, visit.services, abandon_on_cancel=True
+        )
+        return listed.namespaces
+    return None
 
 
 def configurations_of(visit: Visit) -> list[str]:

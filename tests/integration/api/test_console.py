@@ -39,7 +39,7 @@ def log_in(browser: httpx.Client, key: str, **fields: str) -> httpx.Response:
 
 
 def token_of(browser: httpx.Client) -> str:
-    found = re.search(r'name="token" value="([^"]+)"', browser.get("/console/corpus").text)
+    found = re.search(r'name="token" value="([^"]+)"', browser.get("/console/jobs").text)
     assert found is not None
     return found[1]
 
@@ -358,3 +358,14 @@ def test_docs_lists_every_route_of_the_api_with_its_fields_and_needs_no_key(api:
             assert f"<code>{method.upper()} {path}</code>" in page.text
     assert "<code>top_k</code>" in page.text
     assert "integer from 1 to 1000" in page.text
+
+
+def test_without_a_sweeper_the_page_says_that_the_namespaces_are_not_known(
+    idle_api: HttpApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.search.NAMESPACES_S", 0.1)
+    with visitor(idle_api) as browser:
+        for page in ("corpus", "search"):
+            answer = browser.get(f"/console/{page}")
+            assert answer.status_code == 200
+            assert "The namespaces are not known: no sweeper answers." in answer.text

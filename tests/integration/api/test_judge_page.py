@@ -151,10 +151,10 @@ def test_only_a_form_of_the_session_with_the_right_to_search_saves_and_only_the_
         )
         assert refused.status_code == 403
     rights = {"namespaces": frozenset({NAMESPACE}), "scopes": frozenset({"search:run", "audit:read"})}
-    with visitor(api, "stranger", **rights) as stranger:
+    with visitor(api, "judged-stranger", **rights) as stranger:
         assert saved(stranger, question, **change).status_code == 404
         assert stranger.get("/console/judge", params={"request": asked[0]}).status_code == 404
-        assert stranger.get("/console/judge", params={"request": "t.stranger.\0"}).status_code == 404
+        assert stranger.get("/console/judge", params={"request": "t.judged-stranger.\0"}).status_code == 404
         assert shown(stranger)["question"] is None
     with httpx.Client(base_url=api.origin) as nobody:
         sent = nobody.post("/console/judge", data={"request": asked[0], **change})

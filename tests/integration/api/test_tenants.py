@@ -101,7 +101,10 @@ def test_a_job_is_not_compared_with_another_s(zenith: Estate, acme: httpx.Client
     assert len({seen(one) for one in compared}) == 1
 
 
-def test_no_key_and_every_wrong_key_are_the_same_401(api: HttpApi, zenith: Estate) -> None:
+def test_no_key_and_every_wrong_key_are_the_same_401(
+    api: HttpApi, zenith: Estate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.caller.REFUSED_AFTER_S", 0.02)
     store = KeyStore(api.settings.audit_database_url)
     rights = Grant("", "acme", None, frozenset(SCOPES))
     expired, revoked, good = store.create(rights, expires_at_ms=1), store.create(rights), store.create(rights)

@@ -16,12 +16,17 @@ from urllib.parse import urlsplit
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from cli.local.home_lock import hold_home
 from cli.local.redis_server import announce_redis, prepare_redis, redis_executable, withdraw_redis
 from config.home import find_redis_url
 from models.errors import ServiceError
 from tests.support.waiting import until
+
+AT_ONCE = Retry(NoBackoff(), 0)
+"""An error is raised without a further attempt, which would come seconds later."""
 
 
 @contextmanager
@@ -34,7 +39,10 @@ def served(home: Path) -> Iterator[tuple[redis.Redis, str, subprocess.Popen[byte
             return bool(client.ping())
         return False
 
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process, redis.Redis.from_url(url) as client:
+    with (
+        subprocess.Popen(command, stdout=subprocess.DEVNULL) as process,
+        redis.Redis.from_url(url, retry=AT_ONCE) as client,
+    ):
         try:
             until(answers)
             announce_redis(home, url, process.pid)
@@ -59,7 +67,10 @@ def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None
         assert {stat.S_IMODE(file.stat().st_mode) for file in secret} == {0o600}
         # Everybody sees the arguments of a command.
         assert (urlsplit(url).password or "") not in str(process.args)
-        with redis.Redis(port=urlsplit(url).port or 0) as stranger, pytest.raises(redis.AuthenticationError):
+        with (
+            redis.Redis(port=urlsplit(url).port or 0, retry=AT_ONCE) as stranger,
+            pytest.raises(redis.AuthenticationError),
+        ):
             stranger.ping()
         assert json.loads((home / "redis.json").read_text())["pid"] == process.pid
     assert find_redis_url(home) is None

@@ -294,6 +294,7 @@ def test_temporary_failures_are_retried(server: ChatServer, first: Answer) -> No
     assert len(server.requests) == 2
 
 
+@pytest.mark.slow
 def test_a_call_without_a_limit_waits_longer_for_an_endpoint_that_starts_again(server: ChatServer) -> None:
     server.then = [sends(503)] * 4
     assert opened(server).embed_passages(["a"]).shape == (1, 4)

@@ -111,8 +111,13 @@ def many_small(ticket: str) -> list[str]:
     return [f"{ticket} {number} is cut in spring" for number in range(160)]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("namespaces", [1, 3])
+@pytest.mark.parametrize(
+    ("namespaces", "workers"),
+    [
+        (3, 2),
+        *(pytest.param(*counts, marks=pytest.mark.slow) for counts in ((1, 1), (1, 2), (3, 1))),
+    ],
+)
 def test_more_slow_messages_than_a_worker_keeps_end_and_each_passage_is_embedded_about_once(
     resources: Resources, embedder: Clocked, workers: int, namespaces: int
 ) -> None:
