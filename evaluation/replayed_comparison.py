@@ -90,7 +90,7 @@ def compare_replayed(
         approximate=sum(each.is_approximate for each in compared),
         changed_first=sum(each.first[0] != each.first[1] for each in compared),
         overlap=_mean(each.overlap for each in compared),
-        moved=moved[:MOST_CHANGED],
+        moved=_different(moved)[:MOST_CHANGED],
         alone=alone,
         within={
             ms: (
@@ -100,6 +100,14 @@ def compare_replayed(
             for ms in DEADLINES_MS
         },
     )
+
+
+def _different(moved: Sequence[ComparedQuestion]) -> list[ComparedQuestion]:
+    """Each question once, if it moved in the same way: the first of those that many requests asked."""
+    once: dict[object, ComparedQuestion] = {}
+    for each in moved:
+        once.setdefault((each.text or each.request_id, each.first, each.overlap, each.distance), each)
+    return list(once.values())
 
 
 def rank_distance(ours: Sequence[str], theirs: Sequence[str]) -> int:

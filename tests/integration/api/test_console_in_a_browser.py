@@ -117,7 +117,7 @@ def test_a_page_that_nobody_looks_at_asks_for_nothing(visitor: Visitor) -> None:
     page.clock.install()
     page.goto(page.url.replace("/search", "/jobs"))
     with page.expect_request("**/console/jobs"):
-        page.clock.run_for(5_000)
+        page.clock.run_for(8_000)
     page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -55,6 +55,11 @@ def test_the_questions_that_moved_most_come_first_and_the_mean_is_over_all() -> 
     assert comparison.overlap == pytest.approx((1 + 3 / 4 + 1 / 3) / 3)
 
 
+def test_a_question_that_many_requests_asked_is_listed_once() -> None:
+    comparison = compared(row(), row(), row())
+    assert (comparison.questions, len(comparison.moved)) == (3, 1)
+
+
 def test_documents_that_only_one_branch_found_count_for_it() -> None:
     # As recorded, `far` is the only document that a single branch found; under BM25 alone all three are.
     assert compared(row()).alone == {"bm25": (1, 3), "vector": (0, 0), "hyde": (0, 0)}
