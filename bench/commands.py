@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from socket import create_server
 from typing import Annotated, Any, TypeAlias
@@ -11,9 +12,12 @@ import typer
 from chorale_client.wire_names import QUEUE_BULK
 from rich.table import Table
 
+from access.grant import Grant
+from access.key_store import KeyStore
 from bench import bulk as jobs
 from bench import filters as largest_filters
 from bench import growth as growing
+from bench.console import make_variants as make_console_variants
 from bench.http import make_variants as make_http_variants
 from bench.installation import NAMESPACE, Measured, measured_installation
 from bench.latency import COUNTED_REQUESTS, redis_cost, waterfall_of
@@ -149,6 +153,19 @@ def http(
         )
         runs = _compared(variants, measured.questions(questions, in_flight)[0], measured)
     print_result({"runs": runs}, table_of("over HTTP", runs), as_json=as_json)
+
+
+@bench.command()
+def console(questions: Questions = 60, documents: Documents = None, as_json: AsJson = False) -> None:
+    """Measure the pages of the console, loaded one after another."""
+    with create_server(("127.0.0.1", 0)) as free:
+        address = Address(*free.getsockname())
+    with measured_installation(documents, others={"retrieve": ("retrieve",)}, http=address) as measured:
+        with closing(KeyStore(measured.resources.settings.audit_database_url)) as keys:
+            key = keys.create(Grant("", "", None, frozenset({"admin"})), name="bench").text
+        variants = make_console_variants(list(measured.layout), port=address.port, key=key)
+        runs = _compared(variants, measured.questions(questions, [1])[0], measured)
+    print_result({"runs": runs}, table_of("page", runs), as_json=as_json)
 
 
 @bench.command()

@@ -57,6 +57,14 @@ def test_the_client_and_http_answer_the_same_questions(bench: Bench) -> None:
     assert runs[1]["cpu_ms"]["http"] > 0
 
 
+def test_each_page_of_the_console_has_its_time_and_what_it_costs_the_process_of_the_api(bench: Bench) -> None:
+    runs = bench("console", "--questions 3 --documents 20")["runs"]
+    assert [run["name"] for run in runs] == ["search, 100 hits", "requests", "jobs", "health", "keys"]
+    for run in runs:
+        assert (run["p50_ms"] > 0, run["hung"]) == (True, 0)
+        assert run["cpu_ms"]["http"] > 0
+
+
 def test_latency_has_times_processor_time_redis_cost_and_the_waterfall(bench: Bench) -> None:
     wire = bench("latency", "--questions 3 --documents 20 --in-flight 2")
     assert wire["v"] == 1
