@@ -1,16 +1,25 @@
-"""Whether the installation is well: its processes, queues and what is missing.  For the operator's keys."""
+"""Whether the installation is well: its processes, queues, breakers and what is missing.  For the operator's keys."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from anyio import to_thread
+from prometheus_client.parser import text_string_to_metric_families
 
 from api.health import readiness_of
 from console.pages import Page, Visit
 from models.errors import WrongDeclaration
+from monitoring import counting
+from monitoring.exporter import render
 from monitoring.heartbeats import read_heartbeats
 from monitoring.queues import read_queues
+
+SIGNALS = (
+    *(counting.IN_FLIGHT, counting.REFUSING, counting.OUTBOX, counting.OUTBOX_LIMIT),
+    *(counting.QUARANTINE, counting.SWEEPER_ACTING, counting.SWEEPER_LAG),
+)
+"""Metrics that the page shows; their names are those of `/metrics`."""
 
 
 async def show(visit: Visit) -> dict[str, Any]:
@@ -29,6 +38,9 @@ def _state(visit: Visit) -> dict[str, Any]:
     except WrongDeclaration:  # `missing` says so
         queues = ()
     states = read_queues(redis, queues, broker_url=settings.broker_url, workers=workers)
+    metrics = {
+        family.name: family.samples for family in text_string_to_metric_families(render(redis).decode())
+    }
     return {
         "is_ready": readiness.is_ready,
         "missing": [part.model_dump() for part in readiness.missing],
@@ -39,6 +51,16 @@ def _state(visit: Visit) -> dict[str, Any]:
         "queues": [
             {"queue": name, "length": state.length, "oldest_s": state.age_s, "workers": state.workers}
             for name, state in states.items()
+        ],
+        "signals": [
+            {"name": series.name, "meaning": series.meaning, "value": sample.value}
+            for series in SIGNALS
+            for sample in metrics.get(series.name, ())
+        ],
+        "breakers": [
+            {"name": sample.labels["breaker"], "is_probed": sample.value < 1}
+            for sample in metrics.get(counting.BREAKER.name, ())
+            if sample.value
         ],
     }
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from celery import Celery
 from chorale_client.answer import Answer
+from chorale_client.keys import BREAKER
 from chorale_client.redis_urls import celery_url
 
 from access.grant import SCOPES
@@ -347,6 +348,25 @@ def test_an_unknown_page_is_a_page_that_says_so(operator: httpx.Client) -> None:
         assert answer.status_code == 404
         assert answer.headers["content-type"].startswith("text/html")
         assert operator.get(f"/console/{path}.json").json()["code"] == "not_found"
+
+
+def test_health_names_open_breakers_and_the_figures_of_the_metrics(
+    api: HttpApi, operator: httpx.Client
+) -> None:
+    with api.redis() as redis:
+        now_ms = redis.time()[0] * 1000
+        opened = {"failures": 5, "opened_at": now_ms, "open_until": now_ms + 60_000, "reason": "timeout"}
+        redis.hset(BREAKER + "hyde", mapping=opened)
+        try:
+            health = operator.get("/console/health.json").json()
+            page = operator.get("/console/health").text
+        finally:
+            redis.delete(BREAKER + "hyde")
+    assert health["breakers"] == [{"name": "hyde", "is_probed": False}]
+    assert "<code>hyde</code>: not asked, after several failures in a row" in page
+    signals = {signal["name"]: signal["value"] for signal in health["signals"]}
+    assert signals["chorale_sweeper_acting"] == 1
+    assert signals["chorale_refusing"] == 0
 
 
 def test_docs_lists_every_route_of_the_api_with_its_fields_and_needs_no_key(api: HttpApi) -> None:
