@@ -353,6 +353,10 @@ def test_an_unknown_page_is_a_page_that_says_so(operator: httpx.Client) -> None:
 def test_health_names_open_breakers_and_the_figures_of_the_metrics(
     api: HttpApi, operator: httpx.Client
 ) -> None:
+    # The names of the breakers are published with the counts of the first requests.
+    request_id = asked(operator, "How is bread baked?")["request_id"]
+    with api.client() as client:
+        wait_listed(client, request_id)
     with api.redis() as redis:
         now_ms = redis.time()[0] * 1000
         opened = {"failures": 5, "opened_at": now_ms, "open_until": now_ms + 60_000, "reason": "timeout"}
