@@ -124,7 +124,7 @@ def test_a_session_ends_with_its_key_and_by_logging_out(api: HttpApi) -> None:
         def is_over() -> bool:
             return browser.get("/console/corpus").status_code == 303
 
-        until(is_over, 5)
+        until(is_over, 30)
 
 
 def test_a_form_of_another_site_or_without_the_session_s_token_does_nothing(operator: httpx.Client) -> None:
