@@ -144,7 +144,7 @@ def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
     )
     assert address
     assert key
-    with httpx.Client(base_url=address[1], follow_redirects=True) as browser:
+    with httpx.Client(base_url=address[1], follow_redirects=True, timeout=60) as browser:
         browser.post("console/login", data={"key": key[1]})
         page = browser.get("console/search.json", params={"q": "nlargest", "namespace": "python"}).json()
         assert page["answer"]["hits"][0]["document_id"] == "python/heapq.nlargest"

@@ -30,7 +30,7 @@ MARKUP = '<script>alert(1)</script>"><b onclick="x">'
 @contextmanager
 def visitor(api: HttpApi, tenant: str = "acme", **rights: Any) -> Iterator[httpx.Client]:
     """A browser that has logged in with a new key of this tenant."""
-    with httpx.Client(base_url=api.origin, timeout=30) as browser:
+    with httpx.Client(base_url=api.origin, timeout=60) as browser:
         assert log_in(browser, api.key(tenant, **rights)).status_code == 303
         yield browser
 
@@ -59,7 +59,7 @@ def asked(browser: httpx.Client, question: str, **options: str) -> dict[str, Any
 
 
 def test_without_a_login_every_page_leads_to_the_login_and_shows_nothing_else(api: HttpApi) -> None:
-    with httpx.Client(base_url=api.origin) as browser:
+    with httpx.Client(base_url=api.origin, timeout=60) as browser:
         for page in PAGES:
             answer = browser.get(f"/console/{page}?status=x")
             assert (answer.status_code, answer.text) == (303, "")
@@ -70,7 +70,7 @@ def test_without_a_login_every_page_leads_to_the_login_and_shows_nothing_else(ap
 
 def test_a_login_leads_to_the_page_that_was_asked_for_and_never_to_another_site(api: HttpApi) -> None:
     key = api.key()
-    with httpx.Client(base_url=api.origin) as browser:
+    with httpx.Client(base_url=api.origin, timeout=60) as browser:
         for target, place in {
             "/console/jobs?after=x": "/console/jobs?after=x",
             "https://elsewhere.example/console/": "/console/search",
@@ -81,7 +81,7 @@ def test_a_login_leads_to_the_page_that_was_asked_for_and_never_to_another_site(
 
 
 def test_a_wrong_key_gets_the_login_again_and_no_cookie(api: HttpApi) -> None:
-    with httpx.Client(base_url=api.origin) as browser:
+    with httpx.Client(base_url=api.origin, timeout=60) as browser:
         answer = log_in(browser, "chorale_wrong")
         assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
         assert "This is not a valid key." in answer.text
@@ -90,7 +90,7 @@ def test_a_wrong_key_gets_the_login_again_and_no_cookie(api: HttpApi) -> None:
 
 def test_the_cookie_is_a_random_id_that_no_script_and_no_other_site_can_use(api: HttpApi) -> None:
     key = api.key()
-    with httpx.Client(base_url=api.origin) as browser:
+    with httpx.Client(base_url=api.origin, timeout=60) as browser:
         cookie = log_in(browser, key).headers["set-cookie"]
         again = log_in(browser, key).headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/console"} <= set(cookie.split("; "))
@@ -107,13 +107,16 @@ def test_the_cookie_is_a_random_id_that_no_script_and_no_other_site_can_use(api:
 
 def test_a_session_ends_with_its_key_and_by_logging_out(api: HttpApi) -> None:
     key = api.key()
-    with httpx.Client(base_url=api.origin) as browser, httpx.Client(base_url=api.origin) as other:
+    with (
+        httpx.Client(base_url=api.origin, timeout=60) as browser,
+        httpx.Client(base_url=api.origin, timeout=60) as other,
+    ):
         log_in(browser, key)
         log_in(other, key)
         cookies = dict(other.cookies)
         assert other.post("/console/logout", data={"token": token_of(other)}).status_code == 303
         # Nobody can go on with the cookie that the browser has forgotten.
-        assert httpx.get(f"{api.origin}/console/corpus", cookies=cookies).status_code == 303
+        assert httpx.get(f"{api.origin}/console/corpus", cookies=cookies, timeout=60).status_code == 303
         assert browser.get("/console/corpus").status_code == 200
         store = KeyStore(api.settings.audit_database_url)
         parts = parts_of(key)
@@ -374,7 +377,7 @@ def test_health_names_open_breakers_and_the_figures_of_the_metrics(
 
 
 def test_docs_lists_every_route_of_the_api_with_its_fields_and_needs_no_key(api: HttpApi) -> None:
-    with httpx.Client(base_url=api.origin) as anybody:
+    with httpx.Client(base_url=api.origin, timeout=60) as anybody:
         page, document = anybody.get("/docs"), anybody.get("/openapi.json").json()
     assert page.status_code == 200
     for path, operations in document["paths"].items():

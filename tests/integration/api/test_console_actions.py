@@ -123,7 +123,9 @@ def test_the_operator_sees_what_each_key_may_do_and_revokes_one(api: HttpApi) ->
         form = {"token": token_of(operator), "key": key_id}
         assert other.post("/console/keys", data=form | {"token": token_of(other)}).status_code == 403
         assert operator.post("/console/keys", data=form).status_code == 303
-        with httpx.Client(base_url=api.origin, headers={"Authorization": f"Bearer {text}"}) as revoked:
+        with httpx.Client(
+            base_url=api.origin, headers={"Authorization": f"Bearer {text}"}, timeout=60
+        ) as revoked:
             until(lambda: revoked.get("/v1/namespaces").status_code == 401, 30)
         assert changes_of(operator)[0] == ("revoke key", key_id)
         assert operator.post("/console/keys", data=form | {"key": "unknown"}).status_code == 404

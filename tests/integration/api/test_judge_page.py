@@ -156,7 +156,7 @@ def test_only_a_form_of_the_session_with_the_right_to_search_saves_and_only_the_
         assert stranger.get("/console/judge", params={"request": asked[0]}).status_code == 404
         assert stranger.get("/console/judge", params={"request": "t.judged-stranger.\0"}).status_code == 404
         assert shown(stranger)["question"] is None
-    with httpx.Client(base_url=api.origin) as nobody:
+    with httpx.Client(base_url=api.origin, timeout=60) as nobody:
         sent = nobody.post("/console/judge", data={"request": asked[0], **change})
         assert sent.headers["location"].startswith("/console/login")
     assert grades(engine, asked[0]) == before
