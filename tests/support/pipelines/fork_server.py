@@ -188,15 +188,19 @@ def serve(fd: int, imported: Sequence[str]) -> None:
     gc.freeze()
     client = socket.socket(fileno=fd)
     running: set[int] = set()
+    exit_codes: dict[int, int] = {}
+    """Of processes that have ended: two threads of the caller may ask for the same one."""
     try:
         while head := client.recvmsg(4, socket.CMSG_SPACE(12)):
             if not head[0]:
                 return
             asked = json.loads(_received(client, int.from_bytes(head[0], "big")))
             if "pid" in asked:
-                answer: int | None = _ended(asked["pid"])
-                if answer is not None:
-                    running.discard(asked["pid"])
+                pid = asked["pid"]
+                answer: int | None = exit_codes.get(pid)
+                if answer is None and (answer := _ended(pid)) is not None:
+                    exit_codes[pid] = answer
+                    running.discard(pid)
             else:
                 fds = _fds(head[1])
                 answer = os.fork()
@@ -206,6 +210,7 @@ def serve(fd: int, imported: Sequence[str]) -> None:
                     _become(asked, fds)
                     return
                 running.add(answer)
+                exit_codes.pop(answer, None)
                 for fd in fds:
                     os.close(fd)
             told = json.dumps(answer).encode()
