@@ -193,16 +193,13 @@ def _list(
 ) -> dict[str, Any]:
     """The first documents that a branch reported, or why there are none."""
     result = recorded.results.get(name)
-    rankings = result.rankings if result is not None else ()
-    documents: dict[str, float | None] = {}
-    for hit in rankings[position].hits if position < len(rankings) else ():
-        documents.setdefault(hit.document_id, hit.score)
+    documents = recorded.documents(name, position) or {}
     why = ""
     if result is None:
         why = "it has not reported"
     elif not result.answered:
         why = f"{result.reason}: {result.detail}" if result.detail else str(result.reason)
-    elif result.status == EnvelopeStatus.OK and not rankings:
+    elif result.status == EnvelopeStatus.OK and not result.rankings:
         why = "its list was not recorded"
     return {
         "branch": name,

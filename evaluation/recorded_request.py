@@ -64,6 +64,17 @@ class RecordedRequest:
             }
         )
 
+    def documents(self, branch: str, position: int) -> Mapping[str, float | None] | None:
+        """What the branch reported for the question at `position` of `plan.asked`: the documents in their order, each with the
+        score of its first passage.  None if no list is recorded."""
+        result = self.results.get(branch)
+        if result is None or position >= len(result.rankings):
+            return None
+        scores: dict[str, float | None] = {}
+        for hit in result.rankings[position].hits:
+            scores.setdefault(hit.document_id, hit.score)
+        return scores
+
     @cached_property
     def completed(self) -> Sequence[Scores] | None:
         """The scores that completed the rankings of each question asked; None if the rows lack them."""

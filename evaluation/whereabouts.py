@@ -59,17 +59,15 @@ def _places(
     recorded: RecordedRequest, plan: Plan, position: int, document_id: str, late: Collection[str]
 ) -> Iterator[BranchPlace]:
     for branch in plan.branches:
-        result = recorded.results.get(branch.name)
-        if result is None or not result.rankings or position >= len(result.rankings):
+        documents = recorded.documents(branch.name, position)
+        if documents is None:
+            result = recorded.results.get(branch.name)
             why = (result.detail or str(result.reason or "")) if result is not None else "it has not reported"
             yield BranchPlace(branch.name, None, None, why or "no list is recorded")
             continue
         if branch.name in late:
             yield BranchPlace(branch.name, None, None, "it reported after the deadline")
             continue
-        documents: dict[str, float | None] = {}
-        for hit in result.rankings[position].hits:
-            documents.setdefault(hit.document_id, hit.score)
         if document_id in documents:
             rank = list(documents).index(document_id) + 1
             is_beyond = rank > branch.depth - plan.spare
