@@ -40,11 +40,9 @@ def record(database: Engine, grant: Grant, key_name: str, action: str, subject: 
         connection.execute(insert(changes).values(row))
 
 
-def last(database: Engine, n: int, *, tenant: str | None = None) -> Sequence[Change]:
-    """The `n` latest changes, newest first; with `tenant`, those of its keys.  Raises SQLAlchemyError."""
+def last(database: Engine, n: int) -> Sequence[Change]:
+    """The `n` latest changes, newest first.  Raises SQLAlchemyError."""
     columns = [changes.c[field.name] for field in fields(Change)]
     newest = select(*columns).order_by(changes.c.at_ms.desc(), changes.c.change_id).limit(n)
-    if tenant is not None:
-        newest = newest.where(changes.c.tenant == tenant)
     with database.connect() as connection:
         return [Change(**row._mapping) for row in connection.execute(newest)]

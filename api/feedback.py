@@ -60,7 +60,7 @@ async def record_feedback(
 
 
 async def _row(request_id: str, grant: Grant, services: Services) -> RequestRow:
-    """Raises Problem, and the errors of a search that has not ended."""
+    """The recorded request.  Raises Problem; for a search that has not ended, NotEnded."""
     try:
         return await to_thread.run_sync(visible_row, grant, services, request_id)
     except Problem:

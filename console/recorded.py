@@ -91,7 +91,9 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
     changes = changes_of(visit.parameters)
     plan = changes.applied(base)
     late = changes.late(recorded)
-    before, after = recorded.fused(recorded.plan, position), fused_with(recorded, base, changes, position)
+    is_changed = base is not recorded.plan or changes != FusionChanges()
+    before = recorded.fused(recorded.plan, position)
+    after = fused_with(recorded, base, changes, position) if is_changed else before
     was = {hit.document_id: rank for rank, hit in enumerate(before, start=1)}
     names = [branch.name for branch in plan.branches]
     bars = score_bars(after[:_SHOWN], names)
@@ -107,7 +109,7 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
             "deepest": max(branch.depth for branch in base.branches),
             "deadline_ms": changes.deadline_ms,
             "latest_ms": max([row.took_ms, *reported.values()]),
-            "is_changed": base is not recorded.plan or changes != FusionChanges(),
+            "is_changed": is_changed,
             "configuration": visit.parameters.get("configuration"),
             "configurations": list(visit.pipeline.configurations),
             "gaps": gaps,

@@ -89,8 +89,11 @@ def fused_with(
 def smallest_swap(
     recorded: RecordedRequest, plan: Plan, changes: FusionChanges, position: int, hits: Sequence[FusedHit]
 ) -> Swap | None:
-    """The change with the least share of its weight after which the second of `hits` is the first; None if no single weight
-    does it.  Each change is tried by a fusion, since a bounded boost or a group makes scores depend on weights otherwise."""
+    """The change of one weight that puts the second of `hits` first, and is the smallest share of that weight.
+
+    None if no single weight does it.  Each change is tried by a fusion, since bounded boosts and groups make a score depend
+    on weights in other ways.
+    """
     if len(hits) < 2 or hits[0].pinned:
         return None
     swaps = []

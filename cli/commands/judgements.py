@@ -104,14 +104,14 @@ def import_(
     now_ms = time.time_ns() // 1_000_000
     with trail() as engine:
         questions = store.questions(engine, namespace, {line.event.request_id for line in lines})
-        found = [(line, questions.get((line.event.request_id, line.event.question))) for line in lines]
+        matched = [(line, questions.get((line.event.request_id, line.event.question))) for line in lines]
         feedback = [
             Feedback.on(question, line.event, line.at_ms or now_ms, line.judge or judge, "judge")
-            for line, question in found
+            for line, question in matched
             if question is not None
         ]
         store.put(engine, feedback)
-    unknown = [line.line for line, question in found if question is None]
+    unknown = [line.line for line, question in matched if question is None]
     fields = {"imported": len(feedback), "not_recorded": unknown}
     print_result(fields, f"{counted(len(feedback), 'judgement')} of {namespace}: imported", as_json=as_json)
     if unknown:
