@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chorale_client.answer import Degradation
+from chorale_client.tenants import short_id
 from chorale_client.wire_names import EnvelopeStatus
 
 from cli.answer_view import STATUS_STYLES, missing_lines
-from cli.terminal import Text, facts_table, moment, plain_table, short_id
+from cli.terminal import Text, facts_table, moment, plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -101,12 +101,6 @@ def moment(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def short_id(name: str) -> str:
-    """The beginning of an id, by which commands find it.  An id of a caller with a key begins with the tenant."""
-    owner, dot, own = name.rpartition(".")
-    return f"{owner}{dot}{own[:8]}" if name.startswith("t.") else name[:8]
-
-
 def print_result(fields: Mapping[str, Any], *parts: RenderableType, as_json: bool) -> None:
     """Print what a command has found or done: one JSON document, or `shown`, from top to bottom."""
     if as_json:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from chorale_client.tenants import short_id
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic_core import to_json
 from starlette.requests import Request
@@ -92,6 +93,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters["moment"] = _moment
+_TEMPLATES.filters["short_id"] = short_id
 _TEMPLATES.globals["address"] = _address
 
 

@@ -6,8 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from chorale_client.tenants import short_id
+
 from cli.progress import ProgressBar, duration
-from cli.terminal import Text, counted, facts_table, moment, plain_table, short_id
+from cli.terminal import Text, counted, facts_table, moment, plain_table
 from jobs.job import State
 from jobs.submitting import insist
 

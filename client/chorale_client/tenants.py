@@ -37,6 +37,12 @@ def tenant_of(id_: str) -> str | None:
     return None if match is None else match[1]
 
 
+def short_id(name: str) -> str:
+    """The beginning of an id, by which commands find it.  An id of a caller with a key begins with the tenant."""
+    owner, dot, own = name.rpartition(".")
+    return f"{owner}{dot}{own[:8]}" if name.startswith("t.") else name[:8]
+
+
 class Namespace(BaseModel):
     """Unknown fields are ignored."""
 
