@@ -9,7 +9,7 @@ from chorale_client.request import Variant
 from chorale_client.wire_names import Stage, StageStatus
 
 from branches.branch_task import BranchTask, Texts
-from branches.generators import Endpoint, Writer
+from branches.generators import AddTokens, Endpoint, Writer
 from fusion.rankings import DENSE
 from inference.language_models import EXPANSION_PROMPT
 from models.errors import StageFailure
@@ -30,8 +30,8 @@ class ExpansionOptions(Endpoint):
     def prompt_text(self, language: str) -> str:
         return EXPANSION_PROMPT
 
-    def open_writer(self, language: str, variants: frozenset[str]) -> Writer:
-        chat = self.open_chat()
+    def open_writer(self, language: str, variants: frozenset[str], add_tokens: AddTokens) -> Writer:
+        chat = self.open_chat(add_tokens)
         from inference.language_models import OpenAiExpander
 
         expander = OpenAiExpander(chat, kinds=tuple(sorted(variants)))

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from inference.chat_model import ChatModel
 
 
+AddTokens = Callable[[int], None]
+
+
 def _address(url: str) -> str:
     if urlsplit(checked_address(url)).path.rstrip("/").endswith("/chat/completions"):
         raise ValueError("an address ends before /chat/completions, which each request adds")
@@ -96,14 +99,14 @@ class Endpoint(Declared):
         """The prompt, in an installation of this language."""
 
     @abstractmethod
-    def open_writer(self, language: str, variants: frozenset[str]) -> Writer:
+    def open_writer(self, language: str, variants: frozenset[str], add_tokens: AddTokens) -> Writer:
         """`variants`: the kinds of variants to write.  Raises NotConfigured."""
 
     def feedback_from(self, own_store: str) -> str | None:
         """The store whose best passages replace the model's texts; None: nothing replaces them."""
         return None
 
-    def open_chat(self) -> ChatModel:
+    def open_chat(self, add_tokens: AddTokens = lambda tokens: None) -> ChatModel:
         """Raises NotConfigured if the key is missing."""
         from inference.chat_model import ChatModel
 
@@ -114,13 +117,22 @@ class Endpoint(Declared):
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             fields=self.fields,
+            add_tokens=add_tokens,
         )
 
 
 class Generators:
     """Thread-safe.  `shared` is the cache of all processes; `language` chooses the default prompt."""
 
-    def __init__(self, pipeline: Pipeline, *, language: str, shared: Cache) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        language: str,
+        shared: Cache,
+        tokens_counter: Callable[[str], AddTokens] = lambda branch: lambda tokens: None,
+    ) -> None:
+        """`tokens_counter(branch)` is called with the tokens that the branch's model reports as used."""
         self._branches = {branch.name: branch for branch in pipeline.branches}
         self._kinds = {branch.name: pipeline.kinds.branches[branch.kind] for branch in pipeline.branches}
         self._options = {
@@ -130,6 +142,7 @@ class Generators:
         }
         self._language = language
         self._shared = shared
+        self._tokens_counter = tokens_counter
         self._made: dict[str, CachedTexts] = {}
         self.document_s = 0.0
         """Recent seconds to embed one written document; 0 before the first."""
@@ -165,7 +178,9 @@ class Generators:
 
     def _make(self, branch: str) -> CachedTexts:
         options, declared = self._options[branch], self._branches[branch]
-        write, is_whole = options.open_writer(self._language, self._kinds[branch].variants)
+        write, is_whole = options.open_writer(
+            self._language, self._kinds[branch].variants, self._tokens_counter(branch)
+        )
         return CachedTexts(
             write,
             fingerprint=f"{declared.kind}:{options.fingerprint(options.prompt_text(self._language))}",

@@ -14,7 +14,7 @@ from chorale_client.wire_names import Reason, Stage, StageStatus
 from pydantic import AfterValidator, Field, model_validator
 
 from branches.branch_task import BranchTask, Texts
-from branches.generators import Endpoint, Writer
+from branches.generators import AddTokens, Endpoint, Writer
 from config import extensions
 from fusion.rankings import DENSE, LEXICAL
 from inference.language_models import HYPOTHESIS_PROMPTS, prompt_of
@@ -64,10 +64,10 @@ class HydeOptions(Endpoint):
     def prompt_text(self, language: str) -> str:
         return prompt_of(self.prompt, language=language)
 
-    def open_writer(self, language: str, variants: frozenset[str]) -> Writer:
+    def open_writer(self, language: str, variants: frozenset[str], add_tokens: AddTokens) -> Writer:
         if self.is_foreign:
             return Writer(open_generator(self).imagine, bool)
-        chat = self.open_chat()
+        chat = self.open_chat(add_tokens)
         from inference.language_models import OpenAiGenerator
 
         generator = OpenAiGenerator(chat, prompt=self.prompt_text(language), documents=self.documents)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from inference.json_endpoint import JsonEndpoint
@@ -18,7 +18,7 @@ question of the largest request."""
 
 class ChatModel:
     """Thread-safe.  `url` is the endpoint up to and including `/v1`.  `fields` replace our own fields in the body of each
-    request.
+    request.  `add_tokens` is called with the tokens that the endpoint reports as used.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class ChatModel:
         temperature: float,
         max_tokens: int,
         fields: Mapping[str, Any] | None = None,
+        add_tokens: Callable[[int], None] = lambda tokens: None,
     ) -> None:
         self._endpoint = JsonEndpoint(
             url=url,
@@ -39,6 +40,7 @@ class ChatModel:
             api_key=api_key,
             max_bytes=MAX_ANSWER_BYTES,
             shows_messages=True,
+            add_tokens=add_tokens,
         )
         self._body: dict[str, Any] = {"model": model, "temperature": temperature}
         if max_tokens:

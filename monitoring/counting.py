@@ -65,7 +65,7 @@ QUESTIONS = Series(
 )
 TOKENS = Series(
     "chorale_endpoint_tokens",
-    "Tokens that the endpoint of an encoder or reranker reported as used",
+    "Tokens that the endpoint of an encoder, reranker or language model reported as used",
     ("role", "name"),
 )
 COUNTERS = (DEGRADED, QUESTIONS, TOKENS)

@@ -148,7 +148,10 @@ class Resources:
     @cached_property
     def generators(self) -> Generators:
         return Generators(
-            self.pipeline, language=self.settings.language or "en", shared=RedisCache(self.redis)
+            self.pipeline,
+            language=self.settings.language or "en",
+            shared=RedisCache(self.redis),
+            tokens_counter=partial(self.tokens_counter, "generator"),
         )
 
     @property

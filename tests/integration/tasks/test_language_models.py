@@ -11,12 +11,13 @@ from chorale_client import Answer
 from chorale_client.wire_names import QUEUE_RETRIEVE
 from structlog.testing import capture_logs
 
+from monitoring.exporter import render
 from tasks.worker.warming import warm
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
 from tests.support.pipelines.pipeline_files import LOCAL, branch
-from tests.support.servers.chat_server import ChatServer, after, says, sends
+from tests.support.servers.chat_server import ChatServer, after, completion, says, sends
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
@@ -351,3 +352,14 @@ def test_no_process_wrote_the_key_into_redis(client: OneProcess) -> None:
     files = [file.read_bytes() for file in client.home.rglob("*") if file.is_file()]
     assert files
     assert not any(SECRET.encode() in content for content in files)
+
+
+def test_the_tokens_of_a_branch_s_model_are_in_the_metrics(client: OneProcess, server: ChatServer) -> None:
+    usage = b', "usage": {"prompt_tokens": 30, "completion_tokens": 12, "total_tokens": 42}}'
+    server.answer = sends(200, completion(BREAD)[:-1] + usage)
+    ask(client, "how long is bread baked", "hyde")
+    ask(client, "how is a loaf baked", "rewritten")
+    metrics = render(client.redis).decode()
+    # The branch `hyde` asks for two documents.
+    assert 'chorale_endpoint_tokens_total{name="hyde",role="generator"} 84.0' in metrics
+    assert 'chorale_endpoint_tokens_total{name="rewritten",role="generator"} 42.0' in metrics
