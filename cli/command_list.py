@@ -47,7 +47,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "models": "List encoders and rerankers with their size, languages, licence, prompts and published quality.",
         "eval": "Index a judged collection and measure every branch and configuration on its questions.",
         "golden": "Ask questions whose answers are known, and show where an expected document is missing.",
-        "judgements": "Export, import and count judgements: grades, thumbs and clicks on hits.",
+        "judgements": "Export, import, count and generate judgements: grades, thumbs and clicks on hits.",
         "compare": "Compare two configurations, or recorded answers, on the judged questions of a collection.",
         "tune": "Choose method, weights, k, depth and boosts by judged questions, and say whether that is better.",
     },

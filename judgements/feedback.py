@@ -15,7 +15,9 @@ from pydantic_core import to_json
 
 from models.audit_tables import RequestRow
 
-Source = Literal["user", "judge"]
+Source = Literal["user", "judge", "llm"]
+LLM: Source = "llm"
+"""A language model, whose grades are kept apart from those of people."""
 NOTHING_FITS = "nothing_fits"
 THUMBS: Mapping[str, int] = {"thumb_up": 2, "thumb_down": 0}
 """The grade of each thumb."""

@@ -13,7 +13,7 @@ from chorale_client.errors import describe_faults, safe_repr
 from pydantic import ValidationError
 
 from ingest.document_ids import checked_id
-from judgements.feedback import Event, Feedback
+from judgements.feedback import LLM, Event, Feedback, Source
 from judgements.pooling import JudgedQuestion
 from models.errors import WrongDeclaration
 
@@ -72,6 +72,7 @@ class JudgementLine:
     """Its `request_id` is that of a request, or the hash of a question's text."""
     at_ms: int | None = None
     judge: str | None = None
+    source: Source = "judge"
 
 
 def read_judgements(file: Path) -> Iterator[JudgementLine]:
@@ -97,11 +98,14 @@ def _of_json(line: int, text: str) -> JudgementLine:
     if not isinstance(fields, dict):
         raise ValueError("not an object with `query_id` or `request_id`")
     timestamp, judge = fields.pop("timestamp", None), fields.pop("client_id", None)
+    attributes = fields.get("event_attributes")
+    is_by_llm = isinstance(attributes, dict) and attributes.get("source") == LLM
     moment = None if timestamp is None else datetime.fromisoformat(str(timestamp))
     if moment is not None and moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     at_ms = None if moment is None else round(moment.timestamp() * 1000)
-    return JudgementLine(line, Event.model_validate(fields), at_ms, judge and str(judge))
+    source: Source = LLM if is_by_llm else "judge"
+    return JudgementLine(line, Event.model_validate(fields), at_ms, judge and str(judge), source)
 
 
 def _of_qrels(line: int, text: str) -> JudgementLine:

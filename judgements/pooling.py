@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median_low
 
-from judgements.feedback import NOTHING_FITS, Feedback
+from judgements.feedback import LLM, NOTHING_FITS, Feedback
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,10 @@ class JudgedQuestion:
     """Somebody said so, and no document has a grade above 0."""
 
 
-def pooled(feedback: Iterable[Feedback]) -> list[JudgedQuestion]:
+def pooled(feedback: Iterable[Feedback], *, by_llm: bool = False) -> list[JudgedQuestion]:
     """The judged questions in order of their first judgement; `feedback` is in order of time.
+
+    The judgements are those of people, or with `by_llm` those of language models, and never of both.
 
     Of each key's grades and thumbs on a document the latest counts, and of several keys the median, of two the lower.  Clicks
     are no judgements.
@@ -32,6 +34,8 @@ def pooled(feedback: Iterable[Feedback]) -> list[JudgedQuestion]:
     texts: dict[tuple[str, str], str | None] = {}
     without: set[tuple[str, str]] = set()
     for item in feedback:
+        if (item.source == LLM) != by_llm:
+            continue
         question = item.namespace, item.text_hash
         texts[question] = item.text or texts.get(question)
         if item.action_name == NOTHING_FITS:

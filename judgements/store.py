@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, selectinload
 
 from audit.drainer import INSERTS
 from audit.queries import Which, last
-from judgements.feedback import NOTHING_FITS, THUMBS, Feedback, RecordedQuestion
+from judgements.feedback import LLM, NOTHING_FITS, THUMBS, Feedback, RecordedQuestion
 from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.batching import in_batches
 from models.errors import ServiceError
@@ -35,6 +35,16 @@ class Coverage:
     judged: int
     nothing_fits: bool
     """Somebody says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstHit:
+    """A hit of a recorded question."""
+
+    question: RecordedQuestion
+    rank: int
+    document_id: str
+    passage_id: str
 
 
 def put(engine: Engine, feedback: Sequence[Feedback]) -> None:
@@ -103,6 +113,7 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
     hits = select(HitRow.request_id, HitRow.question, HitRow.document_id).where(HitRow.rank <= JUDGED_HITS)
     judgements = select(table.c.namespace, table.c.text_hash, table.c.object_id).where(
         table.c.action_name.in_(["grade", NOTHING_FITS, *THUMBS]),
+        table.c.source != LLM,
         true() if tenant is None else table.c.tenant == tenant,
     )
     with engine.connect() as connection:
@@ -118,6 +129,31 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
             by = judged[text := (question.namespace, question.text_hash)]
             by_text.setdefault(text, Coverage(question, len(of), len(of & by), None in by))
     return list(by_text.values())
+
+
+def ungraded_hits(engine: Engine, namespace: str, newest: int, judge: str) -> list[FirstHit]:
+    """Of the `newest` requests, newest first, the first hits with a passage that this judge has not graded.  Of several questions
+    with one text the newest counts, and none counts whose text is not kept."""
+    recorded: dict[str, RecordedQuestion] = {}
+    for row in last(engine, newest, Which(namespace=namespace)):
+        for position in range(len(row.questions)):
+            if (question := RecordedQuestion.of(row, position)).text is not None:
+                recorded.setdefault(question.text_hash, question)
+    hits = select(HitRow).where(HitRow.rank <= JUDGED_HITS, HitRow.passage_id.is_not(None))
+    graded = select(table.c.text_hash, table.c.object_id).where(
+        table.c.namespace == namespace, table.c.key_id == judge, table.c.action_name == "grade"
+    )
+    ungraded = []
+    with Session(engine) as session:
+        known = {tuple(pair) for pair in session.execute(graded)}
+        for some in in_batches(list(recorded.values()), ROWS_AT_ONCE):
+            by_place = {(question.request_id, question.question): question for question in some}
+            rows = session.scalars(hits.where(HitRow.request_id.in_({id_ for id_, _ in by_place})))
+            for hit in rows:
+                of = by_place.get((hit.request_id, hit.question))
+                if of is not None and (of.text_hash, hit.document_id) not in known:
+                    ungraded.append(FirstHit(of, hit.rank, hit.document_id, hit.passage_id or ""))
+    return ungraded
 
 
 def judged_share(coverage: Sequence[Coverage]) -> dict[str, dict[str, int]]:

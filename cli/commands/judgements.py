@@ -11,10 +11,16 @@ import typer
 from cli.options import AsJson, Namespace, command_group
 from cli.terminal import counted, plain_table, print_line, print_result
 
-judgements = command_group("Export, import and count judgements: grades, thumbs and clicks on hits.")
+judgements = command_group(
+    "Export, import, count and generate judgements: grades, thumbs and clicks on hits."
+)
 
 NEWEST = 1_000
-"""Recorded requests whose hits are counted."""
+"""Recorded requests whose hits are counted, or graded."""
+AT_ONCE = 16
+"""Hits that a language model grades within GRADING_S seconds."""
+GRADING_S = 60.0
+READ_S = 10.0
 
 
 @judgements.command()
@@ -27,6 +33,9 @@ def export(
         ),
     ] = "golden",
     namespace: Namespace = "default",
+    by_llm: Annotated[
+        bool, typer.Option("--by-llm", help="The grades of language models, instead of people's judgements.")
+    ] = False,
 ) -> None:
     """Print the judgements of a namespace.
 
@@ -45,16 +54,17 @@ def export(
     from cli.commands.audit import trail
     from config.visible_text import visible_json
     from judgements import files, store
+    from judgements.feedback import LLM
     from judgements.pooling import pooled
 
     with trail() as engine:
         feedback = store.listed(engine, namespace)
-    judged = pooled(feedback)
+    judged = pooled(feedback, by_llm=by_llm)
     if format_ == "trec":
         lines = [line for question in judged for line in files.qrels_lines(question)]
     else:
         entries = (
-            [files.ubi_event(item) for item in feedback]
+            [files.ubi_event(item) for item in feedback if (item.source == LLM) == by_llm]
             if format_ == "jsonl"
             else [entry for question in judged if (entry := files.golden_entry(question)) is not None]
         )
@@ -106,7 +116,7 @@ def import_(
         questions = store.questions(engine, namespace, {line.event.request_id for line in lines})
         matched = [(line, questions.get((line.event.request_id, line.event.question))) for line in lines]
         feedback = [
-            Feedback.on(question, line.event, line.at_ms or now_ms, line.judge or judge, "judge")
+            Feedback.on(question, line.event, line.at_ms or now_ms, line.judge or judge, line.source)
             for line, question in matched
             if question is not None
         ]
@@ -123,6 +133,125 @@ def import_(
 
 
 @judgements.command()
+def grade(
+    branch: Annotated[
+        str,
+        typer.Argument(help="A branch of the pipeline file that asks a language model; that model grades."),
+    ],
+    namespace: Namespace = "default",
+    limit: Annotated[int, typer.Option(min=1, help="Hits to grade.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Have a language model grade the first hits of recorded questions, the newest first.
+
+    Its grades have the source `llm` and are never mixed with those of people: `export`, the console and `stats` count
+    people's judgements, and `export --by-llm` has the model's. Questions and passages are sent to the model. A hit that the
+    model has graded is not graded again.
+
+    Exit code: 0 all graded, 8 some are not, 2 wrong usage, 1 anything else.
+
+    Examples:
+
+        chorale judgements grade hyde --namespace docs --limit 200
+    """
+    import time
+
+    from cli.commands.audit import trail
+    from cli.exit_codes import PART_DONE
+    from cli.installation import find_installation
+    from cli.namespace_states import existing
+    from judgements import store
+    from judgements.feedback import LLM, Event, Feedback
+    from judgements.language_model import ask_grades
+    from models.batching import in_batches
+    from models.errors import NotConfigured, StageFailure
+
+    installation = find_installation()
+    resources = installation.resources
+    generators = resources.generators
+    options = generators.options(branch)
+    if options is None or options.url is None:
+        names = [each.name for each in resources.pipeline.branches]
+        models = [name for name in names if (of := generators.options(name)) is not None and of.url]
+        there_are = ", ".join(models) or "none"
+        raise NotConfigured(f"no branch {branch!r} asks a language model; there are: {there_are}")
+    manifest = existing(installation, namespace).manifest
+    if manifest is not None and manifest.local_only:
+        raise NotConfigured(f"the namespace {namespace!r} is local_only, and the model is behind an address")
+    documents = resources.store(resources.written_stores[0])
+    chat, judge = options.open_chat(), f"{LLM}:{options.model}"
+    graded, failures = 0, []
+    with trail() as engine:
+        hits = store.ungraded_hits(engine, namespace, NEWEST, judge)[:limit]
+        for some in in_batches(hits, AT_ONCE):
+            texts = documents.texts(namespace, [hit.passage_id for hit in some], timeout_s=READ_S)
+            there = [hit for hit in some if hit.passage_id in texts]
+            pairs = [(hit.question.text or "", texts[hit.passage_id].text) for hit in there]
+            now_ms = time.time_ns() // 1_000_000
+            feedback = []
+            for hit, answer in zip(there, ask_grades(chat, pairs, timeout_s=GRADING_S), strict=True):
+                if isinstance(answer, StageFailure):
+                    failures.append(f"{answer.reason}: {answer.detail}")
+                    continue
+                event = Event(
+                    request_id=hit.question.request_id,
+                    question=hit.question.question,
+                    action="grade",
+                    document_id=hit.document_id,
+                    grade=answer,
+                    rank=hit.rank,
+                )
+                feedback.append(Feedback.on(hit.question, event, now_ms, judge, LLM))
+            failures += ["the passage is not there any more"] * (len(some) - len(there))
+            store.put(engine, feedback)
+            graded += len(feedback)
+            if there and not feedback:
+                break
+    fields = {"graded": graded, "not_graded": len(hits) - graded}
+    print_result(
+        fields, f"{counted(graded, 'hit')} of {namespace}: graded by {options.model}", as_json=as_json
+    )
+    if failures:
+        print_line(
+            f"chorale: {counted(len(hits) - graded, 'hit')} not graded, the first: {failures[0]}", sys.stderr
+        )
+        raise typer.Exit(PART_DONE)
+
+
+@judgements.command()
+def sample(
+    namespace: Namespace = "default",
+    per_grade: Annotated[int, typer.Option(min=1, help="Hits of each grade of the model.")] = 10,
+) -> None:
+    """Print hits that a language model graded and nobody else judged, without its grades: for people, to check the model.
+
+    Fill in `grade` (0 to 3) in each line and import the file; `stats` then says how well the model agrees.
+
+    Examples:
+
+        chorale judgements sample --namespace docs --per-grade 5 > check.jsonl
+    """
+    from json import dumps
+
+    from cli.commands.audit import trail
+    from config.visible_text import visible_json
+    from judgements import store
+    from judgements.language_model import to_check
+
+    with trail() as engine:
+        hits = to_check(store.listed(engine, namespace), per_grade)
+    for hit in hits:
+        line = {
+            "user_query": hit.text,
+            "grade": None,
+            "query_id": hit.request_id,
+            "action_name": "grade",
+            "event_attributes": {"question": hit.question, "object": {"object_id": hit.object_id}},
+        }
+        print_line(visible_json(dumps(line, ensure_ascii=False)))
+
+
+@judgements.command()
 def stats(namespace: Namespace = "default", as_json: AsJson = False) -> None:
     """Count events by source and action, and judged questions and hits.
 
@@ -132,13 +261,17 @@ def stats(namespace: Namespace = "default", as_json: AsJson = False) -> None:
 
         chorale judgements stats --namespace docs --json
     """
+    from dataclasses import asdict
+
     from audit.queries import Which
     from cli.commands.audit import trail
     from judgements import store
+    from judgements.language_model import agreement
 
     with trail() as engine:
         events = store.counts(engine, namespace)
         coverage = store.coverage(engine, Which(namespace=namespace), NEWEST)
+        agreed = agreement(store.listed(engine, namespace))
     share = store.judged_share(coverage)
     table = plain_table("source", "action", ">events")
     for source, by_action in events.items():
@@ -146,4 +279,7 @@ def stats(namespace: Namespace = "default", as_json: AsJson = False) -> None:
             table.add_row(source, action, f"{count:,}")
     of = {name: "{judged:,} of {all:,}".format_map(figures) for name, figures in share.items()}
     sentence = f"\njudged of the newest: {of['questions']} questions, {of['hits']} first hits"
-    print_result({"events": events, **share}, table, sentence, as_json=as_json)
+    if agreed.hits:
+        kappa = "" if agreed.kappa is None else f", weighted kappa {agreed.kappa:.2f}"
+        sentence += f"\nlanguage models and people agree on {agreed.equal:,} of {agreed.hits:,} hits{kappa}"
+    print_result({"events": events, **share, "agreement": asdict(agreed)}, table, sentence, as_json=as_json)

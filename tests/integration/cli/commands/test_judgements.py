@@ -17,6 +17,8 @@ from judgements.feedback import Event, Feedback
 from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline_files import LOCAL, branch
+from tests.support.servers.chat_server import ChatServer, says, sends
 from tests.support.waiting import until
 
 NAMESPACE = "judged"
@@ -92,3 +94,48 @@ def test_each_mistake_is_answered_with_one_sentence(chorale: Run, request_id: st
     assert "line 1: not `topic 0 document grade`" in complaint(chorale(*arguments), WRONG_USAGE)
     assert "No such file" in complaint(chorale("judgements", "import", str(tmp_path / "missing")), 1)
     assert chorale("judgements", "export", "--namespace", "nowhere").stdout == ""
+
+
+def test_a_language_model_grades_hits_and_people_check_a_sample_of_them(
+    chorale: Run, pipeline: RunningPipeline, engine: Engine, tmp_path: Path
+) -> None:
+    name, file = "graded-by-a-model", tmp_path / "pipeline.toml"
+    pipeline.index(namespace=name)
+    id_ = pipeline.client().retrieve(TEXT, namespace=name, timeout_s=20, top_k=3).request_id
+    until(lambda: store.questions(engine, name, [id_]))
+    with ChatServer(says("3")) as server:
+        options = f'options = {{ generator = "openai", url = "{server.url}", model = "tiny" }}'
+        file.write_text(LOCAL + branch("bm25") + branch("hyde", "dense", more=options))
+        environment = {"CHORALE_PIPELINE_FILE": str(file)}
+        grade = ("judgements", "grade", "hyde", "--namespace", name)
+        server.then = [sends(401)]
+        part = chorale(*grade, "--json", **environment)
+        assert document(part, PART_DONE) == {"v": 1, "graded": 2, "not_graded": 1}
+        assert "1 hit not graded, the first: unauthorised" in part.stderr
+        again = chorale(*grade, **environment)
+        assert (again.returncode, again.stdout) == (0, f"1 hit of {name}: graded by tiny\n")
+        assert len(server.prompts) == 4
+        assert all(f"Question: {TEXT}" in prompt for prompt in server.prompts)
+        wrong = chorale("judgements", "grade", "bm25", "--namespace", name, **environment)
+        assert "no branch 'bm25' asks a language model; there are: hyde" in complaint(wrong, 1)
+
+    # People's judgements are apart, also after an export and import of all events.
+    assert chorale("judgements", "export", "--namespace", name).stdout == ""
+    events = chorale("judgements", "export", "--format", "jsonl", "--by-llm", "--namespace", name).stdout
+    (tmp_path / "llm.jsonl").write_text(events)
+    assert chorale("judgements", "import", str(tmp_path / "llm.jsonl"), "-n", name).returncode == 0
+    assert chorale("judgements", "export", "--namespace", name).stdout == ""
+    golden = json.loads(chorale("judgements", "export", "--by-llm", "--namespace", name).stdout)
+    assert set(golden["expected"].values()) == {3}
+
+    sample = chorale("judgements", "sample", "--namespace", name, "--per-grade", "2").stdout.splitlines()
+    assert len(sample) == 2
+    filled = [
+        json.dumps({**json.loads(line), "grade": grade}) for line, grade in zip(sample, (3, 1), strict=True)
+    ]
+    (tmp_path / "check.jsonl").write_text("\n".join(filled))
+    assert chorale("judgements", "import", str(tmp_path / "check.jsonl"), "-n", name).returncode == 0
+    stats = document(chorale("judgements", "stats", "--namespace", name, "--json"))
+    assert stats["agreement"] == {"hits": 2, "equal": 1, "kappa": 0.0}
+    assert stats["events"] == {"llm": {"grade": 3}, "judge": {"grade": 2}}
+    assert stats["hits"]["judged"] == 2
