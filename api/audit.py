@@ -9,6 +9,7 @@ from chorale_client.tenants import owned
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
+from sqlalchemy import Select
 
 from access.grant import Grant
 from api.caller import Caller, KeyFirst
@@ -95,9 +96,17 @@ def get_past_search(request_id: str, grant: Auditor, services: ServicesDep) -> R
     return Response(to_json(_document(row), inf_nan_mode="null"), media_type="application/json")
 
 
-def visible_rows(grant: Grant, services: Services, n: int, *, namespace: str | None) -> Sequence[RequestRow]:
+def visible_rows(
+    grant: Grant,
+    services: Services,
+    n: int,
+    *,
+    namespace: str | None,
+    among: Select[tuple[str]] | None = None,
+) -> Sequence[RequestRow]:
     """The latest requests with what their branches reported, and without the hits that were answered."""
-    return queries.last(services.database, n, _visible(grant, namespace=namespace), with_branches=True)
+    which = _visible(grant, namespace=namespace, among=among)
+    return queries.last(services.database, n, which, with_branches=True)
 
 
 def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow:
@@ -122,7 +131,7 @@ def _in_utc(part: dict[str, Any]) -> dict[str, Any]:
     return {**part, "now": in_utc(part["now"])} if part.get("now") else part
 
 
-def _visible(grant: Grant, **conditions: str | None) -> queries.Which:
+def _visible(grant: Grant, **conditions: Any) -> queries.Which:
     """The requests that the key may see, of those that meet the conditions."""
     return queries.Which(owner=_owner(grant), namespaces=grant.namespaces, **conditions)
 

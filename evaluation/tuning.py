@@ -183,8 +183,13 @@ class _Search:
 
     @property
     def existing(self) -> dict[str, Configuration]:
-        """The configurations without a reranker, which takes no part in here; the default one without its own."""
-        plain = {name: each for name, each in self.pipeline.configurations.items() if each.reranker is None}
+        """The configurations without a reranker, which takes no part in here, whose scores are known; the default one without
+        its own reranker."""
+        plain = {
+            name: each
+            for name, each in self.pipeline.configurations.items()
+            if each.reranker is None and (self.recording.has_all_scores or not each.complete_scores)
+        }
         default = self.pipeline.configurations[self.pipeline.default_configuration]
         return {self.default: default.model_copy(update={"reranker": None}), **plain}
 
