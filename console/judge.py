@@ -66,7 +66,7 @@ def _settling(visit: Visit) -> tuple[dict[str, Any], OpenQuestion | None]:
     after = visit.parameters.get("after")
     place = names.index(after) + 1 if after in names else 0
     chosen = judged.open[place % len(names)] if names else None
-    shown = {"names": compared.names, "unjudged": chosen.unjudged if chosen else 0, **summary(judged)}
+    shown = {"names": compared.names, "differing": chosen.unjudged if chosen else 0, **summary(judged)}
     return shown, chosen
 
 
