@@ -158,7 +158,7 @@ def _branch_effects(
                 of[3 + side] += len(without_it - with_it)
     return [
         BranchEffect(branch, kind, n, (rescued_a, rescued_b), (hurt_a, hurt_b))
-        for (branch, kind), (n, rescued_a, rescued_b, hurt_a, hurt_b) in counts.items()
+        for (branch, kind), (n, rescued_a, rescued_b, hurt_a, hurt_b) in sorted(counts.items())
     ]
 
 
