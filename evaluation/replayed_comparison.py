@@ -6,7 +6,7 @@ No search runs.  What is compared is the fused order, before reranking, groups a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from operator import attrgetter
@@ -205,7 +205,8 @@ def _compared(
     judged: JudgedQuestion | None,
 ) -> tuple[ComparedQuestion, RankedQuestion]:
     unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
-    ranked = [recorded.fused(plan, position, count=_RANKED) for plan in (a, b)]
+    count = _RANKED if is_relevant(judged) else DEPTH
+    ranked = [recorded.fused(plan, position, count=count) for plan in (a, b)]
     hits = [of_plan[:DEPTH] for of_plan in ranked]
     ours, theirs = (tuple(map(unit_of, of_plan)) for of_plan in hits)
     found_by = [Counter(hit.found_by for hit in of_plan) for of_plan in hits]
@@ -220,22 +221,8 @@ def _compared(
         reported = {name for name, result in recorded.results.items() if result.answered} - late
         is_complete = all(branch.name in reported for branch in a.branches)
         within[ms] = (float(is_complete), overlap(fused_in_time[late], ours))
-    without = {}
-    for name in names if is_relevant(judged) else ():
-        fused = (recorded.fused(plan, position, without={name}, count=DEPTH) for plan in (a, b))
-        without[name] = tuple(_documents(of_plan, judged) for of_plan in fused)
-    of_a, of_b = (_documents(of_plan, judged) for of_plan in ranked)
-    row = recorded.row
-    ranked_question = RankedQuestion(
-        name=(row.namespace, question.text_hash),
-        request_id=row.request_id,
-        question=question.position,
-        kind=question_type(question.text) if question.text else "unknown",
-        rankings=(of_a, of_b),
-        without=without,
-    )
-    return ComparedQuestion(
-        request_id=row.request_id,
+    compared = ComparedQuestion(
+        request_id=recorded.row.request_id,
         position=position,
         text=question.text,
         first=(next(iter(ours), None), next(iter(theirs), None)),
@@ -244,25 +231,43 @@ def _compared(
         alone={name: (found_by[0][name,], found_by[1][name,]) for name in names},
         is_approximate=any(recorded.lacks_scores(plan, position) for plan in (a, b)),
         within=within,
-    ), ranked_question
-
-
-def _documents(hits: Sequence[FusedHit], judged: JudgedQuestion | None) -> list[str]:
-    """The document of each hit, once; a judged copy stands for its hit, since it is as good an answer."""
-    grades = judged.grades if judged else {}
-    return list(
-        dict.fromkeys(
-            next(
-                (
-                    id_
-                    for id_ in (hit.document_id, *(copy.document_id for copy in hit.folded))
-                    if id_ in grades
-                ),
-                hit.document_id,
-            )
-            for hit in hits
-        )
     )
+    return compared, _ranked(recorded, (a, b), position, question, judged, ranked)
+
+
+def _ranked(
+    recorded: RecordedRequest,
+    plans: tuple[Plan, Plan],
+    position: int,
+    question: QuestionRow,
+    judged: JudgedQuestion | None,
+    hits: Sequence[Sequence[FusedHit]],
+) -> RankedQuestion:
+    """`hits` are those of both plans."""
+    grades = judged.grades if judged else {}
+    row = recorded.row
+    names = {branch.name for plan in plans for branch in plan.branches} if is_relevant(judged) else ()
+    without = {
+        name: [recorded.fused(plan, position, without={name}, count=DEPTH) for plan in plans]
+        for name in names
+    }
+    return RankedQuestion(
+        name=(row.namespace, question.text_hash),
+        request_id=row.request_id,
+        question=question.position,
+        kind=question_type(question.text) if question.text else "unknown",
+        rankings=(_documents(hits[0], grades), _documents(hits[1], grades)),
+        without={name: (_documents(a, grades), _documents(b, grades)) for name, (a, b) in without.items()},
+    )
+
+
+def _documents(hits: Sequence[FusedHit], judged: Container[str]) -> list[str]:
+    """The document of each hit, once; a judged copy stands for its hit, since it is as good an answer."""
+    documents: dict[str, None] = {}
+    for hit in hits:
+        copies = (copy.document_id for copy in hit.folded)
+        documents[next((id_ for id_ in (hit.document_id, *copies) if id_ in judged), hit.document_id)] = None
+    return [*documents]
 
 
 def _mean(values: Iterable[float]) -> float:
