@@ -9,7 +9,6 @@ from chorale_client.tenants import owned
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
-from sqlalchemy import Select
 
 from access.grant import Grant
 from api.caller import Caller, KeyFirst
@@ -96,17 +95,10 @@ def get_past_search(request_id: str, grant: Auditor, services: ServicesDep) -> R
     return Response(to_json(_document(row), inf_nan_mode="null"), media_type="application/json")
 
 
-def visible_rows(
-    grant: Grant,
-    services: Services,
-    n: int,
-    *,
-    namespace: str | None,
-    among: Select[tuple[str]] | None = None,
-) -> Sequence[RequestRow]:
-    """The latest requests with what their branches reported, and without the hits that were answered."""
-    which = _visible(grant, namespace=namespace, among=among)
-    return queries.last(services.database, n, which, with_branches=True)
+def visible_rows(grant: Grant, services: Services, n: int, **conditions: Any) -> Sequence[RequestRow]:
+    """The latest requests that meet the conditions (fields of `Which`), with what their branches reported, and without the hits
+    that were answered."""
+    return queries.last(services.database, n, _visible(grant, **conditions), with_branches=True)
 
 
 def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow:

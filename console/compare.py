@@ -22,7 +22,9 @@ from models.audit_tables import RequestRow
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
+    from evaluation.fusion_changes import FusionChanges
     from evaluation.judged_comparison import JudgedComparison
+    from evaluation.metrics import Gain
     from evaluation.replayed_comparison import ReplayedComparison
 
 _MOST = 500
@@ -49,63 +51,58 @@ class Compared:
     b: str
     candidate: Configuration | None
     """B with the weights and the k of the address; None if it has none."""
-    pipeline: Pipeline
-    """With the candidate among its configurations."""
     rows: Sequence[RequestRow]
     judged: Mapping[tuple[str, str], JudgedQuestion]
-    only_judged: bool
+    replayed: ReplayedComparison
 
     @property
     def names(self) -> tuple[str, str]:
         return self.a or "as recorded", f"{self.b}, changed" if self.candidate else self.b
 
-    def replayed(self) -> ReplayedComparison:
-        # The planner loads the kinds of stores, as `Visit.pipeline` does.
-        from evaluation.replayed_comparison import compare_replayed
-
-        b = self.candidate.name if self.candidate else self.b
-        return compare_replayed(
-            self.rows, self.pipeline, self.a, b, self.judged, only_judged=self.only_judged
-        )
-
 
 async def show(visit: Visit) -> dict[str, Any]:
     await count_comparison(visit)
-    if visit.parameters.get("tune"):
-        await count_cost(visit.request, visit.session.grant, visit.services.redis, TUNING_CALLS)
     return await to_thread.run_sync(_shown, visit)
 
 
 async def count_comparison(visit: Visit) -> None:
-    calls = _requests(visit) // REQUESTS_OF_A_CALL
+    calls = _requests(visit) // REQUESTS_OF_A_CALL + TUNING_CALLS * ("tune" in visit.parameters)
     await count_cost(visit.request, visit.session.grant, visit.services.redis, calls)
 
 
 def compared_by(visit: Visit) -> Compared:
     """Raises InvalidRequest for a wrong parameter."""
-    from evaluation.fusion_changes import FusionChanges
+    # The planner loads the kinds of stores, as `Visit.pipeline` does.
+    from evaluation.replayed_comparison import compare_replayed
 
-    pipeline, parameters, grant = visit.pipeline, visit.parameters, visit.session.grant
+    pipeline, parameters = visit.pipeline, visit.parameters
     names = list(pipeline.configurations)
     others = [name for name in names if name != pipeline.default_configuration]
     a = _chosen(parameters, "a", names)
     b = _chosen(parameters, "b", names) or (others or names)[0]
     only_judged = _chosen(parameters, "questions", list(_SOURCES)) == "judged"
-    given = changes_of(parameters)
-    changes = FusionChanges(given.weights, given.k)
-    candidate = None
-    if changes != FusionChanges():
-        name = "candidate" + "-2" * ("candidate" in names)
-        try:
-            candidate = changes.configuration(pipeline, b, name)
-        except ServiceError as error:
-            raise InvalidRequest(str(error)) from None
-        pipeline = replace(pipeline, configurations={**pipeline.configurations, name: candidate})
+    candidate = _candidate(pipeline, b, changes_of(parameters))
+    if candidate is not None:
+        configurations = {**pipeline.configurations, candidate.name: candidate}
+        pipeline = replace(pipeline, configurations=configurations)
     among = store.GRADED_REQUESTS if only_judged else None
-    rows = visible_rows(
-        grant, visit.services, _requests(visit), namespace=parameters.get("namespace"), among=among
-    )
-    return Compared(a, b, candidate, pipeline, rows, _judged(visit, rows), only_judged)
+    which = {"namespace": parameters.get("namespace"), "among": among}
+    rows = visible_rows(visit.session.grant, visit.services, _requests(visit), **which)
+    judged = _judged(visit, rows)
+    changed_b = candidate.name if candidate else b
+    replayed = compare_replayed(rows, pipeline, a, changed_b, judged, only_judged=only_judged)
+    return Compared(a, b, candidate, rows, judged, replayed)
+
+
+def _candidate(pipeline: Pipeline, base: str, changes: FusionChanges) -> Configuration | None:
+    """The changed configuration; None without changes.  Raises InvalidRequest."""
+    if not changes.weights and changes.k is None:
+        return None
+    try:
+        name = "candidate" + "-2" * ("candidate" in pipeline.configurations)
+        return changes.configuration(pipeline, base, name)
+    except ServiceError as error:
+        raise InvalidRequest(str(error)) from None
 
 
 def tenant_of_feedback(grant: Grant) -> str | None:
@@ -143,9 +140,7 @@ def _judged(visit: Visit, rows: Sequence[RequestRow]) -> dict[tuple[str, str], J
 
 def _shown(visit: Visit) -> dict[str, Any]:
     compared = compared_by(visit)
-    replayed = compared.replayed()
-    b = compared.pipeline.configurations[compared.b]
-    base = {branch.name: branch.weight for branch in compared.pipeline.branches_of(b)}
+    b = visit.pipeline.configurations[compared.b]
     form = {"a": compared.a, "b": compared.b, "namespace": visit.parameters.get("namespace")}
     return {
         "form": {**form, "n": _requests(visit), "questions": visit.parameters.get("questions") or "recent"},
@@ -155,21 +150,24 @@ def _shown(visit: Visit) -> dict[str, Any]:
         "most": _MOST,
         "requests": len(compared.rows),
         "state": {**address_of(visit.parameters), "b": compared.b},
-        "weights": base,
+        "weights": {branch.name: branch.weight for branch in visit.pipeline.branches_of(b)},
         "k": b.k,
-        "changed": {name: visit.parameters.get(name) for name in ("k", *(WEIGHT + name for name in base))},
-        "comparison": {**asdict(replayed), "judged": summary(replayed.judged)},
-        "candidate": compared.candidate and _block(visit, compared.candidate, _remark(compared, replayed)),
-        "tuning": _tuned(visit, compared) if visit.parameters.get("tune") else None,
+        "comparison": {**asdict(compared.replayed), "judged": summary(compared.replayed.judged)},
+        "candidate": compared.candidate and _block(visit, compared.candidate, _remark(compared)),
+        "tuning": _tuned(visit, compared) if "tune" in visit.parameters else None,
     }
 
 
-def _remark(compared: Compared, replayed: ReplayedComparison) -> str:
-    gain, (a, b) = replayed.judged.gain, compared.names
-    if gain is None:
+def _remark(compared: Compared) -> str:
+    replayed, (a, b) = compared.replayed, compared.names
+    if replayed.judged.gain is None:
         return f"{b}: overlap@10 with {a} is {replayed.overlap:.2f} over {replayed.questions} questions; none is judged"
+    return f"{b}: {_interval(replayed.judged.gain)} over {a}"
+
+
+def _interval(gain: Gain) -> str:
     interval = f"{gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
-    return f"{b}: nDCG@10 {interval} over {a} on {gain.questions} judged questions"
+    return f"nDCG@10 {interval} on {gain.questions} judged questions"
 
 
 def _block(visit: Visit, configuration: Configuration, remark: str) -> dict[str, Any]:
@@ -193,14 +191,12 @@ def _tuned(visit: Visit, compared: Compared) -> dict[str, Any]:
     finally:
         _tuning.release()
     chosen = tuning.configuration
-    gain = tuning.over_best
-    remark = f"nDCG@10 {gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) over {tuning.best_existing}, held out, on "
-    branches = compared.pipeline.branches_of(chosen)
+    remark = f"{_interval(tuning.over_best)}, held out, over {tuning.best_existing}"
     return {
         "why": None,
-        "weights": {branch.name: branch.weight for branch in branches},
+        "weights": {branch.name: branch.weight for branch in visit.pipeline.branches_of(chosen)},
         **tuning.to_wire(),
-        **_block(visit, chosen, f"{remark}{gain.questions} judged questions"),
+        **_block(visit, chosen, remark),
     }
 
 

@@ -61,7 +61,7 @@ async def show(visit: Visit) -> dict[str, Any]:
 def _settling(visit: Visit) -> tuple[dict[str, Any], OpenQuestion | None]:
     """The comparison so far, and the question whose grades can change it most, or the next one `after` another."""
     compared = compared_by(visit)
-    judged = compared.replayed().judged
+    judged = compared.replayed.judged
     names = ["/".join(question.name) for question in judged.open]
     after = visit.parameters.get("after")
     place = names.index(after) + 1 if after in names else 0

@@ -20,6 +20,8 @@ from judgements.pooling import JudgedQuestion
 Side = Literal["A", "B"]
 QuestionName = tuple[str, str]
 """The namespace and the hash of the text, as `judgements.pooling` has them."""
+_Graded = tuple[tuple[Sequence[str], Sequence[str]], Mapping[str, int]]
+"""The rankings of a question, and its grades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +109,18 @@ def compare_judged(
     graded = [
         (each.rankings, judged[each.name].grades) for each in questions if is_relevant(judged.get(each.name))
     ]
-    condensed = [_values(graded, side, None) for side in (0, 1)]
+    old, new = _values(graded, None)
     ends = [difference_ends(*rankings, grades) for rankings, grades in graded]
-    first = [[(rankings[side][:DEPTH], grades) for rankings, grades in graded] for side in (0, 1)]
+    hits = [[id_ in grades for rankings, grades in graded for id_ in rankings[at][:DEPTH]] for at in (0, 1)]
     return JudgedComparison(
         questions=len(graded),
-        ndcg=(_mean(condensed[0]), _mean(condensed[1])),
-        lowest=(_mean(_values(graded, 0, 0)), _mean(_values(graded, 1, 0))),
-        highest=(_mean(_values(graded, 0, HIGHEST_GRADE)), _mean(_values(graded, 1, HIGHEST_GRADE))),
-        gain=paired_gain(condensed[1], condensed[0]) if graded else None,
+        ndcg=_means((old, new)),
+        lowest=_means(_values(graded, 0)),
+        highest=_means(_values(graded, HIGHEST_GRADE)),
+        gain=paired_gain(new, old) if graded else None,
         ends=(_mean([low for low, _ in ends]), _mean([high for _, high in ends])),
-        hits=(sum(len(ids) for ids, _ in first[0]), sum(len(ids) for ids, _ in first[1])),
-        unjudged=(
-            sum(id_ not in grades for ids, grades in first[0] for id_ in ids),
-            sum(id_ not in grades for ids, grades in first[1] for id_ in ids),
-        ),
+        hits=(len(hits[0]), len(hits[1])),
+        unjudged=(hits[0].count(False), hits[1].count(False)),
         branches=_branch_effects(questions, judged),
         open=_open_questions(questions, judged),
     )
@@ -132,12 +131,14 @@ def is_relevant(question: JudgedQuestion | None) -> bool:
     return question is not None and any(grade > 0 for grade in question.grades.values())
 
 
-def _values(
-    graded: Sequence[tuple[tuple[Sequence[str], Sequence[str]], Mapping[str, int]]],
-    side: int,
-    unjudged: int | None,
-) -> list[float]:
-    return [ndcg(rankings[side], grades, unjudged=unjudged) for rankings, grades in graded]
+def _values(graded: Sequence[_Graded], unjudged: int | None) -> tuple[list[float], list[float]]:
+    """nDCG@10 of each question under A and under B."""
+    a, b = ([ndcg(rankings[at], grades, unjudged=unjudged) for rankings, grades in graded] for at in (0, 1))
+    return a, b
+
+
+def _means(values: tuple[Sequence[float], Sequence[float]]) -> tuple[float, float]:
+    return _mean(values[0]), _mean(values[1])
 
 
 def _branch_effects(
@@ -170,17 +171,13 @@ def _open_questions(
         known = judged.get(each.name)
         if known and known.nothing_fits:
             continue
+        grades = known.grades if known else {}
         differences = discount_differences(*each.rankings)
-        unjudged = [
-            abs(difference) for id_, difference in differences.items() if not known or id_ not in known.grades
-        ]
+        unjudged = [abs(difference) for id_, difference in differences.items() if id_ not in grades]
         if unjudged:
-            first = dict.fromkeys([*each.rankings[0][:DEPTH], *each.rankings[1][:DEPTH]])
-            open_questions.append(
-                OpenQuestion(
-                    each.name, each.request_id, each.question, len(unjudged), fsum(unjudged), [*first]
-                )
-            )
+            first = [*dict.fromkeys([*each.rankings[0][:DEPTH], *each.rankings[1][:DEPTH]])]
+            ids = each.name, each.request_id, each.question
+            open_questions.append(OpenQuestion(*ids, len(unjudged), fsum(unjudged), first))
     return sorted(open_questions, key=lambda question: -question.worth)
 
 

@@ -170,7 +170,7 @@ def _questions(
             yield "the trail keeps no texts, and the weights depend on them"
         else:
             name = row.namespace, question.text_hash
-            yield _compared(*read, read[0].plan.asked.index(question.position), question, judged.get(name))
+            yield _compared(*read, question, judged.get(name))
 
 
 def _read(
@@ -197,13 +197,9 @@ def _read(
 
 
 def _compared(
-    recorded: RecordedRequest,
-    a: Plan,
-    b: Plan,
-    position: int,
-    question: QuestionRow,
-    judged: JudgedQuestion | None,
+    recorded: RecordedRequest, a: Plan, b: Plan, question: QuestionRow, judged: JudgedQuestion | None
 ) -> tuple[ComparedQuestion, RankedQuestion]:
+    position = recorded.plan.asked.index(question.position)
     unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
     count = _RANKED if is_relevant(judged) else DEPTH
     ranked = [recorded.fused(plan, position, count=count) for plan in (a, b)]
@@ -211,16 +207,6 @@ def _compared(
     ours, theirs = (tuple(map(unit_of, of_plan)) for of_plan in hits)
     found_by = [Counter(hit.found_by for hit in of_plan) for of_plan in hits]
     names = dict.fromkeys(branch.name for plan in (a, b) for branch in plan.branches)
-    fused_in_time = {frozenset[str](): ours}
-    within = {}
-    for ms in DEADLINES_MS:
-        late = frozenset(FusionChanges(deadline_ms=ms).late(recorded))
-        if late not in fused_in_time:
-            in_time = recorded.fused(a, position, without=late, count=DEPTH)
-            fused_in_time[late] = tuple(map(unit_of, in_time))
-        reported = {name for name, result in recorded.results.items() if result.answered} - late
-        is_complete = all(branch.name in reported for branch in a.branches)
-        within[ms] = (float(is_complete), overlap(fused_in_time[late], ours))
     compared = ComparedQuestion(
         request_id=recorded.row.request_id,
         position=position,
@@ -230,35 +216,42 @@ def _compared(
         distance=rank_distance(ours, theirs),
         alone={name: (found_by[0][name,], found_by[1][name,]) for name in names},
         is_approximate=any(recorded.lacks_scores(plan, position) for plan in (a, b)),
-        within=within,
+        within=_within(recorded, a, position, hits[0]),
     )
-    return compared, _ranked(recorded, (a, b), position, question, judged, ranked)
-
-
-def _ranked(
-    recorded: RecordedRequest,
-    plans: tuple[Plan, Plan],
-    position: int,
-    question: QuestionRow,
-    judged: JudgedQuestion | None,
-    hits: Sequence[Sequence[FusedHit]],
-) -> RankedQuestion:
-    """`hits` are those of both plans."""
-    grades = judged.grades if judged else {}
-    row = recorded.row
-    names = {branch.name for plan in plans for branch in plan.branches} if is_relevant(judged) else ()
     without = {
-        name: [recorded.fused(plan, position, without={name}, count=DEPTH) for plan in plans]
-        for name in names
+        name: [recorded.fused(plan, position, without={name}, count=DEPTH) for plan in (a, b)]
+        for name in (names if is_relevant(judged) else ())
     }
-    return RankedQuestion(
-        name=(row.namespace, question.text_hash),
-        request_id=row.request_id,
+    grades = judged.grades if judged else {}
+    lists = {
+        name: (_documents(of_a, grades), _documents(of_b, grades)) for name, (of_a, of_b) in without.items()
+    }
+    return compared, RankedQuestion(
+        name=(recorded.row.namespace, question.text_hash),
+        request_id=recorded.row.request_id,
         question=question.position,
         kind=question_type(question.text) if question.text else "unknown",
-        rankings=(_documents(hits[0], grades), _documents(hits[1], grades)),
-        without={name: (_documents(a, grades), _documents(b, grades)) for name, (a, b) in without.items()},
+        rankings=(_documents(ranked[0], grades), _documents(ranked[1], grades)),
+        without=lists,
     )
+
+
+def _within(
+    recorded: RecordedRequest, plan: Plan, position: int, hits: Sequence[FusedHit]
+) -> dict[int, tuple[float, float]]:
+    unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
+    whole = tuple(map(unit_of, hits))
+    fused_in_time = {frozenset[str](): whole}
+    within = {}
+    for ms in DEADLINES_MS:
+        late = frozenset(FusionChanges(deadline_ms=ms).late(recorded))
+        if late not in fused_in_time:
+            in_time = recorded.fused(plan, position, without=late, count=DEPTH)
+            fused_in_time[late] = tuple(map(unit_of, in_time))
+        reported = {name for name, result in recorded.results.items() if result.answered} - late
+        is_complete = all(branch.name in reported for branch in plan.branches)
+        within[ms] = (float(is_complete), overlap(fused_in_time[late], whole))
+    return within
 
 
 def _documents(hits: Sequence[FusedHit], judged: Container[str]) -> list[str]:
