@@ -132,9 +132,10 @@ def _requests(visit: Visit) -> int:
 
 
 def _judged(visit: Visit, rows: Sequence[RequestRow]) -> dict[tuple[str, str], JudgedQuestion]:
+    namespaces = {row.namespace for row in rows}
     hashes = {question.text_hash for row in rows for question in row.questions}
     tenant = tenant_of_feedback(visit.session.grant)
-    feedback = store.on_questions(visit.services.database, hashes, tenant=tenant)
+    feedback = store.on_questions(visit.services.database, namespaces, hashes, tenant=tenant)
     return {(question.namespace, question.text_hash): question for question in pooled(feedback)}
 
 

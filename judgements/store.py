@@ -70,13 +70,14 @@ def listed(engine: Engine, namespace: str) -> list[Feedback]:
 
 
 def on_questions(
-    engine: Engine, text_hashes: Collection[str], *, tenant: str | None = None
+    engine: Engine, namespaces: Collection[str], text_hashes: Collection[str], *, tenant: str | None = None
 ) -> list[Feedback]:
-    """The feedback on questions with these texts in any namespace, for each text oldest first.  With `tenant`, only that on its
-    requests."""
+    """The feedback on questions with these texts in these namespaces, for each text oldest first.  With `tenant`, only that on
+    its requests."""
     feedback: list[Feedback] = []
     for some in in_batches(text_hashes, ROWS_AT_ONCE):
-        feedback += _listed(engine, table.c.text_hash.in_(some), _by_tenant(tenant))
+        of_texts = table.c.namespace.in_(namespaces), table.c.text_hash.in_(some)
+        feedback += _listed(engine, *of_texts, _by_tenant(tenant))
     return feedback
 
 

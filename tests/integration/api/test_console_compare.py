@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from access.grant import SCOPES
+from console import compare
 from tests.integration.api.test_audit import search, wait_listed
-from tests.integration.api.test_console import MARKUP, visitor
+from tests.integration.api.test_console import MARKUP, token_of, visitor
 from tests.support.servers.http_api import HttpApi
 
 QUESTIONS = ("How is bread baked?", "Who pays when the meter breaks?", "a list of everything")
@@ -268,7 +269,8 @@ def test_twenty_graded_hits_show_the_tuned_weights(api: HttpApi) -> None:
     with visitor(api, "tuning", scopes=NOT_OPERATORS) as browser:
         for request_id in ids:
             first = next(hits[0] for hits in lists_of(browser, request_id).values() if hits)
-            grade(api, "tuning", request_id, **{first: 3})
+            form = {"token": token_of(browser), "request": request_id, f"grade.{first}": "3"}
+            assert browser.post("/console/judge", data=form).status_code == 303
         tuned = {"questions": "judged", "tune": "yes"}
         data = page(browser, **tuned)
         assert (data["comparison"]["judged"]["questions"], data["tuning"]["why"]) == (20, None)
@@ -278,3 +280,5 @@ def test_twenty_graded_hits_show_the_tuned_weights(api: HttpApi) -> None:
         html = browser.get("/console/compare", params=tuned).text
         assert "Tuned weights" in html
         assert "held out" in html
+        with compare._tuning:
+            assert page(browser, **tuned)["tuning"]["why"].startswith("another tuning runs")

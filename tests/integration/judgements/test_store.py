@@ -137,9 +137,10 @@ def test_the_feedback_on_a_text_is_that_of_a_tenant_s_requests_oldest_first(engi
     acme = grade(engine, "t.acme.new", 3, at_ms=NOW_MS + 1)
     zenith, other = grade(engine, "t.zenith.same", 0), grade(engine, "old", 1)
     store.put(engine, [acme, zenith, other])
-    assert store.on_questions(engine, [acme.text_hash]) == [zenith, acme]
-    assert store.on_questions(engine, [acme.text_hash], tenant="acme") == [acme]
-    assert store.on_questions(engine, ["unknown"]) == store.on_questions(engine, []) == []
+    assert store.on_questions(engine, ["docs"], [acme.text_hash]) == [zenith, acme]
+    assert store.on_questions(engine, ["docs"], [acme.text_hash], tenant="acme") == [acme]
+    assert store.on_questions(engine, ["law"], [acme.text_hash]) == []
+    assert store.on_questions(engine, ["docs"], ["unknown"]) == []
 
 
 def test_graded_requests_are_those_with_a_grade_or_a_thumb(engine: Engine) -> None:
