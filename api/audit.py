@@ -95,9 +95,10 @@ def get_past_search(request_id: str, grant: Auditor, services: ServicesDep) -> R
     return Response(to_json(_document(row), inf_nan_mode="null"), media_type="application/json")
 
 
-def visible_rows(grant: Grant, services: Services, n: int, *, namespace: str | None) -> Sequence[RequestRow]:
-    """The latest requests with what their branches reported, and without the hits that were answered."""
-    return queries.last(services.database, n, _visible(grant, namespace=namespace), with_branches=True)
+def visible_rows(grant: Grant, services: Services, n: int, **conditions: Any) -> Sequence[RequestRow]:
+    """The latest requests that meet the conditions (fields of `Which`), with what their branches reported, and without the hits
+    that were answered."""
+    return queries.last(services.database, n, _visible(grant, **conditions), with_branches=True)
 
 
 def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow:
@@ -122,7 +123,7 @@ def _in_utc(part: dict[str, Any]) -> dict[str, Any]:
     return {**part, "now": in_utc(part["now"])} if part.get("now") else part
 
 
-def _visible(grant: Grant, **conditions: str | None) -> queries.Which:
+def _visible(grant: Grant, **conditions: Any) -> queries.Which:
     """The requests that the key may see, of those that meet the conditions."""
     return queries.Which(owner=_owner(grant), namespaces=grant.namespaces, **conditions)
 

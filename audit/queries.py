@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from json import dumps
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, Text, and_, cast, or_, select
+from sqlalchemy import ColumnElement, Engine, Select, Text, and_, cast, or_, select
 from sqlalchemy.orm import Session, selectinload
 
 from models.audit_tables import QuestionRow, RequestRow
@@ -30,6 +30,8 @@ class Which:
     namespace: str | None = None
     missing: str | None = None
     """A branch that is missing from the answer."""
+    among: Select[tuple[str]] | None = None
+    """Selects ids of requests."""
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
         if self.owner:
@@ -45,6 +47,8 @@ class Which:
         if self.missing is not None:
             where = dumps(f"search.{self.missing}")
             yield cast(RequestRow.degraded, Text).contains(where, autoescape=True)
+        if self.among is not None:
+            yield RequestRow.request_id.in_(self.among)
 
 
 def last(

@@ -1,57 +1,209 @@
-"""What another configuration would have answered to the last requests.  No search runs: their recorded lists are fused again."""
+"""What another configuration would have answered to recorded questions.  No search runs: their recorded lists are fused again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 from chorale_client.errors import InvalidRequest, safe_repr
 
+from access.grant import Grant
 from api.audit import visible_rows
 from api.limits import count_cost
+from config.declarations import Configuration, Pipeline
 from console.pages import Page, Visit
-from console.recorded import number_of
+from console.recorded import WEIGHT, changes_of, number_of
+from judgements import store
+from judgements.pooling import JudgedQuestion, pooled
+from models.audit_tables import RequestRow
+from models.errors import ServiceError
+
+if TYPE_CHECKING:
+    from evaluation.fusion_changes import FusionChanges
+    from evaluation.judged_comparison import JudgedComparison
+    from evaluation.metrics import Gain
+    from evaluation.replayed_comparison import ReplayedComparison
 
 _MOST = 500
 """Requests."""
-
-
 REQUESTS_OF_A_CALL = 20
-"""A comparison of more requests counts for more calls of the key: 20 take about 0.15 s of one core."""
+"""A comparison of more requests counts for more calls of the key: 20 take about 0.15 s of one core, and three times as much where
+all are judged."""
+TUNING_CALLS = 60
+"""A tuning counts for so many calls of the key."""
+TUNING_S = 20.0
+_SOURCES = {"recent": "the last requests", "judged": "judged questions"}
+_PARAMETERS = ("a", "b", "namespace", "n", "questions", "k")
+"""Those of the address, beside the weights of B."""
+_tuning = threading.Lock()
+"""A process tunes for one visit at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the address asks for."""
+
+    a: str | None
+    """None: each request as it was recorded."""
+    b: str
+    candidate: Configuration | None
+    """B with the weights and the k of the address; None if it has none."""
+    rows: Sequence[RequestRow]
+    judged: Mapping[tuple[str, str], JudgedQuestion]
+    replayed: ReplayedComparison
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.a or "as recorded", f"{self.b}, changed" if self.candidate else self.b
 
 
 async def show(visit: Visit) -> dict[str, Any]:
-    n = round(number_of({"n": "100", **visit.parameters}, "n", 1, _MOST))
-    await count_cost(visit.request, visit.session.grant, visit.services.redis, n // REQUESTS_OF_A_CALL)
-    return await to_thread.run_sync(_compared, visit, n)
+    await count_comparison(visit)
+    return await to_thread.run_sync(_shown, visit)
 
 
-def _compared(visit: Visit, n: int) -> dict[str, Any]:
+async def count_comparison(visit: Visit) -> None:
+    calls = _requests(visit) // REQUESTS_OF_A_CALL + TUNING_CALLS * ("tune" in visit.parameters)
+    await count_cost(visit.request, visit.session.grant, visit.services.redis, calls)
+
+
+def compared_by(visit: Visit) -> Compared:
     """Raises InvalidRequest for a wrong parameter."""
     # The planner loads the kinds of stores, as `Visit.pipeline` does.
     from evaluation.replayed_comparison import compare_replayed
 
-    pipeline = visit.pipeline
-    configurations = list(pipeline.configurations)
-    others = [name for name in configurations if name != pipeline.default_configuration]
-    a = _chosen(visit, "a", configurations)
-    b = _chosen(visit, "b", configurations) or (others or configurations)[0]
-    namespace = visit.parameters.get("namespace")
-    rows = visible_rows(visit.session.grant, visit.services, n, namespace=namespace)
+    pipeline, parameters = visit.pipeline, visit.parameters
+    names = list(pipeline.configurations)
+    others = [name for name in names if name != pipeline.default_configuration]
+    a = _chosen(parameters, "a", names)
+    b = _chosen(parameters, "b", names) or (others or names)[0]
+    only_judged = _chosen(parameters, "questions", list(_SOURCES)) == "judged"
+    candidate = _candidate(pipeline, b, changes_of(parameters))
+    if candidate is not None:
+        configurations = {**pipeline.configurations, candidate.name: candidate}
+        pipeline = replace(pipeline, configurations=configurations)
+    among = store.GRADED_REQUESTS if only_judged else None
+    which = {"namespace": parameters.get("namespace"), "among": among}
+    rows = visible_rows(visit.session.grant, visit.services, _requests(visit), **which)
+    judged = _judged(visit, rows)
+    changed_b = candidate.name if candidate else b
+    replayed = compare_replayed(rows, pipeline, a, changed_b, judged, only_judged=only_judged)
+    return Compared(a, b, candidate, rows, judged, replayed)
+
+
+def _candidate(pipeline: Pipeline, base: str, changes: FusionChanges) -> Configuration | None:
+    """The changed configuration; None without changes.  Raises InvalidRequest."""
+    if not changes.weights and changes.k is None:
+        return None
+    try:
+        name = "candidate" + "-2" * ("candidate" in pipeline.configurations)
+        return changes.configuration(pipeline, base, name)
+    except ServiceError as error:
+        raise InvalidRequest(str(error)) from None
+
+
+def tenant_of_feedback(grant: Grant) -> str | None:
+    """The tenant whose feedback the key may see; None: every tenant's."""
+    return None if grant.is_operators else grant.tenant
+
+
+def address_of(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The parameters that choose a comparison."""
     return {
-        "form": {"a": a, "b": b, "namespace": namespace, "n": n},
-        "configurations": configurations,
-        "most": _MOST,
-        "requests": len(rows),
-        "comparison": asdict(compare_replayed(rows, pipeline, a, b)),
+        name: value for name, value in parameters.items() if name in _PARAMETERS or name.startswith(WEIGHT)
     }
 
 
-def _chosen(visit: Visit, name: str, known: Sequence[str]) -> str | None:
+def summary(judged: JudgedComparison) -> dict[str, Any]:
+    """The comparison as JSON, with the number of its open questions."""
+    return {
+        **asdict(judged),
+        "better": judged.better,
+        "certain": judged.certain,
+        "open": len(judged.open),
+    }
+
+
+def _requests(visit: Visit) -> int:
+    return round(number_of({"n": "100", **visit.parameters}, "n", 1, _MOST))
+
+
+def _judged(visit: Visit, rows: Sequence[RequestRow]) -> dict[tuple[str, str], JudgedQuestion]:
+    namespaces = {row.namespace for row in rows}
+    hashes = {question.text_hash for row in rows for question in row.questions}
+    tenant = tenant_of_feedback(visit.session.grant)
+    feedback = store.on_questions(visit.services.database, namespaces, hashes, tenant=tenant)
+    return {(question.namespace, question.text_hash): question for question in pooled(feedback)}
+
+
+def _shown(visit: Visit) -> dict[str, Any]:
+    compared = compared_by(visit)
+    b = visit.pipeline.configurations[compared.b]
+    form = {"a": compared.a, "b": compared.b, "namespace": visit.parameters.get("namespace")}
+    return {
+        "form": {**form, "n": _requests(visit), "questions": visit.parameters.get("questions") or "recent"},
+        "names": compared.names,
+        "configurations": list(visit.pipeline.configurations),
+        "sources": _SOURCES,
+        "most": _MOST,
+        "requests": len(compared.rows),
+        "state": {**address_of(visit.parameters), "b": compared.b},
+        "weights": {branch.name: branch.weight for branch in visit.pipeline.branches_of(b)},
+        "k": b.k,
+        "comparison": {**asdict(compared.replayed), "judged": summary(compared.replayed.judged)},
+        "candidate": compared.candidate and _block(visit, compared.candidate, _remark(compared)),
+        "tuning": _tuned(visit, compared) if "tune" in visit.parameters else None,
+    }
+
+
+def _remark(compared: Compared) -> str:
+    replayed, (a, b) = compared.replayed, compared.names
+    if replayed.judged.gain is None:
+        return f"{b}: overlap@10 with {a} is {replayed.overlap:.2f} over {replayed.questions} questions; none is judged"
+    return f"{b}: {_interval(replayed.judged.gain)} over {a}"
+
+
+def _interval(gain: Gain) -> str:
+    interval = f"{gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
+    return f"nDCG@10 {interval} on {gain.questions} judged questions"
+
+
+def _block(visit: Visit, configuration: Configuration, remark: str) -> dict[str, Any]:
+    """What an editor of the pipeline file adds to it."""
+    from evaluation.tuned_file import configuration_block
+
+    source = visit.services.settings.pipeline_file
+    return {"name": configuration.name, "block": configuration_block(configuration, [remark], source)}
+
+
+def _tuned(visit: Visit, compared: Compared) -> dict[str, Any]:
+    """What tuning on the judged questions chooses, or why it does not."""
+    from evaluation.recorded_tuning import tune_recorded
+
+    if not _tuning.acquire(blocking=False):
+        return {"why": "another tuning runs: open this page again in a moment"}
+    try:
+        tuning = tune_recorded(compared.rows, visit.pipeline, compared.judged, name="tuned", limit_s=TUNING_S)
+    except ServiceError as error:
+        return {"why": str(error)}
+    finally:
+        _tuning.release()
+    chosen = tuning.configuration
+    remark = f"{_interval(tuning.over_best)}, held out, over {tuning.best_existing}"
+    return {
+        "why": None,
+        "weights": {branch.name: branch.weight for branch in visit.pipeline.branches_of(chosen)},
+        **tuning.to_wire(),
+        **_block(visit, chosen, remark),
+    }
+
+
+def _chosen(parameters: Mapping[str, str], name: str, known: Sequence[str]) -> str | None:
     """The value of the parameter; None if the address has none.  Raises InvalidRequest, which lists the table."""
-    chosen = visit.parameters.get(name)
+    chosen = parameters.get(name)
     if chosen is not None and chosen not in known:
         raise InvalidRequest(f"{name}: no {safe_repr(chosen)}; there are: {', '.join(known)}")
     return chosen

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
 
 from anyio import to_thread
 from chorale_client.errors import InvalidRequest, describe_faults
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from api.audit import visible_row
 from api.feedback import record
 from audit.queries import Which
+from console.compare import address_of, compared_by, count_comparison, summary, tenant_of_feedback
 from console.pages import Page, Visit
 from console.recorded import kept_hits
 from console.search import marked
@@ -22,6 +23,9 @@ from judgements import store
 from judgements.feedback import NOTHING_FITS, Event, RecordedQuestion
 from judgements.store import JUDGED_HITS, Coverage
 from models.audit_tables import RequestRow
+
+if TYPE_CHECKING:
+    from evaluation.judged_comparison import OpenQuestion
 
 NEWEST = 200
 """Recorded requests among which the next one is chosen."""
@@ -31,23 +35,45 @@ MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
 
 
 async def show(visit: Visit) -> dict[str, Any]:
-    """The question of `request`, or the next one with an unjudged hit `after` another."""
+    """The question of `request`, or the next one `after` another: with an unjudged hit, or that settles the comparison of `a` and
+    `b` soonest."""
     coverage = await to_thread.run_sync(_coverage, visit)
     data: dict[str, Any] = {**store.judged_share(coverage), "meanings": MEANINGS, "question": None}
+    is_comparing = "b" in visit.parameters
+    data |= {"comparison": None, "state": address_of(visit.parameters) if is_comparing else {}}
     request_id, position = visit.parameters.get("request"), visit.parameters.get("question", "0")
-    if request_id is None:
+    documents = None
+    if request_id is None and is_comparing:
+        await count_comparison(visit)
+        data["comparison"], chosen = await to_thread.run_sync(_settling, visit)
+        if chosen is None:
+            return data
+        request_id, position, documents = chosen.request_id, str(chosen.question), chosen.documents
+    elif request_id is None:
         unjudged = next_unjudged(coverage, visit.parameters.get("after"))
         if unjudged is None:
             return data
         request_id, position = unjudged.request_id, str(unjudged.question)
     row = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
-    return data | {"question": await _question(visit, row, position)}
+    return data | {"question": await _question(visit, row, position, documents)}
+
+
+def _settling(visit: Visit) -> tuple[dict[str, Any], OpenQuestion | None]:
+    """The comparison so far, and the question whose grades can change it most, or the next one `after` another."""
+    compared = compared_by(visit)
+    judged = compared.replayed.judged
+    names = ["/".join(question.name) for question in judged.open]
+    after = visit.parameters.get("after")
+    place = names.index(after) + 1 if after in names else 0
+    chosen = judged.open[place % len(names)] if names else None
+    shown = {"names": compared.names, "differing": chosen.unjudged if chosen else 0, **summary(judged)}
+    return shown, chosen
 
 
 def _coverage(visit: Visit) -> list[Coverage]:
     """Of the requests, and by the feedback, that the key may see."""
     grant = visit.session.grant
-    tenant = None if grant.is_operators else grant.tenant
+    tenant = tenant_of_feedback(grant)
     which = Which(owner=owned(tenant, "") if tenant else "", namespaces=grant.namespaces)
     return store.coverage(visit.services.database, which, NEWEST, tenant=tenant)
 
@@ -66,8 +92,10 @@ def _name(question: RecordedQuestion) -> str:
     return f"{question.namespace}/{question.text_hash}"
 
 
-async def _question(visit: Visit, row: RequestRow, position: str) -> dict[str, Any]:
-    """Its first hits without ranks, branches and scores.  Raises InvalidRequest."""
+async def _question(
+    visit: Visit, row: RequestRow, position: str, documents: Sequence[str] | None
+) -> dict[str, Any]:
+    """The documents, or its first hits, without ranks, branches and scores.  Raises InvalidRequest."""
     if position not in map(str, range(len(row.questions))):
         raise InvalidRequest(f"question: the search has {len(row.questions)}, counted from 0")
     question = RecordedQuestion.of(row, int(position))
@@ -75,9 +103,11 @@ async def _question(visit: Visit, row: RequestRow, position: str) -> dict[str, A
     grades = await to_thread.run_sync(
         store.grades_of, visit.services.database, question, visit.session.grant.key_id
     )
-    documents = {hit.document_id for hit in row.questions[question.question].hits[:JUDGED_HITS]}
+    answered = [hit.document_id for hit in row.questions[question.question].hits[:JUDGED_HITS]]
     hits = []
-    for document_id in sorted(documents, key=lambda id_: _place(question, id_)):
+    for document_id in sorted(
+        {*(answered if documents is None else documents)}, key=lambda id_: _place(question, id_)
+    ):
         hit = kept.get((question.question, document_id))
         hits.append(
             {
@@ -110,7 +140,8 @@ async def save(visit: Visit, form: Mapping[str, str]) -> str:
     row = await to_thread.run_sync(visible_row, grant, services, form.get("request", ""))
     rows = {row.request_id: row}
     await to_thread.run_sync(record, services.database, events, rows, grant.key_id, "judge")
-    return f"/judge?{urlencode({'after': form.get('name', '')})}"
+    comparison = address_of(dict(parse_qsl(form.get("comparison", ""))))
+    return f"/judge?{urlencode({**comparison, 'after': form.get('name', '')})}"
 
 
 def _events(form: Mapping[str, str]) -> list[Event]:

@@ -64,6 +64,8 @@ class Recording:
 
     lists: Sequence[BranchLists]
     now: datetime
+    has_all_scores: bool = True
+    """Whether the scores are known that `complete_scores` needs under any configuration."""
 
 
 def record(

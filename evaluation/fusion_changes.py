@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Any
 
+from chorale_client.errors import safe_repr
+
+from config.declarations import Configuration, Pipeline
 from evaluation.recorded_request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from models.errors import ServiceError
@@ -29,10 +33,6 @@ class FusionChanges:
 
     def applied(self, plan: Plan) -> Plan:
         """Raises ServiceError for a branch that the plan does not have, and if every weight is 0."""
-        names = [branch.name for branch in plan.branches]
-        for name in self.weights:
-            if name not in names:
-                raise ServiceError(f"weights: no branch {name!r}; there are: {', '.join(names)}")
         branches = tuple(
             branch.model_copy(
                 update={
@@ -44,12 +44,29 @@ class FusionChanges:
             )
             for branch in plan.branches
         )
-        if not any(branch.weight for branch in branches):
-            raise ServiceError("weights: every weight is 0; one must be above")
+        self._check({branch.name: branch.weight for branch in plan.branches})
         # Weights that somebody chose hold for every type of question.
         by_type = {} if self.weights else plan.weights_by_type
         k = plan.k if self.k is None else self.k
         return plan.model_copy(update={"branches": branches, "weights_by_type": by_type, "k": k})
+
+    def configuration(self, pipeline: Pipeline, base: str, name: str) -> Configuration:
+        """The configuration `base` with these weights and this `k`, under a new name.  Raises as `applied`."""
+        configuration = pipeline.configurations[base]
+        weights = {branch.name: branch.weight for branch in pipeline.branches_of(configuration)}
+        self._check(weights)
+        changed: dict[str, Any] = {"name": name, "k": configuration.k if self.k is None else self.k}
+        if self.weights:
+            changed |= {"weights": {**weights, **self.weights}, "weights_by_type": None}
+        return configuration.model_copy(update=changed)
+
+    def _check(self, weights: Mapping[str, float]) -> None:
+        """`weights` are those to change."""
+        for name in self.weights:
+            if name not in weights:
+                raise ServiceError(f"weights: no branch {safe_repr(name)}; there are: {', '.join(weights)}")
+        if not any({**weights, **self.weights}.values()):
+            raise ServiceError("weights: every weight is 0; one must be above")
 
     def late(self, recorded: RecordedRequest) -> set[str]:
         """The branches that had not reported by the changed deadline."""

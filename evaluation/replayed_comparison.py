@@ -6,22 +6,35 @@ No search runs.  What is compared is the fused order, before reranking, groups a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from operator import attrgetter
+from types import MappingProxyType
 
 from config.declarations import Pipeline
 from evaluation.fusion_changes import FusionChanges
+from evaluation.judged_comparison import (
+    JudgedComparison,
+    QuestionName,
+    RankedQuestion,
+    compare_judged,
+    is_relevant,
+)
 from evaluation.recorded_request import RecordedRequest
 from evaluation.replay import missing_lists, planned_under
+from fusion.fused_hits import FusedHit
+from fusion.question_terms import question_type
 from jobs.comparison import DEPTH, MOST_CHANGED, overlap
-from models.audit_tables import RequestRow
+from judgements.pooling import JudgedQuestion
+from models.audit_tables import QuestionRow, RequestRow
 from models.errors import ServiceError
 from models.plan import Plan
 from tasks.request.planning import NotOffered
 
 DEADLINES_MS = (50, 100, 150, 200, 300, 500, 1_000, 2_000)
+_RANKED = 100
+"""Documents of a judged ranking: those below the tenth move up where unjudged ones are left out."""
 MOST_QUESTIONS = 500
 """Requests are compared until there are so many, since each may have many."""
 
@@ -60,23 +73,42 @@ class ReplayedComparison:
     """The least overlap first, then the largest distance."""
     alone: Mapping[str, tuple[int, int]]
     within: Mapping[int, tuple[float, float]]
+    judged: JudgedComparison
+    """Over the questions with a relevant document, the newest of several with one text."""
 
 
 def compare_replayed(
-    rows: Iterable[RequestRow], pipeline: Pipeline, a: str | None, b: str | None
+    rows: Iterable[RequestRow],
+    pipeline: Pipeline,
+    a: str | None,
+    b: str | None,
+    judged: Mapping[QuestionName, JudgedQuestion] = MappingProxyType({}),
+    *,
+    only_judged: bool = False,
 ) -> ReplayedComparison:
-    """Compare the configurations; None: each request as it was.  `rows` have questions and branches (`audit.queries.last`)."""
+    """Compare the configurations; None: each request as it was.  `rows` have questions and branches (`audit.queries.last`).
+
+    With `only_judged`, each question of `judged` counts once, and no other.
+    """
     left_out: Counter[str] = Counter()
     compared: list[ComparedQuestion] = []
+    ranked: dict[QuestionName, RankedQuestion] = {}
     for row in rows:
         if len(compared) >= MOST_QUESTIONS:
             left_out[f"{MOST_QUESTIONS:,} questions are compared already"] += len(row.questions)
             continue
-        for question in _questions(row, pipeline, (a, b)):
+        missing = judged.keys() - ranked.keys()
+        chosen = [
+            question
+            for question in row.questions
+            if not only_judged or (row.namespace, question.text_hash) in missing
+        ]
+        for question in _questions(row, chosen, pipeline, (a, b), judged):
             if isinstance(question, str):
                 left_out[question] += 1
             else:
-                compared.append(question)
+                compared.append(question[0])
+                ranked.setdefault(question[1].name, question[1])
     moved = sorted(
         (each for each in compared if each.distance), key=lambda each: (each.overlap, -each.distance)
     )
@@ -99,6 +131,7 @@ def compare_replayed(
             )
             for ms in DEADLINES_MS
         },
+        judged=compare_judged(ranked.values(), judged),
     )
 
 
@@ -118,11 +151,15 @@ def rank_distance(ours: Sequence[str], theirs: Sequence[str]) -> int:
 
 
 def _questions(
-    row: RequestRow, pipeline: Pipeline, names: tuple[str | None, str | None]
-) -> Iterator[ComparedQuestion | str]:
-    """The comparison of each question of the request, or why there is none."""
-    read = _read(row, pipeline, names)
-    for question in row.questions:
+    row: RequestRow,
+    questions: Sequence[QuestionRow],
+    pipeline: Pipeline,
+    names: tuple[str | None, str | None],
+    judged: Mapping[QuestionName, JudgedQuestion],
+) -> Iterator[tuple[ComparedQuestion, RankedQuestion] | str]:
+    """The comparison of each of these questions of the request, or why there is none."""
+    read = _read(row, pipeline, names) if questions else ""
+    for question in questions:
         if question.cached or row.ended_by == "cache":
             yield "the answer came from the cache"
         elif isinstance(read, str):
@@ -132,7 +169,8 @@ def _questions(
         elif question.text is None and any(plan.weights_by_type for plan in read[1:]):
             yield "the trail keeps no texts, and the weights depend on them"
         else:
-            yield _compared(*read, read[0].plan.asked.index(question.position), question.text)
+            name = row.namespace, question.text_hash
+            yield _compared(*read, question, judged.get(name))
 
 
 def _read(
@@ -159,34 +197,70 @@ def _read(
 
 
 def _compared(
-    recorded: RecordedRequest, a: Plan, b: Plan, position: int, text: str | None
-) -> ComparedQuestion:
+    recorded: RecordedRequest, a: Plan, b: Plan, question: QuestionRow, judged: JudgedQuestion | None
+) -> tuple[ComparedQuestion, RankedQuestion]:
+    position = recorded.plan.asked.index(question.position)
     unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
-    hits = [recorded.fused(plan, position, count=DEPTH) for plan in (a, b)]
+    count = _RANKED if is_relevant(judged) else DEPTH
+    ranked = [recorded.fused(plan, position, count=count) for plan in (a, b)]
+    hits = [of_plan[:DEPTH] for of_plan in ranked]
     ours, theirs = (tuple(map(unit_of, of_plan)) for of_plan in hits)
     found_by = [Counter(hit.found_by for hit in of_plan) for of_plan in hits]
     names = dict.fromkeys(branch.name for plan in (a, b) for branch in plan.branches)
-    fused_in_time = {frozenset[str](): ours}
-    within = {}
-    for ms in DEADLINES_MS:
-        late = frozenset(FusionChanges(deadline_ms=ms).late(recorded))
-        if late not in fused_in_time:
-            in_time = recorded.fused(a, position, without=late, count=DEPTH)
-            fused_in_time[late] = tuple(map(unit_of, in_time))
-        reported = {name for name, result in recorded.results.items() if result.answered} - late
-        is_complete = all(branch.name in reported for branch in a.branches)
-        within[ms] = (float(is_complete), overlap(fused_in_time[late], ours))
-    return ComparedQuestion(
+    compared = ComparedQuestion(
         request_id=recorded.row.request_id,
         position=position,
-        text=text,
+        text=question.text,
         first=(next(iter(ours), None), next(iter(theirs), None)),
         overlap=overlap(ours, theirs),
         distance=rank_distance(ours, theirs),
         alone={name: (found_by[0][name,], found_by[1][name,]) for name in names},
         is_approximate=any(recorded.lacks_scores(plan, position) for plan in (a, b)),
-        within=within,
+        within=_within(recorded, a, position, hits[0]),
     )
+    without = {
+        name: [recorded.fused(plan, position, without={name}, count=DEPTH) for plan in (a, b)]
+        for name in (names if is_relevant(judged) else ())
+    }
+    grades = judged.grades if judged else {}
+    lists = {
+        name: (_documents(of_a, grades), _documents(of_b, grades)) for name, (of_a, of_b) in without.items()
+    }
+    return compared, RankedQuestion(
+        name=(recorded.row.namespace, question.text_hash),
+        request_id=recorded.row.request_id,
+        question=question.position,
+        kind=question_type(question.text) if question.text else "unknown",
+        rankings=(_documents(ranked[0], grades), _documents(ranked[1], grades)),
+        without=lists,
+    )
+
+
+def _within(
+    recorded: RecordedRequest, plan: Plan, position: int, hits: Sequence[FusedHit]
+) -> dict[int, tuple[float, float]]:
+    unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
+    whole = tuple(map(unit_of, hits))
+    fused_in_time = {frozenset[str](): whole}
+    within = {}
+    for ms in DEADLINES_MS:
+        late = frozenset(FusionChanges(deadline_ms=ms).late(recorded))
+        if late not in fused_in_time:
+            in_time = recorded.fused(plan, position, without=late, count=DEPTH)
+            fused_in_time[late] = tuple(map(unit_of, in_time))
+        reported = {name for name, result in recorded.results.items() if result.answered} - late
+        is_complete = all(branch.name in reported for branch in plan.branches)
+        within[ms] = (float(is_complete), overlap(fused_in_time[late], whole))
+    return within
+
+
+def _documents(hits: Sequence[FusedHit], judged: Container[str]) -> list[str]:
+    """The document of each hit, once; a judged copy stands for its hit, since it is as good an answer."""
+    documents: dict[str, None] = {}
+    for hit in hits:
+        copies = (copy.document_id for copy in hit.folded)
+        documents[next((id_ for id_ in (hit.document_id, *copies) if id_ in judged), hit.document_id)] = None
+    return [*documents]
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -33,22 +33,33 @@ def write_tuned(
     """
     file = source or DEFAULT_FILE
     declared = file.read_text(encoding="utf-8-sig")
-    remarked = "".join(f"# {remark}\n" for remark in remarks)
     if is_yaml(target):
         table = read_table(file, declared)
         for kind, tables in _tables(configuration).items():
             table[kind] = {**table.get(kind, {}), **tables}
-        text = remarked + yaml.safe_dump(table, sort_keys=False, allow_unicode=True)
+        text = _remarked(remarks) + yaml.safe_dump(table, sort_keys=False, allow_unicode=True)
     elif is_yaml(file):
         raise WrongDeclaration(
             f"{target}: the pipeline file is YAML, so the new file's name ends in .yaml or .yml"
         )
     else:
-        text = f"{declared.rstrip(chr(10))}\n\n{remarked}{_toml(configuration)}"
+        text = f"{declared.rstrip(chr(10))}\n\n{_remarked(remarks)}{_toml(configuration)}"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
     if load_pipeline(target).configurations[configuration.name] != configuration:
         raise ServiceError(f"{target}: the configuration {configuration.name!r} is not read as it was chosen")
+
+
+def configuration_block(configuration: Configuration, remarks: Sequence[str], source: Path | None) -> str:
+    """What to add to the pipeline file `source` (None: to a copy of the embedded one), in its language."""
+    if source is None or not is_yaml(source):
+        return _remarked(remarks) + _toml(configuration)
+    tables = _tables(configuration)
+    return _remarked(remarks) + yaml.safe_dump(tables, sort_keys=False, allow_unicode=True)
+
+
+def _remarked(remarks: Sequence[str]) -> str:
+    return "".join(f"# {remark}\n" for remark in remarks)
 
 
 def _tables(configuration: Configuration) -> dict[str, dict[str, Any]]:
@@ -58,6 +69,8 @@ def _tables(configuration: Configuration) -> dict[str, dict[str, Any]]:
         mode="json", exclude={"name", "boosts", "reranker"}, exclude_defaults=True
     )
     chosen = {"method": configuration.method, "k": configuration.k, **chosen}
+    if configuration.reranker is not None:
+        chosen["reranker"] = configuration.reranker.name
     if configuration.boosts is None:
         return {"configurations": {name: chosen}}
     chosen["boosts"] = name

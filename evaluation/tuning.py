@@ -18,7 +18,8 @@ from typing import Any
 from config.declarations import Configuration, Pipeline
 from evaluation.branch_lists import OfflineFusion, Recording
 from evaluation.collection import Judgements
-from evaluation.metrics import Gain, measure_each, paired_gain
+from evaluation.metrics import Gain, paired_gain, without_itself
+from evaluation.ndcg import ndcg
 from fusion.question_terms import QUESTION_TYPES, question_type
 from models.errors import ServiceError
 from models.plan import BoostPlan
@@ -131,8 +132,10 @@ class _Values:
         key = f"{depth} {configuration.model_dump_json(exclude={'name', 'timeout_s', 'reranker'})}"
         if key not in self._known:
             rankings = self._fusion.rankings(configuration, depth=depth)
-            each = measure_each(self._judgements, rankings)[MEASURE]
-            self._known[key] = [each[question_id] for question_id in rankings]
+            self._known[key] = [
+                ndcg(without_itself(question_id, ranking), self._judgements[question_id])
+                for question_id, ranking in rankings.items()
+            ]
             self._progress(f"trying {configuration.method}", 1)
         return self._known[key]
 
@@ -180,8 +183,13 @@ class _Search:
 
     @property
     def existing(self) -> dict[str, Configuration]:
-        """The configurations without a reranker, which takes no part in here; the default one without its own."""
-        plain = {name: each for name, each in self.pipeline.configurations.items() if each.reranker is None}
+        """The configurations without a reranker, which takes no part in here, whose scores are known; the default one without
+        its own reranker."""
+        plain = {
+            name: each
+            for name, each in self.pipeline.configurations.items()
+            if each.reranker is None and (self.recording.has_all_scores or not each.complete_scores)
+        }
         default = self.pipeline.configurations[self.pipeline.default_configuration]
         return {self.default: default.model_copy(update={"reranker": None}), **plain}
 
@@ -202,7 +210,7 @@ class _Search:
             halves = self.halves if method.name == "bounded" else None
             configuration = default.model_copy(update={**plain, "method": method.name, "halves": halves})
             configurations[method.name] = configuration
-            if method.uses_scores:
+            if method.uses_scores and self.recording.has_all_scores:
                 configurations[f"{method.name}, complete"] = configuration.model_copy(
                     update={"complete_scores": True}
                 )
@@ -254,7 +262,7 @@ class _Search:
         for window in _WINDOWS:
             if window != configuration.rank_window_size:
                 yield configuration.model_copy(update={"rank_window_size": window})
-        if method.uses_scores:
+        if method.uses_scores and self.recording.has_all_scores:
             yield configuration.model_copy(update={"complete_scores": not configuration.complete_scores})
         for boosts in self.boosts:
             if boosts != configuration.boosts:

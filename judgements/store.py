@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection, Engine, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select, true
 from sqlalchemy.orm import Session, selectinload
 
 from audit.drainer import INSERTS
@@ -17,6 +17,9 @@ from models.batching import in_batches
 from models.errors import ServiceError
 from models.installation_tables import feedback_table as table
 
+_BY_PEOPLE = table.c.source != LLM
+GRADED_REQUESTS = select(table.c.request_id).where(table.c.action_name.in_(["grade", *THUMBS]), _BY_PEOPLE)
+"""The ids of the requests of which people judged a document."""
 ROWS_AT_ONCE = 500
 JUDGED_HITS = 10
 """First hits of a question that a judge is shown."""
@@ -74,11 +77,30 @@ def _hold_requests(connection: Connection, request_ids: Collection[str]) -> None
 
 def listed(engine: Engine, namespace: str) -> list[Feedback]:
     """All feedback of a namespace, oldest first."""
-    columns = [table.c[field.name] for field in fields(Feedback)]
-    query = select(*columns).where(table.c.namespace == namespace)
+    return _listed(engine, table.c.namespace == namespace)
+
+
+def on_questions(
+    engine: Engine, namespaces: Collection[str], text_hashes: Collection[str], *, tenant: str | None = None
+) -> list[Feedback]:
+    """The feedback on questions with these texts in these namespaces, for each text oldest first.  With `tenant`, only that on
+    its requests."""
+    feedback: list[Feedback] = []
+    for some in in_batches(text_hashes, ROWS_AT_ONCE):
+        of_texts = table.c.namespace.in_(namespaces), table.c.text_hash.in_(some)
+        feedback += _listed(engine, *of_texts, _by_tenant(tenant))
+    return feedback
+
+
+def _listed(engine: Engine, *conditions: ColumnElement[bool]) -> list[Feedback]:
+    query = select(*[table.c[field.name] for field in fields(Feedback)]).where(*conditions)
     with engine.connect() as connection:
         rows = connection.execute(query.order_by(table.c.at_ms, table.c.feedback_id))
         return [Feedback(**row._mapping) for row in rows]
+
+
+def _by_tenant(tenant: str | None) -> ColumnElement[bool]:
+    return true() if tenant is None else table.c.tenant == tenant
 
 
 def questions(
@@ -113,8 +135,8 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
     hits = select(HitRow.request_id, HitRow.question, HitRow.document_id).where(HitRow.rank <= JUDGED_HITS)
     judgements = select(table.c.namespace, table.c.text_hash, table.c.object_id).where(
         table.c.action_name.in_(["grade", NOTHING_FITS, *THUMBS]),
-        table.c.source != LLM,
-        true() if tenant is None else table.c.tenant == tenant,
+        _BY_PEOPLE,
+        _by_tenant(tenant),
     )
     with engine.connect() as connection:
         for some in in_batches(recorded, ROWS_AT_ONCE):

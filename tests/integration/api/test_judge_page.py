@@ -160,3 +160,44 @@ def test_only_a_form_of_the_session_with_the_right_to_search_saves_and_only_the_
         sent = nobody.post("/console/judge", data={"request": asked[0], **change})
         assert sent.headers["location"].startswith("/console/login")
     assert grades(engine, asked[0]) == before
+
+
+def test_a_comparison_asks_first_for_the_question_that_would_settle_it_and_goes_on_after_saving(
+    api: HttpApi,
+) -> None:
+    texts = ("How is bread baked at night?", "Who pays for repairs of the roof?")
+    with api.client("settling") as client:
+        wait_listed(client, *(search(client, text, namespace=NAMESPACE) for text in texts))
+    rights = {"scopes": frozenset({"search:run", "audit:read"}), "namespaces": frozenset({NAMESPACE})}
+    chosen = {"a": "rrf", "b": "bm25"}
+    with visitor(api, "settling", **rights) as browser:
+        first = shown(browser, **chosen)
+        assert first["comparison"]["open"] == 2
+        question = first["question"]
+        html = browser.get("/console/judge", params=chosen).text
+        assert "the grades of no other question can change the comparison more" in html
+        assert f'<span class="number">{first["comparison"]["differing"]}</span> of its documents' in html
+        skipped = shown(browser, **chosen, after=question["name"])["question"]
+        assert {question["text"], skipped["text"]} == {*texts}
+
+        everything = {f"grade.{hit['document_id']}": "1" for hit in question["hits"]}
+        answer = saved(browser, question, **everything, comparison="a=rrf&b=bm25&request=x&evil=1")
+        assert answer.headers["location"].partition("&after=")[0] == "/console/judge?a=rrf&b=bm25"
+        following = browser.get(answer.headers["location"].replace("/judge?", "/judge.json?")).json()
+        assert (following["question"]["name"], following["comparison"]["open"]) == (skipped["name"], 1)
+        low, high = following["comparison"]["ends"]
+        assert low == high  # everything of the only judged question is known
+
+        everything = {f"grade.{hit['document_id']}": "0" for hit in following["question"]["hits"]}
+        saved(browser, following["question"], **everything)
+        done = shown(browser, **chosen)
+        assert (done["question"], done["comparison"]["open"]) == (None, 0)
+        assert (
+            "No unjudged document can change the comparison"
+            in browser.get("/console/judge", params=chosen).text
+        )
+        wrong = browser.get("/console/judge.json", params={"b": MARKUP})
+        assert (wrong.status_code, wrong.json()["field"]) == (422, "b")
+    with visitor(api, "settling-stranger", **rights) as stranger:
+        assert shown(stranger, **chosen)["question"] is None
+        assert not any(text in stranger.get("/console/judge", params=chosen).text for text in texts)

@@ -15,7 +15,7 @@ from audit import deletion
 from audit.database import open_database, upgrade
 from audit.deletion import Retention
 from audit.drainer import Drainer
-from audit.queries import Which
+from audit.queries import Which, last
 from judgements import store
 from judgements.feedback import Event, Feedback
 from models.audit_tables import RequestRow
@@ -131,3 +131,23 @@ def test_a_recorded_question_is_found_by_its_request_and_by_the_hash_of_its_text
     assert found[new.text_hash, 0] == new  # the newest of two
     assert ("unknown", 0) not in found
     assert store.questions(engine, "law", [new.text_hash]) == {}
+
+
+def test_the_feedback_on_a_text_is_that_of_a_tenant_s_requests_oldest_first(engine: Engine) -> None:
+    acme = grade(engine, "t.acme.new", 3, at_ms=NOW_MS + 1)
+    zenith, other = grade(engine, "t.zenith.same", 0), grade(engine, "old", 1)
+    store.put(engine, [acme, zenith, other])
+    assert store.on_questions(engine, ["docs"], [acme.text_hash]) == [zenith, acme]
+    assert store.on_questions(engine, ["docs"], [acme.text_hash], tenant="acme") == [acme]
+    assert store.on_questions(engine, ["law"], [acme.text_hash]) == []
+    assert store.on_questions(engine, ["docs"], ["unknown"]) == []
+
+
+def test_graded_requests_are_those_with_a_grade_or_a_thumb(engine: Engine) -> None:
+    question = store.questions(engine, "docs", ["old"])["old", 0]
+    nothing = Event(request_id="old", action="nothing_fits")
+    click = Event(request_id="old", action="click", document_id=DOCUMENT)
+    seen = [Feedback.on(question, event, NOW_MS, "k", "user") for event in (nothing, click)]
+    store.put(engine, [grade(engine, "t.acme.new", 0), *seen])
+    which = Which(namespace="docs", among=store.GRADED_REQUESTS)
+    assert [row.request_id for row in last(engine, 10, which)] == ["t.acme.new"]

@@ -10,7 +10,7 @@ from evaluation.fusion_changes import FusionChanges, fused_with, smallest_swap
 from evaluation.recorded_request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from models.errors import ServiceError
-from tests.unit.evaluation.recorded import record
+from tests.unit.evaluation.recorded import PIPELINE, record
 
 
 def fused(recorded: RecordedRequest, changes: FusionChanges) -> Sequence[FusedHit]:
@@ -86,3 +86,13 @@ def test_no_single_weight_swaps_hits_that_every_branch_has_in_the_same_order() -
 def test_wrong_weights_are_refused_by_name(weights: dict[str, float], error: str) -> None:
     with pytest.raises(ServiceError, match=error):
         fused(record(), FusionChanges(weights=weights))
+    with pytest.raises(ServiceError, match=error):
+        FusionChanges(weights=weights).configuration(PIPELINE, "rrf", "own")
+
+
+def test_changes_make_a_configuration_with_every_weight_of_its_base() -> None:
+    own = FusionChanges(weights={"bm25": 0.9}, k=7.0).configuration(PIPELINE, "rrf-grouped", "own")
+    assert (own.name, own.method, own.k) == ("own", "rrf-grouped", 7.0)
+    assert own.weights == {"bm25": 0.9, "vector": 0.4, "hyde": 0.3}
+    unweighted = FusionChanges(k=7.0).configuration(PIPELINE, "rrf-two", "own")
+    assert unweighted.weights == {"bm25": 0.5, "vector": 0.5}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import log2
 from typing import Any
 
 import pytest
 
 from evaluation import replayed_comparison
+from evaluation.judged_comparison import QuestionName
 from evaluation.replayed_comparison import DEADLINES_MS, ReplayedComparison, compare_replayed, rank_distance
+from judgements.pooling import JudgedQuestion
 from models.audit_tables import RequestRow
+from models.hits import Hit, Ranking
 from tests.unit.evaluation.recorded import LISTS, PIPELINE, record
 
 FAR_ALONE = {"bm25": ("far",), "vector": ("both",), "hyde": ("both",)}
@@ -144,3 +149,48 @@ def test_the_rank_distance_adds_the_ranks_by_which_documents_moved(
 ) -> None:
     assert rank_distance(list(ours), list(theirs)) == distance
     assert rank_distance(list(theirs), list(ours)) == distance
+
+
+def named(request: RequestRow, text: str) -> RequestRow:
+    """The request with its question's name; `text` stands for its hash."""
+    request.namespace, request.questions[0].text_hash = "docs", text
+    return request
+
+
+def judged(**grades: Mapping[str, int]) -> dict[QuestionName, JudgedQuestion]:
+    """Grades by the name of the question."""
+    return {("docs", text): JudgedQuestion("docs", text, text, each, False) for text, each in grades.items()}
+
+
+def test_judged_questions_are_measured_once_each_under_both_configurations() -> None:
+    # As recorded: both, near, exact, far.  BM25 alone: exact, both, far.
+    rows = [named(row(), "q"), named(row(), "q"), named(row(), "other")]
+    grades = judged(q={"exact": 3, "both": 0})
+    comparison = compare_replayed(rows, PIPELINE, None, "bm25", grades)
+    assert (comparison.questions, comparison.judged.questions) == (3, 1)
+    # Of the judged documents A has both, exact, and B exact, both.
+    assert comparison.judged.ndcg == pytest.approx((1 / log2(3), 1.0))
+    assert comparison.judged.unjudged == (2, 1)
+    only = compare_replayed(rows, PIPELINE, None, "bm25", grades, only_judged=True)
+    assert (only.questions, only.judged.questions, only.left_out) == (1, 1, {})
+
+
+def test_a_branch_rescues_what_the_fusion_without_it_does_not_show() -> None:
+    # Without BM25 nobody finds `far`; the dense branches find `near` both.
+    effects = compare_replayed(
+        [named(row(), "q")], PIPELINE, None, "bm25", judged(q={"far": 1, "near": 1})
+    ).judged.branches
+    assert {effect.branch: effect.rescued for effect in effects} == {
+        "bm25": (1, 1),
+        "vector": (0, 0),
+        "hyde": (0, 0),
+    }
+    assert {(effect.kind, effect.questions, effect.hurt) for effect in effects} == {("sentence", 1, (0, 0))}
+
+
+def test_a_judged_copy_stands_for_its_hit() -> None:
+    copies = Ranking(tuple(Hit(name, name, 1.0, content_hash="same") for name in ("kept", "copy")))
+    request = named(row({"bm25": copies, "vector": (), "hyde": ()}), "q")
+    comparison = compare_replayed([request], PIPELINE, None, "bm25", judged(q={"copy": 2}))
+    assert comparison.judged.ndcg == (1.0, 1.0)
+    assert comparison.judged.unjudged == (0, 0)

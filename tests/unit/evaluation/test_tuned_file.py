@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from config.declarations import Configuration
+from config.model_declarations import RerankerDeclaration
 from config.pipeline_reader import DEFAULT_FILE
-from evaluation.tuned_file import check_name, write_tuned
+from evaluation.tuned_file import check_name, configuration_block, write_tuned
 from models.errors import WrongDeclaration
 from models.plan import BoostPlan
 from wiring.pipeline import load_pipeline
@@ -60,3 +63,13 @@ def test_a_pipeline_of_yaml_gets_the_configuration_in_a_file_of_yaml(tmp_path: P
     assert target.read_text().startswith("# why\n")
     with pytest.raises(WrongDeclaration, match=r"ends in \.yaml"):
         write_tuned(chosen, [], source=source, target=tmp_path / "tuned.toml")
+
+
+@pytest.mark.parametrize("name", ["pipeline.toml", "pipeline.yaml"])
+def test_the_block_of_a_configuration_is_in_the_language_of_its_file(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    reranker = RerankerDeclaration(name="cross", model="mini")
+    block = configuration_block(PLAIN.model_copy(update={"reranker": reranker}), ["why"], file)
+    assert block.startswith("# why\n")
+    read = tomllib.loads(block) if file.suffix == ".toml" else yaml.safe_load(block)
+    assert read == {"configurations": {"tuned": {"method": "rrf", "k": 10.0, "reranker": "cross"}}}
