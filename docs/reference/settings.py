@@ -13,12 +13,12 @@ from config.settings import PREFIX, Settings
 
 PAGE = Path(__file__).with_suffix(".md")
 
-_HEAD = f"""# Settings
+_HEAD = """# Settings
 
-Written from `config/settings.py` by `python -m docs.reference.settings`; a test fails while the two differ.
+`python -m docs.reference.settings` writes this page from `config/settings.py`.
 
-Every setting is an environment variable `{PREFIX}<NAME>`, read once when a process starts. An empty variable counts as
-not set. With a wrong value the process does not start. `config/pipeline.toml` declares what is searched and ranked.
+Every setting is an environment variable, which a process reads when it starts. An empty variable counts as not set. With a
+wrong value the process does not start. The pipeline file (`config/pipeline.toml`) declares what is searched and ranked.
 
 | variable | default | allowed | meaning |
 |---|---|---|---|
