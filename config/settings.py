@@ -86,8 +86,7 @@ class Settings(BaseModel):
     home: Path = Field(default_factory=_default_home)
     """Folder of all data of this installation."""
     redis_url: str | None = Field(None, repr=False)
-    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: the one that `chorale up`
-    started for `home`."""
+    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: that of `chorale up`."""
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ)."""
     audit_url: str | None = Field(None, repr=False)
@@ -108,8 +107,7 @@ class Settings(BaseModel):
     """Commit, tag or branch of an embedder on the hub. Not set: `main`, or for the default embedder its
     installed package. Files that change later are refused (`home/model_hashes`)."""
     pickled_weights: bool = False
-    """Load pickled weights where a model has no safetensors. Off, because a pickle can run code. Code that comes
-    with a model is never run."""
+    """Load pickled weights where a model has no safetensors. Off, because a pickle can run code."""
     embedder_backend: str = Field("onnx", min_length=1)
     """Library of the model: `onnx` (the BERT family, and models with an ONNX file) or `sentence_transformers`
     (any model; needs `make torch`)."""
@@ -138,10 +136,10 @@ class Settings(BaseModel):
     """Maximum text in MB of a file, or of one record of it."""
 
     context_tokenizer: Path | None = None
-    """The `tokenizer.json` of the language model that reads contexts. Not set: the embedder's tokenizer."""
+    """`tokenizer.json` of the language model that reads contexts. Not set: the embedder's tokenizer."""
 
     confidence_file: Path | None = None
-    """Factors for the confidence of answers with your own models, written by `examples/confidence/train.py`."""
+    """Factors of the confidence for other models, written by `examples/confidence/train.py`."""
 
     # Feedback: the hypothesis without a language model
     feedback_alpha: float = Field(0.6, ge=0.5, le=1)
@@ -166,7 +164,7 @@ class Settings(BaseModel):
     """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does that."""
     outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
     """Maximum number of ended requests that wait in Redis for the audit tables (10,000: about 250 MB); 0: unlimited.
-    At the limit, new requests are refused."""
+    Above it, new requests are refused."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
     """Consecutive failures after which a branch or store is left out for a while; 0: never."""
     breaker_open_s: float = Field(5, ge=0.1, le=3_600)
@@ -185,8 +183,8 @@ class Settings(BaseModel):
     job_retention_days: float = Field(30, ge=0, le=36_500)
     """Days for which a bulk job is kept after its end; 0: until `chorale jobs prune`."""
     on_end_queues: tuple[str, ...] = ()
-    """Queues of other applications, such as `app,reports`, that may get a task at the end of a request or a bulk
-    job (`on_end`, `link`, `chain`)."""
+    """Queues of other applications, such as `app,reports`, that may get a task at the end of a request or job
+    (`on_end`, `link`, `chain`)."""
     signing_key: str | None = Field(None, repr=False)
     """Signs plans and answers of branches: a text of at least 32 characters, the same in every process. Of two with
     a comma the first signs, and both verify. Not set: a random key in Redis."""
@@ -202,8 +200,7 @@ class Settings(BaseModel):
     serve it. Not set: one, and for `bulk` one for each core, at most four."""
     layout: Literal["auto", "replicas", "shared", "queues"] = "auto"
     """Queues of each process of `chorale up` ([processes](../start.md#processes)). `auto`: `replicas` on two cores or
-    fewer, if no branch uses a language model or server, nothing reranks and `worker_processes` counts no queue of
-    theirs; otherwise `shared`."""
+    fewer, if no queue needs processes of its own, otherwise `shared`."""
 
     # Redis
     redis_socket_timeout_s: float = Field(5, gt=0, le=60)

@@ -20,7 +20,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (f"{_LOGINS}::test_no_role_can_do_what_an_administrator_does",),
     ),
     (
-        "A caller's login writes an entry to make the sweeper push a message to any queue",
+        "A caller's login makes the sweeper push a message to any queue",
         "no queue and no message is read from an entry",
         (
             "tests/faults/test_forged.py::test_a_forged_entry_makes_the_sweeper_push_no_message_to_another_queue",
@@ -40,7 +40,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "An entry without its fields stops the sweep of all requests",
-        "each entry is checked by itself, and set aside if it is malformed",
+        "each entry is checked alone, and a malformed one is set aside",
         (
             "tests/faults/test_forged.py::test_an_entry_without_its_fields_keeps_no_other_request_from_its_end",
             "tests/integration/ledger/test_forged_entries.py::test_a_malformed_entry_is_set_aside_and_the_others_are_swept",
@@ -78,7 +78,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A graph leads a restricted key through documents that it may not see",
+        "A graph leads a key through documents that it may not see",
         "the statement must bind the key's filters",
         (
             "tests/integration/tasks/test_graph_branch.py::test_a_keys_filter_binds_the_paths",
@@ -147,7 +147,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A caller's login makes the request of another caller wait for its own",
+        "A caller's login makes another caller's request wait for its own",
         "equal questions are matched under keys that callers cannot reach",
         (
             "tests/integration/ledger/test_forged_entries.py::test_a_leader_s_caller_does_not_learn_who_follows",
@@ -156,7 +156,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "Somebody on the network to Redis, RabbitMQ or PostgreSQL listens or answers",
+        "Somebody listens or answers between workers and Redis, RabbitMQ or PostgreSQL",
         "a login for everybody, TLS and checked certificates",
         (
             "tests/integration/test_deployment_redis_acl.py::test_a_connection_without_a_login_may_only_ping",
@@ -202,7 +202,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A request has 5 MB in a field, 100,000 conditions in a filter, or lone surrogates",
+        "A field has 5 MB, a filter 100,000 conditions, a text lone surrogates",
         "a limit for each field; the error names the field",
         (
             "tests/unit/client/test_limits.py::test_more_than_the_limit_is_refused_by_name",
@@ -213,13 +213,13 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "One costly request degrades all others and opens their breakers",
-        "costly requests run on the workers of bulk jobs",
+        "costly requests run on the bulk workers",
         (
             "tests/integration/tasks/test_costly_requests.py::test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no_breaker",
         ),
     ),
     (
-        "The receiver of one key's webhooks signs a message as another key's job",
+        "The receiver of a key's webhooks signs for another key",
         "a secret for each key",
         ("tests/integration/jobs/test_on_end.py::test_the_webhooks_of_a_key_are_signed_with_its_own_secret",),
     ),
@@ -277,7 +277,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "A message or a judged collection is huge",
-        "limits, which the client and the index worker check",
+        "limits in the client and in the index worker",
         (
             "tests/unit/client/test_documents.py::test_too_large_metadata_is_refused_by_the_number_of_its_document",
             "tests/unit/client/test_documents.py::test_too_many_documents_and_ids_are_refused",
@@ -321,8 +321,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A question, a title, a file's name or an error steers the terminal",
-        "control characters are printed as `\\x1b` and the like",
+        "A question, title, file name or error controls the terminal",
+        "control characters are printed as `\\x1b`",
         (
             "tests/unit/cli/test_terminal.py::test_a_hostile_text_is_shown_and_not_obeyed",
             "tests/unit/config/test_logging.py::test_a_hostile_text_is_one_line_of_the_console_and_is_not_obeyed",
@@ -330,8 +330,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "An unknown namespace shows names and paths",
-        "the error names no path, and only the key's namespaces",
+        "The error of an unknown namespace shows names and paths",
+        "it names no path, and only the key's namespaces",
         (
             "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_of_the_client_learns_which_namespaces_there_are_and_no_path",
             "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_over_http_learns_of_the_namespaces_of_its_key_alone",
@@ -390,7 +390,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("tests/acceptance/installations/test_up.py::test_an_http_process_that_hangs_is_replaced",),
     ),
     (
-        "A revoked key reads on in a stream that is open",
+        "A revoked key continues to read a stream",
         "a stream ends within a second",
         ("tests/integration/api/test_search_events.py::test_a_stream_ends_when_its_key_is_revoked",),
     ),
@@ -403,8 +403,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """What is tried, what stands against it, and the tests that show it."""
 
 OPEN: tuple[str, ...] = (
-    "**A stolen login of a caller.**  It reads and ends requests whose ids it knows, sees and steers all jobs, fills the memory "
-    "of Redis, and blocks Redis with a script.",
+    "**A stolen login of a caller.**  It can read and end requests whose ids it knows, steer all jobs, fill the memory of Redis, "
+    "and block Redis with a script.",
     "**Costly requests beside others over RabbitMQ.**  Without bulk workers, a worker answers a costly request whole before it "
     "takes the next message.",
     "**Markdown that a writer hands in.**  A worker parses a document without a pause for other namespaces.  The worst known "
