@@ -79,8 +79,8 @@ class SearchAnswer(Answer):
     stages: tuple[StageLine, ...] = Field((), description="Absent unless `include` names them")
     coverage: dict[str, str] = Field(
         default_factory=dict,
-        description="For each branch that was asked: `ok`, `empty`, or the reason why it is missing.  An answer from the "
-        "cache asked none, and is complete",
+        description="For each branch of the search: `ok`, `empty`, or the reason why it is missing.  An answer from the "
+        "cache has no branch, and is complete",
     )
 
 

@@ -66,9 +66,7 @@ def submit(
     ] = "refuse",
     on_end: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL|TASK@QUEUE", help="Who is told when the job has ended.", show_default=False
-        ),
+        typer.Option(metavar="URL|TASK@QUEUE", help="Where to send the end of the job.", show_default=False),
     ] = None,
     configuration: Configuration = None,
     options: RequestOptions = None,
