@@ -164,7 +164,7 @@ class Settings(BaseModel):
     """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does that."""
     outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
     """Maximum number of ended requests that wait in Redis for the audit tables (10,000: about 250 MB); 0: unlimited.
-    Above it, new requests are refused."""
+    At the limit, new requests are refused."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
     """Consecutive failures after which a branch or store is left out for a while; 0: never."""
     breaker_open_s: float = Field(5, ge=0.1, le=3_600)

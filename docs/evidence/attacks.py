@@ -405,8 +405,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 OPEN: tuple[str, ...] = (
     "**A stolen login of a caller.**  It can read and end requests whose ids it knows, steer all jobs, fill the memory of Redis, "
     "and block Redis with a script.",
-    "**Costly requests beside others over RabbitMQ.**  Without bulk workers, a worker answers a costly request whole before it "
-    "takes the next message.",
+    "**Costly requests over RabbitMQ.**  Without bulk workers, a worker answers a costly request before it takes the next "
+    "message.",
     "**Markdown that a writer hands in.**  A worker parses a document without a pause for other namespaces.  The worst known "
     "text, quotations 20 levels deep, takes 24 minutes for 16 MiB.",
 )
