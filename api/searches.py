@@ -108,7 +108,10 @@ NOT_ENDED: dict[int | str, dict[str, Any]] = {
         "model": SearchState,
         "description": "The search has not ended; `Location` is where its answer will be",
     },
-    429: {"model": ProblemDocument, "description": "The search was refused, or the key has asked too often"},
+    429: {
+        "model": ProblemDocument,
+        "description": "The search was refused, or the key has used its calls of this minute",
+    },
     503: {"model": ProblemDocument, "description": "The search failed; `answer` says why"},
 }
 
