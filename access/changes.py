@@ -1,4 +1,5 @@
-"""What was changed through the console, and by whom: written after the change, and kept in the database of the audit trail."""
+"""The changes that people made through the console, and the keys that made them: written after the change, and kept
+in the database of the audit trail."""
 
 from __future__ import annotations
 

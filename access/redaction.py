@@ -69,8 +69,8 @@ def redacted_index_report(report: Indexed) -> Indexed:
 
 
 def unknown_namespace(answer: Answer, sees: Callable[[str], bool]) -> str | None:
-    """What a caller is told of a search in a namespace that is not there, with the namespaces that it may see; None for
-    another answer."""
+    """The error that a caller gets for a search in a namespace that is not there, with the namespaces that it may
+    see; None for another answer."""
     for part in answer.degraded:
         if part.detail.startswith(NO_NAMESPACE):
             complaint, _, names = part.detail.partition(THERE_ARE)

@@ -95,7 +95,7 @@ async def submit_job(
     request: Request,
     grant: Writer,
     services: ServicesDep,
-    namespace: Annotated[str, Query(description="The namespace in which every line is asked")] = "default",
+    namespace: Annotated[str, Query(description="The namespace of every line")] = "default",
     name: Annotated[str, Query(max_length=256, description="For lists; by default the file's name")] = "",
     deadline_s: Annotated[float | None, Query(gt=0, le=365 * 86_400)] = None,
     on_error: Annotated[
@@ -104,7 +104,7 @@ async def submit_job(
     on_end: Annotated[
         str | None,
         Query(
-            description="JSON: whom to tell of the end, `{url}` or `{task, queue}`; needs the scope `admin`"
+            description="JSON: the receiver of the end, `{url}` or `{task, queue}`; needs the scope `admin`"
         ),
     ] = None,
     options: Annotated[

@@ -52,7 +52,7 @@ TITLES = {
     "invalid": (422, "A value is not allowed", False),
     "key_reused": (422, "The Idempotency-Key was used for another request", False),
     "changed": (412, "The resource has another version", False),
-    "rate_limited": (429, "The key has asked too often", True),
+    "rate_limited": (429, "The key has used its calls of this minute", True),
     "refused": (429, "Too much is waiting already", True),
     "internal": (500, "An error of the service", False),
     "failed": (503, "The search ended without an answer", False),

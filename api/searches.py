@@ -79,8 +79,8 @@ class SearchAnswer(Answer):
     stages: tuple[StageLine, ...] = Field((), description="Absent unless `include` names them")
     coverage: dict[str, str] = Field(
         default_factory=dict,
-        description="For each branch that was asked: `ok`, `empty`, or the reason why it is missing.  An answer from the "
-        "cache asked none, and is complete",
+        description="For each branch of the search: `ok`, `empty`, or the reason why it is missing.  An answer from the "
+        "cache has no branch, and is complete",
     )
 
 
@@ -108,7 +108,10 @@ NOT_ENDED: dict[int | str, dict[str, Any]] = {
         "model": SearchState,
         "description": "The search has not ended; `Location` is where its answer will be",
     },
-    429: {"model": ProblemDocument, "description": "The search was refused, or the key has asked too often"},
+    429: {
+        "model": ProblemDocument,
+        "description": "The search was refused, or the key has used its calls of this minute",
+    },
     503: {"model": ProblemDocument, "description": "The search failed; `answer` says why"},
 }
 

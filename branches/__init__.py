@@ -1,3 +1,3 @@
-"""What a branch does with its part of a request: it searches, and some kinds ask a model first.
+"""The work of a branch on its part of a request: it searches, and some kinds call a model before.
 
 The kinds are in `branches.searches` and `branches.hyde`.  No kind knows Celery."""

@@ -74,7 +74,7 @@ class TaskResources(Protocol):
 
 @dataclass(slots=True)
 class BranchTask:
-    """What a branch searches for, and the notes that it takes for the answer."""
+    """The texts that a branch searches for, and its notes for the answer."""
 
     resources: TaskResources
     store: Searches
@@ -87,7 +87,7 @@ class BranchTask:
     """When the branch began, counted from the acceptance of the request."""
     notes: list[StageNote] = field(default_factory=list)
     degraded: list[Degradation] = field(default_factory=list)
-    """What is missing from an answer that the branch still gives."""
+    """The missing parts of an answer that the branch gives all the same."""
     generation: int | None = None
     """The generation of `store`, read a moment ago."""
     known_encoder: Encoder | None = None

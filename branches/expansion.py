@@ -20,8 +20,8 @@ class ExpansionOptions(Endpoint):
 
     expansion: Literal["none", "openai"] = "none"
     replace: bool = False
-    """Search with the rewrites alone.  A question without rewrites is then left out, because the branch would be a copy
-    of one that searches the question itself."""
+    """Search with the rewrites alone.  A question without rewrites is then left out, because the branch would repeat
+    a branch that searches the question itself."""
 
     @property
     def asks_a_model(self) -> bool:

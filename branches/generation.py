@@ -1,6 +1,7 @@
-"""A language model writes texts for a branch: what it wrote for each question, or why it wrote nothing.
+"""A language model writes texts for a branch: the texts for each question, or the reason why there are none.
 
-The model is not asked if a rule says so, if too little time is left, or if its breaker is open.  Cached texts cost nothing.
+The model is not asked if a rule says so, if too little time is left, or if its breaker is open.  Cached texts cost
+nothing.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Writer(NamedTuple):
 
     write: Write
     is_whole: Callable[[tuple[str, ...]], bool]
-    """Whether a question got all the texts that were asked for; only then they are cached."""
+    """Whether a question has all the texts that its branch declares; only then they are cached."""
 
 
 class Endpoint(Declared):
@@ -71,7 +71,7 @@ class Endpoint(Declared):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether a package's generator writes; it knows its own endpoint."""
+        """Whether the generator of a package writes the texts; it has its own endpoint."""
         return False
 
     @model_validator(mode="after")
@@ -90,7 +90,7 @@ class Endpoint(Declared):
         return key_in(self.api_key_env)
 
     def fingerprint(self, prompt: str) -> str:
-        """Equal for options with which the model would be asked for the same."""
+        """Equal for options that lead to the same call of the model."""
         options = self.model_dump_json(exclude={"url", "api_key_env", "limit_s", "least_s"})
         return hashlib.sha256(f"{options}\n{prompt}".encode()).hexdigest()[:16]
 

@@ -91,8 +91,8 @@ def entities(question: Question) -> list[str]:
 
 
 def _capitalised(text: str) -> list[str]:
-    """Runs of words that begin with a capital letter or contain a digit.  A first word may be capitalised for its place alone,
-    so a run that begins with it also counts without it."""
+    """Runs of words that begin with a capital letter or contain a digit.  A first word may have its capital letter
+    only because it is first, so a run that begins with it also counts without it."""
     runs: list[list[re.Match[str]]] = []
     for word in _WORD.finditer(text):
         if not (word[0][0].isupper() or any(map(str.isdigit, word[0]))):

@@ -1,7 +1,7 @@
 """The `hyde` kind: search with the vector of a hypothetical answer (HyDE, Gao et al. 2022).
 
 Hypothetical documents come from the caller or from a language model.  Otherwise the best BM25 passages replace them
-(`feedback`).  A question with neither is left out, because its own vector would only be a second copy of `vector`.
+(`feedback`).  A question with neither is left out, because its own vector would only repeat the branch `vector`.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def _written(
 ) -> tuple[dict[int, tuple[str, ...]], list[StageFailure]]:
     """What the model wrote for these questions, and the failures of the questions for which it wrote nothing.
 
-    Notes where the model wrote less than was asked for.  `given`: the number of the caller's documents, which have to be
-    embedded too.
+    Notes where the model wrote fewer documents than declared.  `given`: the number of the caller's documents, which
+    have to be embedded too.
     """
     from branches.generation import generate, note_failures
 

@@ -1,6 +1,8 @@
-"""The breakers of models behind an address: after several failures in a row nobody asks the model for a while, then one request.
+"""The breakers of models behind an address: after several failures in a row no request uses the model for a while,
+and then one request tries it.
 
-The breaker of a language model is its branch's.  That of an encoder is shared by all branches and processes that use it.
+The breaker of a language model belongs to its branch.  The breaker of an encoder is shared by all branches and
+processes that use it.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _visible_complaints() -> Iterator[None]:
 
 
 class CommandList(TyperGroup):
-    """Lists every command of PANELS, and imports the one that is called."""
+    """Lists every command of PANELS, and imports only the called command."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -29,7 +29,7 @@ BY_STATUS: Mapping[str, int] = {
     Status.CANCELLED: 6,
     Status.REFUSED: 7,
 }
-"""Exit code of a command that asked, by the status of the answer; read it with `.get(status, OTHER)`."""
+"""Exit code of a command that searches, by the status of the answer; read it with `.get(status, OTHER)`."""
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing the output.  An error of opening a file has the file's name."""

@@ -84,10 +84,9 @@ class Settings(BaseModel):
 
     # Where things are
     home: Path = Field(default_factory=_default_home)
-    """The folder for all data of this installation."""
+    """Folder of all data of this installation."""
     redis_url: str | None = Field(None, repr=False)
-    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: the server that
-    `chorale up` started for `home`."""
+    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: that of `chorale up`."""
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ)."""
     audit_url: str | None = Field(None, repr=False)
@@ -106,43 +105,41 @@ class Settings(BaseModel):
     refuses another model until it is rebuilt."""
     embedder_revision: str | None = Field(None, pattern=r"^\w[\w./-]{0,127}$")
     """Commit, tag or branch of an embedder on the hub. Not set: `main`, or for the default embedder its
-    installed package. `home/model_hashes` keeps the hashes of a model's files; files with other hashes are
-    refused."""
+    installed package. Files that change later are refused (`home/model_hashes`)."""
     pickled_weights: bool = False
-    """Load weights in Python's pickle format where a model has no safetensors. Off, because a pickle can run
-    code when it is loaded. Code that comes with a model is never run."""
+    """Load pickled weights where a model has no safetensors. Off, because a pickle can run code."""
     embedder_backend: str = Field("onnx", min_length=1)
-    """The library that runs the model: `onnx` (the BERT family, and models with an ONNX file) or
-    `sentence_transformers` (any model; needs `make torch`)."""
+    """Library of the model: `onnx` (the BERT family, and models with an ONNX file) or `sentence_transformers`
+    (any model; needs `make torch`)."""
     embedder_document_precision: Literal["fp32", "int8"] = "fp32"
-    """Precision for embedding documents. `int8` (only `onnx` with the BERT family) is about twice as fast and
-    gives slightly different vectors; a namespace keeps its precision."""
+    """Precision for embedding documents. `int8` (`onnx` with the BERT family) is about twice as fast, with
+    slightly different vectors. A namespace keeps its precision."""
     embedder_question_precision: Literal["fp32", "int8"] = "fp32"
     """Precision for embedding questions. A worker that needs both precisions holds two models in memory."""
     embedder_device: str | None = None
-    """Device of the model: `cpu`, `cuda`, `cuda:1`. Not set: CUDA if available (for `onnx` with the package `onnxruntime-gpu`),
-    else the CPU."""
+    """`cpu`, `cuda` or `cuda:1`. Not set: CUDA if available (for `onnx` with the package `onnxruntime-gpu`), else
+    the CPU."""
     model_threads: int = Field(default_factory=cores, ge=1, le=1_024)
     """Threads of all models on this machine together."""
     passage_pieces: int | None = Field(None, ge=16, le=32_768)
     """Maximum size of a passage in the embedder's word pieces, with heading and title; never more than 256."""
     language: str | None = Field(None, pattern=r"^([a-z]{2}|none)$")
-    """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …); `none`: no stemming and no
-    stop words. Not set: that of the first documents, if their stop words tell it, else `en`."""
+    """Language of new namespaces for BM25, as ISO 639-1 (`en`, `it`, …); `none`: no stemming and no stop words.
+    Not set: the language of the first documents, by their stop words, else `en`."""
     near_duplicate_threshold: float = Field(0.6, ge=0.5, le=1)
-    """Jaccard similarity of the shingles of three words from which two documents are near-duplicates."""
+    """Jaccard similarity (shingles of three words) from which two documents are near-duplicates."""
     read_time_s: float = Field(60, ge=0.1, le=86_400)
     """Maximum seconds to read a file, or one record of it."""
     read_memory_mb: float = Field(1_000, ge=50, le=1_000_000)
-    """Memory in MB that reading a file may take, on Linux."""
+    """Maximum memory in MB to read a file, on Linux."""
     read_output_mb: float = Field(100, ge=1, le=10_000)
-    """Largest text in MB of a file, or of a record in it."""
+    """Maximum text in MB of a file, or of one record of it."""
 
     context_tokenizer: Path | None = None
-    """The `tokenizer.json` of the language model that reads contexts. Not set: the embedder's tokenizer."""
+    """`tokenizer.json` of the language model that reads contexts. Not set: the embedder's tokenizer."""
 
     confidence_file: Path | None = None
-    """Factors for the confidence of answers with your own models, written by `examples/confidence/train.py`."""
+    """Factors of the confidence for other models, written by `examples/confidence/train.py`."""
 
     # Feedback: the hypothesis without a language model
     feedback_alpha: float = Field(0.6, ge=0.5, le=1)
@@ -166,48 +163,44 @@ class Settings(BaseModel):
     drain: bool = True
     """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does that."""
     outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
-    """Maximum number of ended requests that wait in Redis for the audit tables, about 250 MB; 0: unlimited.
+    """Maximum number of ended requests that wait in Redis for the audit tables (10,000: about 250 MB); 0: unlimited.
     At the limit, new requests are refused."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
-    """Consecutive failures after which a branch or store is not asked for a while; 0: never."""
+    """Consecutive failures after which a branch or store is left out for a while; 0: never."""
     breaker_open_s: float = Field(5, ge=0.1, le=3_600)
     """Seconds until one request tries such a branch or store again."""
     admission_length: int = Field(1_000, ge=0, le=10_000_000)
     """Maximum length of a queue; 0: off. Above it, requests leave out the queue's branch; for `retrieve` and
     `fusion`, new requests are refused."""
     admission_age_s: float = Field(1, ge=0, le=3_600)
-    """Maximum age in seconds of the oldest message in a queue of at least ten; 0: off. Above it, the same
-    happens."""
+    """Maximum age in seconds of the oldest message in a queue of ten or more, with the same effect; 0: off."""
     lean: bool = True
     """Publish the chord in one round trip. Off: a plain `celery.chord`, several times slower."""
     batch: int = Field(8, ge=1, le=64)
-    """Maximum number of waiting messages that a worker takes at once from each of its queues."""
+    """Maximum number of messages that a worker takes together from a queue."""
     costly_s: float = Field(0.25, ge=0.01, le=60)
-    """A request with a step that takes more than this, in estimated seconds of one core, runs on the workers
-    of `chorale.bulk`."""
+    """A request with a step of more estimated seconds of one core runs on the workers of `chorale.bulk`."""
     job_retention_days: float = Field(30, ge=0, le=36_500)
     """Days for which a bulk job is kept after its end; 0: until `chorale jobs prune`."""
     on_end_queues: tuple[str, ...] = ()
-    """Queues of other applications, such as `app,reports`, to which Chorale may send tasks at the end of a
-    request or a bulk job (`on_end`, `link`, `chain`)."""
+    """Queues of other applications, such as `app,reports`, that may get a task at the end of a request or job
+    (`on_end`, `link`, `chain`)."""
     signing_key: str | None = Field(None, repr=False)
-    """Signs plans and answers of branches: one text of at least 32 characters, or two with a comma; the first
-    one signs, both verify. The same in every process. Not set: a random key in Redis."""
+    """Signs plans and answers of branches: a text of at least 32 characters, the same in every process. Of two with
+    a comma the first signs, and both verify. Not set: a random key in Redis."""
     webhook_secret: str | None = Field(None, repr=False)
-    """Signs webhooks of bulk jobs: a text of at least 16 characters, or `whsec_` and base64; with two and a
-    comma, both sign. Not set: jobs with a webhook are refused."""
+    """Signs webhooks of bulk jobs: a text of at least 16 characters, or `whsec_` and base64. Of two with a comma both
+    sign. Not set: jobs with a webhook are refused."""
     webhook_hosts: tuple[Annotated[str, StringConstraints(to_lower=True)], ...] = ()
-    """Hosts that webhooks may call although their addresses are not public, by `http://` too."""
+    """Hosts that webhooks may call at addresses that are not public, and by `http://`."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
-    """Seconds in which a worker that must stop may finish its task; less than the ten after which `chorale
-    up` and Docker kill."""
+    """Seconds for a worker that must stop to finish its task; less than 10, when `chorale up` and Docker kill it."""
     worker_processes: dict[str, int] = Field(default_factory=dict)
-    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`; 0:
-    other machines serve it. Default: one, and for `bulk` one for each core, at most four."""
+    """Processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`; 0: other machines
+    serve it. Not set: one, and for `bulk` one for each core, at most four."""
     layout: Literal["auto", "replicas", "shared", "queues"] = "auto"
-    """What each process that `chorale up` starts works on: see [processes](../start.md#processes). `auto`:
-    `replicas` on two cores or fewer, if no branch asks a language model or server, nothing reranks and no
-    other queue is counted; otherwise `shared`."""
+    """Queues of each process of `chorale up` ([processes](../start.md#processes)). `auto`: `replicas` on two cores or
+    fewer, if no queue needs processes of its own, otherwise `shared`."""
 
     # Redis
     redis_socket_timeout_s: float = Field(5, gt=0, le=60)
@@ -220,16 +213,15 @@ class Settings(BaseModel):
     """Store the texts of questions, filters and tags in the audit tables. Off: only hashes of the
     questions."""
     audit_hash_key: str | None = Field(None, min_length=32, repr=False)
-    """Secret key (HMAC-SHA-256) of the hashes of questions in the audit tables. Not set: a key in
-    `home/audit_key`. Set it if several machines write the tables."""
+    """Key (HMAC-SHA-256) of the hashes of questions in the audit tables. Not set: a key in `home/audit_key`. Set
+    it if several machines write the tables."""
     audit_keep: str | None = None
-    """Time such as `90d` or `12h`, after which requests are deleted from the audit tables. Not set: they
-    stay."""
+    """Time such as `90d` or `12h` after which requests are deleted from the audit tables. Not set: they stay."""
     log_texts: bool = False
     """Write the texts of questions to the log and to traces, and show them in Flower."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
-    """Least severe level that is written. `INFO` writes a line for each request; `DEBUG` also one for each
-    stage, which slows down busy workers."""
+    """Least severe level in the log. `INFO` writes a line for each request, `DEBUG` also one for each stage, which
+    slows down busy workers."""
     log_format: Literal["json", "console"] = "console"
     """`json` for machines, `console` for people."""
     task_events: bool = False

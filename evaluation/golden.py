@@ -70,9 +70,9 @@ def judge(
 ) -> list[Verdict]:
     """Ask each question as a caller would, but without the cache, and judge the answer.
 
-    A question passes if one of its documents is among the first `top`, or if nothing answers it and the answer abstains.
-    `options` are of the request; `namespace` is that of questions without one.  Raises WrongGolden for a question that
-    no request can ask, before any is asked, and the exceptions of `ask`.
+    A question passes if one of its documents is among the first `top`, or if nothing answers it and the answer
+    abstains.  `options` are of the request; `namespace` is that of questions without one.  Raises WrongGolden for a
+    question that no request can have, before the first request, and the exceptions of `ask`.
     """
     requests = [
         (question, _request(question, options, CUT), _request(question, options, DEPTH))

@@ -110,7 +110,7 @@ class RecordedRequest:
         return fuse_question(answers, position, self.pipeline.kinds.method(plan.method), scores=scores).hits
 
     def page(self, hits: Sequence[FusedHit], plan: Plan) -> Sequence[FusedHit]:
-        """The hits of the page that the request asked for."""
+        """The hits of the requested page."""
         return page_of(FusedQuestion(tuple(hits)), self.request, plan).hits
 
     def unscored(self, plan: Plan, position: int) -> set[tuple[str, str]]:

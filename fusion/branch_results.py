@@ -1,4 +1,4 @@
-"""What the branches of a request answered, what is missing because of those that did not, and the stages of the request."""
+"""The answers of a request's branches, the late and failed branches that are left out, and the stages of the request."""
 
 from __future__ import annotations
 

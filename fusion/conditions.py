@@ -28,7 +28,7 @@ from models.fusion_method import BranchRanking, Method
 from models.hits import Hit, Ranking
 
 _FIRST = Hit("", "", 1e99)
-"""Its score is higher than any that late fusion cuts, and not so large that it counts as no number."""
+"""Its score is above any that late fusion cuts, and small enough to count as a number."""
 
 
 def above_branch_scores(

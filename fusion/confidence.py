@@ -1,7 +1,8 @@
-"""How likely a relevant document is among the first hits of a question, from signals that mean the same for every question.
+"""The probability that a relevant document is among the first hits of a question, from signals that mean the same for
+every question.
 
-It is the product of two logistic models: whether the corpus is about the question, and whether what is relevant then stands
-so high.
+It is the product of two logistic models: whether the corpus is about the question, and whether a relevant document is
+then among the first hits.
 
 `confidence.json` has the factors, and what they were fitted on; `examples/confidence/train.py` fits them again.
 """
@@ -37,7 +38,8 @@ class Fitted(BaseModel):
     about: Mapping[str, float]
     """The factors of the signals, and a `constant`, for P(the corpus is about the question)."""
     found: Mapping[str, float]
-    """The factors of the signals and of `log_top`, and a `constant`, for P(a relevant document is there | it is about it)."""
+    """The factors of the signals and of `log_top`, and a `constant`, for P(a relevant document is there | the corpus
+    is about the question)."""
 
     @model_validator(mode="after")
     def _has_known_terms(self) -> Self:

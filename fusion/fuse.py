@@ -222,10 +222,10 @@ def fuse_question(
 ) -> FusedQuestion:
     """Fuse the branches' answers to one question into its page, or into the hits that a reranker makes the page from.
 
-    `method` is the one that the plan names.  `position` is the question's place in `plan.asked`, and therefore in each
+    `method` is the method of the plan.  `position` is the question's place in `plan.asked`, and therefore in each
     envelope's rankings.  A branch that failed or has no envelope contributes nothing.  `scores`, for a plan with
-    `complete_scores`, are those of passages that only other branches found.  `pin_lookup` has the pinned documents that no
-    branch found.  `clock` gives seconds, and is read only for the milliseconds of the stages.
+    `complete_scores`, are those of passages that only other branches found.  `pin_lookup` has the pinned documents
+    that no branch found.  `clock` gives seconds, and is read only for the milliseconds of the stages.
     """
     request, plan, notes = answers.request, answers.plan, StageNotes(clock)
     answered = {

@@ -180,10 +180,11 @@ TM2C2 = _score_method(
         )
     ),
 )
-"""TM2C2 (Bruch, Gai and Ingber, TOIS 2023): sum of weight x (score - m) / (highest - m), with the lowest possible score m.
+"""TM2C2 (Bruch, Gai and Ingber, TOIS 2023): sum of weight x (score - m) / (highest - m), with the lowest possible
+score m.
 
-m is the branch's `floor` (BM25: 0), and -1, the lowest cosine, for a branch that has none; if its last hit has less, that hit's score.
-Unlike in min-max, a list's last hit is worth more than 0, and a longer list changes no value.
+m is the branch's `floor` (BM25: 0), and -1, the lowest cosine, for a branch that has none; if its last hit has less,
+that hit's score.  Unlike min-max, the last hit of a list is worth more than 0, and a longer list changes no value.
 """
 
 
@@ -238,8 +239,8 @@ def dbsf_values(scores: Sequence[float]) -> list[float]:
 DBSF = _score_method("dbsf", by_score(lambda scores, _: dbsf_values(scores)), best=inf, equal=0.5)
 """Distribution-based score fusion: sum of weight x (score - mean + 3 sigma) / 6 sigma.
 
-As in Qdrant, sigma has n - 1 in the denominator, and a list of one hit, or of equal scores, gives .5.  A value below 0 (a score
-more than 3 sigma below the mean) becomes 0; one above 1 stays, because it is what a clear lead is.
+As in Qdrant, sigma has n - 1 in the denominator, and a list of one hit, or of equal scores, gives .5.  A value below
+0 (a score more than 3 sigma below the mean) becomes 0; a value above 1 stays, because it shows a clear lead.
 
 A document that a branch did not find adds nothing, so use it with `complete_scores`, where no document is left out.
 """

@@ -41,7 +41,7 @@ def rules_at(plan: Plan, position: int) -> QuestionRules:
 
 
 def not_found(rules: QuestionRules, given: Iterable[Ranking]) -> list[str]:
-    """The pinned documents that no branch has found; a store is asked whether it has them."""
+    """The pinned documents that no branch has found; a store looks them up."""
     if not rules.pinned:
         return []
     known = {hit.document_id for ranking in given for hit in ranking.hits}
@@ -121,7 +121,7 @@ def split_pinned(hits: Sequence[FusedHit]) -> tuple[list[FusedHit], list[FusedHi
 
 
 _ON_THE_HIT = {"document": "document_id", "source_type": "source_type", "published_at": "published_at"}
-"""What a hit knows without its text, by the name of the grouping."""
+"""The fields of a hit that are known without its text, by the name of the grouping."""
 
 
 def needs_metadata(grouping: Grouping) -> bool:
@@ -182,7 +182,7 @@ def diversified(
 
 
 def hits_before_jump(scores: Sequence[float], jumps: int) -> int:
-    """How many of the falling `scores` stand before jump number `jumps`; all if there are fewer jumps."""
+    """The number of the falling `scores` before jump number `jumps`; all if there are fewer jumps."""
     count = len(scores)
     if count < 3 or scores[0] <= scores[-1]:
         return count

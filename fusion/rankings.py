@@ -175,10 +175,11 @@ _POWER = 2
 
 
 def reliability(known_words: float | None, *, by_rank: bool = False) -> float:
-    """The factor on the weight of a dense branch: (known words / KNOWN)², between LEAST and 1; 1 if it was not measured.
+    """The factor on the weight of a dense branch: (known words / KNOWN)², between LEAST and 1; 1 if it was not
+    measured.
 
-    `by_rank`: for methods that use ranks, its square.  By ranks the best of what a branch found counts as much as if it were
-    relevant, however low its scores are.  Chosen on three collections (docs/evidence/measurements.md).
+    `by_rank`: for methods that use ranks, its square.  By ranks, the best hit of a branch counts as if it were
+    relevant, however low its score is.  Chosen on three collections (docs/evidence/measurements.md).
     """
     if known_words is None:
         return 1.0

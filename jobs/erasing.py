@@ -1,4 +1,4 @@
-"""Erases what people asked in ended jobs."""
+"""Erases the questions of ended jobs."""
 
 from __future__ import annotations
 

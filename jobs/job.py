@@ -75,7 +75,7 @@ class NewJob:
     """The tenant's share: with 2, twice as many lines as a tenant with 1."""
     deadline_at_ms: int | None = None
     on_end: Mapping[str, str] | None = None
-    """`{"task": name, "queue": name}` or `{"url": address}`: who is told when the job has ended."""
+    """`{"task": name, "queue": name}` or `{"url": address}`: the receiver of the job's end."""
 
 
 Line = JobLine

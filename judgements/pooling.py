@@ -19,7 +19,7 @@ class JudgedQuestion:
     grades: Mapping[str, int]
     """By document; one without a judgement is not there."""
     nothing_fits: bool
-    """Somebody said so, and no document has a grade above 0."""
+    """There is such a judgement, and no document has a grade above 0."""
 
 
 def pooled(feedback: Iterable[Feedback], *, by_llm: bool = False) -> list[JudgedQuestion]:

@@ -1,4 +1,4 @@
-"""What the end of a request says about each branch and store that it asked: the outcomes that breakers count.
+"""The outcome of each branch and store of an ended request: the outcomes that breakers count.
 
 Pure functions of a plan, its envelopes and its absent branches.
 """

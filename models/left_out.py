@@ -42,4 +42,4 @@ class LeftOut(StrEnum):
     HIDDEN = "hidden", "its name begins with a dot", False
     LINK = "link", "a link in a folder is followed only with --follow-links", False
     EMPTY = "empty", "there is nothing in it", False
-    SUPERSEDED = "superseded", "a later version of the same document stands", False
+    SUPERSEDED = "superseded", "there is a later version of the document", False

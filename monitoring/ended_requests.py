@@ -1,4 +1,4 @@
-"""What an ended request says of each branch that it asked, and one line of the log for each request."""
+"""The figures of each branch of an ended request, and one line of the log for each request."""
 
 from __future__ import annotations
 

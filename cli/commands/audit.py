@@ -43,7 +43,7 @@ def last(
 
     with trail() as engine:
         lines = queries.last(engine, n)
-    table = lines_table(lines) if lines else "nothing was asked yet"
+    table = lines_table(lines) if lines else "there are no requests yet"
     print_result({"requests": list(map(queries.listed, lines))}, table, as_json=as_json)
 
 

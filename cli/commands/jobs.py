@@ -54,7 +54,7 @@ def submit(
     ] = None,
     tenant: Annotated[
         str,
-        typer.Option(help="For whom this is; jobs of several tenants take turns. By default the namespace."),
+        typer.Option(help="The owner; jobs of several tenants take turns. By default the namespace."),
     ] = "",
     weight: Annotated[float, typer.Option(help="The tenant's share: 2 gets twice as many lines as 1.")] = 1.0,
     deadline: Deadline = None,
@@ -66,9 +66,7 @@ def submit(
     ] = "refuse",
     on_end: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL|TASK@QUEUE", help="Who is told when the job has ended.", show_default=False
-        ),
+        typer.Option(metavar="URL|TASK@QUEUE", help="Where to send the end of the job.", show_default=False),
     ] = None,
     configuration: Configuration = None,
     options: RequestOptions = None,

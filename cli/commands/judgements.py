@@ -1,4 +1,4 @@
-"""`chorale judgements`: what users and judges said of hits, as files that other commands and tools read."""
+"""`chorale judgements`: the grades of users and judges, as files for other commands and tools."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
 
 @namespaces.command()
 def deactivate(namespace: Name, as_json: AsJson = False) -> None:
-    """Let stores close a namespace that is seldom asked; the next request opens it again, a little later.
+    """Let stores close a namespace that is seldom searched; the next request opens it again, and takes a little longer.
 
     Examples:
 

@@ -51,8 +51,8 @@ def serve(
     """Serve the HTTP API and the console until stopped; `chorale up --http` starts both by itself.
 
     It needs Redis and the audit database, and holds no model. Callers need a key (`chorale keys create`). It speaks plain
-    HTTP: put a proxy with TLS in front of it. Ctrl-C or SIGTERM stops it: a call that waits is told where the answer of
-    its search will be, and everything else in flight may go on for CHORALE_SOFT_SHUTDOWN_S.
+    HTTP: put a proxy with TLS in front of it. Ctrl-C or SIGTERM stops it: a call that waits gets the address of its
+    answer, and everything else in flight may go on for CHORALE_SOFT_SHUTDOWN_S.
 
     Examples:
 

@@ -185,7 +185,7 @@ def queues_table(queues: Sequence[Fields]) -> Table:
 
 
 def breakers_table(breakers: Sequence[Fields]) -> Table:
-    """The branches and stores that are not asked at present."""
+    """The branches and stores whose breakers are open."""
     table = plain_table("breaker", "", "since", "tried again", ">failures", "last")
     for breaker in breakers:
         again = "at this moment" if breaker["is_probed"] else f"in {breaker['tried_again_in_s']:.1f} s"

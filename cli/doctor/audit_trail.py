@@ -77,7 +77,7 @@ def outbox(installation: Installation) -> Iterator[Finding]:
     untold, age_s = outbox_state(redis, TO_TELL)
     if age_s > OLD_S:
         yield Finding(
-            f"{untold:,} ended requests wait until a task is told of them (on_end, link), the oldest for {age_s:,.0f} s",
+            f"{untold:,} ended requests wait for the tasks that follow them (on_end, link), the oldest for {age_s:,.0f} s",
             "see the log of `chorale sweeper`: usually the broker is away, or RabbitMQ does not have the queue yet",
         )
     if aside := int(redis.xlen(UNREADABLE)):

@@ -120,8 +120,8 @@ class _Sending:
     def _add(self, outcome: Told | None) -> None:
         if outcome is None:
             raise ServiceError(
-                f"a message was lost: it is not in {QUEUE_INDEX} any more, no worker has it in hand, and none told "
-                "its outcome; the same command sends it again"
+                f"a message was lost: it is not in {QUEUE_INDEX}, no worker has it, and it has no outcome; the same "
+                "command sends it again"
             )
         if (error := outcome.get("error")) is not None:
             raise ServiceError(error)

@@ -1,4 +1,4 @@
-"""What an answer covers: which branches answered, and what is missing and why."""
+"""The coverage of an answer: the branches that answered, what is missing, and why."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Coverage(TypedDict):
     status: str
     """The request's status: `complete`, `degraded`, `failed`, ..."""
     branches: dict[str, str]
-    """For each branch that was planned: `ok`, `empty` (it answered and found nothing), or the reason why it is missing.
-    Empty for an answer from the cache, which asked no branch."""
+    """For each branch that was planned: `ok`, `empty` (it answered and found nothing), or the reason why it is
+    missing.  Empty for an answer from the cache."""
     missing: list[Missing]
     """What is missing from the answer; empty if it is complete."""
     warnings: list[str]

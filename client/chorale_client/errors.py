@@ -107,7 +107,7 @@ class NoRoom(ServiceUnavailable):
 
 
 class InvalidJob(InvalidRequest):
-    """The job cannot be done as it was submitted; no line was asked."""
+    """The job cannot be done as it was submitted; no line was answered."""
 
     def __init__(self, message: str, *, wrong: int = 0, lines: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(message)

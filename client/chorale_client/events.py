@@ -56,7 +56,7 @@ class Standing:
     status: Status
     """`accepted` or `running`."""
     branches: Mapping[str, str]
-    """By branch `ok`, `empty`, `failed`, or `running` while it has not answered; empty before the plan."""
+    """By branch `ok`, `empty`, `failed`, or `running` until it answers; empty before the plan."""
 
 
 def standing(request_id: str) -> Exchange[Standing | None]:

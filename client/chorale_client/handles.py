@@ -1,4 +1,4 @@
-"""A request that was sent, as an object: its id, and what can be asked about it."""
+"""A request that was sent, as an object: its id, and the calls that read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chorale_client.events import Event
 from chorale_client.ledger import Accepted
 
 UNTIL_THE_END_S = 61.0
-"""A little more than the longest `timeout_s`: by then every request has ended."""
+"""A little more than the longest `timeout_s`: every request has ended by then."""
 
 Client = TypeVar("Client")
 

@@ -105,7 +105,8 @@ def doubt_message(client: Redis, namespace: str, ticket: str) -> None:
 
 
 def outcome_of(ticket: str, *, is_last: bool) -> Exchange[Indexed | None]:
-    """The outcome of handed-in documents; None if there is none yet.  The last look raises NotEnded or UnknownRequest instead."""
+    """The outcome of handed-in documents; None if there is none yet.  The last look raises NotEnded or
+    UnknownRequest."""
     (outcome,) = yield [("GET", INDEXED + ticket)]
     if outcome is None and is_last:
         namespace = namespace_of(ticket)

@@ -45,7 +45,7 @@ class Submission(BaseModel):
     deadline_s: float | None = Field(None, gt=0, le=365 * 86_400)
     """Seconds after the submission at which the job ends as `expired`."""
     on_end: Annotated[dict[str, str], AfterValidator(_check_callback)] | None = None
-    """`{"task": name, "queue": name}` or `{"url": address}`: who is told when the job has ended."""
+    """`{"task": name, "queue": name}` or `{"url": address}`: the receiver of the job's end."""
 
 
 class Job(BaseModel):

@@ -18,7 +18,7 @@ _SHORTEST_S = 0.001
 
 
 class TimeLimit(threading.local):
-    """The moment at which the caller of this thread must have its answer; no limit outside of `until`."""
+    """The time at which the caller of this thread must have its answer; no limit outside of `until`."""
 
     _ends_at_s: float | None = None
 
@@ -41,7 +41,7 @@ class TimeLimit(threading.local):
 
 
 def keep_to(limit: TimeLimit, client: Redis) -> None:
-    """Make connecting, sending and reading of this client end with `limit`.  Call it before the client's first use."""
+    """Make connecting, sending and reading of this client end with `limit`.  Call it before the client is used."""
     kind: Any = client.connection_pool.connection_class
 
     class Limited(kind):  # type: ignore[misc]  # TCP, TLS or unix socket, as the address says

@@ -211,7 +211,8 @@ class Request(_Wire):
     branches: Names | None = Field(None, min_length=1, max_length=MAX_BRANCHES, strict=False)
     """Only these branches of the configuration; all by default."""
     weights: dict[Name, Weight] | None = Field(None, max_length=MAX_BRANCHES)
-    """Weight by branch name, instead of the configuration's; at least one of the branches asked must have more than 0."""
+    """Weight by branch name, instead of the configuration's; at least one branch of the request must have more than
+    0."""
     fusion: Name | None = None
     """Name of a fusion method, instead of the configuration's."""
     filters: Annotated[dict[str, Any], AfterValidator(check_filters)] = Field(default_factory=dict)
@@ -271,7 +272,7 @@ class Request(_Wire):
     require: Names = Field((), max_length=MAX_BRANCHES, strict=False)
     """The request fails without an answer of each of these branches."""
     min_branches: int = Field(1, ge=0, le=MAX_BRANCHES)
-    """The request fails if fewer branches answer; at most the number of branches asked."""
+    """The request fails if fewer branches answer; at most the number of branches of the request."""
     on_missing: Literal["degrade", "fail", "empty"] = "degrade"
     """The effect of a missing branch on the answer."""
     hedge: bool = False
@@ -311,5 +312,5 @@ class Request(_Wire):
 
     @property
     def effective_depth(self) -> int:
-        """Documents asked of each branch: min(1,000, max(depth, 2 x (offset + top_k)))."""
+        """The number of documents that each branch searches for: min(1,000, max(depth, 2 x (offset + top_k)))."""
         return min(1_000, max(self.depth, 2 * (self.offset + self.top_k)))

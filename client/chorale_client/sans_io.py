@@ -1,7 +1,7 @@
-"""What a caller says to Redis, without a connection: the synchronous and the asynchronous client run the same exchanges.
+"""The exchanges of a caller with Redis, without a connection: the synchronous and the asynchronous client share them.
 
-An exchange is a generator.  It yields what to send in one round trip, gets the replies in the same order, and returns its outcome.
-A RedisError of the trip is raised inside the generator.
+An exchange is a generator.  It yields what to send in one round trip, gets the replies in the same order, and returns
+its outcome.  A RedisError of the trip is raised inside the generator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whose an id is: requests, jobs and tickets made for an API key begin with `t.<tenant>.`.
+"""The owner of an id: requests, jobs and tickets made for an API key begin with `t.<tenant>.`.
 
-The owner is part of the id, so it needs no lookup and is the same in the ledger, the answer, the outbox, the audit trail and
-events.  Other ids have no owner: only callers that need no key can reach what they name.
+The owner is part of the id, so it needs no lookup and is the same in the ledger, the answer, the outbox, the audit
+trail and events.  Other ids have no owner: only callers that need no key can reach what they name.
 """
 
 from __future__ import annotations

@@ -123,18 +123,20 @@ REASONS: dict[Reason, Consequence] = {
     Reason.NOT_DECLARED: Consequence(False, True, False, "this configuration declares nothing of that kind"),
     Reason.RULE: Consequence(False, True, False, "a skip rule decided against the step"),
     Reason.ADAPTIVE: Consequence(
-        False, True, False, "fewer candidates than asked for; the number was chosen before the start"
+        False, True, False, "fewer candidates than requested; their number was chosen before the start"
     ),
     Reason.NOT_CONFIGURED: Consequence(True, False, False, "the step is declared, but lacks what it needs"),
     Reason.MODEL_MISSING: Consequence(True, False, True, "the model is not there, or not loaded yet"),
     Reason.TIMEOUT: Consequence(True, False, True, "the step started and did not end before its limit"),
     Reason.NOT_STARTED: Consequence(True, False, True, "no worker took it before its limit"),
     Reason.LATE: Consequence(True, False, True, "a worker took it after its limit and did nothing"),
-    Reason.OVERLOAD: Consequence(True, False, True, "refused by admission"),
-    Reason.CANCELLED: Consequence(True, False, False, "by the caller, or because a required branch failed"),
+    Reason.OVERLOAD: Consequence(True, False, True, "its queue is too long"),
+    Reason.CANCELLED: Consequence(
+        True, False, False, "ended by the caller, or by the failure of a required branch"
+    ),
     Reason.UNAVAILABLE: Consequence(True, False, True, "the store or server did not answer"),
     Reason.BREAKER_OPEN: Consequence(
-        True, False, True, "the branch or store was not asked, because it failed lately"
+        True, False, True, "the branch or store was left out after several failures"
     ),
     Reason.BAD_INDEX: Consequence(
         True, False, False, "missing or damaged index, wrong mapping, unknown namespace"
@@ -143,15 +145,15 @@ REASONS: dict[Reason, Consequence] = {
     Reason.FORGED: Consequence(
         True, False, True, "no worker of this installation has signed the plan or the branch's answer"
     ),
-    Reason.INVALID_ANSWER: Consequence(True, False, True, "the store or model answered nonsense"),
-    Reason.BUDGET: Consequence(True, False, True, "cut by the clock in the middle"),
+    Reason.INVALID_ANSWER: Consequence(True, False, True, "the answer of the store or model is not valid"),
+    Reason.BUDGET: Consequence(True, False, True, "the time ended in the middle of the step"),
     Reason.DOCUMENT_MISSING: Consequence(
         False,
         True,
         False,
-        "a passage has gone from its store, and other hits take the place of its hit (a warning)",
+        "a passage is no longer in its store, so another hit takes its place (a warning)",
     ),
-    Reason.ERROR: Consequence(True, False, True, "anything else, class name in `detail`"),
+    Reason.ERROR: Consequence(True, False, True, "any other error; `detail` has its class"),
 }
 
 
@@ -185,9 +187,9 @@ WARNINGS: dict[Warned, str] = {
     Warned.QUESTIONS: "no branch searches these variants or hypothetical documents, or BM25 searches only the first words of a question",
     Warned.REQUEST: "a field that this version does not know was ignored",
     Warned.RULES: "the rules of the namespace could not be read; those that were read before hold",
-    Warned.DEPTH: "the store returns no more passages, so a branch has fewer documents than were asked of it",
+    Warned.DEPTH: "the store returns no more passages, so a branch has fewer documents than requested",
     Warned.SOURCE: "hits of an endpoint, or values of their metadata, were left out",
-    Warned.DOCUMENT_MISSING: "a passage has gone from its store, and other hits take the place of its hit",
+    Warned.DOCUMENT_MISSING: "a passage is no longer in its store, so another hit takes its place",
     Warned.GROUP_BY: "no hit has the field",
     Warned.CONTEXT_AROUND: "passages around the hits were left out, because there are too many",
     Warned.ABSTAIN: "the confidence is not known, so nothing is `abstained`",

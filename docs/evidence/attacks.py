@@ -20,7 +20,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (f"{_LOGINS}::test_no_role_can_do_what_an_administrator_does",),
     ),
     (
-        "A caller's login writes an entry that makes the sweeper push a message to any queue",
+        "A caller's login makes the sweeper push a message to any queue",
         "no queue and no message is read from an entry",
         (
             "tests/faults/test_forged.py::test_a_forged_entry_makes_the_sweeper_push_no_message_to_another_queue",
@@ -40,7 +40,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "An entry without its fields stops the sweep of all requests",
-        "each entry is checked by itself, and set aside if it is malformed",
+        "each entry is checked alone, and a malformed one is set aside",
         (
             "tests/faults/test_forged.py::test_an_entry_without_its_fields_keeps_no_other_request_from_its_end",
             "tests/integration/ledger/test_forged_entries.py::test_a_malformed_entry_is_set_aside_and_the_others_are_swept",
@@ -53,7 +53,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("tests/soak/test_soak.py::test_a_thousand_requests_under_attack_each_end_once_and_correctly",),
     ),
     (
-        "A job's webhook means an address in the sweeper's network",
+        "A job's webhook is an address in the sweeper's network",
         "only public addresses are called",
         (
             "tests/integration/jobs/test_on_end.py::test_a_job_may_name_only_receivers_that_the_installation_allows",
@@ -62,8 +62,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A document's title is a formula for a spreadsheet with a job's results",
-        "an apostrophe before it; `csv-raw` is the opt-out",
+        "A document's title is a formula in a spreadsheet of results",
+        "an apostrophe before it, except in `csv-raw`",
         (
             "tests/unit/jobs/test_result_formats.py::test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv_and_unchanged_in_csv_raw",
         ),
@@ -78,7 +78,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A graph leads a restricted key through documents that it may not see",
+        "A graph leads a key through documents that it may not see",
         "the statement must bind the key's filters",
         (
             "tests/integration/tasks/test_graph_branch.py::test_a_keys_filter_binds_the_paths",
@@ -91,7 +91,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("tests/unit/evaluation/test_golden_file.py::test_a_wrong_entry_is_named_with_its_line_and_field",),
     ),
     (
-        "Huge or deep bodies, bytes one by one, or a head that a proxy reads otherwise",
+        "Huge or deep bodies, slow bytes, or a head that a proxy reads differently",
         "limits of sizes and times, a strict parser",
         (
             "tests/integration/api/test_before_the_body.py::test_without_a_valid_key_no_body_is_read",
@@ -106,7 +106,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "A `Prefer` header keeps a regular expression busy for seconds",
-        "it is read in the time of its length",
+        "it is read in linear time",
         (
             "tests/unit/api/test_preferences.py::test_a_line_of_a_megabyte_is_read_in_its_length",
             "tests/architecture/test_expressions.py::test_an_expression_reads_a_long_text_in_little_time",
@@ -114,7 +114,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "Random calls, options, lines, messages, entries, answers, files",
-        "an error that has a name, or a request that ends",
+        "a named error, or a request that ends",
         (
             "tests/integration/api/test_tenants.py::test_fuzzed_calls_show_nothing_of_another_tenant",
             "tests/unit/client/test_random_input.py::test_options_of_a_request_are_taken_or_refused_by_name",
@@ -139,7 +139,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A caller's login puts another task on the queue of requests",
+        "A caller's login puts another task into the queue of requests",
         "workers drop what is not a request",
         (
             "tests/faults/test_forged.py::test_workers_drop_each_message_on_the_queue_of_requests_that_is_not_a_request",
@@ -147,8 +147,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A caller's login makes the request of another caller wait for its own",
-        "flights and followers are under keys that callers cannot reach",
+        "A caller's login makes another caller's request wait for its own",
+        "equal questions are matched under keys that callers cannot reach",
         (
             "tests/integration/ledger/test_forged_entries.py::test_a_leader_s_caller_does_not_learn_who_follows",
             "tests/integration/ledger/test_forged_entries.py::test_a_leader_answers_no_follower_of_another_flight",
@@ -156,7 +156,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "Somebody between us and Redis, RabbitMQ or PostgreSQL listens or answers",
+        "Somebody listens or answers between workers and Redis, RabbitMQ or PostgreSQL",
         "a login for everybody, TLS and checked certificates",
         (
             "tests/integration/test_deployment_redis_acl.py::test_a_connection_without_a_login_may_only_ping",
@@ -177,7 +177,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "Somebody opens Flower without a login, or tries many passwords",
-        "a login, except on loopback; wrong ones wait half a second each",
+        "a login, except on loopback; each wrong one waits half a second",
         (
             "tests/unit/tasks/test_flower_start.py::test_flower_without_a_login_does_not_open_its_port",
             "tests/unit/tasks/test_flower_start.py::test_a_login_without_a_user_or_a_password_does_not_count",
@@ -202,7 +202,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A request has 5 MB in a field, 100,000 conditions in a filter, or lone surrogates",
+        "A field has 5 MB, a filter 100,000 conditions, a text lone surrogates",
         "a limit for each field; the error names the field",
         (
             "tests/unit/client/test_limits.py::test_more_than_the_limit_is_refused_by_name",
@@ -213,13 +213,13 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "One costly request degrades all others and opens their breakers",
-        "costly requests run on the workers of bulk jobs",
+        "costly requests run on the bulk workers",
         (
             "tests/integration/tasks/test_costly_requests.py::test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no_breaker",
         ),
     ),
     (
-        "The receiver of one key's webhooks signs a message as another key's job",
+        "The receiver of a key's webhooks signs for another key",
         "a secret for each key",
         ("tests/integration/jobs/test_on_end.py::test_the_webhooks_of_a_key_are_signed_with_its_own_secret",),
     ),
@@ -245,8 +245,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "Many costly requests of one tenant keep the jobs or requests of another waiting",
-        "others are answered between slices; calls and lines count for what they cost",
+        "Costly requests of one tenant keep another tenant waiting",
+        "others run between slices; calls and lines count for what they cost",
         (
             "tests/integration/tasks/test_costly_requests.py::test_a_job_of_another_tenant_is_answered_between_the_slices_of_costly_requests",
             "tests/integration/api/test_searches.py::test_a_costly_search_counts_for_as_many_calls_as_it_costs",
@@ -266,7 +266,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "A heavy document keeps other namespaces waiting",
-        "turns that end within a document",
+        "turns end within a document",
         (
             "tests/unit/tasks/test_turns.py::test_a_heavy_message_lets_the_message_of_another_namespace_come_first",
             "tests/integration/tasks/test_turns_of_namespaces.py::test_a_small_document_of_one_namespace_comes_before_the_rest_of_a_heavy_one_of_another",
@@ -277,7 +277,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "A message or a judged collection is huge",
-        "limits, which the client and the index worker check",
+        "limits in the client and in the index worker",
         (
             "tests/unit/client/test_documents.py::test_too_large_metadata_is_refused_by_the_number_of_its_document",
             "tests/unit/client/test_documents.py::test_too_many_documents_and_ids_are_refused",
@@ -288,8 +288,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A link leads out of the folder, a file becomes a pipe, 1,500 folders lie in one another",
-        "links stay inside the root; pipes are not read; no recursion",
+        "A link leads out of the folder, a file becomes a pipe, folders are 1,500 levels deep",
+        "links out and pipes are not read; no recursion",
         (
             "tests/unit/ingest/test_links.py::test_by_default_a_link_is_reported_and_not_followed",
             "tests/unit/ingest/test_links.py::test_a_file_that_becomes_a_link_before_it_is_opened_is_not_read",
@@ -301,8 +301,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "Small files that take a parser minutes or gigabytes",
-        "a process with limits of time, memory and output parses them",
+        "Small files that cost a parser minutes or gigabytes",
+        "the parser's process has limits of time, memory and output",
         (
             "tests/unit/ingest/test_parser_bombs.py::test_a_bomb_is_given_up_and_its_neighbour_read",
             "tests/unit/ingest/test_outline.py::test_splitting_a_file_s_document_parses_nothing",
@@ -321,8 +321,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "A question, a title, a file's name or an error steers the terminal",
-        "control characters are printed as `\\x1b` and the like",
+        "A question, title, file name or error controls the terminal",
+        "control characters are printed as `\\x1b`",
         (
             "tests/unit/cli/test_terminal.py::test_a_hostile_text_is_shown_and_not_obeyed",
             "tests/unit/config/test_logging.py::test_a_hostile_text_is_one_line_of_the_console_and_is_not_obeyed",
@@ -330,15 +330,15 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "An unknown namespace shows names and paths",
-        "the error names no path, and only the key's namespaces",
+        "The error of an unknown namespace shows names and paths",
+        "it names no path, and only the key's namespaces",
         (
             "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_of_the_client_learns_which_namespaces_there_are_and_no_path",
             "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_over_http_learns_of_the_namespaces_of_its_key_alone",
         ),
     ),
     (
-        "A model is replaced on the hub, brings a pickle or code, or leads out of its folder",
+        "A model is replaced on the hub, has a pickle or code, or leads out of its folder",
         "the SHA-256 of every file is checked, and a pickle needs a setting",
         (
             "tests/unit/inference/test_model_trust.py::test_a_model_that_changes_on_the_hub_is_refused_by_the_names_of_its_files",
@@ -359,7 +359,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "An attacker reads the secrets of one service of Compose or of the chart",
+        "An attacker reads the secrets of one service",
         "each service has only the secrets that it needs",
         (
             "tests/acceptance/deploy/test_compose.py::test_a_service_gets_the_secrets_that_it_needs_and_no_others",
@@ -379,19 +379,19 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "The running Redis has a known weakness",
-        "`chorale doctor` remarks that it is older than the tested one",
+        "`chorale doctor` says that it is older than the tested one",
         (
             "tests/unit/cli/test_redis_release.py::test_a_redis_that_is_older_than_the_tested_one_gets_a_remark",
         ),
     ),
     (
-        "A call makes the HTTP process hang, and it stays so",
+        "A call makes the HTTP process hang",
         "`chorale up` replaces it after 12 seconds",
         ("tests/acceptance/installations/test_up.py::test_an_http_process_that_hangs_is_replaced",),
     ),
     (
-        "A revoked key reads on in a stream that is open",
-        "a stream ends within a second after its key was revoked",
+        "A revoked key continues to read a stream",
+        "a stream ends within a second",
         ("tests/integration/api/test_search_events.py::test_a_stream_ends_when_its_key_is_revoked",),
     ),
     (
@@ -403,19 +403,19 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """What is tried, what stands against it, and the tests that show it."""
 
 OPEN: tuple[str, ...] = (
-    "**A stolen login of a caller.**  It reads and ends requests whose ids it knows, sees and steers all jobs, fills the memory "
-    "of Redis, and blocks Redis with a script.",
-    "**Costly requests beside others over RabbitMQ.**  Without bulk workers, a worker answers a costly request whole before it "
-    "takes the next message.",
-    "**Markdown that a writer hands in.**  A worker finds the headings of a document without a pause for other namespaces.  The "
-    "worst text that we know, quotations 20 deep, takes 24 minutes for 16 MiB.",
+    "**A stolen login of a caller.**  It can read and end requests whose ids it knows, steer all jobs, fill the memory of Redis, "
+    "and block Redis with a script.",
+    "**Costly requests over RabbitMQ.**  Without bulk workers, a worker answers a costly request before it takes the next "
+    "message.",
+    "**Markdown that a writer hands in.**  A worker parses a document without a pause for other namespaces.  The worst known "
+    "text, quotations 20 levels deep, takes 24 minutes for 16 MiB.",
 )
 """What nothing stands against yet."""
 
 _HEAD = """# Attacks that the tests make
 
-[attacks.py](attacks.py) has the tests of each row, and `python -m docs.evidence.attacks` writes this page from it.
-[Security](../security.md) describes whom Chorale trusts.
+[attacks.py](attacks.py) names the tests of each row; `python -m docs.evidence.attacks` writes this page.  [Security](../security.md) says
+whom Chorale trusts.
 
 | attack | what stands against it |
 |---|---|
@@ -424,9 +424,9 @@ _HEAD = """# Attacks that the tests make
 _TENANTS = """
 ## One tenant against another
 
-The tenant *acme* calls each route with ids of the tenant *zenith* and with ids that nobody has, and must get the same response.  No
+The tenant *acme* calls each route with ids of the tenant *zenith* and with ids that nobody has.  Both must get the same response, and no
 response to a fuzzed call may have a text of zenith (`tests/integration/api/test_tenants.py`).  `python -m docs.evidence.tenants` prints
-the result for each route.  It made 10,000 fuzzed calls, and a key in constant use was refused at the latest 1.02 s after its revocation.
+the result for each route: it made 10,000 fuzzed calls, and a revoked key was refused after at most 1.02 s.
 
 What tenants can still notice:
 

@@ -13,12 +13,12 @@ from config.settings import PREFIX, Settings
 
 PAGE = Path(__file__).with_suffix(".md")
 
-_HEAD = f"""# Settings
+_HEAD = """# Settings
 
-Written from `config/settings.py` by `python -m docs.reference.settings`; a test fails while the two differ.
+`python -m docs.reference.settings` writes this page from `config/settings.py`.
 
-Every setting is an environment variable `{PREFIX}<NAME>`, read once when a process starts. An empty variable counts as
-not set. With a wrong value the process does not start. `config/pipeline.toml` declares what is searched and ranked.
+Every setting is an environment variable, which a process reads when it starts. An empty variable counts as not set. With a
+wrong value the process does not start. The pipeline file (`config/pipeline.toml`) declares what is searched and ranked.
 
 | variable | default | allowed | meaning |
 |---|---|---|---|
@@ -32,7 +32,7 @@ _COMPUTED = {
 
 _TYPES: dict[Any, str] = {
     bool: "`true`, `false`",
-    int: "whole,",
+    int: "",
     float: "",
     str: "text",
     Path: "path",
@@ -62,7 +62,7 @@ def _default(name: str, field: FieldInfo) -> str:
 
 
 def _allowed(field: FieldInfo) -> str:
-    """The values that a setting may have, such as "0.5 to 1" or "`true`, `false`"."""
+    """The values that a setting may have, such as "0.5–1" or "`true`, `false`"."""
     kinds = [kind for kind in _members(field.annotation) if kind is not NoneType]
     words = " or ".join(_words(kind) for kind in kinds)
     bounds = {
@@ -70,8 +70,9 @@ def _allowed(field: FieldInfo) -> str:
     }
     if not bounds:
         return words
-    least = f"over {bounds['gt']}," if "gt" in bounds else f"{bounds['ge']}"
-    return f"{words} {least} to {bounds['le']}".strip()
+    if "gt" in bounds:
+        return f"over {bounds['gt']}, to {bounds['le']}"
+    return f"{bounds['ge']}–{bounds['le']}"
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:

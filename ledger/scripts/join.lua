@@ -1,4 +1,4 @@
--- The fusion's first step: it freezes the envelopes.
+-- The fusion's first step: it closes the reports.  A branch that is late is left out from now on.
 -- KEYS  entry, moments     ARGV  id, 'force' if the sweeper ends the request itself
 -- ->    {'early'} | {'taken'} | {'closed'} | {'joined', now, the state before, id, all fields of the entry}
 local id = ARGV[1]

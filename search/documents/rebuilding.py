@@ -1,4 +1,4 @@
-"""Rebuilding a namespace beside the one that is searched; stores build their indexes when it is complete."""
+"""Rebuilding a namespace while the old one is searched; stores build their indexes when it is complete."""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ def embed_anew(
     encoder: str | None = None,
     progress: Callable[[Progress], None] = lambda so_far: None,
 ) -> IndexReport:
-    """Build the namespace again beside the one that is searched, with vectors of this encoder, and put it in its place.
+    """Build the namespace again with vectors of this encoder, beside the searched one, and then replace that one.
 
-    The passages stay as they were split; later documents are split for the new encoder.  A run that was interrupted goes on
-    where it was.  Nobody else writes meanwhile.
-    Raises UnknownNamespace, WriterBusy, and what `encoder_of` and the encoder raise.
+    The passages stay as they were split; later documents are split for the new encoder.  A run that was interrupted
+    goes on where it was.  Nobody else writes meanwhile.  Raises UnknownNamespace, WriterBusy, and what `encoder_of`
+    and the encoder raise.
     """
     store = resources.writing_store
     build = store.known(namespace)

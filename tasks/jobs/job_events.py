@@ -17,7 +17,7 @@ class JobEvents:
     def __init__(self, sender: EventSender | None) -> None:
         self._sender = sender
         self._shown: dict[str, str] = {}
-        """The state of each job when it was last told."""
+        """The state of each job in its last event."""
 
     @property
     def unfinished(self) -> list[str]:

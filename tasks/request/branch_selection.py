@@ -1,4 +1,4 @@
-"""Which branches of a plan are not asked, because their breaker is open or their queue is overloaded."""
+"""Which branches a plan leaves out, because their breaker is open or their queue is overloaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = get_logger("chorale.plan")
 @dataclass(frozen=True, slots=True)
 class Selection:
     missing: Mapping[str, Degradation] = field(default_factory=dict)
-    """Why a branch is not asked, by branch name."""
+    """Why a branch is left out, by branch name."""
     probes: tuple[str, ...] = ()
     """The half-open breakers that this request claimed."""
 

@@ -49,7 +49,7 @@ class _Reader:
     draft: Draft
     deadline: Deadline
     count: int = 0
-    """How many passages around the hits were asked for."""
+    """The number of passages around the hits that the request wants."""
     is_cut: bool = False
     """Whether there are more passages than MOST_PASSAGES."""
     has_failed: bool = False

@@ -90,7 +90,7 @@ def reranker_of(
 def _check_thresholds(
     thresholds: Thresholds | None, branches: Iterable[str], reranker: RerankerDeclaration | None
 ) -> None:
-    """Raises NotOffered for the threshold of a branch that is not asked, or of a reranker that does not run."""
+    """Raises NotOffered for the threshold of a branch that takes no part, or of a reranker that does not run."""
     if thresholds is None:
         return
     for name in thresholds.min_branch_score:

@@ -185,7 +185,7 @@ class _Planner:
         return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())})
 
     def _end(self, answers: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
-        """End a request of which no branch is asked."""
+        """End a request that needs no branch."""
         fields = answer_fields(answers, Pages({index: FusedQuestion() for index in answers.plan.asked}))
         _, body = size_limited(fields, self.resources.settings.answer_limit_bytes)
         self.resources.ledger.finish_all([End(self.request.request_id, body, is_complete)], by=by)
@@ -230,7 +230,7 @@ def _answer_unread(resources: Resources, fields: Mapping[str, Any], own_id: str,
 
 
 def _callbacks(resources: Resources, unread: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an unreadable request that name whom to tell of its end, if these can be read."""
+    """The fields of an unreadable request that name the receivers of its end, if these can be read."""
     fields = {name: unread[name] for name in ("on_end", "linked") if name in unread}
     try:
         read = Request(questions=("",), **fields)

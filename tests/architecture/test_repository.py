@@ -124,15 +124,21 @@ def test_every_task_and_every_word_of_the_wire_is_on_its_page() -> None:
 
 
 def test_the_page_describes_each_reason_as_the_code_does() -> None:
-    def said(claim: bool) -> str:
+    def yes_or_no(claim: bool) -> str:
         return "yes" if claim else "no"
 
     rows = [
-        f"| `{reason}` | {follows.when} | {said(follows.degrades)} | {said(follows.cacheable)} "
-        f"| {said(follows.retry_worth_it)} |"
+        f"| `{reason}` | {follows.when} | {yes_or_no(follows.retry_worth_it)} |"
         for reason, follows in REASONS.items()
     ]
     assert [row for row in rows if row not in WIRE.splitlines()] == []
+    (harmless,) = re.findall(
+        r"^All but (.+) degrade the answer and keep it out of the cache\.$", WIRE, re.MULTILINE
+    )
+    for degrades in (True, False):
+        reasons = {reason for reason, follows in REASONS.items() if follows.degrades is degrades}
+        assert reasons == {reason for reason in REASONS if (f"`{reason}`" not in harmless) is degrades}
+        assert {REASONS[reason].cacheable for reason in reasons} == {not degrades}
 
 
 def test_the_page_has_each_word_that_a_warning_begins_with_and_its_meaning() -> None:

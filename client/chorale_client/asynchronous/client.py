@@ -44,7 +44,7 @@ from chorale_client.wire_names import Status
 T = TypeVar("T")
 
 MOST_CONNECTIONS = 16
-"""Commands that are under way at the same time; more wait."""
+"""Maximum number of commands at the same time; further ones wait."""
 
 
 class AsyncChorale:

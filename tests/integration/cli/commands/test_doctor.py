@@ -170,7 +170,7 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
     client.xadd(UNREADABLE, {"id": "odd"})
     expected = (
         "1 of at most 10,000 ended requests wait for the audit tables, the oldest for ",
-        "1 ended requests wait until a task is told of them",
+        "1 ended requests wait for the tasks that follow them",
         "1 ended requests could not be written",
     )
     for finding, beginning in zip(findings(bare, "outbox"), expected, strict=True):
