@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 
 SLEEPER = """
 import os, subprocess, tempfile
-SLEEPER = subprocess.Popen(['sleep', '1000'])
+# As tests start an installation, without the variables of this one.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith('CHORALE')}
+SLEEPER = subprocess.Popen(['sleep', '1000'], env=ENVIRONMENT)
 os.write(2, f'sleeper {SLEEPER.pid} beside {tempfile.mkdtemp()}\\n'.encode())
 """
 

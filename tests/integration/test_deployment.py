@@ -25,6 +25,7 @@ from chorale_client import Chorale
 from sqlalchemy.engine import make_url
 
 from tests.support.pipelines.pipeline import CORPUS, PYTHONPATH, ROOT
+from tests.support.run.reaper import OWNER
 from tests.support.servers.elasticsearch_server import corner
 from tests.support.servers.redis_acl import SecuredRedis, needs_tls
 from tests.support.servers.redis_server import free_port
@@ -57,6 +58,7 @@ class Composed:
         machine = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "SSL_CERT_FILE": str(self._trusted),
+            OWNER: os.environ[OWNER],
         }
         if name == "flower":
             # The other way to name an authority, which Flower must be told apart.

@@ -20,7 +20,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-OWNER = "CHORALE_TEST_OWNER"
+OWNER = "TEST_RUN_OWNER"
+"""Without the prefix `CHORALE_`, since tests start whole installations without the variables of this one."""
 EVERY_S = 1.0
 EXIT_LIMIT_S = 30.0
 
