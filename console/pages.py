@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from chorale_client.tenants import short_id
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic_core import to_json
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -38,6 +39,8 @@ class Visit:
     request: Request
     services: Services
     session: Session
+    files: Sequence[UploadFile] = ()
+    """Of the form, if its page takes some."""
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -53,7 +56,7 @@ class Visit:
         return {name: value for name, value in self.request.query_params.items() if value != ""}
 
 
-PageData = Callable[[Visit], Awaitable[Mapping[str, Any]]]
+PageData = Callable[[Visit], Awaitable[Mapping[str, Any] | Response]]
 PageAction = Callable[[Visit, Mapping[str, str]], Awaitable[str]]
 
 
@@ -65,7 +68,7 @@ class Page:
     title: str
     template: str
     data: PageData
-    """What the page shows; it is sent as it is for `.json`."""
+    """What the page shows, which is sent as it is for `.json`; or the whole response."""
     scopes: tuple[str, ...]
     """The key needs one of these."""
     is_listed: bool = True
@@ -73,6 +76,8 @@ class Page:
     post: PageAction | None = None
     """What a form of the page does, given its fields; returns the path below `/console` that is shown next.  An action that
     changes the installation ends with `access.changes.record`."""
+    most_bytes: int | None = None
+    """Of a form with files; other forms have none."""
 
 
 def _moment(at_ms: float | None) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -17,10 +20,10 @@ from starlette.staticfiles import StaticFiles
 from access.grant import Forbidden
 from api.app import create_app
 from api.limits import REFUSED_AFTER_S, count
-from api.problems import MEDIA_TYPE, Problem, problem_of, response_of
+from api.problems import MEDIA_TYPE, Problem, not_found, problem_of, response_of
 from api.services import Services
 from config.settings import Settings
-from console import compare, corpus, health, jobs, judge, keys, recorded, search, sessions
+from console import compare, corpus, health, jobs, judge, keys, recorded, search, sessions, uploading
 from console.pages import FOLDER, HEADERS, Page, PageAction, Visit, html, json
 from console.reference import reference_of
 from console.sessions import PATH
@@ -32,10 +35,13 @@ PAGES = (
     *judge.PAGES,
     *jobs.PAGES,
     *corpus.PAGES,
+    *uploading.PAGES,
     *health.PAGES,
     *keys.PAGES,
 )
 FIRST = PATH + PAGES[0].path
+MOST_FILES = 50
+"""Of a form."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -57,7 +63,7 @@ def _console(api: FastAPI) -> Starlette:
         for ending in (".json", "")
     ]
     actions = [
-        Route(page.path, _action(page, page.post), methods=["POST"])
+        Route(page.path, _action(page, page.post), methods=["POST"], max_body_size=page.most_bytes)
         for page in PAGES
         if page.post is not None
     ]
@@ -88,6 +94,9 @@ def _handler(page: Page) -> Handler:
         if visit is None:
             return _unknown(request)
         data = await page.data(visit)
+        if isinstance(data, Response):
+            data.headers.update(HEADERS)
+            return data
         if _is_json(request):
             return json(data)
         return html(page.template, **_frame(request, page.title), **data)
@@ -100,9 +109,13 @@ def _action(page: Page, post: PageAction) -> Handler:
         visit = await _visit(request, page)
         if visit is None:
             return _unknown(request)
-        form = await _form(request)
-        check_token(visit.session, form)
-        return RedirectResponse(PATH + await post(visit, form), 303, headers=HEADERS)
+        async with _form(request, most_files=0 if page.most_bytes is None else MOST_FILES) as form:
+            fields = _fields(form)
+            check_token(visit.session, fields)
+            files = [file for file in form.getlist("file") if isinstance(file, UploadFile) and file.filename]
+            return RedirectResponse(
+                PATH + await post(replace(visit, files=files), fields), 303, headers=HEADERS
+            )
 
     return _with_error_pages(act)
 
@@ -115,6 +128,8 @@ async def _visit(request: Request, page: Page) -> Visit | None:
         return None
     request.state.session = session
     await count(request, session.grant, services.redis)
+    if "\0" in "".join((*map(str, request.path_params.values()), *request.query_params.values())):
+        raise not_found()  # nothing has such a name, and PostgreSQL refuses it
     if not session.has(*page.scopes):
         raise Forbidden(" or ".join(page.scopes))
     return Visit(request, services, session)
@@ -168,7 +183,8 @@ def _login_page(request: Request, next_: str, error: str = "", status: int = 200
 
 
 async def _log_in(request: Request) -> Response:
-    form = await _form(request)
+    async with _form(request) as sent:
+        form = _fields(sent)
     # Only a path of the console itself: another address could look like this one.
     next_ = form["next"] if form.get("next", "").startswith(f"{PATH}/") else FIRST
     response = RedirectResponse(next_, 303, headers=HEADERS)
@@ -183,7 +199,8 @@ async def _log_out(request: Request) -> Response:
     session = await sessions.current(request, services)
     response = RedirectResponse(f"{PATH}/login", 303, headers=HEADERS)
     if session is not None:
-        check_token(session, await _form(request))
+        async with _form(request) as form:
+            check_token(session, _fields(form))
         await sessions.end(request, services, response)
     return response
 
@@ -194,12 +211,17 @@ def check_token(session: sessions.Session, form: dict[str, str]) -> None:
         raise Problem("forbidden", "this form is not of your session: open the page again")
 
 
-async def _form(request: Request) -> dict[str, str]:
-    """The fields of a form that this site has sent.  Raises Problem."""
+@asynccontextmanager
+async def _form(request: Request, *, most_files: int = 0) -> AsyncIterator[FormData]:
+    """A form that this site has sent.  Raises Problem."""
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise Problem("forbidden", "this form was sent by another site")
-    async with request.form(max_files=0, max_fields=50) as form:
-        return {name: value for name, value in form.items() if isinstance(value, str)}
+    async with request.form(max_files=most_files, max_fields=50) as form:
+        yield form
+
+
+def _fields(form: FormData) -> dict[str, str]:
+    return {name: value for name, value in form.items() if isinstance(value, str)}
 
 
 async def _as_page(request: Request, error: Exception) -> Response:

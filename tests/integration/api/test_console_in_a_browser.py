@@ -23,6 +23,9 @@ PAGES = (
     "judge",
     "jobs",
     "corpus",
+    "corpus/default",
+    "corpus/default/document?id=bread",
+    "upload?namespace=default",
     "health",
     "keys",
 )
@@ -109,7 +112,7 @@ def test_the_keyboard_moves_through_rows_and_opens_them(visitor: Visitor) -> Non
     page.keyboard.press("j")
     expect(page.locator("tr.selected")).to_contain_text("default")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/console/search?namespace=default")
+    page.wait_for_url("**/console/corpus/default")
 
 
 def test_a_page_that_nobody_looks_at_asks_for_nothing(visitor: Visitor) -> None:
