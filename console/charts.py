@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -89,8 +89,10 @@ def fused_score(hit: RankedHit) -> float:
     return hit.score
 
 
-def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, Any]:
-    """A bar for each stage with a start.  The deadline is drawn if the stages reach half of the way to it."""
+def lanes(
+    stages: Sequence[Mapping[str, Any]], deadline_ms: float, *, hedged: Collection[str] = ()
+) -> dict[str, Any]:
+    """A bar for each stage with a start; of those in `hedged` it is that of the second message.  The deadline is drawn if the stages reach half of the way to it."""
     timed = [stage for stage in stages if stage.get("start_ms") is not None]
     last = max((stage["start_ms"] + stage.get("ms", 0.0) for stage in timed), default=0.0)
     is_near = last >= deadline_ms / 2
@@ -99,6 +101,7 @@ def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, 
         {
             "stage": stage["stage"],
             "status": stage.get("status", "ok"),
+            "is_hedge": stage["stage"] in hedged,
             "start_ms": stage["start_ms"],
             "ms": stage.get("ms", 0.0),
             "detail": stage.get("detail") or "",

@@ -21,6 +21,7 @@ from console.calls import calls_of
 from console.charts import fused_score, rank_chart, score_bars
 from console.pages import Page, Visit
 from console.sessions import PATH
+from models.audit_tables import RequestRow
 from models.errors import WrongDeclaration
 from models.plan import ordinary_calls
 
@@ -50,7 +51,7 @@ async def show(visit: Visit) -> dict[str, Any]:
         try:
             request = request_of(data["form"], visit.session.grant.new_id())
             data["calls"] = calls_of(request, str(visit.request.base_url).partition(PATH)[0].rstrip("/"))
-            answer = await _ask(visit, request)
+            answer = await ask(visit, request)
         except (ChoraleError, OutOfScope, ValueError) as error:
             data["error"] = str(error)
         else:
@@ -79,8 +80,8 @@ def configurations_of(visit: Visit) -> list[str]:
     return [first, *(name for name in pipeline.configurations if name != first)]
 
 
-async def _ask(visit: Visit, request: Request) -> Answer:
-    """Raises ChoraleError, OutOfScope."""
+async def ask(visit: Visit, request: Request) -> Answer:
+    """The answer to the request within the rights of the key.  Raises ChoraleError, OutOfScope."""
     grant, services = visit.session.grant, visit.services
     request = grant.applied(await services.client.with_default_timeout(request))
     await count_cost(visit.request, grant, services.redis, ordinary_calls(request.questions))
@@ -146,6 +147,12 @@ def degraded_view(answer: Answer) -> list[dict[str, Any]]:
         {"where": part.where, "reason": part.reason, "detail": part.detail, "ms": ms.get(part.where)}
         for part in answer.degraded
     ]
+
+
+def recorded_degraded(row: RequestRow) -> list[dict[str, Any]]:
+    """The same of a request in the trail."""
+    ms = {line["stage"]: line.get("ms") for line in row.stages}
+    return [{"detail": "", "ms": ms.get(part["where"]), **part} for part in row.degraded]
 
 
 def hit_view(hit: Hit, bars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
