@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from chorale_client.request import Request
@@ -24,4 +25,13 @@ def calls_of(request: Request, origin: str) -> dict[str, str]:
         f"-H 'Content-Type: application/json' -d {body}",
         "Python": f"from chorale_client import Chorale\n\nanswer = Chorale().retrieve({question!r}{keywords})",
         "Celery": f"answer = app.send_task({TASK_RETRIEVE!r}, args=[{whole!r}], queue={QUEUE_RETRIEVE!r}).get(timeout=60)",
+        "MCP": json.dumps(_tool_call(question, options), ensure_ascii=False, indent=2),
     }
+
+
+def _tool_call(question: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """A call of the tool `chorale_search` of `chorale mcp`, which takes these options alone."""
+    taken = {name: options[name] for name in ("namespace", "top_k", "filters") if name in options}
+    arguments = {"query": question, **taken}
+    call = {"name": "chorale_search", "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}

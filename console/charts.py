@@ -14,6 +14,7 @@ COLUMN, ROW, TOP, LEFT = 130, 22, 34, 60
 DEEPEST = 20
 """Later ranks are drawn in one row below."""
 LANES_WIDTH = 600
+MINUTE_WIDTH, MINUTES_HEIGHT = 5, 60
 
 
 def rank_chart(
@@ -116,3 +117,15 @@ def lanes(
         "deadline_x": round(deadline_ms * scale, 2) if is_near else None,
         "rows": rows,
     }
+
+
+def minute_bars(values: Sequence[float | None]) -> dict[str, Any]:
+    """A bar for each minute, the highest as high as the picture; None: there is no value, and no bar."""
+    most = max((value for value in values if value is not None), default=0.0)
+    bars = []
+    for place, value in enumerate(values):
+        if value is not None:
+            height = round(MINUTES_HEIGHT * value / (most or 1.0), 2)
+            x = place * MINUTE_WIDTH
+            bars.append({"x": x, "y": MINUTES_HEIGHT - height, "height": height, "value": value})
+    return {"width": MINUTE_WIDTH * len(values), "height": MINUTES_HEIGHT, "most": most, "bars": bars}

@@ -17,8 +17,8 @@ from starlette.responses import RedirectResponse, Response
 from api.audit import list_past_searches, visible_ids, visible_row
 from console.charts import lanes, rank_chart, score_bars
 from console.pages import Page, Visit
-from console.search import configurations_of, recorded_degraded
-from console.searched_again import difference, kept_answer, search_again
+from console.search import configurations_of, kept_answer, recorded_degraded
+from console.searched_again import difference, search_again
 from console.sessions import PATH
 from evaluation.fusion_changes import FusionChanges, fused_with, reported_ms, smallest_swap
 from evaluation.recorded_request import RecordedRequest

@@ -8,16 +8,15 @@ from urllib.parse import quote, urlencode
 
 from anyio import to_thread
 from chorale_client.answer import Answer
-from chorale_client.errors import ChoraleError, InvalidRequest
+from chorale_client.errors import InvalidRequest
 from chorale_client.request import Request
 from pydantic import ValidationError
 
-from access.grant import OutOfScope
 from access.redaction import redacted, unknown_namespace
 from api.audit import visible_row
 from api.problems import Problem
 from console.pages import Visit
-from console.search import ask, degraded_view, recorded_degraded
+from console.search import ask, degraded_view, kept_answer, recorded_degraded
 from models.audit_tables import RequestRow
 
 _OF_ITS_TIME = (
@@ -61,16 +60,6 @@ def request_of(row: RequestRow, request_id: str, configuration: str | None) -> R
         )
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-
-
-async def kept_answer(visit: Visit, request_id: str) -> Answer | None:
-    """The answer, while it is kept."""
-    try:
-        visit.session.grant.check_owned(request_id)
-        answer = await visit.services.client.answer(request_id)
-    except (ChoraleError, OutOfScope):
-        return None
-    return answer if visit.session.grant.sees_namespace(answer.namespace) else None
 
 
 async def difference(visit: Visit, row: RequestRow, request_id: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ from api.limits import REFUSED_AFTER_S, count
 from api.problems import MEDIA_TYPE, Problem, not_found, problem_of, response_of
 from api.services import Services
 from config.settings import Settings
-from console import compare, corpus, health, jobs, judge, keys, recorded, search, sessions, uploading
+from console import compare, corpus, doctor, health, jobs, judge, keys, recorded, search, sessions, uploading
 from console.pages import FOLDER, HEADERS, Page, PageAction, Visit, html, json
 from console.reference import reference_of
 from console.sessions import PATH
@@ -37,6 +37,7 @@ PAGES = (
     *corpus.PAGES,
     *uploading.PAGES,
     *health.PAGES,
+    *doctor.PAGES,
     *keys.PAGES,
 )
 FIRST = PATH + PAGES[0].path
@@ -46,13 +47,15 @@ MOST_FILES = 50
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def create_site(settings: Settings | None = None) -> FastAPI:
-    """The HTTP API with the console, to which `/` leads."""
+def create_site(settings: Settings | None = None, *, doctor: Sequence[str] | None = None) -> FastAPI:
+    """The HTTP API with the console, to which `/` leads.  `doctor` is the command that examines the installation."""
     api = create_app(settings)
     for path in ("/", PATH):
         api.router.add_route(path, lambda _: RedirectResponse(FIRST), include_in_schema=False)
     api.router.add_route("/docs", _show_reference, include_in_schema=False)
-    api.mount(PATH, _console(api))
+    console = _console(api)
+    console.state.doctor = doctor
+    api.mount(PATH, console)
     return api
 
 

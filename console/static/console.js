@@ -65,3 +65,13 @@ for (const form of document.querySelectorAll("[data-drop]")) {
     form.requestSubmit();
   });
 }
+
+// What htmx was refused is said beside the form that asked.
+document.addEventListener("htmx:responseError", ({ detail }) => {
+  const page = new DOMParser().parseFromString(detail.xhr.responseText, "text/html");
+  const alert = document.createElement("p");
+  alert.className = "error";
+  alert.role = "alert";
+  alert.textContent = page.querySelector("[role=alert] strong")?.textContent ?? detail.xhr.statusText;
+  detail.elt.after(alert);
+});
