@@ -52,6 +52,7 @@ def _state(visit: Visit) -> dict[str, Any]:
     }
     return {
         "is_ready": readiness.is_ready,
+        "has_doctor": visit.request.app.state.doctor is not None,
         "missing": [part.model_dump() for part in readiness.missing],
         "workers": [
             {"name": beat.name, "queues": beat.queues, "is_ready": beat.is_ready, "age_s": beat.age_s}

@@ -34,7 +34,7 @@ def api_pipeline() -> Iterator[RunningPipeline]:
 
 @pytest.fixture(scope="package")
 def api(api_pipeline: RunningPipeline) -> Iterator[HttpApi]:
-    with HttpApi(api_pipeline.resources.settings) as server:
+    with HttpApi(api_pipeline.resources.settings, doctor=DOCTOR) as server:
         yield server
 
 
@@ -57,6 +57,6 @@ def serving_without_workers() -> Iterator[HttpApi]:
     with (
         RedisServer() as server,
         RunningPipeline(server, queues=[]) as pipeline,
-        HttpApi(pipeline.resources.settings, doctor=DOCTOR) as api,
+        HttpApi(pipeline.resources.settings) as api,
     ):
         yield api

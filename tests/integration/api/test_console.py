@@ -455,12 +455,15 @@ def test_health_draws_the_last_hour_and_says_what_is_not_known(
 def test_the_operator_reads_what_doctor_finds_with_what_is_to_mend_first(
     api: HttpApi, idle_api: HttpApi, operator: httpx.Client
 ) -> None:
-    with visitor(idle_api) as browser, visitor(idle_api, namespaces=frozenset({"default"})) as other:
-        checks = browser.get("/console/health/doctor.json").json()["checks"]
-        assert [check["check"] for check in checks] == ["disk", "clock"]
-        assert "&lt;b&gt;the disk&lt;/b&gt; is full" in browser.get("/console/health/doctor").text
+    checks = operator.get("/console/health/doctor.json").json()["checks"]
+    assert [check["check"] for check in checks] == ["disk", "clock"]
+    assert "&lt;b&gt;the disk&lt;/b&gt; is full" in operator.get("/console/health/doctor").text
+    assert "/console/health/doctor" in operator.get("/console/health").text
+    with visitor(idle_api) as without, visitor(api, namespaces=frozenset({"default"})) as other:
         assert other.get("/console/health/doctor").status_code == 403
-    assert operator.get("/console/health/doctor").status_code == 404
+        # Only `chorale serve` gives the command.
+        assert without.get("/console/health/doctor").status_code == 404
+        assert "/console/health/doctor" not in without.get("/console/health").text
 
 
 def test_docs_lists_every_route_of_the_api_with_its_fields_and_needs_no_key(api: HttpApi) -> None:
