@@ -110,14 +110,6 @@ def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow
     return row
 
 
-def visible_ids(grant: Grant, services: Services, beginning: str, n: int) -> list[str]:
-    """The ids of the `n` latest requests whose ids begin so."""
-    if not beginning.startswith(_owner(grant)):
-        return []
-    which = queries.Which(owner=beginning, namespaces=grant.namespaces)
-    return [row.request_id for row in queries.last(services.database, n, which)]
-
-
 def _document(row: RequestRow) -> dict[str, Any]:
     fields = row.shown()
     times = {name: rfc3339(at(fields.pop(f"{name}_ms"))) for name in ("accepted_at", "ended_at")}

@@ -69,15 +69,9 @@ def _read(visit: Visit, what: str, **about: Any) -> dict[str, Any]:
     return held
 
 
+_ONE = "/corpus/{namespace}"
 PAGES = (
     Page("/corpus", "Corpus", "corpus.html", show, READERS),
-    Page("/corpus/{namespace}", "Namespace", "namespace.html", show_namespace, READERS, is_listed=False),
-    Page(
-        "/corpus/{namespace}/document",
-        "Document",
-        "document.html",
-        show_document,
-        ("search:run",),
-        is_listed=False,
-    ),
+    Page(_ONE, "Namespace", "namespace.html", show_namespace, READERS, is_listed=False),
+    Page(f"{_ONE}/document", "Document", "document.html", show_document, ("search:run",), is_listed=False),
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from anyio import to_thread
@@ -37,30 +39,30 @@ async def show(visit: Visit) -> dict[str, Any]:
 
 def shares(active: Iterable[Job]) -> list[dict[str, Any]]:
     """The lines of each tenant that workers have and that wait, and its part of all lines that workers have."""
-    by_tenant: dict[str, dict[str, Any]] = {}
+    lines: dict[str, Counter[str]] = defaultdict(Counter)
+    weights: dict[str, float] = {}
     for job in active:
         if job.state != State.ENDED:
-            row = by_tenant.setdefault(job.tenant, {"tenant": job.tenant, "running": 0, "waiting": 0})
-            row["weight"] = job.weight
-            row["running"] += job.running
-            row["waiting"] += job.counts["pending"]
-    running = sum(row["running"] for row in by_tenant.values())
+            lines[job.tenant].update(running=job.running, waiting=job.counts["pending"])
+            weights[job.tenant] = job.weight
+    running = sum(of["running"] for of in lines.values())
     return [
-        {**row, "share": row["running"] / running if running else None}
-        for _, row in sorted(by_tenant.items())
+        {
+            "tenant": tenant,
+            "weight": weights[tenant],
+            **of,
+            "share": of["running"] / running if running else None,
+        }
+        for tenant, of in sorted(lines.items())
     ]
 
 
 async def download(visit: Visit) -> Response:
-    """The results as far as they are there.  Raises Problem, InvalidRequest."""
-    job_id, form = visit.request.path_params["job_id"], visit.parameters.get("format", "jsonl")
-    if form not in FORMATS:
-        raise InvalidRequest(f"format: no {safe_repr(form)}; there are: {', '.join(FORMATS)}")
-    response = await to_thread.run_sync(
-        lambda: jobs.read_results(
-            job_id, visit.session.grant, visit.services, after=0, limit=MAX_LINES, format_=form
-        )
-    )
+    """The results as far as they are there.  Raises OutOfScope, Problem."""
+    job_id = visit.request.path_params["job_id"]
+    form: Literal["jsonl", "csv"] = "csv" if visit.parameters.get("format") == "csv" else "jsonl"
+    read = partial(jobs.read_results, after=0, limit=MAX_LINES, format_=form)
+    response = await to_thread.run_sync(read, job_id, visit.session.grant, visit.services)
     if isinstance(response, StreamingResponse):
 
         async def is_valid() -> bool:
@@ -119,7 +121,6 @@ async def act(visit: Visit, form: Mapping[str, str]) -> str:
     return "/jobs"
 
 
-FORMATS: tuple[Literal["jsonl", "csv"], ...] = ("jsonl", "csv")
 _READERS = ("search:read", "jobs:write")
 PAGES = (
     Page("/jobs", "Jobs", "jobs.html", show, _READERS, post=act),

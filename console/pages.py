@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 from chorale_client.tenants import short_id
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic_core import to_json
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -39,8 +38,8 @@ class Visit:
     request: Request
     services: Services
     session: Session
-    files: Sequence[UploadFile] = ()
-    """Of the form, if its page takes some."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Of the form, by their names."""
 
     @cached_property
     def pipeline(self) -> Pipeline:

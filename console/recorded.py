@@ -14,7 +14,7 @@ from chorale_client.errors import InvalidRequest
 from chorale_client.wire_names import EnvelopeStatus
 from starlette.responses import RedirectResponse, Response
 
-from api.audit import list_past_searches, visible_ids, visible_row
+from api.audit import list_past_searches, visible_row
 from console.charts import lanes, rank_chart, score_bars
 from console.pages import Page, Visit
 from console.search import configurations_of, kept_answer, recorded_degraded
@@ -35,14 +35,10 @@ _CHART = 10
 
 
 async def show_list(visit: Visit) -> dict[str, Any] | Response:
-    """The id of a request, or its beginning, leads to the request."""
-    error = ""
-    if begins := visit.parameters.get("request_id", "").strip():
-        ids = await to_thread.run_sync(visible_ids, visit.session.grant, visit.services, begins, 2)
-        if begins in ids or len(ids) == 1:
-            path = f"{PATH}/requests/{quote(begins if begins in ids else ids[0], safe='')}"
-            return RedirectResponse(path + (".json" if visit.request.url.path.endswith(".json") else ""), 303)
-        error = "Several requests begin so: give more of the id." if ids else "No request has this id."
+    """The id of a request leads to the request."""
+    if (request_id := visit.parameters.get("request_id")) is not None:
+        ending = ".json" if visit.request.url.path.endswith(".json") else ""
+        return RedirectResponse(f"{PATH}/requests/{quote(request_id.strip(), safe='')}{ending}", 303)
     filters = {
         name: visit.parameters.get(name) for name in ("status", "correlation_id", "namespace", "missing")
     }
@@ -50,8 +46,7 @@ async def show_list(visit: Visit) -> dict[str, Any] | Response:
     page = await to_thread.run_sync(
         lambda: list_past_searches(visit.session.grant, visit.services, limit=50, after=after, **filters)
     )
-    about = {"filters": filters, "request_id": begins, "error": error}
-    return {**about, **page.model_dump(mode="json")}
+    return {"filters": filters, **page.model_dump(mode="json")}
 
 
 async def show_one(visit: Visit) -> dict[str, Any]:
@@ -260,15 +255,8 @@ def _chart(
     return rank_chart([*names, "fused", *(["answer"] if is_reranked else [])], documents, titles)
 
 
+_ONE = "/requests/{request_id}"
 PAGES = (
     Page("/requests", "Requests", "requests.html", show_list, ("audit:read",)),
-    Page(
-        "/requests/{request_id}",
-        "Request",
-        "request.html",
-        show_one,
-        ("audit:read",),
-        is_listed=False,
-        post=search_again,
-    ),
+    Page(_ONE, "Request", "request.html", show_one, ("audit:read",), is_listed=False, post=search_again),
 )

@@ -32,7 +32,7 @@ from models.plan import ordinary_calls
 
 PARAMETERS = ("q", "namespace", "configuration", "top_k", "timeout_s", "filters")
 """Those of the page's address."""
-_INCLUDE = ("ids", "metadata", "snippets", "explanation")
+INCLUDE = ("ids", "metadata", "snippets", "explanation")
 NAMESPACES_S = 2.0
 """How long a page waits for the names of the namespaces."""
 _CHART = 10
@@ -145,7 +145,7 @@ def request_of(form: Mapping[str, str], request_id: str) -> Request:
     options: dict[str, Any] = {
         "namespace": form["namespace"] or "default",
         "request_id": request_id,
-        "include": _INCLUDE,
+        "include": INCLUDE,
         "cache": "bypass",
     }
     if form["configuration"]:

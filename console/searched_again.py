@@ -16,7 +16,7 @@ from access.redaction import redacted, unknown_namespace
 from api.audit import visible_row
 from api.problems import Problem
 from console.pages import Visit
-from console.search import ask, degraded_view, kept_answer, recorded_degraded
+from console.search import INCLUDE, ask, degraded_view, kept_answer, recorded_degraded
 from models.audit_tables import RequestRow
 
 _OF_ITS_TIME = (
@@ -47,17 +47,9 @@ def request_of(row: RequestRow, request_id: str, configuration: str | None) -> R
     if configuration is not None:
         options["configuration"] = configuration
     questions = [{"text": question.text, **(question.rewrites or {})} for question in row.questions]
+    options |= {"questions": questions, "request_id": request_id, "cache": "bypass", "include": INCLUDE}
     try:
-        return Request.model_validate(
-            {
-                **options,
-                "questions": questions,
-                "request_id": request_id,
-                "cache": "bypass",
-                "include": ("ids", "snippets", "explanation"),
-            },
-            strict=False,
-        )
+        return Request.model_validate(options, strict=False)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
 

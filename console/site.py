@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -112,13 +111,10 @@ def _action(page: Page, post: PageAction) -> Handler:
         visit = await _visit(request, page)
         if visit is None:
             return _unknown(request)
-        async with _form(request, most_files=0 if page.most_bytes is None else MOST_FILES) as form:
-            fields = _fields(form)
-            check_token(visit.session, fields)
-            files = [file for file in form.getlist("file") if isinstance(file, UploadFile) and file.filename]
-            return RedirectResponse(
-                PATH + await post(replace(visit, files=files), fields), 303, headers=HEADERS
-            )
+        form, files = await _form(request, most_files=0 if page.most_bytes is None else MOST_FILES)
+        check_token(visit.session, form)
+        path = await post(replace(visit, files=files), form)
+        return RedirectResponse(PATH + path, 303, headers=HEADERS)
 
     return _with_error_pages(act)
 
@@ -186,8 +182,7 @@ def _login_page(request: Request, next_: str, error: str = "", status: int = 200
 
 
 async def _log_in(request: Request) -> Response:
-    async with _form(request) as sent:
-        form = _fields(sent)
+    form, _ = await _form(request)
     # Only a path of the console itself: another address could look like this one.
     next_ = form["next"] if form.get("next", "").startswith(f"{PATH}/") else FIRST
     response = RedirectResponse(next_, 303, headers=HEADERS)
@@ -202,8 +197,7 @@ async def _log_out(request: Request) -> Response:
     session = await sessions.current(request, services)
     response = RedirectResponse(f"{PATH}/login", 303, headers=HEADERS)
     if session is not None:
-        async with _form(request) as form:
-            check_token(session, _fields(form))
+        check_token(session, (await _form(request))[0])
         await sessions.end(request, services, response)
     return response
 
@@ -214,17 +208,14 @@ def check_token(session: sessions.Session, form: dict[str, str]) -> None:
         raise Problem("forbidden", "this form is not of your session: open the page again")
 
 
-@asynccontextmanager
-async def _form(request: Request, *, most_files: int = 0) -> AsyncIterator[FormData]:
-    """A form that this site has sent.  Raises Problem."""
+async def _form(request: Request, *, most_files: int = 0) -> tuple[dict[str, str], dict[str, bytes]]:
+    """The fields of a form that this site has sent, and its files by their names.  Raises Problem."""
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise Problem("forbidden", "this form was sent by another site")
     async with request.form(max_files=most_files, max_fields=50) as form:
-        yield form
-
-
-def _fields(form: FormData) -> dict[str, str]:
-    return {name: value for name, value in form.items() if isinstance(value, str)}
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        sent = [value for value in form.getlist("file") if isinstance(value, UploadFile)]
+        return fields, {file.filename: await file.read() for file in sent if file.filename}
 
 
 async def _as_page(request: Request, error: Exception) -> Response:

@@ -100,4 +100,4 @@ def test_minutes_have_the_number_of_requests_the_partial_ones_and_the_time_of_mo
             connection.execute(update(RequestRow).where(of).values(took_ms=10.0 * number))
     read = minutes(engine, first, 2)
     assert read[first] == Minute(requests=20, partial=2, p95_ms=190.0)
-    assert (read.keys(), read[first + 1].requests) == ({first, first + 1}, 1)
+    assert ({*read}, read[first + 1].requests) == ({first, first + 1}, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +11,21 @@ import pytest
 
 from models.errors import UnknownNamespace
 from search.documents import browsing
+from search.documents.lookups import Executes
 from search.documents.reading import Documents
 from search.documents.store import DocumentStore
 from tests.support.stores.several_stores import NS, a_document
 
 
+@contextmanager
+def reading(url: str) -> Iterator[Executes]:
+    with closing(Documents(url)) as documents, documents.reading() as rows:
+        yield rows
+
+
 def page(url: str, after: str = "", **filters: Any) -> tuple[list[str], str | None]:
     """The ids of a page, and its `next`."""
-    with Documents(url).reading() as rows:
+    with reading(url) as rows:
         held = browsing.namespace(rows, NS, after, filters)
     return [document["document_id"] for document in held["documents"]], held["next"]
 
@@ -30,7 +39,7 @@ def test_pages_show_every_document_of_now_once(
     store.delete(NS, ["c"])
     assert page(url) == (["a", "b"], "b")
     assert page(url, "b") == (["d", "e"], None)
-    with Documents(url).reading() as rows, pytest.raises(UnknownNamespace):
+    with reading(url) as rows, pytest.raises(UnknownNamespace):
         browsing.namespace(rows, "elsewhere", "", {})
 
 
@@ -48,7 +57,7 @@ def test_a_document_is_shown_with_its_passages_in_order_and_only_if_it_meets_the
 ) -> None:
     monkeypatch.setattr(browsing, "PAGE", 2)
     store.upsert(NS, [a_document("a", passages=3)])
-    with Documents(url).reading() as rows:
+    with reading(url) as rows:
         shown = browsing.document(rows, NS, "a", 0, {"year": 2020})
         rest = browsing.document(rows, NS, "a", 2, {})
         assert browsing.document(rows, NS, "a", 0, {"year": 2021}) is None
