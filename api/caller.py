@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
 from typing import Annotated, Any, TypeVar
 
@@ -84,7 +84,7 @@ async def _grant_of(request: Request) -> Grant | None:
     )
 
 
-async def _while_key_is_valid(request: Request, parts: AsyncIterator[T]) -> AsyncIterator[T]:
+async def while_valid(is_valid: Callable[[], Awaitable[bool]], parts: AsyncIterator[T]) -> AsyncIterator[T]:
     """The parts of a response, which ends early when its key is revoked or expires."""
     loop = asyncio.get_running_loop()
     checked_at_s = loop.time()
@@ -92,7 +92,7 @@ async def _while_key_is_valid(request: Request, parts: AsyncIterator[T]) -> Asyn
         async for part in coming:
             if loop.time() - checked_at_s >= KEY_CHECKED_EVERY_S:
                 with suppress(KeysUnavailable):  # then nothing is known of the key
-                    if await _grant_of(request) is None:
+                    if not await is_valid():
                         return
                 checked_at_s = loop.time()
             if part is not None:
@@ -123,8 +123,11 @@ class KeyFirst(APIRoute):
                 _Json(request.scope, request.receive) if reads_json else request
             )
             if callers and isinstance(response, StreamingResponse):
-                parts = aiter(response.body_iterator)
-                response.body_iterator = _while_key_is_valid(request, parts)
+
+                async def is_valid() -> bool:
+                    return await _grant_of(request) is not None
+
+                response.body_iterator = while_valid(is_valid, aiter(response.body_iterator))
             return response
 
         return checked

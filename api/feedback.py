@@ -53,14 +53,14 @@ async def record_feedback(
     """
     rows = {}
     for request_id in dict.fromkeys(event.request_id for event in body):
-        grant.check_owned(request_id)
-        rows[request_id] = await _row(request_id, grant, services)
+        rows[request_id] = await recorded_row(request_id, grant, services)
     await to_thread.run_sync(record, services.database, body, rows, grant.key_id, "user")
     return Recorded(recorded=len(body))
 
 
-async def _row(request_id: str, grant: Grant, services: Services) -> RequestRow:
-    """The recorded request.  Raises Problem; for a search that has not ended, NotEnded."""
+async def recorded_row(request_id: str, grant: Grant, services: Services) -> RequestRow:
+    """The request of the key's tenant in the trail.  Raises OutOfScope, Problem; for a search that has not ended, NotEnded."""
+    grant.check_owned(request_id)
     try:
         return await to_thread.run_sync(visible_row, grant, services, request_id)
     except Problem:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from json import dumps
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, Select, Text, and_, cast, or_, select
+from chorale_client.wire_names import Status
+from sqlalchemy import ColumnElement, Engine, Select, Text, and_, case, cast, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
 from models.audit_tables import QuestionRow, RequestRow
@@ -91,3 +92,36 @@ def show(engine: Engine, request_id: str) -> RequestRow | None:
     questions = selectinload(RequestRow.questions).selectinload(QuestionRow.hits)
     with Session(engine) as session:
         return session.scalar(latest.options(questions, selectinload(RequestRow.branches)))
+
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """The requests that were accepted in one minute."""
+
+    requests: int
+    partial: int
+    """Degraded or failed."""
+    p95_ms: float
+    """95 % of them took at most so long, from acceptance to end."""
+
+
+def minutes(engine: Engine, first: int, count: int) -> dict[int, Minute]:
+    """By the number of the minute since 1970, without those in which nothing was asked."""
+    accepted = RequestRow.accepted_at_ms
+    minute = (accepted - accepted % MINUTE_MS) / MINUTE_MS
+    place = func.percent_rank().over(partition_by=minute, order_by=RequestRow.took_ms)
+    within = accepted >= first * MINUTE_MS, accepted < (first + count) * MINUTE_MS
+    rows = select(minute.label("minute"), RequestRow.status, RequestRow.took_ms, place.label("place"))
+    of = rows.where(*within).subquery().c
+    is_partial = of.status.in_([Status.DEGRADED, Status.FAILED])
+    figures = (
+        func.count(),
+        func.sum(case((is_partial, 1), else_=0)),
+        func.max(case((of.place <= 0.95, of.took_ms))),
+    )
+    with engine.connect() as connection:
+        grouped = connection.execute(select(of.minute, *figures).group_by(of.minute))
+        return {int(number): Minute(*values) for number, *values in grouped}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -14,6 +14,7 @@ COLUMN, ROW, TOP, LEFT = 130, 22, 34, 60
 DEEPEST = 20
 """Later ranks are drawn in one row below."""
 LANES_WIDTH = 600
+MINUTE_WIDTH, MINUTES_HEIGHT = 5, 60
 
 
 def rank_chart(
@@ -89,8 +90,10 @@ def fused_score(hit: RankedHit) -> float:
     return hit.score
 
 
-def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, Any]:
-    """A bar for each stage with a start.  The deadline is drawn if the stages reach half of the way to it."""
+def lanes(
+    stages: Sequence[Mapping[str, Any]], deadline_ms: float, *, hedged: Collection[str] = ()
+) -> dict[str, Any]:
+    """A bar for each stage with a start; of those in `hedged` it is that of the second message.  The deadline is drawn if the stages reach half of the way to it."""
     timed = [stage for stage in stages if stage.get("start_ms") is not None]
     last = max((stage["start_ms"] + stage.get("ms", 0.0) for stage in timed), default=0.0)
     is_near = last >= deadline_ms / 2
@@ -99,6 +102,7 @@ def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, 
         {
             "stage": stage["stage"],
             "status": stage.get("status", "ok"),
+            "is_hedge": stage["stage"] in hedged,
             "start_ms": stage["start_ms"],
             "ms": stage.get("ms", 0.0),
             "detail": stage.get("detail") or "",
@@ -113,3 +117,15 @@ def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, 
         "deadline_x": round(deadline_ms * scale, 2) if is_near else None,
         "rows": rows,
     }
+
+
+def minute_bars(values: Sequence[float | None]) -> dict[str, Any]:
+    """A bar for each minute, the highest as high as the picture; None: there is no value, and no bar."""
+    most = max((value for value in values if value is not None), default=0.0)
+    bars = []
+    for place, value in enumerate(values):
+        if value is not None:
+            height = round(MINUTES_HEIGHT * value / (most or 1.0), 2)
+            x = place * MINUTE_WIDTH
+            bars.append({"x": x, "y": MINUTES_HEIGHT - height, "height": height, "value": value})
+    return {"width": MINUTE_WIDTH * len(values), "height": MINUTES_HEIGHT, "most": most, "bars": bars}

@@ -1,11 +1,26 @@
-"""The namespaces that the key may search."""
+"""The namespaces that the key may search, their documents, and a document as it was split.
+
+A sweeper reads them: the process of the API has no documents' database.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from anyio import to_thread
+from chorale_client.service_calls import ServiceCall
+from starlette.responses import Response
+
+from access.grant import with_forced_filters
+from api.namespaces import get_namespace
+from api.problems import not_found
+from api.rules import RuleSet, get_rules
 from console.pages import Page, Visit
+from console.recorded import number_of
 from console.search import namespaces_of
+
+CALL_S = 1.0
+READERS = ("search:run", "search:read", "documents:write")
 
 
 async def show(visit: Visit) -> dict[str, Any]:
@@ -14,4 +29,49 @@ async def show(visit: Visit) -> dict[str, Any]:
     return {"namespaces": None if known is None else [namespace.model_dump() for namespace in known]}
 
 
-PAGES = (Page("/corpus", "Corpus", "corpus.html", show, ("search:run", "search:read", "documents:write")),)
+async def show_namespace(visit: Visit) -> dict[str, Any]:
+    """Documents are shown to a key that may search them, and rules to one that may write them.  Raises Problem."""
+    return await to_thread.run_sync(_namespace, visit)
+
+
+def _namespace(visit: Visit) -> dict[str, Any]:
+    grant, services = visit.session.grant, visit.services
+    namespace = get_namespace(visit.request.path_params["namespace"], grant, services)
+    held: dict[str, Any] = {"manifest": None, "documents": None, "next": None}
+    if visit.session.has("search:run"):
+        held = _read(visit, "namespace", after=visit.parameters.get("after", ""))
+        if not grant.sees_whole_namespaces:
+            held["manifest"] = None
+    rules = None
+    if visit.session.has("documents:write"):
+        rules = RuleSet.model_validate(get_rules(namespace.name, grant, services, Response()))
+    return {"namespace": namespace.model_dump(), **held, "rules": rules and rules.model_dump(mode="json")}
+
+
+async def show_document(visit: Visit) -> dict[str, Any]:
+    """The document `id` of the address, with its passages from the position `first` on.  Raises Problem, InvalidRequest."""
+    visit.session.grant.check_namespace(namespace := visit.request.path_params["namespace"])
+    first = round(number_of({"first": "0", **visit.parameters}, "first", 0, 1_000_000))
+    document = await to_thread.run_sync(
+        lambda: _read(visit, "document", document_id=visit.parameters.get("id", ""), first=first)
+    )
+    return {"namespace": namespace, "first": first, "document": document}
+
+
+def _read(visit: Visit, what: str, **about: Any) -> dict[str, Any]:
+    """Only what meets the filters of the key.  Raises Problem for what is not there, and ServiceUnavailable."""
+    filters = with_forced_filters(visit.session.grant.filters, {})
+    about |= {"name": visit.request.path_params["namespace"], "filters": filters}
+    call = ServiceCall(visit.services.blocking_redis, what, socket_timeout_s=CALL_S, **about)
+    held: dict[str, Any] | None = call.result()
+    if held is None:
+        raise not_found()
+    return held
+
+
+_ONE = "/corpus/{namespace}"
+PAGES = (
+    Page("/corpus", "Corpus", "corpus.html", show, READERS),
+    Page(_ONE, "Namespace", "namespace.html", show_namespace, READERS, is_listed=False),
+    Page(f"{_ONE}/document", "Document", "document.html", show_document, ("search:run",), is_listed=False),
+)

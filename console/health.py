@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from anyio import to_thread
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from api.health import readiness_of
+from audit import queries
+from config.redis_client import redis_ms
+from console.charts import minute_bars
 from console.pages import Page, Visit
 from models.errors import WrongDeclaration
 from monitoring import counting
@@ -20,6 +26,9 @@ SIGNALS = (
     *(counting.QUARANTINE, counting.SWEEPER_ACTING, counting.SWEEPER_LAG),
 )
 """Metrics that the page shows; their names are those of `/metrics`."""
+
+MINUTES = 60
+"""Of the charts."""
 
 
 async def show(visit: Visit) -> dict[str, Any]:
@@ -43,6 +52,7 @@ def _state(visit: Visit) -> dict[str, Any]:
     }
     return {
         "is_ready": readiness.is_ready,
+        "has_doctor": visit.request.app.state.doctor is not None,
         "missing": [part.model_dump() for part in readiness.missing],
         "workers": [
             {"name": beat.name, "queues": beat.queues, "is_ready": beat.is_ready, "age_s": beat.age_s}
@@ -53,16 +63,40 @@ def _state(visit: Visit) -> dict[str, Any]:
             for name, state in states.items()
         ],
         "signals": [
-            {"name": series.name, "meaning": series.meaning, "value": sample.value}
+            {"name": series.name, "meaning": series.meaning, "value": value}
             for series in SIGNALS
-            for sample in metrics.get(series.name, ())
+            for value in ([sample.value for sample in metrics.get(series.name, ())] or (None,))
         ],
+        "last_hour": _last_hour(services.database, redis_ms(redis) // queries.MINUTE_MS),
         "breakers": [
             {"name": sample.labels["breaker"], "is_probed": sample.value < 1}
             for sample in metrics.get(counting.BREAKER.name, ())
             if sample.value
         ],
     }
+
+
+def _last_hour(database: Engine, now: int) -> list[dict[str, Any]] | None:
+    """The charts of the whole minutes before the minute `now`, of all tenants; None if the trail cannot be read."""
+    try:
+        by_minute = _minutes(database, now - MINUTES)
+    except SQLAlchemyError:
+        return None
+    minutes = [by_minute.get(number) for number in range(now - MINUTES, now)]
+    values: dict[str, list[float | None]] = {
+        "requests a minute": [minute.requests if minute else 0 for minute in minutes],
+        "% degraded or failed": [
+            100 * minute.partial / minute.requests if minute else None for minute in minutes
+        ],
+        "ms, in which 95 % ended": [minute.p95_ms if minute else None for minute in minutes],
+    }
+    return [{"name": name, **minute_bars(of)} for name, of in values.items()]
+
+
+@lru_cache(maxsize=1)
+def _minutes(database: Engine, first: int) -> dict[int, queries.Minute]:
+    """Read once a minute, however many look."""
+    return queries.minutes(database, first, MINUTES)
 
 
 PAGES = (Page("/health", "Health", "health.html", show, ("admin",)),)

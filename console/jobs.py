@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+import re
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Literal
 
 from anyio import to_thread
 from chorale_client.errors import InvalidRequest, safe_repr
+from chorale_client.limits import MAX_LINES
+from starlette.responses import Response, StreamingResponse
 
 from access import changes
 from api import jobs
+from api.caller import while_valid
 from api.job_documents import Retry
+from console import sessions
 from console.pages import Page, Visit
-from jobs.job import State
+from jobs.job import Job, State
 
 Act = Callable[[Visit, str], Awaitable[object]]
 
@@ -25,7 +32,46 @@ async def show(visit: Visit) -> dict[str, Any]:
     data = page.model_dump(mode="json")
     for job in data["jobs"]:
         job["actions"] = actions_of(job["state"], job["counts"]) if visit.session.has("jobs:write") else {}
+    if visit.session.grant.is_operators:
+        data["shares"] = shares(await to_thread.run_sync(visit.services.jobs.active))
     return data
+
+
+def shares(active: Iterable[Job]) -> list[dict[str, Any]]:
+    """The lines of each tenant that workers have and that wait, and its part of all lines that workers have."""
+    lines: dict[str, Counter[str]] = defaultdict(Counter)
+    weights: dict[str, float] = {}
+    for job in active:
+        if job.state != State.ENDED:
+            lines[job.tenant].update(running=job.running, waiting=job.counts["pending"])
+            weights[job.tenant] = job.weight
+    running = sum(of["running"] for of in lines.values())
+    return [
+        {
+            "tenant": tenant,
+            "weight": weights[tenant],
+            **of,
+            "share": of["running"] / running if running else None,
+        }
+        for tenant, of in sorted(lines.items())
+    ]
+
+
+async def download(visit: Visit) -> Response:
+    """The results as far as they are there.  Raises OutOfScope, Problem."""
+    job_id = visit.request.path_params["job_id"]
+    form: Literal["jsonl", "csv"] = "csv" if visit.parameters.get("format") == "csv" else "jsonl"
+    read = partial(jobs.read_results, after=0, limit=MAX_LINES, format_=form)
+    response = await to_thread.run_sync(read, job_id, visit.session.grant, visit.services)
+    if isinstance(response, StreamingResponse):
+
+        async def is_valid() -> bool:
+            return await sessions.current(visit.request, visit.services) is not None
+
+        response.body_iterator = while_valid(is_valid, aiter(response.body_iterator))
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", job_id)
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
+    return response
 
 
 def actions_of(state: str, counts: Mapping[str, int]) -> dict[str, str]:
@@ -75,4 +121,8 @@ async def act(visit: Visit, form: Mapping[str, str]) -> str:
     return "/jobs"
 
 
-PAGES = (Page("/jobs", "Jobs", "jobs.html", show, ("search:read", "jobs:write"), post=act),)
+_READERS = ("search:read", "jobs:write")
+PAGES = (
+    Page("/jobs", "Jobs", "jobs.html", show, _READERS, post=act),
+    Page("/jobs/{job_id}/results", "Results", "jobs.html", download, _READERS, is_listed=False),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,8 @@ class Visit:
     request: Request
     services: Services
     session: Session
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Of the form, by their names."""
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -53,7 +55,7 @@ class Visit:
         return {name: value for name, value in self.request.query_params.items() if value != ""}
 
 
-PageData = Callable[[Visit], Awaitable[Mapping[str, Any]]]
+PageData = Callable[[Visit], Awaitable[Mapping[str, Any] | Response]]
 PageAction = Callable[[Visit, Mapping[str, str]], Awaitable[str]]
 
 
@@ -65,7 +67,7 @@ class Page:
     title: str
     template: str
     data: PageData
-    """What the page shows; it is sent as it is for `.json`."""
+    """What the page shows, which is sent as it is for `.json`; or the whole response."""
     scopes: tuple[str, ...]
     """The key needs one of these."""
     is_listed: bool = True
@@ -73,6 +75,8 @@ class Page:
     post: PageAction | None = None
     """What a form of the page does, given its fields; returns the path below `/console` that is shown next.  An action that
     changes the installation ends with `access.changes.record`."""
+    most_bytes: int | None = None
+    """Of a form with files; other forms have none."""
 
 
 def _moment(at_ms: float | None) -> str:

@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
 from typing import Any
+from urllib.parse import quote
 
 from anyio import to_thread
 from chorale_client.answer import Hit
-from chorale_client.errors import ChoraleError, InvalidRequest
+from chorale_client.errors import InvalidRequest
 from chorale_client.wire_names import EnvelopeStatus
+from starlette.responses import RedirectResponse, Response
 
-from access.grant import OutOfScope
 from api.audit import list_past_searches, visible_row
 from console.charts import lanes, rank_chart, score_bars
 from console.pages import Page, Visit
+from console.search import configurations_of, kept_answer, recorded_degraded
+from console.searched_again import difference, search_again
+from console.sessions import PATH
 from evaluation.fusion_changes import FusionChanges, fused_with, reported_ms, smallest_swap
 from evaluation.recorded_request import RecordedRequest
 from evaluation.whereabouts import whereabouts
@@ -30,7 +34,11 @@ _SHOWN = 20
 _CHART = 10
 
 
-async def show_list(visit: Visit) -> dict[str, Any]:
+async def show_list(visit: Visit) -> dict[str, Any] | Response:
+    """The id of a request leads to the request."""
+    if (request_id := visit.parameters.get("request_id")) is not None:
+        ending = ".json" if visit.request.url.path.endswith(".json") else ""
+        return RedirectResponse(f"{PATH}/requests/{quote(request_id.strip(), safe='')}{ending}", 303)
     filters = {
         name: visit.parameters.get(name) for name in ("status", "correlation_id", "namespace", "missing")
     }
@@ -45,19 +53,20 @@ async def show_one(visit: Visit) -> dict[str, Any]:
     request_id = visit.request.path_params["request_id"]
     row = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
     titles = {id_: hit.title for (_, id_), hit in (await kept_hits(visit, request_id)).items() if hit.title}
-    return await to_thread.run_sync(lambda: {**summary(row), **_fused_again(visit, row, titles)})
+    again = visit.parameters.get("again")
+    about = {
+        "configurations": configurations_of(visit),
+        "again": None if again is None else await difference(visit, row, again),
+    }
+    return await to_thread.run_sync(lambda: {**about, **summary(row), **_fused_again(visit, row, titles)})
 
 
 async def kept_hits(visit: Visit, request_id: str) -> dict[tuple[int, str], Hit]:
     """By question and document, while the answer is kept: the trail has ids alone."""
-    try:
-        visit.session.grant.check_owned(request_id)
-        answer = await visit.services.client.answer(request_id)
-    except (ChoraleError, OutOfScope):
-        return {}
+    answer = await kept_answer(visit, request_id)
     return {
         (position, hit.document_id): hit
-        for position, question in enumerate(answer.questions)
+        for position, question in enumerate(answer.questions if answer else ())
         for hit in question.hits
     }
 
@@ -74,10 +83,12 @@ def summary(row: RequestRow) -> dict[str, Any]:
             "took_ms": row.took_ms,
             "ended_by": row.ended_by,
             "accepted_at_ms": row.accepted_at_ms,
-            "degraded": row.degraded,
+            "degraded": recorded_degraded(row),
             "questions": [question.text for question in row.questions],
         },
-        "lanes": lanes(row.stages, deadline_ms),
+        "lanes": lanes(
+            row.stages, deadline_ms, hedged={f"search.{of.branch}" for of in row.branches if of.attempt == 2}
+        ),
     }
 
 
@@ -111,7 +122,6 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
             "latest_ms": max([row.took_ms, *reported.values()]),
             "is_changed": is_changed,
             "configuration": visit.parameters.get("configuration"),
-            "configurations": list(visit.pipeline.configurations),
             "gaps": gaps,
             "weights": [
                 {"branch": new.name, "weight": new.weight, "recorded": old.weight, "series": series % 8}
@@ -245,7 +255,8 @@ def _chart(
     return rank_chart([*names, "fused", *(["answer"] if is_reranked else [])], documents, titles)
 
 
+_ONE = "/requests/{request_id}"
 PAGES = (
     Page("/requests", "Requests", "requests.html", show_list, ("audit:read",)),
-    Page("/requests/{request_id}", "Request", "request.html", show_one, ("audit:read",), is_listed=False),
+    Page(_ONE, "Request", "request.html", show_one, ("audit:read",), is_listed=False, post=search_again),
 )

@@ -6,31 +6,39 @@ import json
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
+from urllib.parse import urlencode
 
 from anyio import move_on_after, to_thread
 from chorale_client.answer import Answer, Hit, QuestionAnswer, Snippet
-from chorale_client.errors import ChoraleError, InvalidRequest
+from chorale_client.errors import ChoraleError, InvalidRequest, describe_faults
 from chorale_client.request import Request
 from chorale_client.request_factory import make_request
+from pydantic import ValidationError
 
 from access.grant import OutOfScope
 from access.redaction import redacted, unknown_namespace
+from api.feedback import record, recorded_row
 from api.limits import count_cost
 from api.namespaces import ShownNamespace, list_namespaces
 from console.calls import calls_of
 from console.charts import fused_score, rank_chart, score_bars
 from console.pages import Page, Visit
 from console.sessions import PATH
+from judgements.feedback import Event, RecordedQuestion
+from judgements.store import grades_of
+from models.audit_tables import RequestRow
 from models.errors import WrongDeclaration
 from models.plan import ordinary_calls
 
 PARAMETERS = ("q", "namespace", "configuration", "top_k", "timeout_s", "filters")
 """Those of the page's address."""
-_INCLUDE = ("ids", "metadata", "snippets", "explanation")
+INCLUDE = ("ids", "metadata", "snippets", "explanation")
 NAMESPACES_S = 2.0
 """How long a page waits for the names of the namespaces."""
 _CHART = 10
 """Hits of the chart."""
+MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
+"""Of the grades."""
 
 
 async def show(visit: Visit) -> dict[str, Any]:
@@ -44,19 +52,64 @@ async def show(visit: Visit) -> dict[str, Any]:
         "configurations": configurations_of(visit),
         "error": None,
         "answer": None,
+        "grades": {},
+        "meanings": MEANINGS,
         "calls": {},
     }
     if given["q"]:
         try:
             request = request_of(data["form"], visit.session.grant.new_id())
             data["calls"] = calls_of(request, str(visit.request.base_url).partition(PATH)[0].rstrip("/"))
-            answer = await _ask(visit, request)
+            answer = await _answer_before(visit, request) or await ask(visit, request)
         except (ChoraleError, OutOfScope, ValueError) as error:
             data["error"] = str(error)
         else:
             data["error"] = unknown_namespace(answer, visit.session.grant.sees_namespace)
             data["answer"] = None if data["error"] else answer_view(redacted(answer))
+            data["grades"] = await _grades(visit, answer.request_id)
     return data
+
+
+async def kept_answer(visit: Visit, request_id: str) -> Answer | None:
+    """The answer of a past search, while it is kept."""
+    try:
+        visit.session.grant.check_owned(request_id)
+        answer = await visit.services.client.answer(request_id)
+    except (ChoraleError, OutOfScope):
+        return None
+    return answer if visit.session.grant.sees_namespace(answer.namespace) else None
+
+
+async def _answer_before(visit: Visit, request: Request) -> Answer | None:
+    """The answer that the address names, if it is to this question, and still kept."""
+    answer = await kept_answer(visit, visit.parameters.get("request", ""))
+    asked = [question.text for question in answer.questions] if answer else []
+    return answer if asked == [request.questions[0].text] else None
+
+
+async def _grades(visit: Visit, request_id: str) -> dict[str, int]:
+    """Those that this key has given to the hits, which the address names only after the first one."""
+    if visit.parameters.get("request") != request_id:
+        return {}
+    grant, services = visit.session.grant, visit.services
+    question = RecordedQuestion.of(await recorded_row(request_id, grant, services), 0)
+    return await to_thread.run_sync(grades_of, services.database, question, grant.key_id)
+
+
+async def grade(visit: Visit, form: Mapping[str, str]) -> str:
+    """Records the grade of a hit; the same answer is shown again then.  Raises Forbidden, InvalidRequest, Problem."""
+    grant, services = visit.session.grant, visit.services
+    grant.require("search:run")
+    fields = {name: form.get(name, "") for name in ("document_id", "grade")}
+    request_id = form.get("request", "")
+    try:
+        event = Event.model_validate({"request_id": request_id, "action": "grade", **fields}, strict=False)
+    except ValidationError as error:
+        raise InvalidRequest(describe_faults(error.errors(), place="form")) from None
+    rows = {request_id: await recorded_row(request_id, grant, services)}
+    await to_thread.run_sync(record, services.database, [event], rows, grant.key_id, "judge")
+    shown = {name: form[name] for name in PARAMETERS if form.get(name)}
+    return f"/search?{urlencode({**shown, 'request': request_id})}"
 
 
 async def namespaces_of(visit: Visit) -> Sequence[ShownNamespace] | None:
@@ -79,8 +132,8 @@ def configurations_of(visit: Visit) -> list[str]:
     return [first, *(name for name in pipeline.configurations if name != first)]
 
 
-async def _ask(visit: Visit, request: Request) -> Answer:
-    """Raises ChoraleError, OutOfScope."""
+async def ask(visit: Visit, request: Request) -> Answer:
+    """The answer to the request within the rights of the key.  Raises ChoraleError, OutOfScope."""
     grant, services = visit.session.grant, visit.services
     request = grant.applied(await services.client.with_default_timeout(request))
     await count_cost(visit.request, grant, services.redis, ordinary_calls(request.questions))
@@ -92,7 +145,7 @@ def request_of(form: Mapping[str, str], request_id: str) -> Request:
     options: dict[str, Any] = {
         "namespace": form["namespace"] or "default",
         "request_id": request_id,
-        "include": _INCLUDE,
+        "include": INCLUDE,
         "cache": "bypass",
     }
     if form["configuration"]:
@@ -148,6 +201,12 @@ def degraded_view(answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
+def recorded_degraded(row: RequestRow) -> list[dict[str, Any]]:
+    """The same of a request in the trail."""
+    ms = {line["stage"]: line.get("ms") for line in row.stages}
+    return [{"detail": "", "ms": ms.get(part["where"]), **part} for part in row.degraded]
+
+
 def hit_view(hit: Hit, bars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "rank": hit.rank,
@@ -201,4 +260,4 @@ def _chart(hits: Sequence[Hit], branches: Sequence[str]) -> dict[str, Any] | Non
     return rank_chart(columns, ranks, {hit.document_id: hit.title or hit.document_id for hit in hits})
 
 
-PAGES = (Page("/search", "Search", "search.html", show, ("search:run",)),)
+PAGES = (Page("/search", "Search", "search.html", show, ("search:run",), post=grade),)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -17,10 +19,10 @@ from starlette.staticfiles import StaticFiles
 from access.grant import Forbidden
 from api.app import create_app
 from api.limits import REFUSED_AFTER_S, count
-from api.problems import MEDIA_TYPE, Problem, problem_of, response_of
+from api.problems import MEDIA_TYPE, Problem, not_found, problem_of, response_of
 from api.services import Services
 from config.settings import Settings
-from console import compare, corpus, health, jobs, judge, keys, recorded, search, sessions
+from console import compare, corpus, doctor, health, jobs, judge, keys, recorded, search, sessions, uploading
 from console.pages import FOLDER, HEADERS, Page, PageAction, Visit, html, json
 from console.reference import reference_of
 from console.sessions import PATH
@@ -32,21 +34,27 @@ PAGES = (
     *judge.PAGES,
     *jobs.PAGES,
     *corpus.PAGES,
+    *uploading.PAGES,
     *health.PAGES,
+    *doctor.PAGES,
     *keys.PAGES,
 )
 FIRST = PATH + PAGES[0].path
+MOST_FILES = 50
+"""Of a form."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def create_site(settings: Settings | None = None) -> FastAPI:
-    """The HTTP API with the console, to which `/` leads."""
+def create_site(settings: Settings | None = None, *, doctor: Sequence[str] | None = None) -> FastAPI:
+    """The HTTP API with the console, to which `/` leads.  `doctor` is the command that examines the installation."""
     api = create_app(settings)
     for path in ("/", PATH):
         api.router.add_route(path, lambda _: RedirectResponse(FIRST), include_in_schema=False)
     api.router.add_route("/docs", _show_reference, include_in_schema=False)
-    api.mount(PATH, _console(api))
+    console = _console(api)
+    console.state.doctor = doctor
+    api.mount(PATH, console)
     return api
 
 
@@ -57,7 +65,7 @@ def _console(api: FastAPI) -> Starlette:
         for ending in (".json", "")
     ]
     actions = [
-        Route(page.path, _action(page, page.post), methods=["POST"])
+        Route(page.path, _action(page, page.post), methods=["POST"], max_body_size=page.most_bytes)
         for page in PAGES
         if page.post is not None
     ]
@@ -88,6 +96,9 @@ def _handler(page: Page) -> Handler:
         if visit is None:
             return _unknown(request)
         data = await page.data(visit)
+        if isinstance(data, Response):
+            data.headers.update(HEADERS)
+            return data
         if _is_json(request):
             return json(data)
         return html(page.template, **_frame(request, page.title), **data)
@@ -100,9 +111,10 @@ def _action(page: Page, post: PageAction) -> Handler:
         visit = await _visit(request, page)
         if visit is None:
             return _unknown(request)
-        form = await _form(request)
+        form, files = await _form(request, most_files=0 if page.most_bytes is None else MOST_FILES)
         check_token(visit.session, form)
-        return RedirectResponse(PATH + await post(visit, form), 303, headers=HEADERS)
+        path = await post(replace(visit, files=files), form)
+        return RedirectResponse(PATH + path, 303, headers=HEADERS)
 
     return _with_error_pages(act)
 
@@ -115,6 +127,8 @@ async def _visit(request: Request, page: Page) -> Visit | None:
         return None
     request.state.session = session
     await count(request, session.grant, services.redis)
+    if "\0" in "".join((*map(str, request.path_params.values()), *request.query_params.values())):
+        raise not_found()  # nothing has such a name, and PostgreSQL refuses it
     if not session.has(*page.scopes):
         raise Forbidden(" or ".join(page.scopes))
     return Visit(request, services, session)
@@ -168,7 +182,7 @@ def _login_page(request: Request, next_: str, error: str = "", status: int = 200
 
 
 async def _log_in(request: Request) -> Response:
-    form = await _form(request)
+    form, _ = await _form(request)
     # Only a path of the console itself: another address could look like this one.
     next_ = form["next"] if form.get("next", "").startswith(f"{PATH}/") else FIRST
     response = RedirectResponse(next_, 303, headers=HEADERS)
@@ -183,7 +197,7 @@ async def _log_out(request: Request) -> Response:
     session = await sessions.current(request, services)
     response = RedirectResponse(f"{PATH}/login", 303, headers=HEADERS)
     if session is not None:
-        check_token(session, await _form(request))
+        check_token(session, (await _form(request))[0])
         await sessions.end(request, services, response)
     return response
 
@@ -194,12 +208,14 @@ def check_token(session: sessions.Session, form: dict[str, str]) -> None:
         raise Problem("forbidden", "this form is not of your session: open the page again")
 
 
-async def _form(request: Request) -> dict[str, str]:
-    """The fields of a form that this site has sent.  Raises Problem."""
+async def _form(request: Request, *, most_files: int = 0) -> tuple[dict[str, str], dict[str, bytes]]:
+    """The fields of a form that this site has sent, and its files by their names.  Raises Problem."""
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise Problem("forbidden", "this form was sent by another site")
-    async with request.form(max_files=0, max_fields=50) as form:
-        return {name: value for name, value in form.items() if isinstance(value, str)}
+    async with request.form(max_files=most_files, max_fields=50) as form:
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        sent = [value for value in form.getlist("file") if isinstance(value, UploadFile)]
+        return fields, {file.filename: await file.read() for file in sent if file.filename}
 
 
 async def _as_page(request: Request, error: Exception) -> Response:

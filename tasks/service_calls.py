@@ -21,7 +21,9 @@ from jobs.job import RETRIED, SEGMENT_LINES, JobsUnavailable, Line, NoSuchJob, S
 from jobs.result_formats import page_of
 from jobs.submitting import new_job
 from models.duty import Duty
-from models.errors import WrongDeclaration
+from models.errors import UnknownNamespace, WrongDeclaration
+from search.documents import browsing
+from search.documents.lookups import Executes
 from wiring.resources import Resources
 
 log = get_logger("chorale.calls")
@@ -30,6 +32,8 @@ TAKE_S = 1
 """How long one look waits for a call."""
 REPLY_KEPT_MS = 60_000
 MOST_LISTED = 1_000
+READ_S = 5.0
+"""Longest time for reading documents."""
 
 ON_WIRE: Mapping[type[Exception], str] = {
     NoSuchJob: "no_such_job",
@@ -161,6 +165,21 @@ class _Calls:
             for state in self._resources.documents.namespaces()
         ]
 
+    def namespace(self, name: str, after: str, filters: dict[str, Any]) -> dict[str, Any] | None:
+        return self._read(lambda rows: browsing.namespace(rows, name, after, filters))
+
+    def document(
+        self, name: str, document_id: str, first: int, filters: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        return self._read(lambda rows: browsing.document(rows, name, document_id, first, filters))
+
+    def _read(self, read: Callable[[Executes], dict[str, Any] | None]) -> dict[str, Any] | None:
+        """None for a namespace that is not there."""
+        try:
+            return self._resources.documents.within(READ_S, lambda rows, _: read(rows))
+        except UnknownNamespace:
+            return None
+
 
 CALLS: Mapping[str, Callable[..., object]] = {
     method.__name__: validate_call(method)
@@ -168,6 +187,6 @@ CALLS: Mapping[str, Callable[..., object]] = {
         *(_Calls.create, _Calls.add, _Calls.begin, _Calls.refuse),
         *(_Calls.get, _Calls.last, _Calls.results),
         *(_Calls.pause, _Calls.resume, _Calls.cancel, _Calls.retry),
-        _Calls.namespaces,
+        *(_Calls.namespaces, _Calls.namespace, _Calls.document),
     )
 }

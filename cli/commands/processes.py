@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -71,7 +73,8 @@ def serve(
     from api.serving import serve as run
     from console.site import create_site
 
-    run(create_site, host=host, port=port)
+    doctor = (sys.executable, "-m", "cli", "doctor", "--json")
+    run(partial(create_site, doctor=doctor), host=host, port=port)
 
 
 def sweeper(

@@ -1,4 +1,4 @@
-"""Calls of a caller that has Redis to the sweeper process, which has the database: bulk jobs, and the list of namespaces.
+"""Calls of a caller that has Redis to the sweeper process, which has the database: bulk jobs, and what is in the namespaces.
 
 A call is JSON on a Redis list, and its reply on a list of the caller's own, whatever the broker is.  A call without a reply
 is sent again, so every call may be done twice.

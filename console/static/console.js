@@ -40,8 +40,8 @@ document.addEventListener("submit", (event) => {
 
 for (const part of document.querySelectorAll("[data-refresh-s]")) {
   setInterval(() => {
-    if (document.hidden) return;
     const target = `#${part.id}`;
+    if (document.hidden || !document.querySelector(`${target}[data-refresh-s]`)) return;
     htmx.ajax("GET", location.href, { source: target, target, select: target, swap: "outerHTML" });
   }, 1000 * Number(part.dataset.refreshS));
 }
@@ -52,4 +52,26 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     event.detail.shouldSwap = false;
     location.reload();
   }
+});
+
+for (const form of document.querySelectorAll("[data-drop]")) {
+  const mark = (event) => {
+    event.preventDefault();
+    form.classList.toggle("dropping", event.type === "dragover");
+  };
+  for (const type of ["dragover", "dragleave", "drop"]) form.addEventListener(type, mark);
+  form.addEventListener("drop", (event) => {
+    form.elements.file.files = event.dataTransfer.files;
+    form.requestSubmit();
+  });
+}
+
+// What htmx was refused is said beside the form that asked.
+document.addEventListener("htmx:responseError", ({ detail }) => {
+  const page = new DOMParser().parseFromString(detail.xhr.responseText, "text/html");
+  const alert = document.createElement("p");
+  alert.className = "error";
+  alert.role = "alert";
+  alert.textContent = page.querySelector("[role=alert] strong")?.textContent ?? detail.xhr.statusText;
+  detail.elt.after(alert);
 });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,14 @@ import pytest
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
+
+FINDING = {"what": "<b>the disk</b> is full", "mend": "make room", "is_remark": False}
+CHECKS = [
+    {"check": "clock", "status": "well", "why": None, "findings": []},
+    {"check": "disk", "status": "found", "why": None, "findings": [FINDING]},
+]
+DOCTOR = (sys.executable, "-c", f"import json; print(json.dumps({{'checks': {CHECKS!r}}})); exit(1)")
+"""A command that prints what `chorale doctor --json` prints."""
 
 
 @pytest.fixture(scope="package")
@@ -25,7 +34,7 @@ def api_pipeline() -> Iterator[RunningPipeline]:
 
 @pytest.fixture(scope="package")
 def api(api_pipeline: RunningPipeline) -> Iterator[HttpApi]:
-    with HttpApi(api_pipeline.resources.settings) as server:
+    with HttpApi(api_pipeline.resources.settings, doctor=DOCTOR) as server:
         yield server
 
 

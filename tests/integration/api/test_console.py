@@ -7,17 +7,23 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
+from json import loads
 from typing import Any
 
 import httpx
 import pytest
 from celery import Celery
+from chorale_client.adapters.mcp import _Tools
 from chorale_client.answer import Answer
 from chorale_client.keys import BREAKER
 from chorale_client.redis_urls import celery_url
+from sqlalchemy import Engine
 
 from access.grant import SCOPES
 from access.key_store import KeyStore, parts_of
+from audit import queries
+from console.health import _minutes
 from tests.integration.api.test_audit import search, wait_listed
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
@@ -221,6 +227,53 @@ def test_the_page_s_search_can_be_copied_for_a_terminal_for_python_and_for_celer
         assert [hit.document_id for hit in answer.hits] == shown
 
 
+def test_the_page_s_search_is_also_a_call_of_the_tool_that_mcp_has(operator: httpx.Client) -> None:
+    parameters = {"q": "bread?", "namespace": "default", "top_k": "2", "filters": '{"lang": "en"}'}
+    call = loads(operator.get("/console/search.json", params=parameters).json()["calls"]["MCP"])
+    assert (call["method"], call["params"]["name"]) == ("tools/call", _Tools.chorale_search.__name__)
+    arguments = call["params"]["arguments"]
+    assert arguments == {"query": "bread?", "namespace": "default", "top_k": 2, "filters": {"lang": "en"}}
+    assert arguments.keys() <= signature(_Tools.chorale_search).parameters.keys()
+
+
+def test_a_hit_is_graded_where_it_is_shown_and_the_same_answer_comes_back(api: HttpApi) -> None:
+    rights = {"scopes": frozenset({"search:run"})}
+    with visitor(api, "grader", **rights) as browser, visitor(api, "stranger", **rights) as stranger:
+        request_id = asked(browser, MARKUP)["request_id"]
+        form = {"token": _token(browser), "request": request_id, "document_id": "bread"}
+        form |= {"grade": "2", "q": MARKUP, "namespace": "default"}
+        saved = until(lambda: _posted(browser, form), 30)
+        assert saved is not None
+        page = browser.get(saved.headers["location"].replace("?", ".json?")).json()
+        assert (page["answer"]["request_id"], page["grades"]) == (request_id, {"bread": 2})
+        assert 'aria-pressed="true"' in browser.get(saved.headers["location"]).text
+        # The address of another question does not show this answer.
+        other = asked(browser, "How is bread baked?", request=request_id)
+        assert other["request_id"] != request_id
+        for change, status in (
+            ({"grade": "4"}, 422),
+            ({"document_id": "nowhere"}, 422),
+            ({"token": "guessed"}, 403),
+        ):
+            assert browser.post("/console/search", data={**form, **change}).status_code == status
+        theirs = {**form, "token": _token(stranger)}
+        assert stranger.post("/console/search", data=theirs).status_code == 404
+        shown = asked(stranger, MARKUP, request=request_id)
+        assert shown["request_id"].startswith("t.stranger.")
+
+
+def _token(browser: httpx.Client) -> str:
+    token = re.search(r'name="token" value="([^"]+)"', browser.get("/console/search").text)
+    assert token is not None
+    return token[1]
+
+
+def _posted(browser: httpx.Client, form: dict[str, str]) -> httpx.Response | None:
+    """The response, once the trail has the search."""
+    response = browser.post("/console/search", data=form)
+    return response if response.status_code == 303 else None
+
+
 @pytest.mark.parametrize(
     ("parameters", "error"),
     [
@@ -374,6 +427,43 @@ def test_health_names_open_breakers_and_the_figures_of_the_metrics(
     signals = {signal["name"]: signal["value"] for signal in health["signals"]}
     assert signals["chorale_sweeper_acting"] == 1
     assert signals["chorale_refusing"] == 0
+
+
+def test_health_draws_the_last_hour_and_says_what_is_not_known(
+    api: HttpApi, idle_api: HttpApi, operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request_id = asked(operator, "How is bread baked?")["request_id"]
+    with api.client() as client:
+        wait_listed(client, request_id)
+    minutes = queries.minutes
+
+    def up_to_now(engine: Engine, first: int, count: int) -> dict[int, queries.Minute]:
+        return {number - 1: of for number, of in minutes(engine, first + 1, count).items()}
+
+    monkeypatch.setattr(queries, "minutes", up_to_now)
+    _minutes.cache_clear()
+    charts = operator.get("/console/health.json").json()["last_hour"]
+    requests, partial, _ = charts
+    assert requests["most"] >= 1
+    assert len(requests["bars"]) == 60
+    # A minute in which nobody asked has no share of partial answers.
+    assert len(partial["bars"]) < 60
+    with visitor(idle_api) as browser:
+        assert "unknown" in browser.get("/console/health").text
+
+
+def test_the_operator_reads_what_doctor_finds_with_what_is_to_mend_first(
+    api: HttpApi, idle_api: HttpApi, operator: httpx.Client
+) -> None:
+    checks = operator.get("/console/health/doctor.json").json()["checks"]
+    assert [check["check"] for check in checks] == ["disk", "clock"]
+    assert "&lt;b&gt;the disk&lt;/b&gt; is full" in operator.get("/console/health/doctor").text
+    assert "/console/health/doctor" in operator.get("/console/health").text
+    with visitor(idle_api) as without, visitor(api, namespaces=frozenset({"default"})) as other:
+        assert other.get("/console/health/doctor").status_code == 403
+        # Only `chorale serve` gives the command.
+        assert without.get("/console/health/doctor").status_code == 404
+        assert "/console/health/doctor" not in without.get("/console/health").text
 
 
 def test_docs_lists_every_route_of_the_api_with_its_fields_and_needs_no_key(api: HttpApi) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import httpx
@@ -9,7 +10,8 @@ import pytest
 
 from access.grant import SCOPES
 from access.key_store import parts_of
-from console.jobs import actions_of
+from console.jobs import actions_of, shares
+from jobs.job import Job
 from tests.integration.api.test_console import token_of, visitor
 from tests.integration.api.test_jobs import submit
 from tests.support.servers.http_api import HttpApi
@@ -100,6 +102,53 @@ def test_nobody_acts_on_another_tenant_s_job_without_the_scope_or_without_the_se
         assert act(own, "cancel", job_id, token="guessed").status_code == 403
         assert job_of(own, job_id)["state"] == "queued"
         assert act(own, "cancel", job_id).status_code == 303
+
+
+def test_the_operator_alone_sees_the_lines_of_each_tenant(idle_api: HttpApi) -> None:
+    with (
+        idle_api.client("red", weight=2.0) as red,
+        idle_api.client("blue") as blue,
+        visitor(idle_api, "red", scopes=frozenset(SCOPES) - {"admin"}) as own,
+        visitor(idle_api, "operator") as operator,
+    ):
+        for client in (red, red, blue):
+            submit(client)
+        rows = operator.get("/console/jobs.json").json()["shares"]
+        lines = {row["tenant"]: (row["weight"], row["waiting"], row["share"]) for row in rows}
+        assert (lines["red"], lines["blue"]) == ((2.0, 4, None), (1.0, 2, None))
+        for ending in ("", ".json"):
+            assert "blue" not in own.get(f"/console/jobs{ending}").text
+
+
+def test_a_tenant_s_share_is_its_part_of_the_lines_that_run() -> None:
+    about = {field.name: 0 for field in fields(Job)} | {"state": "running", "weight": 1.0}
+    red, blue, ended = (
+        Job(**about | {"tenant": tenant, "running": running, "total": 100, "state": state})  # type: ignore[arg-type]
+        for tenant, running, state in (("red", 6, "running"), ("blue", 2, "running"), ("old", 5, "ended"))
+    )
+    assert [
+        (row["tenant"], row["running"], row["waiting"], row["share"]) for row in shares([red, blue, ended])
+    ] == [
+        ("blue", 2, 98, 0.25),
+        ("red", 6, 94, 0.75),
+    ]
+
+
+def test_results_are_downloaded_by_a_key_that_may_read_the_job(api: HttpApi) -> None:
+    with (
+        api.client("loader") as client,
+        visitor(api, "loader", scopes=frozenset({"search:read"})) as reader,
+        visitor(api, "stranger") as stranger,
+    ):
+        job_id = submit(client, name="bread.jsonl")["job_id"]
+        address = f"/console/jobs/{job_id}/results"
+        lines = reader.get(address)
+        assert lines.headers["content-disposition"] == f'attachment; filename="{job_id}.jsonl"'
+        assert "default-src 'none'" in lines.headers["content-security-policy"]
+        assert lines.content == client.get(f"/v1/jobs/{job_id}/results?format=jsonl").content
+        assert reader.get(address, params={"format": "csv"}).headers["content-type"].startswith("text/csv")
+        assert f'href="{address}"' in reader.get("/console/jobs").text
+        assert stranger.get(address).status_code == 404
 
 
 def test_the_operator_sees_what_each_key_may_do_and_revokes_one(api: HttpApi) -> None:

@@ -25,7 +25,11 @@ PAGES = (
     "judge?b=bm25",
     "jobs",
     "corpus",
+    "corpus/default",
+    "corpus/default/document?id=bread",
+    "upload?namespace=default",
     "health",
+    "health/doctor",
     "keys",
 )
 
@@ -111,7 +115,42 @@ def test_the_keyboard_moves_through_rows_and_opens_them(visitor: Visitor) -> Non
     page.keyboard.press("j")
     expect(page.locator("tr.selected")).to_contain_text("default")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/console/search?namespace=default")
+    page.wait_for_url("**/console/corpus/default")
+
+
+def test_files_are_dropped_and_the_page_follows_them_until_they_can_be_found(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(page.url.replace("/search", "/upload?namespace=dropped"))
+    files = page.evaluate_handle(
+        """() => {
+          const files = new DataTransfer();
+          files.items.add(new File(["# Oven\\n\\nAn oven bakes bread."], "oven.md"));
+          return files;
+        }"""
+    )
+    page.dispatch_event("[data-drop]", "drop", {"dataTransfer": files})
+    page.wait_for_url("**/console/corpus/dropped/tickets/*")
+    expect(page.get_by_text("The documents can be found.")).to_be_visible()
+    page.get_by_role("link", name="dropped").click()
+    page.get_by_role("link", name="upload/oven.md").click()
+    expect(page.get_by_text("An oven bakes bread.")).to_be_visible()
+
+
+def test_a_hit_is_graded_without_another_search_and_the_request_is_searched_again(
+    visitor: Visitor, api: HttpApi
+) -> None:
+    page = visitor.page
+    request_id = search(page, "Who pays for repairs?")
+    with api.client() as client:
+        wait_listed(client, request_id)
+    page.locator("#hit-1").get_by_role("button", name="3, is the answer").click()
+    expect(page.locator("#hit-1 [aria-pressed=true]")).to_have_text("3")
+    link = page.get_by_role("link", name="the lists of its branches")
+    assert str(link.get_attribute("href")).endswith(request_id)
+    link.click()
+    page.get_by_role("button", name="Search again").click()
+    page.wait_for_url("**again=*")
+    expect(page.locator("#again tbody tr").first).to_contain_text("repairs")
 
 
 def test_a_page_that_nobody_looks_at_asks_for_nothing(visitor: Visitor) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from redis import Redis
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, update
 
 from audit.drainer import Drainer
-from audit.queries import last, listed, show
+from audit.queries import MINUTE_MS, Minute, last, listed, minutes, show
+from models.audit_tables import RequestRow
 from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
     late,
@@ -78,3 +79,25 @@ def test_everything_about_one_request_is_shown(redis_client: Redis, engine: Engi
     by_name = {branch.branch: branch for branch in row.branches}
     assert envelope_of(by_name["bm25"]) == envelope
     assert (by_name["vector"].reason, by_name["vector"].rankings) == ("not_started", ())
+
+
+def test_minutes_have_the_number_of_requests_the_partial_ones_and_the_time_of_most(
+    redis_client: Redis, engine: Engine, drain: Drainer
+) -> None:
+    first = ACCEPTED_AT_MS // MINUTE_MS
+    for number in range(1, 21):
+        request = make_request(request_id=f"id-{number}")
+        put(redis_client, whole_entry(request, accepted_at_ms=first * MINUTE_MS + number))
+    put(redis_client, whole_entry(make_request(), accepted_at_ms=(first + 2) * MINUTE_MS - 1))
+    put(redis_client, whole_entry(make_request(), accepted_at_ms=(first + 2) * MINUTE_MS))
+    drain.drain_once(1)
+    with engine.begin() as connection:
+        for number, status in ((7, "degraded"), (8, "failed"), (9, "skipped")):
+            of = RequestRow.request_id == f"id-{number}"
+            connection.execute(update(RequestRow).where(of).values(status=status))
+        for number in range(1, 21):
+            of = RequestRow.request_id == f"id-{number}"
+            connection.execute(update(RequestRow).where(of).values(took_ms=10.0 * number))
+    read = minutes(engine, first, 2)
+    assert read[first] == Minute(requests=20, partial=2, p95_ms=190.0)
+    assert ({*read}, read[first + 1].requests) == ({first, first + 1}, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,9 +23,9 @@ STOP_LIMIT_S = 60.0
 class HttpApi:
     """A context manager; `settings` name the pipeline's Redis."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, doctor: Sequence[str] | None = None) -> None:
         self.settings = settings
-        self._server = Server(create_site(settings), settings, host="127.0.0.1", port=0)
+        self._server = Server(create_site(settings, doctor=doctor), settings, host="127.0.0.1", port=0)
         self._thread = threading.Thread(target=self._server.run, name="http-api", daemon=True)
 
     @property

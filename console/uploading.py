@@ -1,0 +1,93 @@
+"""Files that become documents: they are read here, within the limits of `chorale index`, and handed in; the ticket says how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from anyio import to_thread
+from chorale_client.errors import InvalidRequest, describe_faults, safe_repr
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from access import changes
+from api.namespaces import LARGEST_MESSAGE, Documents, get_ticket, upsert_documents
+from console.pages import Page, Visit
+from ingest.raw_documents import RawDocument, ReadLimits, Skipped
+from ingest.read import FORMATS, read_documents
+
+SOURCE = "upload"
+"""Before the name of a file, the id of its document.  Lines of a file of records may have ids of their own."""
+_LONGEST = 1_000
+"""Characters that name files that were left out."""
+
+
+async def show(visit: Visit) -> dict[str, Any]:
+    return {"namespace": visit.parameters.get("namespace", ""), "suffixes": sorted(FORMATS)}
+
+
+async def upload(visit: Visit, form: Mapping[str, str]) -> str:
+    """Raises Forbidden, OutOfScope, and InvalidRequest if nothing of the files can be read."""
+    namespace = form.get("namespace", "").strip()
+    visit.session.grant.check_namespace(namespace)
+    if not visit.files:
+        raise InvalidRequest("file: choose at least one")
+    with TemporaryDirectory(prefix="chorale-upload-") as folder:
+        return await to_thread.run_sync(
+            _hand_in, visit, namespace, Path(folder), limiter=visit.services.uploads
+        )
+
+
+def _hand_in(visit: Visit, namespace: str, folder: Path) -> str:
+    grant, services = visit.session.grant, visit.services
+    settings = services.settings
+    limits = ReadLimits(settings.read_time_s, settings.read_memory_mb, settings.read_output_mb)
+    paths = [_saved(name, content, folder) for name, content in visit.files.items()]
+    read = list(read_documents(paths, source=SOURCE, ids="given", limits=limits))
+    rows = [_row(item) for item in read if isinstance(item, RawDocument)]
+    left_out = [f"{Path(item.path).name}: {item.why}" for item in read if isinstance(item, Skipped)]
+    if not rows:
+        raise InvalidRequest(f"file: nothing can be read. {'. '.join(left_out)[:_LONGEST]}")
+    try:
+        body = Documents.model_validate({"documents": rows})
+    except ValidationError as error:
+        raise InvalidRequest(describe_faults(error.errors(), place="file")) from None
+    ticket = upsert_documents(namespace, body, grant, services, Response()).ticket
+    changes.record(services.database, grant, visit.session.key_name, "upload documents", namespace)
+    named = {"left_out": ". ".join(left_out)[:_LONGEST]} if left_out else {}
+    return f"/corpus/{quote(namespace, safe='')}/tickets/{quote(ticket, safe='')}?{urlencode(named)}"
+
+
+def _saved(name: str, content: bytes, folder: Path) -> Path:
+    path = folder / PurePosixPath(name.replace("\\", "/")).name
+    try:
+        path.write_bytes(content)
+    except (OSError, ValueError):
+        raise InvalidRequest(f"file: no file can have the name {safe_repr(name)}") from None
+    return path
+
+
+def _row(item: RawDocument) -> dict[str, Any]:
+    fields = {name: getattr(item, name) for name in ("title", "text", "metadata", "markup")}
+    return {"id": item.document_id, **fields}
+
+
+async def show_ticket(visit: Visit) -> dict[str, Any]:
+    """Raises OutOfScope, and UnknownRequest an hour after the end."""
+    namespace, ticket = (visit.request.path_params[name] for name in ("namespace", "ticket"))
+    state = await to_thread.run_sync(
+        get_ticket, namespace, ticket, visit.session.grant, visit.services, Response()
+    )
+    left_out = visit.parameters.get("left_out", "")
+    return {"namespace": namespace, "left_out": left_out, **state.model_dump(mode="json")}
+
+
+_TICKET = "/corpus/{namespace}/tickets/{ticket}"
+_WRITERS = ("documents:write",)
+PAGES = (
+    Page("/upload", "Upload", "upload.html", show, _WRITERS, False, upload, LARGEST_MESSAGE),
+    Page(_TICKET, "Upload", "ticket.html", show_ticket, _WRITERS, is_listed=False),
+)

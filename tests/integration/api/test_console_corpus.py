@@ -1,0 +1,157 @@
+"""The corpus in the console: what a namespace holds, a document as it was split, and files that become documents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from access.grant import SCOPES
+from tests.integration.api.test_console import MARKUP, token_of, visitor
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
+from tests.support.waiting import until
+
+WRITER = frozenset({"search:run", "documents:write"})
+
+
+def upload(browser: httpx.Client, namespace: str, *files: tuple[str, str], **fields: str) -> httpx.Response:
+    form = {"token": token_of(browser), "namespace": namespace, **fields}
+    return browser.post("/console/upload", data=form, files=[("file", file) for file in files])
+
+
+def indexed(browser: httpx.Client, address: str) -> dict[str, Any]:
+    """The outcome of the ticket at this address."""
+    path, question, query = address.partition("?")
+
+    def look() -> dict[str, Any] | None:
+        ticket: dict[str, Any] = browser.get(f"{path}.json{question}{query}").json()
+        return ticket if ticket["state"] != "waiting" else None
+
+    ticket = until(look, 60)
+    assert ticket is not None
+    return ticket
+
+
+def test_a_namespace_is_shown_with_how_it_was_built_its_documents_and_rules(
+    api: HttpApi, api_pipeline: RunningPipeline
+) -> None:
+    api_pipeline.index(namespace="shown", year=2026)
+    with visitor(api) as browser, api.client() as client:
+        rules = {"pin": {"bakery": {"contains": ["baking"], "documents": ["deposit"]}}}
+        assert client.put("/v1/namespaces/shown/rules", json=rules).status_code == 200
+        page = browser.get("/console/corpus/shown.json").json()
+        assert [document["document_id"] for document in page["documents"]] == [
+            "bread", "deposit", "error", "notice", "repairs",
+        ]  # fmt: skip
+        assert (page["documents"][0]["passages"], page["next"]) == (1, None)
+        assert (page["manifest"]["language"], page["manifest"]["encoder"]) == ("en", "default")
+        assert page["rules"]["rules"]["pin"]["bakery"]["documents"] == ["deposit"]
+        html = browser.get("/console/corpus/shown").text
+        assert "contains: baking" in html
+        assert 'href="/console/corpus/shown/document?id=bread"' in html
+        shown = browser.get("/console/corpus/shown/document.json", params={"id": "bread"}).json()["document"]
+        assert (shown["title"], shown["metadata"]) == ("Bread", {"year": 2026})
+        text = "Bread is baked from flour, water, salt and a little patience."
+        assert [passage["text"] for passage in shown["passages"]] == [text]
+        for path in ("corpus/nowhere", "corpus/shown/document?id=none", "corpus/shown/document?id=a%00"):
+            assert browser.get(f"/console/{path}").status_code == 404
+
+
+def test_a_key_sees_of_a_namespace_what_a_search_may_find_with_it(api: HttpApi) -> None:
+    with visitor(api, "shop", scopes=WRITER) as browser:
+        lines = [
+            {"id": name, "text": f"the {name} of a shop", "metadata": {"shop": name}}
+            for name in ("red", "blue")
+        ]
+        file = ("shops.jsonl", "\n".join(map(json.dumps, lines)))
+        ticket = indexed(browser, upload(browser, "shops", file).headers["location"])
+        assert (ticket["state"], ticket["outcome"]["added"]) == ("done", 2)
+    narrow = {"scopes": frozenset({"search:run", "audit:read"}), "filters": {"shop": "red"}}
+    with visitor(api, "red-shop", **narrow) as red:
+        page = red.get("/console/corpus/shops.json").json()
+        assert [document["document_id"] for document in page["documents"]] == ["red"]
+        assert (page["namespace"]["documents"], page["manifest"], page["rules"]) == (None, None, None)
+        assert red.get("/console/corpus/shops/document?id=red").status_code == 200
+        assert red.get("/console/corpus/shops/document?id=blue").status_code == 404
+    elsewhere = {"namespaces": frozenset({"default"}), "scopes": frozenset(SCOPES) - {"admin"}}
+    with visitor(api, "red-shop", **elsewhere) as other:
+        for path in ("corpus/shops", "corpus/shops/document?id=red", "corpus/shops.json"):
+            assert other.get(f"/console/{path}").status_code == 404
+        assert upload(other, "shops", ("a.txt", "a text")).status_code == 404
+    with visitor(api, "shop", scopes=frozenset({"search:read"})) as reader:
+        assert reader.get("/console/corpus/shops.json").json()["documents"] is None
+        assert reader.get("/console/corpus/shops/document?id=red").status_code == 403
+
+
+def test_uploaded_files_become_documents_and_what_cannot_be_read_is_named(api: HttpApi) -> None:
+    with visitor(api, "uploader", scopes=WRITER) as browser:
+        files = (
+            ("oven.md", "# Oven\n\nAn oven bakes bread."),
+            ("oven.html", "<title>Stove</title><p>A stove cooks."),
+        )
+        answer = upload(browser, "kitchen", *files, ("oven.exe", "x"))
+        assert answer.status_code == 303, answer.text
+        ticket = indexed(browser, answer.headers["location"])
+        assert (ticket["state"], ticket["outcome"]["added"]) == ("done", 2)
+        assert ticket["left_out"].startswith("oven.exe: no reader for .exe")
+        address = {"id": "upload/oven.md"}
+        shown = browser.get("/console/corpus/kitchen/document.json", params=address).json()["document"]
+        assert (shown["title"], "An oven bakes bread." in shown["passages"][0]["text"]) == ("Oven", True)
+        stranger = answer.headers["location"]
+        with visitor(api, "stranger", scopes=WRITER) as other:
+            assert other.get(stranger).status_code == 404
+    with visitor(api) as operator:
+        change = operator.get("/console/keys.json").json()["changes"][0]
+        assert (change["action"], change["subject"]) == ("upload documents", "kitchen")
+
+
+@pytest.mark.parametrize(
+    ("files", "detail"),
+    [
+        ((), "file: choose at least one"),
+        ((("empty.md", ""),), "file: nothing can be read. empty.md: empty"),
+        ((("..", "x"),), "file: no file can have the name"),
+    ],
+)
+def test_an_upload_of_which_nothing_can_be_read_says_why(
+    api: HttpApi, files: tuple[tuple[str, str], ...], detail: str
+) -> None:
+    with visitor(api) as browser:
+        answer = upload(browser, "kitchen", *files)
+        assert (answer.status_code, detail in answer.text) == (422, True), answer.text
+
+
+def test_an_upload_needs_the_scope_the_session_s_token_and_a_size_that_is_allowed(api: HttpApi) -> None:
+    with visitor(api, scopes=frozenset({"search:run"})) as browser:
+        assert upload(browser, "kitchen", ("a.txt", "a text")).status_code == 403
+        assert "/console/upload" not in browser.get("/console/corpus").text
+    with visitor(api) as operator:
+        assert upload(operator, "kitchen", ("a.txt", "a text"), token="guessed").status_code == 403
+        assert upload(operator, "kitchen", ("a.txt", "x" * 34_000_000)).status_code == 413
+        # Other forms take no files, however small.
+        form = {"token": token_of(operator)}
+        assert operator.post("/console/jobs", data=form, files={"file": ("a", "b")}).status_code == 400
+
+
+def test_markup_in_documents_is_shown_as_text(api: HttpApi) -> None:
+    with visitor(api) as browser:
+        line = {"id": MARKUP, "title": MARKUP, "text": MARKUP, "metadata": {MARKUP: MARKUP, "list": [MARKUP]}}
+        answer = upload(
+            browser, "markup", (f"{MARKUP.replace('/', '')}.jsonl", json.dumps(line)), ("<b>.x", "x")
+        )
+        assert indexed(browser, answer.headers["location"])["outcome"]["added"] == 1
+        pages = [
+            browser.get("/console/corpus/markup"),
+            browser.get("/console/corpus/markup/document", params={"id": MARKUP}),
+            browser.get(answer.headers["location"]),
+            browser.get("/console/upload", params={"namespace": MARKUP}),
+        ]
+        for page in pages:
+            assert page.status_code == 200
+            assert "<script>alert" not in page.text
+            assert "<b onclick" not in page.text
+            assert "<b>.x" not in page.text
+        assert "&lt;script&gt;alert(1)" in pages[1].text

@@ -1,0 +1,116 @@
+"""Past requests in the console: found by id, and searched again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from access.grant import SCOPES
+from console.charts import lanes
+from console.searched_again import moves
+from tests.integration.api.test_console import MARKUP, asked, token_of, visitor
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
+from tests.support.waiting import until
+
+USER = frozenset(SCOPES) - {"admin"}
+
+
+def recorded(browser: httpx.Client, question: str, namespace: str = "default") -> str:
+    """The id of a search that the trail has."""
+    request_id: str = asked(browser, question, namespace=namespace)["request_id"]
+    until(lambda: browser.get(f"/console/requests/{request_id}").status_code == 200, 30)
+    return request_id
+
+
+def search_again(browser: httpx.Client, request_id: str, **fields: str) -> httpx.Response:
+    form = {"token": token_of(browser), **fields}
+    return browser.post(f"/console/requests/{request_id}", data=form)
+
+
+def difference(browser: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 303, answer.text
+    page = browser.get(answer.headers["location"].replace("?", ".json?")).json()
+    again: dict[str, Any] = page["again"]
+    return again
+
+
+def test_an_id_leads_to_the_request(api: HttpApi) -> None:
+    with visitor(api, "finder", scopes=USER) as browser:
+        request_id = recorded(browser, "How is bread baked?")
+        for ending in ("", ".json"):
+            address = f"/console/requests{ending}"
+            led = browser.get(address, params={"request_id": f" {request_id} "}, follow_redirects=True)
+            assert (led.status_code, led.url.path) == (200, f"/console/requests/{request_id}{ending}")
+        unknown = browser.get("/console/requests", params={"request_id": MARKUP}, follow_redirects=True)
+        assert (unknown.status_code, "<script>alert" in unknown.text) == (404, False)
+
+
+def test_a_search_again_shows_what_is_new_gone_and_moved_in_the_index_of_now(
+    api: HttpApi, api_pipeline: RunningPipeline
+) -> None:
+    api_pipeline.index(namespace="changing")
+    with visitor(api, "again", scopes=USER) as browser:
+        request_id = recorded(browser, "How is bread baked?", "changing")
+        same = difference(browser, search_again(browser, request_id))
+        assert [(hit["was"], hit["now"]) for hit in same["questions"][0]["hits"]] == [
+            (rank, rank) for rank in range(1, 6)
+        ]
+        store, generations = api_pipeline.resources.writing_store, api_pipeline.resources.generations
+        generations.publish("changing", store.delete("changing", ["bread"]))
+        answer = search_again(browser, request_id, configuration="bm25")
+        again = difference(browser, answer)
+        hits = {hit["document_id"]: hit for hit in again["questions"][0]["hits"]}
+        assert again["configuration"] == "bm25"
+        assert hits["bread"] == {"document_id": "bread", "was": 1, "now": None}
+        page = browser.get(answer.headers["location"]).text
+        assert "<td>gone</td>" in page
+
+
+def test_a_search_again_obeys_the_rights_of_the_key(api: HttpApi) -> None:
+    with visitor(api, "again", scopes=USER) as owner:
+        request_id = recorded(owner, "Who pays for repairs?")
+        seen = {
+            hit["document_id"]
+            for hit in difference(owner, search_again(owner, request_id))["questions"][0]["hits"]
+        }
+        assert "repairs" in seen
+        assert search_again(owner, request_id, token="guessed").status_code == 403
+        failed = difference(owner, search_again(owner, request_id, configuration="none"))
+        assert (failed["status"], failed["degraded"][0]["where"]) == ("failed", "plan")
+        page = owner.get(f"/console/requests/{request_id}", params={"again": failed["request_id"]})
+        assert "<code>plan</code>: not_configured" in page.text
+        wait = until(lambda: owner.get(f"/console/requests/{failed['request_id']}").status_code == 200, 30)
+        assert wait
+    reading = frozenset({"audit:read", "search:read"})
+    with visitor(api, "again", scopes=reading) as reader:
+        assert search_again(reader, request_id).status_code == 403
+        assert "Search again" not in reader.get(f"/console/requests/{request_id}").text
+    with visitor(api, "stranger", scopes=USER) as stranger:
+        assert search_again(stranger, request_id).status_code == 404
+        own = recorded(stranger, "How is bread baked?")
+        assert stranger.get(f"/console/requests/{own}?again={request_id}").status_code == 404
+    narrow = {"scopes": frozenset({"search:run", "audit:read", "search:read"}), "filters": {"lang": "none"}}
+    with visitor(api, "again", **narrow) as filtered:
+        hits = difference(filtered, search_again(filtered, request_id))["questions"][0]["hits"]
+        assert {hit["now"] for hit in hits} == {None}
+
+
+def test_documents_of_both_answers_are_listed_by_their_rank_of_now_and_then_those_that_are_gone() -> None:
+    listed = moves({"a": 1, "b": 2, "c": 3}, {"c": 1, "d": 2, "a": 3})
+    assert [(hit["document_id"], hit["was"], hit["now"]) for hit in listed] == [
+        ("c", 3, 1),
+        ("d", None, 2),
+        ("a", 1, 3),
+        ("b", 2, None),
+    ]
+
+
+def test_the_lane_of_a_second_message_says_so() -> None:
+    stages = [{"stage": f"search.{name}", "start_ms": 3.0, "ms": 5.0} for name in ("bm25", "vector")]
+    drawn = lanes(stages, 100.0, hedged={"search.vector"})["rows"]
+    assert [(row["stage"], row["is_hedge"]) for row in drawn] == [
+        ("search.bm25", False),
+        ("search.vector", True),
+    ]
