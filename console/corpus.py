@@ -39,7 +39,7 @@ def _namespace(visit: Visit) -> dict[str, Any]:
     namespace = get_namespace(visit.request.path_params["namespace"], grant, services)
     held: dict[str, Any] = {"manifest": None, "documents": None, "next": None}
     if visit.session.has("search:run"):
-        held = _read(visit, "namespace", after=visit.parameters.get("after", ""))
+        held = _read(visit, "namespace", namespace.name, after=visit.parameters.get("after", ""))
         if not grant.sees_whole_namespaces:
             held["manifest"] = None
     rules = None
@@ -52,16 +52,19 @@ async def show_document(visit: Visit) -> dict[str, Any]:
     """The document `id` of the address, with its passages from the position `first` on.  Raises Problem, InvalidRequest."""
     visit.session.grant.check_namespace(namespace := visit.request.path_params["namespace"])
     first = round(number_of({"first": "0", **visit.parameters}, "first", 0, 1_000_000))
-    document = await to_thread.run_sync(
-        lambda: _read(visit, "document", document_id=visit.parameters.get("id", ""), first=first)
-    )
+    id_ = visit.parameters.get("id", "")
+    document = await to_thread.run_sync(read_document, visit, namespace, id_, first)
     return {"namespace": namespace, "first": first, "document": document}
 
 
-def _read(visit: Visit, what: str, **about: Any) -> dict[str, Any]:
+def read_document(visit: Visit, namespace: str, document_id: str, first: int = 0) -> dict[str, Any]:
+    """A document with its passages from the position `first` on.  Raises Problem, ServiceUnavailable."""
+    return _read(visit, "document", namespace, document_id=document_id, first=first)
+
+
+def _read(visit: Visit, what: str, namespace: str, **about: Any) -> dict[str, Any]:
     """Only what meets the filters of the key.  Raises Problem for what is not there, and ServiceUnavailable."""
-    filters = with_forced_filters(visit.session.grant.filters, {})
-    about |= {"name": visit.request.path_params["namespace"], "filters": filters}
+    about |= {"name": namespace, "filters": with_forced_filters(visit.session.grant.filters, {})}
     call = ServiceCall(visit.services.blocking_redis, what, socket_timeout_s=CALL_S, **about)
     held: dict[str, Any] | None = call.result()
     if held is None:

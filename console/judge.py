@@ -8,30 +8,34 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 from anyio import to_thread
-from chorale_client.errors import InvalidRequest, describe_faults
+from chorale_client.errors import ChoraleError, InvalidRequest, describe_faults
 from chorale_client.tenants import owned
 from pydantic import ValidationError
 
 from api.audit import visible_row
 from api.feedback import record
+from api.problems import Problem
 from audit.queries import Which
 from console.compare import address_of, compared_by, count_comparison, summary, tenant_of_feedback
+from console.corpus import read_document
 from console.pages import Page, Visit
 from console.recorded import kept_hits
-from console.search import marked
+from console.search import MEANINGS, marked
 from judgements import store
 from judgements.feedback import NOTHING_FITS, Event, RecordedQuestion
 from judgements.store import JUDGED_HITS, Coverage
 from models.audit_tables import RequestRow
+from models.errors import ServiceError
 
 if TYPE_CHECKING:
     from evaluation.judged_comparison import OpenQuestion
 
 NEWEST = 200
 """Recorded requests among which the next one is chosen."""
+BEGINNING_CHARS = 600
+"""Of a document whose snippet is not kept any more."""
 GRADE = "grade."
 """Before the id of a document, the field of its grade."""
-MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
 
 
 async def show(visit: Visit) -> dict[str, Any]:
@@ -104,16 +108,19 @@ async def _question(
         store.grades_of, visit.services.database, question, visit.session.grant.key_id
     )
     answered = [hit.document_id for hit in row.questions[question.question].hits[:JUDGED_HITS]]
+    shown = {*(answered if documents is None else documents)}
     hits = []
-    for document_id in sorted(
-        {*(answered if documents is None else documents)}, key=lambda id_: _place(question, id_)
-    ):
-        hit = kept.get((question.question, document_id))
+    for document_id in sorted(shown, key=lambda id_: _place(question, id_)):
+        if hit := kept.get((question.question, document_id)):
+            title, snippet = hit.title, marked(hit.snippet)
+        else:
+            title, beginning = await to_thread.run_sync(_read, visit, question.namespace, document_id)
+            snippet = [{"text": beginning, "is_marked": False}] if beginning else []
         hits.append(
             {
                 "document_id": document_id,
-                "title": (hit and hit.title) or document_id,
-                "snippet": marked(hit.snippet) if hit else [],
+                "title": title or document_id,
+                "snippet": snippet,
                 "grade": grades.get(document_id),
             }
         )
@@ -125,6 +132,17 @@ async def _question(
         "name": _name(question),
         "hits": hits,
     }
+
+
+def _read(visit: Visit, namespace: str, document_id: str) -> tuple[str, str]:
+    """Title and beginning of a document whose answer is not kept any more; empty if the key or the service cannot read them."""
+    try:
+        visit.session.grant.require("search:run")
+        document = read_document(visit, namespace, document_id)
+    except (ServiceError, Problem, ChoraleError):
+        return "", ""
+    beginning = " ".join(passage["text"] for passage in document["passages"][:2])
+    return document["title"], beginning[:BEGINNING_CHARS]
 
 
 def _place(question: RecordedQuestion, document_id: str) -> bytes:

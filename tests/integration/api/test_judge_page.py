@@ -8,12 +8,14 @@ from typing import Any
 
 import httpx
 import pytest
+from chorale_client.keys import result_key
 from sqlalchemy import Engine
 
 from audit.database import open_database
 from judgements.store import listed
 from tests.integration.api.test_audit import search, wait_listed
 from tests.integration.api.test_console import token_of, visitor
+from tests.support.pipelines.pipeline import CORPUS
 from tests.support.servers.http_api import HttpApi
 
 NAMESPACE = "default"
@@ -79,6 +81,20 @@ def test_the_hits_of_a_question_are_shown_with_titles_and_without_a_sign_of_thei
     assert len(ranked) > 3
     assert [*titles] != ranked
     assert [*titles] == [hit["document_id"] for hit in shown(judge, request=asked[0])["question"]["hits"]]
+
+
+def test_a_document_whose_answer_is_not_kept_any_more_is_read_for_a_key_that_may_search(
+    api: HttpApi, judge: httpx.Client, asked: list[str]
+) -> None:
+    api.redis().delete(result_key(asked[1]))
+    hits = {hit["document_id"]: hit for hit in shown(judge, request=asked[1])["question"]["hits"]}
+    assert hits["repairs"]["title"] == CORPUS["repairs"][0]
+    (part,) = hits["repairs"]["snippet"]
+    assert part["text"].startswith(CORPUS["repairs"][1][:40])
+    rights = {"scopes": frozenset({"audit:read"}), "namespaces": frozenset({NAMESPACE})}
+    with visitor(api, "judged", **rights) as reader:
+        hits = {hit["document_id"]: hit for hit in shown(reader, request=asked[1])["question"]["hits"]}
+    assert (hits["repairs"]["title"], hits["repairs"]["snippet"]) == ("repairs", [])
 
 
 def test_saved_grades_are_those_of_a_judge_and_lead_to_the_next_question_until_all_are_judged(
