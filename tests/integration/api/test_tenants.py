@@ -58,6 +58,13 @@ def acme(api: HttpApi) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
+def sharing(api: HttpApi) -> Iterator[httpx.Client]:
+    """A key of acme's for zenith's own namespace."""
+    with api.client("acme", namespaces=frozenset({THEIR_NAMESPACE})) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
 def filtered(api: HttpApi) -> Iterator[httpx.Client]:
     """A key of acme's that finds acme's documents alone."""
     scopes = frozenset(SCOPES) - {"admin", "documents:write"}
@@ -78,13 +85,20 @@ def test_every_route_is_attacked() -> None:
 
 @pytest.mark.parametrize(("route", "name"), WITH_IDS)
 def test_another_s_id_and_an_unknown_id_are_the_same_404(
-    route: str, name: str, zenith: Estate, acme: httpx.Client, pipeline: RunningPipeline
+    route: str,
+    name: str,
+    zenith: Estate,
+    acme: httpx.Client,
+    sharing: httpx.Client,
+    pipeline: RunningPipeline,
 ) -> None:
     before = zenith.state()
     of_no_tenant = pipeline.client().retrieve("bread", timeout_s=20).request_id
     unknown = ["t.acme.0", "t.zenith.0", "unknown", of_no_tenant, zenith.ids["job_id"]]
+    callers = [(acme, NAMESPACE), *([(sharing, THEIR_NAMESPACE)] if name != "namespace" else [])]
     responses = [
-        call(acme, route, {**zenith.ids, "namespace": NAMESPACE, name: one})
+        call(caller, route, {**zenith.ids, "namespace": namespace, name: one})
+        for caller, namespace in callers
         for one in (zenith.ids[name], *unknown)
     ]
     assert {one.status_code for one in responses} == {404}

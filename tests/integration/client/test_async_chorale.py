@@ -189,11 +189,17 @@ class TestCancelledTasks:
 
     @on_a_loop
     async def test_the_request_of_another_caller_goes_on(
-        self, chorale: AsyncChorale, redis_client: Redis
+        self, redis_server: RedisServer, redis_client: Redis
     ) -> None:
         request = make_request("bread", timeout_s=30)
-        assert (await chorale.submit_request(request)).state == "new"
-        await cancel_when(chorale.ask(request), lambda: chorale._announcements._subscribed)
+        async with AsyncChorale(redis_server.url) as client:
+            assert (await client.submit_request(request)).state == "new"
+            listeners = client._announcements._listeners
+            await cancel_when(
+                client.ask(request),
+                lambda: any(listener._is_accepted for waiting in listeners.values() for listener in waiting),
+            )
+        # Closing has sent everything.
         assert redis_client.hget(entry_key(request.request_id), "state") == b"accepted"
 
 

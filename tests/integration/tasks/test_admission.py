@@ -15,6 +15,7 @@ from ledger.breakers import ALL_WELL_FOR_S
 from monitoring.queues import ListedQueues
 from tasks.celery_internals.result_backend import part_id
 from tasks.sweeping.admission import Bounds, Judge, QueueWatch
+from tasks.worker.warming import warm
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
@@ -104,3 +105,6 @@ def test_messages_of_requests_that_have_ended_delay_no_new_request(busy: Busy) -
     answer = busy.ask("ERR-4711", cache="bypass")
     assert (answer.status, set(answer.hits[0].found_by)) == ("complete", {"bm25", "second"})
     assert busy.redis.llen(SECOND) == 0
+    busy.fill(SECOND)
+    warm(busy.app, [SECOND])
+    assert busy.redis.llen(SECOND) == 0, "a worker that starts drops them all at once"

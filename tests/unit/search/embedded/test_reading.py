@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 import threading
@@ -34,6 +35,21 @@ def test_a_reader_sees_a_rebuilt_and_a_recreated_namespace(store: OneEngine, fol
     store.upsert("ns", [document("b", "pears"), document("c", "plum", vectors=(NORTH,))])
     assert (names(other, "pear"), names(other, "pears")) == ([], ["b"])
     assert near(other) == ["b", "c"]
+    other.close()
+
+
+def test_a_reader_keeps_nothing_of_a_corpus_in_whose_place_another_one_is(
+    store: OneEngine, folder: Path
+) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    assert near(store) == ["a"]
+    shutil.rmtree(folder)
+    other = embedded_store(folder)
+    other.create("ns", MANIFEST)
+    # Its second batch is newer than what the reader has read.
+    other.upsert("ns", [document("b", "pear")])
+    other.upsert("ns", [document("c", "pear")])
+    assert (near(store), names(store, "pear")) == (["b", "c"], ["b", "c"])
     other.close()
 
 
