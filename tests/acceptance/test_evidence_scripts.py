@@ -19,6 +19,7 @@ RUN = {
     "observing": ["1", "8", "5"],
     "task_events": ["1", "8", "5"],
     "tenants": ["1"],
+    "reranked": ["2", "5"],
 }
 """Arguments by script."""
 SHOWS = {
@@ -29,6 +30,7 @@ SHOWS = {
     "observing": "log, metrics, traces: ",
     "task_events": "requests/s: ",
     "tenants": " fuzzed calls: ",
+    "reranked": "int8-150: p50 ",
 }
 WRITE_A_PAGE = {
     "attacks": "tests/architecture/test_attacks.py",

@@ -213,6 +213,27 @@ def test_a_keyword_that_writes_makes_the_store_one_that_is_written_and_needs_lea
     assert load_pipeline(file, KINDS).capabilities[2:4] == ("knowledge:read", "knowledge:write")
 
 
+def test_a_statement_in_the_body_of_an_http_store_is_read_for_keywords_that_write_too(
+    framework: OneProcess,
+) -> None:
+    body = "body: {statement: '%s', question: '{question}'}"
+    options = f"{{url: 'http://127.0.0.1:7474/', method: POST, hits: rows, id: id, {body}%s}}"
+    remote = f"  remote: {{kind: http, options: {options}}}\n"
+    declares = DECLARATION.replace(
+        "branches:\n", remote + "branches:\n  remote: {kind: http, group: graph, store: remote}\n"
+    )
+    file = framework.home / "remote.yaml"
+    for statement, leave, remote_capabilities in (
+        ('MATCH (a) WHERE a.name <> "MERGE" RETURN a.id AS id', "", ("remote:read",)),
+        ("MERGE (a:Seen) RETURN a.id AS id", ", allow_write: true", ("remote:read", "remote:write")),
+    ):
+        file.write_text(declares % (statement, leave))
+        assert load_pipeline(file, KINDS).capabilities[4:] == remote_capabilities
+    file.write_text(declares % ("MERGE (a:Seen) RETURN a.id AS id", ""))
+    with pytest.raises(WrongDeclaration, match=r"the statement writes \(MERGE\)"):
+        load_pipeline(file, KINDS)
+
+
 class State(TypedDict, total=False):
     query: str | None
     retrieved: RetrievalResult

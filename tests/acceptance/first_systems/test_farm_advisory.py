@@ -20,6 +20,7 @@ from evaluation.golden_file import read_golden
 from fusion.answer import Pages, answer_fields
 from fusion.branch_results import BranchAnswers
 from fusion.rerank import Reached, rerank_question
+from inference.known_models import known_prompts
 from inference.sentence_model import read_sentence_model
 from models.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
@@ -93,6 +94,11 @@ def test_query_and_passages_have_the_prompts_that_their_model_declares(tmp_path:
     write_tiny_bert(tmp_path, prompts={"query": "query: ", "passage": "passage: "})
     model = read_sentence_model(tmp_path)
     assert (model.question_prompt, model.passage_prompt) == ("query: ", "passage: ")
+
+
+def test_a_model_of_the_e5_family_that_declares_no_prompts_gets_those_of_its_family() -> None:
+    for name in ("intfloat/multilingual-e5-small", "/models/e5-base-v2"):
+        assert known_prompts(name) == ("query: ", "passage: ")
 
 
 def test_without_an_embedder_words_answer_and_the_answer_names_what_is_missing(here: OneProcess) -> None:

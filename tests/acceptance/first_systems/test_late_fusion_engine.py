@@ -1,7 +1,7 @@
 """The late-fusion engine: several sources asked side by side, and the weighted mean of their normalised scores.
 
-What a question costs stands in `docs/evidence`, `chorale tune` and `chorale eval compare` in `tests/integration`, and entry points in
-`tests/integration/tasks/test_other_sources.py`.
+What a question costs stands in `docs/evidence`, `chorale tune`, `chorale compare` and feedback in `tests/integration`, and entry points
+in `tests/integration/tasks/test_other_sources.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DOCUMENTS = {
 }
 NOTES = {"notes": ("Notes", "The translation had notes that were longer than the text itself.")}
 
-# The answers have the form that the documentation of the two interfaces shows.
+# The answers have the fields and the nesting of those of en.wikipedia.org and www.wikidata.org.
 WIKIPEDIA = {
     "batchcomplete": "",
     "continue": {"sroffset": 2, "continue": "-||"},
@@ -87,6 +87,30 @@ WIKIDATA = {
     ],
     "search-continue": 1,
     "success": 1,
+}
+# Two answers of en.wikipedia.org as pymediawiki 0.7.5 has recorded them (tests/mock_requests.json, MIT): of a search without
+# snippets (srprop=), and of a wrong parameter, which has the status 200.
+RECORDED_SEARCH = {
+    "batchcomplete": "",
+    "continue": {"continue": "-||", "sroffset": 3},
+    "query": {
+        "search": [
+            {"ns": 0, "pageid": 1962418, "title": "Chess set"},
+            {"ns": 0, "pageid": 12051255, "title": "Staunton chess set"},
+            {"ns": 0, "pageid": 43173914, "title": "Dubrovnik chess set"},
+        ],
+        "searchinfo": {"totalhits": 8006},
+    },
+}
+RECORDED_ERROR = {
+    "error": {
+        "*": "See https://en.wikipedia.org/w/api.php for API usage. Subscribe to the mediawiki-api-announce mailing list at "
+        "&lt;https://lists.wikimedia.org/mailman/listinfo/mediawiki-api-announce&gt; for notice of API deprecations and "
+        "breaking changes.",
+        "code": "invalid-coord",
+        "info": "Invalid coordinate provided",
+    },
+    "servedby": "mw1278",
 }
 
 
@@ -187,6 +211,26 @@ def test_an_entry_of_wikipedia_has_its_title_its_snippet_and_its_moment(
     assert parameters["srsearch"] == [QUESTION]
     assert parameters["list"] == ["search"]
     assert "example.org" in asked.headers["user-agent"]
+
+
+def test_a_recorded_search_of_wikipedia_is_read_in_its_order(five: OneProcess, wikimedia: Wikimedia) -> None:
+    wikimedia.answers["/wikipedia"] = says(RECORDED_SEARCH)
+    answer = ask_five(five, branches=["wikipedia"])
+    assert [(one.document_id, one.title) for one in answer.hits] == [
+        ("wikipedia/1962418", "Chess set"),
+        ("wikipedia/12051255", "Staunton chess set"),
+        ("wikipedia/43173914", "Dubrovnik chess set"),
+    ]
+    assert (answer.status, answer.questions[0].total_matches) == ("complete", 8006)
+
+
+def test_a_recorded_error_of_wikipedia_costs_its_branch_although_its_status_is_200(
+    five: OneProcess, wikimedia: Wikimedia
+) -> None:
+    wikimedia.answers["/wikipedia"] = says(RECORDED_ERROR)
+    answer = ask_five(five)
+    assert [(part.where, part.reason) for part in answer.degraded] == [("search.wikipedia", "invalid_answer")]
+    assert "wikidata/Q7259" in {one.document_id for one in answer.hits}
 
 
 def test_an_entity_of_wikidata_has_its_label_its_description_and_its_address(

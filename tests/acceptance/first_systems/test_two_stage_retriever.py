@@ -1,7 +1,8 @@
 """The two-stage retriever: a coarse search, then a cross-encoder on the best hits, and the vectors alone to compare with.
 
 Serving without the reranker's model by HTTP stands in `tests/acceptance/installations/test_up.py`, the choice of a device in
-`tests/unit/inference/test_onnx_devices.py`; what answers cost and find, in `docs/evidence`.
+`tests/unit/inference/test_onnx_devices.py`, an encoder of its own for a namespace in `tests/integration/tasks/test_encoders.py`; what answers
+cost and find, in `docs/evidence`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,104 @@
+"""How long a whole request with a reranker takes: `python -m docs.evidence.reranked [QUESTIONS [DOCUMENTS]]`.
+
+The reranker has MiniLM's size: it is the default encoder under a head that nobody trained, since weights do not change the time.
+The questions come one after another, in turns by each reranker.  Prints for each the times of a request and the pairs scored.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from bench.installation import NAMESPACE, measured_installation
+from bench.latency import wait_for_audit
+from bench.no_op import PIPELINE_FILE
+from bench.timing import Variant, compare
+from bench.variants import SWEEPER, TIMEOUT_S, ChordPath
+from config.settings import load_settings
+from inference.model_files import model_folder
+from tasks.registration import make_app
+
+DOCUMENTS, QUESTIONS = 300, 100
+WITHOUT = "rrf"
+RERANKERS = {
+    f"{precision}-{budget_ms}": f"""
+[rerankers.{precision}-{budget_ms}]
+model = "{{model}}"
+precision = "{precision}"
+budget_ms = {budget_ms}
+[configurations.{precision}-{budget_ms}]
+method = "rrf"
+branches = ["bm25", "vector", "hyde"]
+reranker = "{precision}-{budget_ms}"
+"""
+    for precision in ("fp32", "int8")
+    for budget_ms in (150, 400)
+}
+
+
+def write_cross_encoder(folder: Path) -> None:
+    """The default encoder as a cross-encoder with one score."""
+    encoder = model_folder(load_settings().embedder, is_local=True)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(encoder / name, folder)
+    config = json.loads((encoder / "config.json").read_text())
+    head = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
+    (folder / "config.json").write_text(json.dumps({**config, **head}))
+    weights = {f"bert.{name}": value for name, value in load_file(encoder / "model.safetensors").items()}
+    scores = np.random.default_rng(1).normal(0, 0.1, (1, config["hidden_size"])).astype(np.float32)
+    weights |= {"classifier.weight": scores, "classifier.bias": np.zeros(1, np.float32)}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def main(questions: int = QUESTIONS, documents: int = DOCUMENTS) -> None:
+    scored: defaultdict[str, list[int]] = defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="chorale-reranked-") as name:
+        folder = Path(name)
+        write_cross_encoder(folder)
+        pipeline = folder / "pipeline.toml"
+        rerankers = "".join(RERANKERS.values()).format(model=folder)
+        pipeline.write_text(PIPELINE_FILE.read_text() + rerankers)
+        with measured_installation(documents, pipeline) as measured:
+            resources = measured.resources
+            app = make_app(resources)
+            options = {"namespace": NAMESPACE, "timeout_s": TIMEOUT_S, "cache": "bypass"}
+
+            def variant(configuration: str) -> Variant:
+                path = ChordPath(app, resources, {**options, "configuration": configuration})
+
+                def ask(text: str) -> None:
+                    # Each configuration has texts of its own, so that no worker knows their vectors.
+                    answer = path.ask(f"{text} {configuration}")
+                    scored[configuration] += [
+                        line.n_out or 0 for line in answer.stages if line.stage == "rerank"
+                    ]
+
+                settle = partial(wait_for_audit, resources.redis)
+                return Variant(configuration, ask, (*measured.layout, SWEEPER), settle=settle)
+
+            runs = compare(
+                [variant(name) for name in (WITHOUT, *RERANKERS)],
+                measured.questions(questions, [1])[0],
+                run_only=measured.installation.run_only,
+                progress=measured.progress,
+            )
+    for run in runs:
+        pairs = f"{median(scored[run['name']]):.0f}" if scored[run["name"]] else "no"
+        cpu_ms = sum(run["cpu_ms"].values())
+        sys.stdout.write(
+            f"{run['name']}: p50 {run['p50_ms']} ms, p95 {run['p95_ms']} ms, {cpu_ms:.0f} ms of processor time, "
+            f"{pairs} pairs, {run['hung']} not complete\n"
+        )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:3]))
