@@ -34,7 +34,7 @@ class ProtocolConstants:
     """Time that even a late fusion has before the sweeper ends the request."""
     longest_fusion_lease_ms: int = 500
     """How long a fusion worker may keep the requests that it has joined: half of the time that is left, at most this, and
-    at least the fusion reserve.  After that another worker fuses them."""
+    at least the fusion reserve.  After that another worker fuses them.  For a costly request there is no such limit."""
     longest_finish_reserve_ms: int = 60
     finish_reserve_percent: int = 20
     """Share of `timeout_s` that is kept for the terminal write; at most `longest_finish_reserve_ms`."""

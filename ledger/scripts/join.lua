@@ -3,7 +3,7 @@
 -- ->    {'early'} | {'taken'} | {'closed'} | {'joined', now, the state before, id, all fields of the entry}
 local id = ARGV[1]
 local e = redis.call('HMGET', KEYS[1], 'state', 'left', 'join_at', 'fusing_until', 'deadline', 'finish_reserve', 'fusion_reserve',
-  'accepted_at')
+  'accepted_at', 'plan')
 if not e[1] then return { 'closed' } end
 local now = now_ms()
 if ARGV[2] ~= 'force' then
@@ -18,9 +18,11 @@ end
 -- A request that was joined without a plan has no fusion reserve, and perhaps no finish reserve.
 local end_at = e[5] - (e[6] or finish_reserve(e[5] - e[8]))
 local lease = tonumber(e[7] or SWEEPER_LEASE_MS)
--- A fusion worker may have joined several requests: with time left, it has longer than one of them needs.
+-- A fusion worker may have joined several requests: with time left, it has longer than one of them needs.  It fuses a costly one in
+-- slices, between others.
 if e[7] and ARGV[2] ~= 'force' then
-  lease = math.max(lease, math.min(LONGEST_FUSION_LEASE_MS, math.floor((end_at - now) / 2)))
+  local half = math.floor((end_at - now) / 2)
+  lease = math.max(lease, is_costly(e[9]) and half or math.min(LONGEST_FUSION_LEASE_MS, half))
 end
 local fusing_until = math.max(math.min(end_at, now + lease), now + SHORTEST_FUSION_MS)
 -- A deletion stands first, so that a full Redis can still join (see write_end).

@@ -98,6 +98,9 @@ local function look_at(key, id, e)
     elseif e.fusion_reserve and fuse_sent < FUSES and now + e.fusion_reserve <= end_at then
       call_fusion(key, id)
       moment = now + FUSE_EVERY_MS
+    elseif is_costly(e.plan) then
+      -- The sweeper fuses none; a worker that is slow may still end it.
+      moment = end_at
     else
       act('end', id)
       moment = now + SWEEPER_LEASE_MS

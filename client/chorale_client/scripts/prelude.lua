@@ -97,6 +97,11 @@ local function write_end(id, entry, by, body, now, only_counted, completed)
   return result
 end
 
+-- As `models.plan.is_costly`: a text inside of JSON cannot be taken for the field.
+local function is_costly(plan)
+  return string.find(plan or '', '"is_costly":true', 1, true) ~= nil
+end
+
 -- The first terminal write wins: it deletes the entry, and without an entry there is nothing to end.
 local function end_request(id, by, body, now, completed)
   local entry = as_table(redis.call('HGETALL', ENTRY .. id))

@@ -89,6 +89,15 @@ def test_a_fusion_with_much_time_left_keeps_a_request_for_half_a_second(
     script << {kept_ms: ["fuse"], kept_ms + every_ms: ["fuse"], end_ms: ["end"], again_ms: ["end"]}
 
 
+def test_a_costly_fusion_keeps_half_of_the_time_and_a_slow_one_may_still_end_the_request(
+    script: Script, protocol: ProtocolConstants
+) -> None:
+    """The sweeper would only fail it, since it fuses no costly request."""
+    every_ms, end_ms = protocol.fuse_every_ms, 10_000 - 60
+    script >> accept() >> plan("bm25", is_costly=True) >> report("bm25") >> join() << {"bm25"}
+    script >> sweep(end_ms) << {end_ms // 2: ["fuse"], end_ms // 2 + every_ms: ["fuse"], end_ms: ["end"]}
+
+
 def test_a_late_fusion_has_a_moment_before_the_sweeper_ends_the_request(
     script: Script, protocol: ProtocolConstants
 ) -> None:
