@@ -7,7 +7,6 @@ What a question costs stands in `docs/evidence`, `chorale tune` and `chorale eva
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,15 +15,9 @@ import pytest
 from chorale_client import Answer
 
 from config.pipeline_reader import DEFAULT_FILE
-from models.documents import PassageText
-from models.extensions import Kinds, StoreKind
-from models.hits import Hit, Ranking
-from search.texts_with_hits import TextsWithHits
 from tests.support.pipelines.one_process import OneProcess
-from tests.support.pipelines.pipeline_files import LOCAL, branch
-from tests.support.servers.search_server import Handler, SearchServer, says, sends
-from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request
-from wiring.pipeline import BUILT_IN, load_pipeline
+from tests.support.servers.search_server import Handler, SearchServer, says
+from wiring.pipeline import load_pipeline
 
 FIVE_SOURCES = Path(__file__).parents[3] / "examples" / "late_fusion.toml"
 WEIGHTS = {"vector": 0.4, "bm25": 0.4, "graph": 0.15, "wikipedia": 0.05, "wikidata": 0.05}
@@ -99,9 +92,6 @@ def ask(here: OneProcess, text: str = QUESTION, **options: Any) -> Answer:
     include = ["ids", "metadata", "texts", "snippets", "explanation"]
     usual = {"namespace": "people", "configuration": "late-fusion", "include": include, "cache": "bypass"}
     return here.ask(text, **{**usual, **options})
-
-
-# The five sources.
 
 
 class Wikimedia(SearchServer):
@@ -234,193 +224,9 @@ def test_every_source_counts_for_the_boost_with_the_shipped_pipeline_too(here: O
         assert one.score == pytest.approx(by_hand(one.branches, weights), rel=1e-6)
 
 
-@pytest.mark.parametrize("failing", ["wikipedia", "wikidata"])
-def test_one_source_that_fails_does_not_block_the_others(
-    five: OneProcess, wikimedia: Wikimedia, failing: str
-) -> None:
-    wikimedia.answers[f"/{failing}"] = sends(503)
-    answer = ask_five(five)
-    assert (answer.status, [part.where for part in answer.degraded]) == ("degraded", [f"search.{failing}"])
-    found_by = {name for one in answer.hits for name in one.found_by}
-    assert found_by == WEIGHTS.keys() - {failing}
-
-
 def test_sources_are_asked_side_by_side(five: OneProcess) -> None:
     """Each has a queue of its own, and none waits for the answer of another."""
     request_id = five.submit(QUESTION, namespace="five", cache="bypass")
     assert {name: five.redis.llen(f"chorale.{name}") for name in WEIGHTS} == dict.fromkeys(WEIGHTS, 1)
     five.work()
     assert five.answer(request_id).status == "complete"
-
-
-def test_a_request_chooses_its_sources_its_strategy_and_its_number_of_results(five: OneProcess) -> None:
-    answer = ask_five(five, branches=["bm25", "wikipedia"], fusion="rrf", top_k=2)
-    assert (answer.method, len(answer.hits)) == ("rrf", 2)
-    assert {name for one in answer.hits for name in one.found_by} <= {"bm25", "wikipedia"}
-
-
-def test_a_result_names_what_its_sources_gave_it(five: OneProcess) -> None:
-    for one in ask_five(five).hits:
-        assert set(one.found_by) == set(one.branches)
-        assert one.score_kind == "late-fusion"
-        contributions = sum(branch.contribution for branch in one.branches.values())
-        assert contributions == pytest.approx(one.score)
-
-
-def test_the_coverage_is_the_share_of_hits_that_several_sources_found(five: OneProcess) -> None:
-    answer = ask_five(five)
-    several = [len(one.found_by) > 1 for one in answer.hits]
-    assert answer.questions[0].coverage == pytest.approx(sum(several) / len(several), abs=1e-3)
-
-
-# Scores of search engines that answer over HTTP.
-
-SCORES = """
-[stores.{name}]
-kind = "http"
-options = {{ url = "{url}/{name}?q={{question}}", hits = "hits", id = "id", score = "score", id_prefix = "" }}
-"""
-TYPED = """
-[configurations.late-fusion]
-method = "late-fusion"
-[configurations.typed]
-method = "rrf"
-[configurations.typed.weights_by_type]
-identifier = { words = 0.8, meaning = 0.1 }
-keyword = { words = 0.6, meaning = 0.2 }
-"""
-
-
-@pytest.fixture(scope="module")
-def engines(
-    here: OneProcess, wikimedia: Wikimedia, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OneProcess]:
-    """Two engines over HTTP: `words` declares that its scores are BM25's, and `meaning` has a cosine; `memo` is one's own."""
-    lines = [LOCAL, TYPED, '[stores.memo]\nkind = "memo"\n']
-    lines += [SCORES.format(name=name, url=wikimedia.origin) for name in ("words", "meaning")]
-    lines += [
-        branch("words", kind="http", store="words", more='weight = 0.4\nscores = "bm25"'),
-        branch("meaning", kind="http", store="meaning", more="weight = 0.4"),
-        branch("memo", kind="bm25", store="memo"),
-    ]
-    file = tmp_path_factory.mktemp("engines") / "pipeline.toml"
-    file.write_text("".join(lines), encoding="utf-8")
-    kinds = BUILT_IN | Kinds(stores={"memo": StoreKind(lambda name, options: Memo())})
-    with OneProcess(here.server, pipeline_file=file, kinds=kinds) as pipeline:
-        pipeline.index(DOCUMENTS, namespace="engines")
-        yield pipeline
-        for name in ("words", "meaning"):
-            pipeline.resources.store(name).close()  # type: ignore[attr-defined]
-
-
-class Memo(TextsWithHits):
-    """An engine of one's own: what it must know is how to search."""
-
-    def search_text(self, namespace: str, texts: list[str], search: Any) -> list[Ranking]:
-        text = PassageText("memo#0", "memo", "Memo", "", "Call the engine room.", {})
-        return [Ranking((Hit("memo#0", "memo", 10.0),), texts={"memo#0": text}) for _ in texts]
-
-
-def scores_of(
-    engines: OneProcess, wikimedia: Wikimedia, given: Mapping[str, Mapping[str, float]], **options: Any
-) -> dict[str, float]:
-    """By document the fused score of what the engines give."""
-    for name, scores in given.items():
-        hits = [{"id": id_, "score": score} for id_, score in scores.items()]
-        wikimedia.answers[f"/{name}"] = says({"hits": hits})
-    answer = ask(engines, namespace="engines", branches=list(given), **options)
-    assert answer.status == "complete"
-    return {one.document_id: one.score for one in answer.hits}
-
-
-@pytest.mark.parametrize(("meaning", "words", "expected"), [(0.9, 0.88, 0.661), (0.8, 0.8, 0.588)])
-def test_the_two_fixed_cases(
-    engines: OneProcess, wikimedia: Wikimedia, meaning: float, words: float, expected: float
-) -> None:
-    given = {"meaning": {"x": meaning}, "words": {"x": words}}
-    assert scores_of(engines, wikimedia, given)["x"] == pytest.approx(expected, abs=5e-4)
-
-
-def test_bm25_is_divided_by_20_over_http_too_if_the_branch_declares_it_and_a_cosine_is_clamped(
-    engines: OneProcess, wikimedia: Wikimedia
-) -> None:
-    scores = scores_of(engines, wikimedia, {"words": {"a": 37.0, "b": 10.0, "c": 0.88}})
-    assert scores == pytest.approx({"a": 1.0, "b": 10 / 20 * 1.2, "c": 0.88 / 20 * 1.2})
-    scores = scores_of(engines, wikimedia, {"meaning": {"a": 1.7, "b": 0.5, "c": -0.3}})
-    assert scores == pytest.approx({"a": 1.0, "b": 0.5 * 1.2, "c": 0.0})
-
-
-def test_declared_bm25_scores_count_from_0_with_min_max(engines: OneProcess, wikimedia: Wikimedia) -> None:
-    """The last hit has 5 / 20 of the first one's value; a cosine's last hit has none."""
-    given = {"a": 20.0, "b": 5.0}
-    assert scores_of(engines, wikimedia, {"words": given}, fusion="min-max")["b"] == pytest.approx(0.4 * 0.25)
-    assert scores_of(engines, wikimedia, {"meaning": given}, fusion="min-max")["b"] == 0.0
-
-
-def test_weights_follow_the_type_of_the_question(engines: OneProcess, wikimedia: Wikimedia) -> None:
-    wikimedia.answers |= dict.fromkeys(["/words", "/meaning"], says({"hits": [{"id": "x", "score": 1}]}))
-    weights = {}
-    for text in ("IL-6", "punched cards", "who drove the engine with punched cards?"):
-        answer = ask(engines, text, namespace="engines", configuration="typed", branches=["words", "meaning"])
-        weights[text] = [answer.hits[0].branches[name].weight for name in ("words", "meaning")]
-    assert list(weights.values()) == [[0.8, 0.1], [0.6, 0.2], [0.4, 0.4]]
-
-
-def test_an_engine_of_ones_own_is_a_source(engines: OneProcess) -> None:
-    answer = ask(engines, namespace="engines", branches=["memo"])
-    [memo] = answer.hits
-    assert (memo.text, memo.found_by) == ("Call the engine room.", ("memo",))
-    assert memo.score == pytest.approx(10 / 20 * 1.2)
-
-
-# The result.
-
-
-def test_results_are_grouped_by_document() -> None:
-    found = envelopes(bm25=[hit("engine", 2), hit("engine", 0)], vector=[hit("engine", 0)])
-    fused = fuse_question(plan(method="late-fusion"), found, 0, request())
-    assert [one.document_id for one in fused.hits] == ["engine"]
-
-
-def test_near_duplicates_and_exact_copies_are_folded_into_the_best_one() -> None:
-    found = envelopes(
-        bm25=[
-            hit("first", score=9.0, content_hash="a", near_duplicate_group="first"),
-            hit("copy", score=8.0, content_hash="a"),
-            hit("edited", score=7.0, content_hash="b", near_duplicate_group="first"),
-            hit("other", score=6.0, content_hash="c"),
-        ]
-    )
-    fused = fuse_question(plan(method="late-fusion"), found, 0, request())
-    assert [one.document_id for one in fused.hits] == ["first", "other"]
-    folded = [(one.document_id, str(one.why)) for one in fused.hits[0].folded]
-    assert folded == [("copy", "exact_copy"), ("edited", "near_duplicate")]
-
-
-def test_a_result_has_content_title_score_type_metadata_and_a_snippet_that_fits_the_query(
-    here: OneProcess,
-) -> None:
-    best = ask(here).hits[0]
-    title, text = DOCUMENTS["lovelace"]
-    assert (best.document_id, best.title, best.text, best.source_type) == ("lovelace", title, text, "book")
-    assert best.snippet is not None
-    marked = [best.snippet.text[start:end] for start, end in best.snippet.highlights]
-    assert {"Ada", "Lovelace"} <= set(marked)
-
-
-def test_the_answer_has_fused_content_confidence_time_query_strategy_and_moment(here: OneProcess) -> None:
-    answer = ask(here, context_tokens=200)
-    question = answer.questions[0]
-    assert question.context is not None
-    assert DOCUMENTS["lovelace"][1] in question.context.text
-    assert question.confidence is not None
-    assert 0 <= question.confidence <= 1
-    assert answer.took_ms > 0
-    assert (question.text, answer.method) == (QUESTION, "late-fusion")
-    assert datetime.fromisoformat(answer.ended_at)
-
-
-def test_each_source_has_a_line_of_its_own_with_its_time_and_its_number_of_hits(here: OneProcess) -> None:
-    lines = {line.stage: line for line in ask(here).stages if line.stage.startswith("search.")}
-    assert lines.keys() == {"search.bm25", "search.vector", "search.hyde"}
-    assert all(line.ms >= 0 and line.n_out for line in lines.values())

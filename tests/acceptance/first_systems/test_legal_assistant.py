@@ -16,15 +16,11 @@ import pytest
 import structlog
 from chorale_client import Answer
 from chorale_client.adapters.langgraph import retrieval_node
-from langgraph.checkpoint.memory import InMemorySaver
 
 from config.logging import set_up_logging
 from examples.langgraph_steps import build_graph
 from tasks.request import composing
 from tests.support.pipelines.one_process import OneProcess
-from tests.support.servers.redis_server import free_port
-from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request
-from wiring.pipeline import load_pipeline
 
 GERARCHIA_FONTI = {
     "legge": 1.30, "decreto": 1.25, "circolare": 1.15, "risoluzione": 1.10, "interpello": 1.05, "faq": 1.00, "guida": 0.95,
@@ -53,16 +49,6 @@ def law(here: OneProcess, question: str = QUESTION, **options: Any) -> Answer:
     return here.ask(question, top_k=10, **{**EXPLAINED, "configuration": "italian-law", **options})
 
 
-def test_bm25_vector_and_hyde_wait_side_by_side(here: OneProcess) -> None:
-    """Each has a queue of its own, and none waits for the answer of another."""
-    request_id = here.submit(QUESTION, namespace="law", cache="bypass")
-    assert [here.redis.llen(f"chorale.{branch}") for branch in ("bm25", "vector", "hyde")] == [1, 1, 1]
-    here.work()
-    answer = here.answer(request_id)
-    searched = {line.stage for line in answer.stages if line.stage.startswith("search.")}
-    assert (answer.status, searched) == ("complete", {"search.bm25", "search.vector", "search.hyde"})
-
-
 def test_a_score_is_the_sum_of_weight_over_60_plus_rank_with_weights_3_4_3(here: OneProcess) -> None:
     answer = here.ask(QUESTION, **EXPLAINED)
     weights = {"bm25": 0.3, "vector": 0.4, "hyde": 0.3}
@@ -89,15 +75,6 @@ def test_a_source_type_that_no_table_knows_is_logged_once(here: OneProcess) -> N
     assert "legge" in lines[0]["known"]
 
 
-def test_a_law_stands_before_a_decree_a_circular_and_an_faq_of_the_same_text_rank() -> None:
-    """1.30 / 64 > 1.25 / 63 > 1.15 / 62 > 1.00 / 61, so the last by text becomes the first."""
-    boosts = load_pipeline().configurations["italian-law"].boosts
-    kinds = ["faq", "circolare", "decreto", "legge"]
-    found = envelopes(bm25=[hit(kind, source_type=kind) for kind in kinds])
-    fused = fuse_question(plan(boosts=boosts), found, 0, request())
-    assert [one.document_id for one in fused.hits] == list(reversed(kinds))
-
-
 def test_twelve_months_are_months_of_the_calendar_and_multiply_with_the_authority(here: OneProcess) -> None:
     answer = law(here, "entro quando si restituisce la caparra?")
     boosts = {one.published_at: one.boosts for one in answer.hits if one.published_at != OLD}
@@ -111,15 +88,6 @@ def test_the_preset_has_a_variant_on_scores(here: OneProcess) -> None:
     answer = law(here, configuration="italian-law-scores")
     assert (answer.method, answer.status) == ("dbsf", "complete")
     assert {one.boosts.get("authority") for one in answer.hits} >= {1.3, 1.25}
-
-
-def test_a_document_is_listed_once_with_its_best_passage() -> None:
-    found = envelopes(bm25=[hit("lease", 2), hit("lease", 0), hit("other")], vector=[hit("lease", 2)])
-    fused = fuse_question(plan(), found, 0, request())
-    assert [(one.document_id, one.passage_id) for one in fused.hits] == [
-        ("lease", "lease#2"),
-        ("other", "other#0"),
-    ]
 
 
 def patient(**options: Any) -> Any:
@@ -138,35 +106,6 @@ def test_the_step_is_skipped_if_the_routing_decision_needs_no_retrieval(served_u
     assert (ids, coverage["status"]) == ([], "skipped")
     ids, _ = result_of(node, {"question": QUESTION, "routing_decision": {"needs_retrieval": True}})
     assert ids
-
-
-NOWHERE = "redis://127.0.0.1:{port}/0"
-
-
-@pytest.mark.parametrize(
-    ("url", "state", "options", "reason", "detail"),
-    [
-        (
-            "",
-            {"question": QUESTION},
-            {"namespace": "nowhere"},
-            "bad_index",
-            "there is no namespace 'nowhere'",
-        ),
-        ("", {"question": QUESTION}, {"top_k": 0}, "error", "InvalidRequest: top_k: "),
-        (NOWHERE, {"question": QUESTION}, {}, "unavailable", "ServiceUnavailable: "),
-    ],
-    ids=["no such namespace", "wrong option", "no Redis"],
-)
-def test_any_error_leaves_an_empty_result_that_names_it(
-    served_url: str, url: str, state: dict[str, Any], options: Any, reason: str, detail: str
-) -> None:
-    address = url.format(port=free_port()) or served_url
-    node = retrieval_node(address, options=patient(**options))
-    ids, coverage = result_of(node, state)
-    assert (ids, coverage["status"]) == ([], "failed")
-    assert coverage["missing"][0]["reason"] == reason
-    assert coverage["missing"][0]["detail"].startswith(detail)
 
 
 def test_a_state_without_a_question_is_skipped(served_url: str) -> None:
@@ -204,24 +143,6 @@ def test_a_hyde_result_is_rebuilt_from_a_dict(served_url: str) -> None:
     assert ids[0] == "bread"
 
 
-def plain(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(type(name) is str and plain(part) for name, part in value.items())
-    if isinstance(value, list):
-        return all(map(plain, value))
-    return value is None or type(value) in (str, int, float, bool)
-
-
-def test_the_result_in_the_state_is_plain_json_which_a_checkpoint_keeps(served_url: str) -> None:
-    graph = build_graph(served_url, checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"question": "Who has to pay for repairs?"}, config)
-    result = graph.get_state(config).values["retrieval_result"]
-    assert result["coverage"]["branches"]["bm25"] == "ok"
-    assert plain(result)
-    assert json.loads(json.dumps(result)) == result
-
-
 def test_a_graph_classifies_expands_and_retrieves(served_url: str) -> None:
     graph = build_graph(served_url)
     state = graph.invoke({"question": "Who pays for repairs?"})
@@ -229,13 +150,6 @@ def test_a_graph_classifies_expands_and_retrieves(served_url: str) -> None:
     assert state["retrieval_result"]["coverage"]["status"] == "complete"
     state = graph.invoke({"question": "Thank you."})
     assert state["retrieval_result"]["coverage"]["status"] == "skipped"
-
-
-def test_hyde_writes_its_hypothesis_without_a_language_model(here: OneProcess) -> None:
-    """By default the best passages of BM25 move the question's vector."""
-    answer = here.ask(QUESTION, branches=["hyde"], **EXPLAINED)
-    assert "hypothesis" in {line.stage for line in answer.stages}
-    assert answer.hits[0].found_by == ("hyde",)
 
 
 @pytest.fixture
