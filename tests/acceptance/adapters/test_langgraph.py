@@ -43,7 +43,7 @@ def node(url: str, **given: Any) -> Any:
 def compiled(node: Any, state: type, **given: Any) -> Any:
     from langgraph.graph import END, START, StateGraph
 
-    graph = StateGraph(state)
+    graph: Any = StateGraph(state)
     graph.add_node("retrieve", node)
     graph.add_edge(START, "retrieve")
     graph.add_edge("retrieve", END)
@@ -73,6 +73,19 @@ def test_the_routing_decision_is_read_from_the_state(pipeline: RunningPipeline) 
     assert (skipped.documents, skipped.coverage["status"]) == ([], "skipped")
     routed = {"branches": ["vector"], "filters": {"year": 2020}}
     assert found(made.invoke({"question": QUESTION, "retrieval_options": routed})).ids == ["error"]
+
+
+def test_an_event_for_each_branch_reaches_the_stream_of_the_graph(pipeline: RunningPipeline) -> None:
+    made = graph(pipeline.server.url, branches=["bm25", "vector"], **PATIENT)
+    asked: Any = {"question": QUESTION}
+
+    async def streamed() -> list[Any]:
+        return [event async for event in made.astream(asked, stream_mode="custom")]
+
+    for events in (list(made.stream(asked, stream_mode="custom")), asyncio.run(streamed())):
+        branches = sorted((one["branch"], one["status"]) for one in events if one["stage"] == "branch")
+        assert branches == [("bm25", "ok"), ("vector", "ok")]
+        assert events[-1] == {"stage": "ended", "status": "complete"}
 
 
 def test_variants_and_hypotheses_are_read_from_the_state(pipeline: RunningPipeline) -> None:
