@@ -15,10 +15,8 @@ from typing import Any
 import pytest
 import structlog
 from chorale_client import Answer
-from chorale_client.adapters.langgraph import retrieval_node
 
 from config.logging import set_up_logging
-from examples.langgraph_steps import build_graph
 from tasks.request import composing
 from tests.support.pipelines.one_process import OneProcess
 
@@ -90,6 +88,13 @@ def test_the_preset_has_a_variant_on_scores(here: OneProcess) -> None:
     assert {one.boosts.get("authority") for one in answer.hits} >= {1.3, 1.25}
 
 
+def retrieval_node(url: str, **given: Any) -> Any:
+    # It takes seconds to import, in each process that collects the tests.
+    from chorale_client.adapters import langgraph
+
+    return langgraph.retrieval_node(url, **given)
+
+
 def patient(**options: Any) -> Any:
     return {"namespace": "law", "timeout_s": 30, "cache": "bypass", **options}
 
@@ -144,6 +149,8 @@ def test_a_hyde_result_is_rebuilt_from_a_dict(served_url: str) -> None:
 
 
 def test_a_graph_classifies_expands_and_retrieves(served_url: str) -> None:
+    from examples.langgraph_steps import build_graph
+
     graph = build_graph(served_url)
     state = graph.invoke({"question": "Who pays for repairs?"})
     assert [one["document_id"] for one in state["retrieval_result"]["documents"]] == ["repairs"]
