@@ -208,7 +208,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "tests/unit/client/test_limits.py::test_more_than_the_limit_is_refused_by_name",
             "tests/unit/client/test_limits.py::test_a_request_that_was_made_past_the_client_s_checks_is_refused_before_it_is_read",
             "tests/unit/client/test_limits.py::test_half_a_character_in_a_name_is_refused_by_field",
-            "tests/faults/test_bad_input.py::test_half_a_character_for_a_linked_task_ends_the_request_with_the_reason",
+            "tests/integration/tasks/test_random_input.py::test_half_a_character_for_a_linked_task_ends_the_request_with_the_reason",
         ),
     ),
     (

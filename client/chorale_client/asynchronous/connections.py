@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
@@ -182,11 +182,13 @@ class Announcements:
 
     async def close(self) -> None:
         """Disconnect.  Every waiting call has to look for its result itself."""
+        # The cancelled reading task would disconnect without waiting: over TLS the socket could outlive the event loop.
+        with suppress(RedisError):  # a server that is silent
+            await self._connection.disconnect()
         for task in (self._writing, self._reading):
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
-        await self._connection.disconnect()
         for listener in itertools.chain(*self._listeners.values()):
             listener.read_if_accepted()
 

@@ -1,4 +1,7 @@
-"""The filters of Haystack and LlamaIndex, as a request takes them."""
+"""The filters of Haystack and LlamaIndex, as a request takes them.
+
+The frameworks take seconds to import, in each process that collects the tests.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,7 @@ from typing import Any
 
 import pytest
 from chorale_client import InvalidRequest, make_request
-from chorale_client.adapters import haystack, llama_index
 from chorale_client.adapters.framework_filters import condition
-from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 YEAR = {"field": "meta.year", "operator": ">=", "value": 2020}
 KIND = {"field": "meta.kind", "operator": "in", "value": ["faq", "guide"]}
@@ -36,7 +37,9 @@ NO_DRAFT = {"field": "draft", "operator": "!=", "value": True}
 def test_haystack_s_filters_become_those_of_a_request(
     given: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert haystack.request_filters(given) == expected
+    from chorale_client.adapters.haystack import request_filters
+
+    assert request_filters(given) == expected
     assert make_request("", filters=expected).filters == expected
 
 
@@ -52,8 +55,10 @@ def test_haystack_s_filters_become_those_of_a_request(
     ],
 )
 def test_what_a_request_cannot_express_is_refused_by_name(given: dict[str, Any], complaint: str) -> None:
+    from chorale_client.adapters.haystack import request_filters
+
     with pytest.raises(InvalidRequest, match=complaint):
-        haystack.request_filters(given)
+        request_filters(given)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +77,11 @@ def test_what_a_request_cannot_express_is_refused_by_name(given: dict[str, Any],
     ],
 )
 def test_llama_index_s_filters_become_those_of_a_request(operator: str, value: Any, expected: Any) -> None:
+    from chorale_client.adapters.llama_index import request_filters
+    from llama_index.core.vector_stores.types import MetadataFilters
+
     filters = MetadataFilters.from_dicts([{"key": "field", "operator": operator, "value": value}])
-    assert llama_index.request_filters(filters) == {"field": expected}
+    assert request_filters(filters) == {"field": expected}
     make_request("", filters={"field": expected})
 
 
@@ -85,8 +93,11 @@ def test_an_operator_of_several_values_takes_no_single_one(operator: str, value:
 
 
 def test_llama_index_s_conditions_are_joined_negated_or_refused() -> None:
+    from chorale_client.adapters.llama_index import request_filters
+    from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
+
     year, kind = MetadataFilter(key="year", value=2020), MetadataFilter(key="kind", value="faq")
     nested = MetadataFilters(filters=[year, MetadataFilters(filters=[kind], condition="not")])
-    assert llama_index.request_filters(nested) == {"year": 2020, "kind": {"not": "faq"}}
+    assert request_filters(nested) == {"year": 2020, "kind": {"not": "faq"}}
     with pytest.raises(InvalidRequest, match="or cannot be expressed"):
-        llama_index.request_filters(MetadataFilters(filters=[year, kind], condition="or"))
+        request_filters(MetadataFilters(filters=[year, kind], condition="or"))

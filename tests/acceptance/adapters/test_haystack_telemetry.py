@@ -1,19 +1,17 @@
-"""Haystack's telemetry is off in tests.
-
-Like the tests of the adapter, this file imports Haystack when pytest collects it, which is when Haystack reads its switch.
-"""
+"""Haystack's telemetry is off in tests."""
 
 from __future__ import annotations
 
 import threading
 
-from chorale_client.adapters.haystack import ChoraleRetriever
-from haystack import Pipeline
-from haystack.components.joiners import DocumentJoiner
-from haystack.telemetry import _telemetry
-
 
 def test_no_thread_of_telemetry_starts_with_the_adapter_or_with_a_pipeline() -> None:
+    # Importing them takes seconds, in each process that collects the tests.
+    from chorale_client.adapters.haystack import ChoraleRetriever
+    from haystack import Pipeline
+    from haystack.components.joiners import DocumentJoiner
+    from haystack.telemetry import _telemetry
+
     assert ChoraleRetriever.__module__ == "chorale_client.adapters.haystack"
     pipeline = Pipeline()
     pipeline.add_component("joiner", DocumentJoiner())

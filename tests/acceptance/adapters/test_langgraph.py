@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, cast
-
-from chorale_client.adapters.langgraph import RetrievalState, retrieval_node
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
+from typing import Any
 
 from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, patient
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -32,11 +28,26 @@ class TestLangGraph(AdapterContract):
 
 
 def graph(url: str, **options: Any) -> Any:
-    made = StateGraph(RetrievalState)
-    made.add_node("retrieve", retrieval_node(url, options=cast(Any, options)))
-    made.add_edge(START, "retrieve")
-    made.add_edge("retrieve", END)
-    return made.compile()
+    from chorale_client.adapters.langgraph import RetrievalState
+
+    return compiled(node(url, options=options), RetrievalState)
+
+
+def node(url: str, **given: Any) -> Any:
+    # It takes seconds, in each process that collects the tests.
+    from chorale_client.adapters.langgraph import retrieval_node
+
+    return retrieval_node(url, **given)
+
+
+def compiled(node: Any, state: type, **given: Any) -> Any:
+    from langgraph.graph import END, START, StateGraph
+
+    graph: Any = StateGraph(state)
+    graph.add_node("retrieve", node)
+    graph.add_edge(START, "retrieve")
+    graph.add_edge("retrieve", END)
+    return graph.compile(**given)
 
 
 def found(state: dict[str, Any]) -> Found:
@@ -64,6 +75,19 @@ def test_the_routing_decision_is_read_from_the_state(pipeline: RunningPipeline) 
     assert found(made.invoke({"question": QUESTION, "retrieval_options": routed})).ids == ["error"]
 
 
+def test_an_event_for_each_branch_reaches_the_stream_of_the_graph(pipeline: RunningPipeline) -> None:
+    made = graph(pipeline.server.url, branches=["bm25", "vector"], **PATIENT)
+    asked: Any = {"question": QUESTION}
+
+    async def streamed() -> list[Any]:
+        return [event async for event in made.astream(asked, stream_mode="custom")]
+
+    for events in (list(made.stream(asked, stream_mode="custom")), asyncio.run(streamed())):
+        branches = sorted((one["branch"], one["status"]) for one in events if one["stage"] == "branch")
+        assert branches == [("bm25", "ok"), ("vector", "ok")]
+        assert events[-1] == {"stage": "ended", "status": "complete"}
+
+
 def test_variants_and_hypotheses_are_read_from_the_state(pipeline: RunningPipeline) -> None:
     made = graph(pipeline.server.url, branches=["bm25"], **PATIENT)
     assert found(made.invoke({"question": "zeppelin"})).documents == []
@@ -78,10 +102,9 @@ def test_variants_and_hypotheses_are_read_from_the_state(pipeline: RunningPipeli
 
 
 def test_the_question_may_be_any_part_of_the_state(pipeline: RunningPipeline) -> None:
-    node = retrieval_node(
-        pipeline.server.url, options=patient(branches=["bm25"]), question=lambda state: state["messages"][-1]
-    )
-    assert found(node.invoke({"messages": ["Hello.", QUESTION]})).ids[0] == "repairs"
+    options = patient(branches=["bm25"])
+    last = node(pipeline.server.url, options=options, question=lambda state: state["messages"][-1])
+    assert found(last.invoke({"messages": ["Hello.", QUESTION]})).ids[0] == "repairs"
 
 
 @dataclass
@@ -92,10 +115,10 @@ class State:
 
 
 def test_a_checkpoint_holds_the_result_and_the_state_may_be_a_class(pipeline: RunningPipeline) -> None:
-    made = StateGraph(State)
-    made.add_node("retrieve", retrieval_node(pipeline.server.url, options=patient(branches=["bm25"])))
-    made.add_edge(START, "retrieve")
-    compiled = made.compile(checkpointer=InMemorySaver())
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    lexical = node(pipeline.server.url, options=patient(branches=["bm25"]))
+    made = compiled(lexical, State, checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
-    compiled.invoke(State(QUESTION), config)
-    assert found(compiled.get_state(config).values).ids[0] == "repairs"
+    made.invoke(State(QUESTION), config)
+    assert found(made.get_state(config).values).ids[0] == "repairs"

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -54,6 +53,8 @@ def strict(schema: Any) -> Any:
 
 
 def test_every_scaler_matches_the_schema_of_keda() -> None:
+    import jsonschema  # it takes seconds, in each process that collects the tests
+
     file = os.environ.get("CHORALE_TEST_KEDA_SCHEMA")
     if file is None:
         pytest.skip("CHORALE_TEST_KEDA_SCHEMA names no keda.sh_scaledobjects.yaml")

@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing
 from functools import wraps
 from typing import Any, cast
 
+import psutil
 import pytest
 from chorale_client import (
     AsyncChorale,
@@ -38,7 +39,9 @@ from tests.contracts.client import (
 )
 from tests.support.client_on_a_loop import ClientOnALoop
 from tests.support.ledger.single_steps import SingleSteps
+from tests.support.servers.redis_acl import SecuredRedis, needs_tls
 from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.tcp_proxy import TcpProxy
 
 LATE_S = 0.05
 """Less than the time limit of a request, so that a late announcement meets the next one."""
@@ -296,6 +299,26 @@ class TestOneLoop(ClientContract):
         finally:
             stop.set()
             serving.join()
+
+
+def test_the_subscription_of_a_closed_client_is_closed_although_a_server_with_tls_ends_slowly() -> None:
+    needs_tls()
+
+    async def ask(url: str, proxy: TcpProxy) -> None:
+        def sockets() -> int:
+            connections = psutil.Process().net_connections("tcp4")
+            return len([one for one in connections if one.raddr and one.raddr.port == proxy.port])
+
+        async with AsyncChorale(url) as client:
+            await client.retrieve("who pays?", timeout_s=2)
+            before = sockets()
+            proxy.delay_s = 0.2
+            await client._announcements.close()
+            assert sockets() == before - 1
+
+    with SecuredRedis() as server, TcpProxy(("127.0.0.1", server.tls_port)) as proxy:
+        url = server.caller_url.replace(f":{server.tls_port}/", f":{proxy.port}/")
+        asyncio.run(ask(url, proxy))
 
 
 def test_a_client_that_is_used_in_another_event_loop_says_so(redis_server: RedisServer) -> None:

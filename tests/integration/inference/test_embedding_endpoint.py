@@ -36,8 +36,6 @@ from tests.support.servers.chat_server import (
     Handler,
     after,
     cut_off,
-    drips,
-    drips_headers,
     sends,
 )
 from tests.support.servers.model_server import embeddings, embeds
@@ -257,41 +255,6 @@ def test_a_password_in_the_url_is_not_shown(server: ChatServer) -> None:
     with pytest.raises(StoreUnavailable) as raised:
         opened(server, url=server.url.replace("//", f"//me:{SECRET}@")).embed_questions(["a"], timeout_s=20)
     assert_nothing_quoted(raised.value)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [after(3, embeds(SMALL)), drips, drips_headers],
-    ids=["slow", "drips", "drips headers"],
-)
-def test_a_slow_endpoint_costs_only_the_limit(server: ChatServer, answer: Answer) -> None:
-    ended = threading.Event()
-
-    def answer_and_note_the_end(handler: Handler, body: dict[str, Any]) -> None:
-        answer(handler, body)
-        ended.set()
-
-    server.answer = answer_and_note_the_end
-    with pytest.raises(StoreTimeout, match=r"no answer within 0\.30 s") as raised:
-        # The last texts wait for a place.
-        opened(server, batch=1, parallel=2).embed_questions([TEXT, "b", "c"], timeout_s=0.3)
-    assert not ended.is_set(), "the call waited for the endpoint"
-    assert_nothing_quoted(raised.value)
-
-
-def test_a_pause_beyond_the_limit_is_not_waited_for(server: ChatServer) -> None:
-    server.answer = sends(429, retry_after="30")
-    with pytest.raises(StoreUnavailable, match="HTTP 429"):
-        opened(server).embed_questions(["a"], timeout_s=20)
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("first", [sends(429, retry_after="0.1"), sends(503), cut_off])
-def test_temporary_failures_are_retried(server: ChatServer, first: Answer) -> None:
-    server.then = [first]
-    embedder = opened(server)
-    assert np.abs(embedder.embed_questions(["a"], timeout_s=20) - SMALL.embed_questions(["a"])).max() < 1e-6
-    assert len(server.requests) == 2
 
 
 @pytest.mark.slow

@@ -28,8 +28,6 @@ from tests.support.servers.chat_server import (
     ChatServer,
     Handler,
     after,
-    drips,
-    drips_headers,
     sends,
 )
 from tests.support.servers.model_server import ranks
@@ -184,13 +182,8 @@ def assert_nothing_quoted(failure: StageFailure) -> None:
     assert SECRET not in whole
 
 
-@pytest.mark.parametrize(
-    "answer", [after(3, lengths), drips, drips_headers], ids=["slow", "drips", "drips headers"]
-)
-def test_a_slow_endpoint_costs_only_the_limit_and_its_pairs_have_no_score(
-    server: ChatServer, answer: Answer
-) -> None:
-    server.then = [answer]
+def test_a_slow_endpoint_costs_only_the_limit_and_its_pairs_have_no_score(server: ChatServer) -> None:
+    server.then = [after(3, lengths)]
     assert opened(server).score(pairs("b", "c"), limit_s=0.3) == PairScores((None, None), 2)
 
 

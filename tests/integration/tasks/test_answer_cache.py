@@ -54,6 +54,7 @@ def test_an_equal_question_is_answered_from_the_cache(here: OneProcess) -> None:
     first, second = here.ask(text), here.ask(f"  {text} ")
     assert (first.cached, second.cached, second.status) == (False, True, "complete")
     assert second.hits == first.hits
+    assert second.questions[0].text == f"  {text} "
     assert second.request_id != first.request_id
 
 

@@ -60,7 +60,7 @@ def test_without_a_fusion_worker_the_sweeper_answers(failing: OneProcess) -> Non
 @pytest.mark.slow
 def test_sixty_four_questions_that_are_joined_late_have_all_their_hits(failing: OneProcess) -> None:
     words = ["tenant", "pays", "rent", "month", "ends", "contract", "says", "landlord"]
-    texts = {f"doc{place}": (f"text {place}", " ".join(words * 40 + [str(place)])) for place in range(60)}
+    texts = {f"doc{place}": (f"text {place}", " ".join([*words, str(place)])) for place in range(60)}
     failing.index(texts, namespace="rents")
     questions = [f"{first} {second}" for first in words for second in words]
     request_id = failing.submit(questions, namespace="rents", branches=["bm25", "slow"], top_k=40)

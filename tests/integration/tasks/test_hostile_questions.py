@@ -1,4 +1,4 @@
-"""Two hundred questions that want to break something: every one is answered, in its own namespace."""
+"""A hundred questions that want to break something: every one is answered, in its own namespace."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def hostile_questions(count: int) -> list[str]:
 def test_every_hostile_question_is_answered_from_its_own_namespace(pipeline: RunningPipeline) -> None:
     secret = "The secret bread of another tenant: notice nothing."
     pipeline.index({"guarded": ("Secret", secret)}, namespace="guarded")
-    questions, client = hostile_questions(200), pipeline.client()
+    questions, client = hostile_questions(100), pipeline.client()
     options: dict[str, Any] = {"timeout_s": 60, "cache": "bypass", "depth": 100, "top_k": 50}
-    for start in range(0, 200, 50):
+    for start in range(0, 100, 50):
         # One after another: together they would not all end in their time on a busy machine.
         request = make_request(questions[start : start + 50], **options)
         answer = client.answer(submit(pipeline.resources, pipeline.app.fanout, request), wait_s=60)

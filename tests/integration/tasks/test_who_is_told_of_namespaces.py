@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 from celery.result import AsyncResult
 from chorale_client.adapters.connection import Connection
-from chorale_client.adapters.mcp import mcp_server
 from chorale_client.errors import InvalidRequest
 from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_RETRIEVE
-from mcp.client import Client
 
 from tests.integration.tasks.answers import reasons
 from tests.support.pipelines.pipeline import RunningPipeline, logging_to
@@ -111,6 +109,10 @@ def test_a_caller_over_http_learns_of_the_namespaces_of_its_key_alone(
 def test_a_caller_of_the_mcp_tool_learns_neither_paths_nor_namespaces(
     pipeline: RunningPipeline, learns_nothing: Any
 ) -> None:
+    # They take seconds to import, in each process that collects the tests.
+    from chorale_client.adapters.mcp import mcp_server
+    from mcp.client import Client
+
     options: Any = {"branches": ["bm25"], "timeout_s": 20}
 
     async def called() -> str:

@@ -9,7 +9,7 @@ from chorale_client.request import Request
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-FEW, MANY = 25, 200
+FEW, MANY = 25, 100
 
 HALVES = st.sampled_from(["\ud800", "a\udfffb"])
 TEXT = st.one_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -10,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from search.embedded.store import EmbeddedStore
+from tests.support.pipelines.pipeline import FORK_SERVER
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 
-# A forked process would lack the threads that libraries have started for earlier tests.
-SPAWN = multiprocessing.get_context("spawn")
+WRITE = "from {module} import write_and_die; write_and_die({url!r}, {folder!r}, {place})"
 
 
-def write_and_die(url: str, folder: Path, place: int) -> None:
+def write_and_die(url: str, folder: str, place: int) -> None:
     """Runs in its own process, which is killed at the given point."""
-    texts, vectors = FailingStore(folder / "texts"), FailingStore(folder / "vectors")
+    texts, vectors = FailingStore(Path(folder, "texts")), FailingStore(Path(folder, "vectors"))
     store = opened(url, texts=texts, vectors=vectors)
 
     def kill(*_: object, **__: object) -> None:
@@ -46,10 +45,8 @@ def test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(
     store.upsert(NS, [a_document(f"d{number}", passages=2) for number in range(5)])
     store.close()
     for place in range(4):
-        process = SPAWN.Process(target=write_and_die, args=(url, tmp_path, place))
-        process.start()
-        process.join(30)
-        assert process.exitcode == -signal.SIGKILL
+        code = WRITE.format(module=__name__, url=url, folder=str(tmp_path), place=place)
+        assert FORK_SERVER.fork(code, os.environ).wait(30) == -signal.SIGKILL
     committed = store.revisions(NS, "tests")
     # The first process was killed before its batch was in the database, the others after it.
     assert committed == {f"d{number}": "5" for number in range(5)}

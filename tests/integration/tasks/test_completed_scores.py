@@ -1,30 +1,10 @@
-"""Every fusion method and preset, named in the request, goes through the real queues; its explanation is enough to recompute."""
+"""Branches complete each other's scores through the real queues; `tests/unit/fusion/test_methods.py` explains the scores of every method."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.pipelines.one_process import OneProcess
-from wiring.pipeline import BUILT_IN
-
-
-@pytest.mark.parametrize("method", BUILT_IN.methods)
-def test_an_answer_by_a_method_that_the_request_names_explains_its_scores(
-    here: OneProcess, method: str
-) -> None:
-    answer = here.ask(
-        "three months notice of a tenant",
-        fusion=method,
-        cache="bypass",
-        include=["ids", "explanation"],
-        timeout_s=20,
-    )
-    assert answer.status == "complete"
-    assert answer.hits[0].document_id == "notice"
-    assert {hit.score_kind for hit in answer.hits} == {method}
-    for hit in answer.hits:
-        by_hand = sum(said.weight * said.normalised for said in hit.branches.values())
-        assert hit.score == pytest.approx(by_hand, rel=1e-9)
 
 
 def test_with_scores_every_branch_scores_every_hit_and_the_hits_score_follows(here: OneProcess) -> None:
