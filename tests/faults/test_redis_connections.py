@@ -219,4 +219,4 @@ def test_workers_whose_connections_are_refused_for_a_while_reconnect(
 
     network.is_refusing = False
 
-    until(lambda: whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=20).status == "complete")
+    assert whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=20).status == "complete"
