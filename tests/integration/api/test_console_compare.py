@@ -108,10 +108,10 @@ def test_a_wrong_parameter_is_an_error_that_lists_what_there_is(
 def test_a_key_compares_the_requests_of_its_tenant_and_namespaces_alone(
     api: HttpApi, tenant: str, browser: httpx.Client
 ) -> None:
-    with api.client("stranger") as client:
+    with api.client("stranger-to-comparisons") as client:
         secret = search(client, "a secret about bread", namespace="default")
         wait_listed(client, secret)
-    with visitor(api, "stranger", scopes=NOT_OPERATORS) as stranger:
+    with visitor(api, "stranger-to-comparisons", scopes=NOT_OPERATORS) as stranger:
         theirs = page(stranger, b="bm25")
         assert theirs["requests"] == 1
         assert not any(text in stranger.get("/console/compare?b=bm25").text for text in QUESTIONS)
