@@ -179,7 +179,9 @@ def test_a_demo_that_is_interrupted_leaves_no_process_and_no_file(terminal: Term
     children = terminal.children()
     terminal.type("\x03")
     terminal.read_until(None)
-    assert terminal.process.wait(LIMIT_S) == 130
+    # Where Ctrl-C comes during an import, Python ends itself by the signal, though the exception was caught: its `exec` of a text
+    # has noted it.  A shell says 130 for both.
+    assert terminal.process.wait(LIMIT_S) in (130, -signal.SIGINT)
     assert "Traceback" not in terminal.shown
     assert_gone(children)
     assert list(folder.iterdir()) == []
