@@ -186,11 +186,11 @@ class Settings(BaseModel):
     """Queues of other applications, such as `app,reports`, that may get a task at the end of a request or job
     (`on_end`, `link`, `chain`)."""
     signing_key: str | None = Field(None, repr=False)
-    """Signs plans and answers of branches: a text of at least 32 characters, the same in every process. Of two with
-    a comma the first signs, and both verify. Not set: a random key in Redis."""
+    """Signs plans and answers of branches: a text of at least 32 characters, the same in every process. The first of
+    two texts, separated by a comma, signs, and both verify. Not set: a random key in Redis."""
     webhook_secret: str | None = Field(None, repr=False)
-    """Signs webhooks of bulk jobs: a text of at least 16 characters, or `whsec_` and base64. Of two with a comma both
-    sign. Not set: jobs with a webhook are refused."""
+    """Signs webhooks of bulk jobs: a text of at least 16 characters, or `whsec_` and base64. Two texts, separated by a
+    comma, both sign. Not set: jobs with a webhook are refused."""
     webhook_hosts: tuple[Annotated[str, StringConstraints(to_lower=True)], ...] = ()
     """Hosts that webhooks may call at addresses that are not public, and by `http://`."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)

@@ -93,7 +93,8 @@ def fused_score(hit: RankedHit) -> float:
 def lanes(
     stages: Sequence[Mapping[str, Any]], deadline_ms: float, *, hedged: Collection[str] = ()
 ) -> dict[str, Any]:
-    """A bar for each stage with a start; of those in `hedged` it is that of the second message.  The deadline is drawn if the stages reach half of the way to it."""
+    """A bar for each stage with a start.  The bar of a stage in `hedged` shows its second message.  The deadline is drawn if the
+    stages reach half of the way to it."""
     timed = [stage for stage in stages if stage.get("start_ms") is not None]
     last = max((stage["start_ms"] + stage.get("ms", 0.0) for stage in timed), default=0.0)
     is_near = last >= deadline_ms / 2

@@ -82,7 +82,9 @@ async def kept_answer(visit: Visit, request_id: str) -> Answer | None:
 
 async def _answer_before(visit: Visit, request: Request) -> Answer | None:
     """The answer that the address names, if it is to this question, and still kept."""
-    answer = await kept_answer(visit, visit.parameters.get("request", ""))
+    if (request_id := visit.parameters.get("request")) is None:
+        return None
+    answer = await kept_answer(visit, request_id)
     asked = [question.text for question in answer.questions] if answer else []
     return answer if asked == [request.questions[0].text] else None
 

@@ -14,7 +14,8 @@ from statistics import fmean
 from typing import Literal
 
 from evaluation.metrics import Gain, paired_gain
-from evaluation.ndcg import DEPTH, HIGHEST_GRADE, difference_ends, discount_differences, ndcg
+from evaluation.ndcg import DEPTH, difference_ends, discount_differences, ndcg
+from judgements.feedback import HIGHEST_GRADE
 from judgements.pooling import JudgedQuestion
 
 Side = Literal["A", "B"]

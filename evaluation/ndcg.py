@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, log2
 
+from judgements.feedback import HIGHEST_GRADE
+
 DEPTH = 10
 DISCOUNTS = tuple(1 / log2(rank + 1) for rank in range(1, DEPTH + 1))
-HIGHEST_GRADE = 3
 
 
 def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, unjudged: int | None = 0) -> float:

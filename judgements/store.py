@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select, true
@@ -116,10 +116,8 @@ def questions(
             has_text = RequestRow.questions.any(QuestionRow.text_hash.in_(some))
             which = RequestRow.namespace == namespace, or_(RequestRow.request_id.in_(some), has_text)
             rows = select(RequestRow).where(*which).order_by(RequestRow.accepted_at_ms)
-            for row in session.scalars(rows.options(selectinload(RequestRow.questions))):
-                for position in range(len(row.questions)):
-                    question = RecordedQuestion.of(row, position)
-                    recorded[row.request_id, position] = recorded[question.text_hash, 0] = question
+            for question in _recorded(session.scalars(rows.options(selectinload(RequestRow.questions)))):
+                recorded[question.request_id, question.question] = recorded[question.text_hash, 0] = question
     return recorded
 
 
@@ -129,7 +127,7 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
     With `tenant`, only feedback of its requests counts.
     """
     rows = last(engine, newest, which)
-    recorded = [RecordedQuestion.of(row, position) for row in rows for position in range(len(row.questions))]
+    recorded = list(_recorded(rows))
     documents: dict[tuple[str, int], set[str]] = defaultdict(set)
     judged: dict[tuple[str, str], set[str | None]] = defaultdict(set)
     hits = select(HitRow.request_id, HitRow.question, HitRow.document_id).where(HitRow.rank <= JUDGED_HITS)
@@ -153,14 +151,17 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
     return list(by_text.values())
 
 
+def _recorded(rows: Iterable[RequestRow]) -> Iterator[RecordedQuestion]:
+    return (RecordedQuestion.of(row, position) for row in rows for position in range(len(row.questions)))
+
+
 def ungraded_hits(engine: Engine, namespace: str, newest: int, judge: str) -> list[FirstHit]:
     """Of the `newest` requests, newest first, the first hits with a passage that this judge has not graded.  Of several questions
     with one text the newest counts, and none counts whose text is not kept."""
     recorded: dict[str, RecordedQuestion] = {}
-    for row in last(engine, newest, Which(namespace=namespace)):
-        for position in range(len(row.questions)):
-            if (question := RecordedQuestion.of(row, position)).text is not None:
-                recorded.setdefault(question.text_hash, question)
+    for question in _recorded(last(engine, newest, Which(namespace=namespace))):
+        if question.text is not None:
+            recorded.setdefault(question.text_hash, question)
     hits = select(HitRow).where(HitRow.rank <= JUDGED_HITS, HitRow.passage_id.is_not(None))
     graded = select(table.c.text_hash, table.c.object_id).where(
         table.c.namespace == namespace, table.c.key_id == judge, table.c.action_name == "grade"
