@@ -73,10 +73,16 @@ def list_past_searches(
     missing: Annotated[
         str | None, Query(max_length=256, description="A branch that was missing from the answer")
     ] = None,
+    begins: Annotated[str | None, Query(max_length=256, description="The beginning of the ids")] = None,
 ) -> AuditPage:
     """List past searches, newest first.  A search that has just ended is listed within a second."""
     selection = _visible(
-        grant, correlation_id=correlation_id, status=status, namespace=namespace, missing=missing
+        grant,
+        begins,
+        correlation_id=correlation_id,
+        status=status,
+        namespace=namespace,
+        missing=missing,
     )
     rows = queries.last(services.database, limit + 1, selection, after=read_cursor(after))
     more = rows[limit - 1] if len(rows) > limit else None
@@ -123,9 +129,13 @@ def _in_utc(part: dict[str, Any]) -> dict[str, Any]:
     return {**part, "now": in_utc(part["now"])} if part.get("now") else part
 
 
-def _visible(grant: Grant, **conditions: Any) -> queries.Which:
-    """The requests that the key may see, of those that meet the conditions."""
-    return queries.Which(owner=_owner(grant), namespaces=grant.namespaces, **conditions)
+def _visible(grant: Grant, begins: str | None = None, **conditions: Any) -> queries.Which:
+    """The requests that the key may see, of those that meet the conditions and whose ids begin so, with the tenant's
+    part or without."""
+    owner = _owner(grant)
+    if begins is not None:
+        owner = begins if begins.startswith(owner) else owner + begins
+    return queries.Which(owner=owner, namespaces=grant.namespaces, **conditions)
 
 
 def _owner(grant: Grant) -> str:

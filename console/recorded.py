@@ -32,20 +32,20 @@ WEIGHT = "weight."
 _SHOWN = 20
 """Hits of a list."""
 _CHART = 10
+_FILTERS = ("status", "correlation_id", "namespace", "missing", "begins")
 
 
 async def show_list(visit: Visit) -> dict[str, Any] | Response:
-    """The id of a request leads to the request."""
-    if (request_id := visit.parameters.get("request_id")) is not None:
-        ending = ".json" if visit.request.url.path.endswith(".json") else ""
-        return RedirectResponse(f"{PATH}/requests/{quote(request_id.strip(), safe='')}{ending}", 303)
-    filters = {
-        name: visit.parameters.get(name) for name in ("status", "correlation_id", "namespace", "missing")
-    }
+    """The beginning of an id leads to the request, if there is one alone."""
+    filters = {name: (visit.parameters.get(name) or "").strip() or None for name in _FILTERS}
     after = visit.parameters.get("after")
     page = await to_thread.run_sync(
         lambda: list_past_searches(visit.session.grant, visit.services, limit=50, after=after, **filters)
     )
+    if filters["begins"] and len(page.searches) == 1 and after is None:
+        ending = ".json" if visit.request.url.path.endswith(".json") else ""
+        only = quote(page.searches[0].request_id, safe="")
+        return RedirectResponse(f"{PATH}/requests/{only}{ending}", 303)
     return {"filters": filters, **page.model_dump(mode="json")}
 
 

@@ -36,15 +36,24 @@ def difference(browser: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
     return again
 
 
-def test_an_id_leads_to_the_request(api: HttpApi) -> None:
-    with visitor(api, "finder", scopes=USER) as browser:
-        request_id = recorded(browser, "How is bread baked?")
+def test_an_id_or_its_beginning_leads_to_the_request_and_several_such_requests_are_listed(
+    api: HttpApi,
+) -> None:
+    with visitor(api, "finder", scopes=USER) as browser, visitor(api, "other", scopes=USER) as other:
+        first, second = (recorded(browser, question) for question in ("How is bread baked?", "Who bakes?"))
+        tenants, own = first.rsplit(".", 1)
+
+        def searched(ending: str, begins: str, by: httpx.Client = browser) -> httpx.Response:
+            return by.get(f"/console/requests{ending}", params={"begins": begins}, follow_redirects=True)
+
         for ending in ("", ".json"):
-            address = f"/console/requests{ending}"
-            led = browser.get(address, params={"request_id": f" {request_id} "}, follow_redirects=True)
-            assert (led.status_code, led.url.path) == (200, f"/console/requests/{request_id}{ending}")
-        unknown = browser.get("/console/requests", params={"request_id": MARKUP}, follow_redirects=True)
-        assert (unknown.status_code, "<script>alert" in unknown.text) == (404, False)
+            for begins in (f" {first} ", own[:12], f"{tenants}.{own[:12]}"):
+                led = searched(ending, begins)
+                assert (led.status_code, led.url.path) == (200, f"/console/requests/{first}{ending}")
+        listed = searched(".json", f"{tenants}.").json()["searches"]
+        assert [line["request_id"] for line in listed] == [second, first]
+        assert searched(".json", first, by=other).json()["searches"] == []
+        assert "<script>alert" not in searched("", MARKUP).text
 
 
 def test_a_search_again_shows_what_is_new_gone_and_moved_in_the_index_of_now(
