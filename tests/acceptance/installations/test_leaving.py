@@ -26,7 +26,7 @@ ITS_QUESTION = "f0203314-3b2d-4ad3-8f43-590276392db1"
 HTTP_PORT, FLOWER_PORT = free_port(), free_port()
 INSTALL = blocks_of("docs/start.md", before="## 2. Start everything")
 INDEX, *_ = blocks_of("docs/start.md", after="## 3. Index documents")
-REMOVE_NAMESPACE, REMOVE_ALL = blocks_of("docs/start.md", after="## 7. Leave", before="## 8. Go on")
+REMOVE_NAMESPACE, REMOVE_ALL = blocks_of("docs/start.md", after="## 7. Leave", before="## Processes")
 BACK_UP, UPDATE, GO_BACK = blocks_of("docs/start.md", after="## 6. Update", before="## 7. Leave")
 
 
