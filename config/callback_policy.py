@@ -19,7 +19,7 @@ def check_on_end(on_end: Mapping[str, str] | None, settings: Settings) -> None:
         return
     if "url" in on_end:
         if not settings.webhook_secret:
-            raise WrongDeclaration("on_end: no webhook is sent without a secret; set CHORALE_WEBHOOK_SECRET")
+            raise WrongDeclaration("on_end: a webhook needs a secret; set CHORALE_WEBHOOK_SECRET")
         _check_url(on_end["url"], settings)
     if "queue" in on_end:
         check_queue(on_end["queue"], settings)

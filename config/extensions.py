@@ -68,10 +68,10 @@ def load(what: str, name: str) -> Any:
         ) from error
     if not isinstance(extension, kind):
         raise WrongDeclaration(
-            f"{subject} is {type(extension).__name__}; under {group} stands a {kind.__module__}.{kind.__name__}"
+            f"{subject} is {type(extension).__name__}; an entry point of {group} must be a {kind.__module__}.{kind.__name__}"
         )
     if isinstance(extension, Method) and extension.name != name:
-        raise WrongDeclaration(f"{subject} calls itself {extension.name!r}; give both the same name")
+        raise WrongDeclaration(f"{subject} has the name {extension.name!r}; give both the same name")
     return extension
 
 

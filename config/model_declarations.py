@@ -141,7 +141,7 @@ class RerankerDeclaration(Declared):
     device: Device | None = None
     """`cpu`, `cuda`, `cuda:1`, `mps`; None: CUDA if the backend and the machine have it."""
     precision: Literal["fp32", "int8"] = "fp32"
-    """`int8` takes about 70 % of the time, with slightly different scores; only `onnx` on a CPU computes in it."""
+    """`int8` is faster, with slightly different scores; only `onnx` on a CPU computes in it."""
     depth: int = Field(50, ge=1, le=1_000)
     """How many of the best fused hits of a question it scores; fewer if its measured speed allows no more."""
     coarse: int = Field(100, ge=1, le=1_000)
@@ -162,7 +162,7 @@ class RerankerDeclaration(Declared):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.coarse < self.depth:
-            raise ValueError(f"coarse: {self.coarse} hits hold no {self.depth} candidates; at least depth")
+            raise ValueError(f"coarse: {self.coarse} is less than depth, which is {self.depth}")
         if (self.backend == "endpoint") != (self.url is not None):
             raise ValueError("url: the backend endpoint needs one, and no other backend has one")
         if self.backend == "onnx" and self.device == "mps":

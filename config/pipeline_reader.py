@@ -159,7 +159,7 @@ class PipelineReader:
         if named:
             self._check_name(path)
             if "name" in table:
-                self._complain((*path, "name"), "the table's own name counts; leave this out")
+                self._complain((*path, "name"), "the name is that of the table; remove this field")
                 return None
         try:
             return kind(**named, **table)
@@ -175,7 +175,7 @@ class PipelineReader:
         kind, name = path
         pattern = _BRANCH_NAME if kind == "branches" else _OTHER_NAME
         if not pattern.fullmatch(name):
-            self._complain(path, f"a name here is {pattern.pattern}; not {name[:80]!r}")
+            self._complain(path, f"{name[:80]!r} is no valid name; a name matches {pattern.pattern}")
 
     def _branch(
         self, name: str, table: Mapping[str, Any], stores: Collection[str]
@@ -195,7 +195,9 @@ class PipelineReader:
         self._one_of(branch.store, "store", stores, (*path, "store"))
         if not _QUEUE_NAME.fullmatch(branch.queue) or ("queue" in table and branch.queue in _RESERVED_QUEUES):
             reserved = ", ".join(sorted(_RESERVED_QUEUES))
-            self._complain((*path, "queue"), f"a queue is {_QUEUE_NAME.pattern}, and none of {reserved}")
+            self._complain(
+                (*path, "queue"), f"a queue matches {_QUEUE_NAME.pattern}, and is none of {reserved}"
+            )
         return branch
 
     def _encoder(self, path: tuple[str, ...], table: Mapping[str, Any]) -> DeclaredEncoder | None:
@@ -250,7 +252,7 @@ class PipelineReader:
             all_weights[*path, "weights_by_type", kind] = typed
         for where, weights in all_weights.items():
             if chosen and not any(weights.get(branch.name, branch.weight) for branch in chosen):
-                self._complain(where, "every weight is 0; one must be above")
+                self._complain(where, "every weight is 0; at least one must be above 0")
 
     def _check_kind(self, what: str, kind: str, options: Mapping[str, Any], path: tuple[str, ...]) -> None:
         declared_kind = self._kind_of(what, kind, (*path, "kind"))
@@ -284,8 +286,8 @@ class PipelineReader:
             return
         self._complain(
             ("branches", branch.name, "kind"),
-            f"the store {store.name!r} is of kind {store.kind!r}: a branch of kind 'http' asks a store of kind 'http', "
-            "and no other kind does",
+            f"the store {store.name!r} is of kind {store.kind!r}: only branches of kind 'http' "
+            "search stores of kind 'http', and they search no others",
         )
 
     def _check_documents_of(self, store: StoreDeclaration, stores: Mapping[str, StoreDeclaration]) -> None:

@@ -84,48 +84,46 @@ class Settings(BaseModel):
 
     # Where things are
     home: Path = Field(default_factory=_default_home)
-    """Folder of all data of this installation."""
+    """Folder of all data."""
     redis_url: str | None = Field(None, repr=False)
     """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: that of `chorale up`."""
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ)."""
     audit_url: str | None = Field(None, repr=False)
-    """SQLAlchemy URL of the audit tables (`sqlite:///…`, `postgresql+psycopg://…`). Not set: SQLite in
-    `home/audit.db`."""
+    """SQLAlchemy URL of the audit tables, such as `postgresql+psycopg://…`. Not set: SQLite in `home/audit.db`."""
     documents_url: str | None = Field(None, repr=False)
-    """SQLAlchemy URL of the documents. Not set: the database of `audit_url` if that is PostgreSQL, else
-    SQLite in `home/documents.db`."""
+    """SQLAlchemy URL of the documents. Not set: `CHORALE_AUDIT_URL` if that is PostgreSQL, else SQLite in
+    `home/documents.db`."""
     pipeline_file: Path | None = None
-    """TOML or YAML file that declares stores, branches and configurations. Not set:
-    `config/pipeline.toml`."""
+    """The pipeline file, TOML or YAML. Not set: `config/pipeline.toml`."""
 
     # Models and documents
     embedder: str = Field("sentence-transformers/all-MiniLM-L6-v2", min_length=1)
     """The model that turns texts into vectors: a name on the Hugging Face hub, or a folder. A namespace
     refuses another model until it is rebuilt."""
     embedder_revision: str | None = Field(None, pattern=r"^\w[\w./-]{0,127}$")
-    """Commit, tag or branch of an embedder on the hub. Not set: `main`, or for the default embedder its
-    installed package. Files that change later are refused (`home/model_hashes`)."""
+    """Commit, tag or branch of an embedder on the hub. Files that change later are refused
+    (`home/model_hashes`). Not set: `main`; for the default embedder its installed package."""
     pickled_weights: bool = False
-    """Load pickled weights where a model has no safetensors. Off, because a pickle can run code."""
+    """Load pickled weights if a model has no safetensors. A pickle can run code."""
     embedder_backend: str = Field("onnx", min_length=1)
     """Library of the model: `onnx` (the BERT family, and models with an ONNX file) or `sentence_transformers`
     (any model; needs `make torch`)."""
     embedder_document_precision: Literal["fp32", "int8"] = "fp32"
-    """Precision for embedding documents. `int8` (`onnx` with the BERT family) is about twice as fast, with
+    """Precision of documents' vectors. `int8` (`onnx` with the BERT family) is about twice as fast, with
     slightly different vectors. A namespace keeps its precision."""
     embedder_question_precision: Literal["fp32", "int8"] = "fp32"
-    """Precision for embedding questions. A worker that needs both precisions holds two models in memory."""
+    """Precision of questions' vectors. A worker that needs both precisions holds two models in memory."""
     embedder_device: str | None = None
-    """`cpu`, `cuda` or `cuda:1`. Not set: CUDA if available (for `onnx` with the package `onnxruntime-gpu`), else
-    the CPU."""
+    """`cpu`, `cuda` or `cuda:1`. Not set: CUDA if available (`onnx` needs `onnxruntime-gpu` for it), else the CPU."""
     model_threads: int = Field(default_factory=cores, ge=1, le=1_024)
     """Threads of all models on this machine together."""
     passage_pieces: int | None = Field(None, ge=16, le=32_768)
-    """Maximum size of a passage in the embedder's word pieces, with heading and title; never more than 256."""
+    """Maximum size of a passage in the embedder's word pieces, with heading and title. More than 256 count as 256.
+    Not set: as many as the embedder reads."""
     language: str | None = Field(None, pattern=r"^([a-z]{2}|none)$")
-    """Language of new namespaces for BM25, as ISO 639-1 (`en`, `it`, …); `none`: no stemming and no stop words.
-    Not set: the language of the first documents, by their stop words, else `en`."""
+    """Language of new namespaces for BM25 (`en`, `it`, …); `none`: no stemming and no stop words. Not set: that of
+    the first documents."""
     near_duplicate_threshold: float = Field(0.6, ge=0.5, le=1)
     """Jaccard similarity (shingles of three words) from which two documents are near-duplicates."""
     read_time_s: float = Field(60, ge=0.1, le=86_400)
@@ -161,10 +159,10 @@ class Settings(BaseModel):
     sweeper_threads: bool = True
     """Run a sweeper thread in every worker that is not forked."""
     drain: bool = True
-    """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does that."""
+    """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does it."""
     outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
-    """Maximum number of ended requests that wait in Redis for the audit tables (10,000: about 250 MB); 0: unlimited.
-    At the limit, new requests are refused."""
+    """Maximum number of ended requests that wait in Redis for the audit tables (10,000: about 250 MB). At the limit,
+    new requests are refused. 0: unlimited."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
     """Consecutive failures after which a branch or store is left out for a while; 0: never."""
     breaker_open_s: float = Field(5, ge=0.1, le=3_600)
@@ -179,28 +177,27 @@ class Settings(BaseModel):
     batch: int = Field(8, ge=1, le=64)
     """Maximum number of messages that a worker takes together from a queue."""
     costly_s: float = Field(0.25, ge=0.01, le=60)
-    """A request with a step of more estimated seconds of one core runs on the workers of `chorale.bulk`."""
+    """A request with a step that is estimated to take longer than this on one core runs on the bulk workers."""
     job_retention_days: float = Field(30, ge=0, le=36_500)
     """Days for which a bulk job is kept after its end; 0: until `chorale jobs prune`."""
     on_end_queues: tuple[str, ...] = ()
-    """Queues of other applications, such as `app,reports`, that may get a task at the end of a request or job
-    (`on_end`, `link`, `chain`)."""
+    """Queues of other applications, such as `app,reports`, that may get a task at the end of a request or job."""
     signing_key: str | None = Field(None, repr=False)
-    """Signs plans and answers of branches: a text of at least 32 characters, the same in every process. The first of
-    two texts, separated by a comma, signs, and both verify. Not set: a random key in Redis."""
+    """Signs plans and answers of branches: a text of at least 32 characters, the same in every process. Of two,
+    separated by a comma, the first signs and both verify. Not set: a random key in Redis."""
     webhook_secret: str | None = Field(None, repr=False)
-    """Signs webhooks of bulk jobs: a text of at least 16 characters, or `whsec_` and base64. Two texts, separated by a
-    comma, both sign. Not set: jobs with a webhook are refused."""
+    """Signs webhooks: a text of at least 16 characters, or `whsec_` and base64. Two, separated by a comma, both sign.
+    Without it jobs with a webhook are refused."""
     webhook_hosts: tuple[Annotated[str, StringConstraints(to_lower=True)], ...] = ()
     """Hosts that webhooks may call at addresses that are not public, and by `http://`."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
-    """Seconds for a worker that must stop to finish its task; less than 10, when `chorale up` and Docker kill it."""
+    """Seconds that a worker has to finish its task before it stops. `chorale up` and Docker kill it after 10."""
     worker_processes: dict[str, int] = Field(default_factory=dict)
-    """Processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`; 0: other machines
-    serve it. Not set: one, and for `bulk` one for each core, at most four."""
+    """Processes that `chorale up` starts for each queue, such as `bm25=2,fusion=2`; 0: other machines serve it.
+    Not set: 1, for `bulk` one for each core, at most 4."""
     layout: Literal["auto", "replicas", "shared", "queues"] = "auto"
-    """Queues of each process of `chorale up` ([processes](../start.md#processes)). `auto`: `replicas` on two cores or
-    fewer, if no queue needs processes of its own, otherwise `shared`."""
+    """Which queues share a [process](../start.md#processes) of `chorale up`. `auto`: `replicas` on two cores or fewer,
+    if no queue needs processes of its own, otherwise `shared`."""
 
     # Redis
     redis_socket_timeout_s: float = Field(5, gt=0, le=60)
@@ -210,13 +207,12 @@ class Settings(BaseModel):
 
     # What is kept and shown
     audit_texts: bool = True
-    """Store the texts of questions, filters and tags in the audit tables. Off: only hashes of the
-    questions."""
+    """Store the texts of questions, filters and tags in the audit tables. Off: only hashes of the questions."""
     audit_hash_key: str | None = Field(None, min_length=32, repr=False)
-    """Key (HMAC-SHA-256) of the hashes of questions in the audit tables. Not set: a key in `home/audit_key`. Set
-    it if several machines write the tables."""
+    """Key of these hashes (HMAC-SHA-256). Set it if several machines write the tables. Not set: one in
+    `home/audit_key`."""
     audit_keep: str | None = None
-    """Time such as `90d` or `12h` after which requests are deleted from the audit tables. Not set: they stay."""
+    """Time, such as `90d` or `12h`, after which requests are deleted from the audit tables. Not set: never."""
     log_texts: bool = False
     """Write the texts of questions to the log and to traces, and show them in Flower."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
@@ -285,7 +281,7 @@ class Settings(BaseModel):
                 try:
                     b64decode(secret.removeprefix("whsec_"), validate=True)
                 except ValueError:
-                    raise ValueError("base64 comes after whsec_") from None
+                    raise ValueError("what follows whsec_ is not base64") from None
         return value
 
     @field_validator("worker_processes", mode="before")
@@ -314,7 +310,9 @@ class Settings(BaseModel):
         counted = info.data.get("worker_processes", {}).keys() - {QUEUE_RETRIEVE, QUEUE_INDEX, QUEUE_BULK}
         if value == "replicas" and counted:
             names = ", ".join(sorted(queue.removeprefix("chorale.") for queue in counted))
-            raise ValueError(f"a replica serves every queue, and CHORALE_WORKER_PROCESSES counts {names}")
+            raise ValueError(
+                f"a replica serves every queue, so CHORALE_WORKER_PROCESSES cannot count {names}"
+            )
         return value
 
     @property

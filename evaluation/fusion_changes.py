@@ -66,7 +66,7 @@ class FusionChanges:
             if name not in weights:
                 raise ServiceError(f"weights: no branch {safe_repr(name)}; there are: {', '.join(weights)}")
         if not any({**weights, **self.weights}.values()):
-            raise ServiceError("weights: every weight is 0; one must be above")
+            raise ServiceError("weights: every weight is 0; at least one must be above 0")
 
     def late(self, recorded: RecordedRequest) -> set[str]:
         """The branches that had not reported by the changed deadline."""

@@ -68,7 +68,7 @@ def write_complaint(statement: str, why: str) -> str | None:
     """The complaint about a statement that writes; `why` says why the store refuses it."""
     if (word := writing_word(statement)) is None:
         return None
-    return f"the statement writes ({word}): {why}; a name that is spelled like a keyword stands in backticks"
+    return f"the statement writes ({word}): {why}; put a name that is spelled like a keyword into backticks"
 
 
 def parameters(statement: str) -> frozenset[str]:

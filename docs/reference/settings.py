@@ -17,8 +17,8 @@ _HEAD = """# Settings
 
 `python -m docs.reference.settings` writes this page from `config/settings.py`.
 
-Every setting is an environment variable, which a process reads when it starts. An empty variable counts as not set. With a
-wrong value the process does not start. The pipeline file (`config/pipeline.toml`) declares what is searched and ranked.
+A setting is an environment variable, which a process reads when it starts; `home` below is `CHORALE_HOME`. An empty variable counts as
+not set. With a wrong value the process does not start. The pipeline file (`config/pipeline.toml`) declares what is searched and ranked.
 
 | variable | default | allowed | meaning |
 |---|---|---|---|
@@ -29,9 +29,11 @@ _COMPUTED = {
     "model_threads": "the machine's cores",
 }
 """Defaults that depend on the machine."""
+_NOT_SET = " Not set: "
+"""Begins the last sentence of a description, which says what holds without the setting."""
 
 _TYPES: dict[Any, str] = {
-    bool: "`true`, `false`",
+    bool: "boolean",
     int: "",
     float: "",
     str: "text",
@@ -47,8 +49,10 @@ def settings_page() -> str:
 
 def _rows() -> Iterator[str]:
     for name, field in Settings.model_fields.items():
-        meaning = " ".join((field.description or "").split())
-        cells = (f"`{PREFIX}{name.upper()}`", _default(name, field), _allowed(field), meaning)
+        description = " ".join((field.description or "").split())
+        meaning, _, unset = description.partition(_NOT_SET)
+        default = unset.removesuffix(".") or _default(name, field)
+        cells = (f"`{PREFIX}{name.upper()}`", default, _allowed(field), meaning)
         yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
 
 
@@ -62,7 +66,7 @@ def _default(name: str, field: FieldInfo) -> str:
 
 
 def _allowed(field: FieldInfo) -> str:
-    """The values that a setting may have, such as "0.5–1" or "`true`, `false`"."""
+    """The values that a setting may have, such as "0.5–1" or "boolean"."""
     kinds = [kind for kind in _members(field.annotation) if kind is not NoneType]
     words = " or ".join(_words(kind) for kind in kinds)
     bounds = {

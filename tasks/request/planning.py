@@ -65,7 +65,9 @@ def branches_of(
     if request.min_branches > len(branches):
         raise NotOffered(f"min_branches: at most {len(branches)}, which are asked: {listed}")
     if not any(branch.weight for branch in branches):
-        raise NotOffered(f"weights: every weight is 0 among the asked branches ({listed}); one must be above")
+        raise NotOffered(
+            f"weights: every weight is 0 among the asked branches ({listed}); at least one must be above 0"
+        )
     return branches
 
 

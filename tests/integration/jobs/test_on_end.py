@@ -149,7 +149,7 @@ def test_while_there_are_two_secrets_receivers_with_either_accept_a_webhook() ->
         ("short", "at least 16 characters"),
         (f"{SECRET},short", "at least 16 characters"),
         (f"{SECRET},{SECRET},{SECRET}", "one secret, or two"),
-        ("whsec_no-base64-at-all", "base64 comes after whsec_"),
+        ("whsec_no-base64-at-all", "what follows whsec_ is not base64"),
     ],
 )
 def test_wrong_secrets_are_refused(secrets: str, message: str) -> None:

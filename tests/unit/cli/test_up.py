@@ -195,7 +195,7 @@ def test_replicas_and_a_count_for_a_queue_contradict_each_other(monkeypatch: pyt
     with pytest.raises(WrongDeclaration) as raised:
         load_settings()
     assert str(raised.value) == (
-        "CHORALE_LAYOUT='replicas': a replica serves every queue, and CHORALE_WORKER_PROCESSES counts vector"
+        "CHORALE_LAYOUT='replicas': a replica serves every queue, so CHORALE_WORKER_PROCESSES cannot count vector"
     )
 
 

@@ -95,7 +95,7 @@ WRONG_KINDS = {
         "odd",
         "odd = odd:STORE",
         "STORE = {}",
-        "store kind 'odd' of the package odd 1.0 is dict; under chorale.stores stands a models.extensions.StoreKind",
+        "store kind 'odd' of the package odd 1.0 is dict; an entry point of chorale.stores must be a models.extensions.StoreKind",
     ),
     "a built-in name": (
         "shelf",
@@ -155,10 +155,11 @@ def test_a_wrong_method_is_named_with_its_package(site: Path, declares: Declares
         of_text = refusal(declares, PIPELINE.replace('"mean"', '"text"'))
         of_median = refusal(declares, PIPELINE.replace('"mean"', '"median"'))
     assert (
-        "configurations.plain.method: fusion method 'text' of the package odd 1.0 is str; under " in of_text
+        "configurations.plain.method: fusion method 'text' of the package odd 1.0 is str; an entry "
+        in of_text
     )
-    assert "chorale.methods stands a models.fusion_method.Method" in of_text
-    assert "fusion method 'median' of the package odd 1.0 calls itself 'mean'" in of_median
+    assert "an entry point of chorale.methods must be a models.fusion_method.Method" in of_text
+    assert "fusion method 'median' of the package odd 1.0 has the name 'mean'" in of_median
 
 
 def test_capabilities_follow_from_the_kinds(site: Path, declares: Declares) -> None:
@@ -173,7 +174,7 @@ def test_a_branch_of_kind_http_asks_a_store_of_kind_http_and_no_other(declares: 
     assert declares(store + branch.replace("KIND", "http").replace("STORE", "wiki")).branches
     for kind, of in (("bm25", "wiki"), ("http", "local")):
         complaint = refusal(declares, store + local + branch.replace("KIND", kind).replace("STORE", of))
-        assert "asks a store of kind 'http'" in complaint
+        assert "search stores of kind 'http'" in complaint
 
 
 def test_an_http_store_s_options_are_checked_when_it_is_declared(declares: Declares) -> None:

@@ -109,7 +109,7 @@ AFTER_THE_STORE = {
     "a misspelt field": ("wieght = 1", "wieght", "weight, depth"),
     "a weight below 0": ("weight = -1", "greater than or equal to 0"),
     "a limit above a minute": ("limit_s = 61", "limit_s", "60"),
-    "a name in the table": ('name = "x"', "the table's own"),
+    "a name in the table": ('name = "x"', "the name is that of the table"),
     "a queue that is not ours": ('queue = "q"', "chorale"),
     "a queue that is not a branch's": ('queue = "chorale.index"', "chorale.index"),
     "an option of no kind": ("options = { a = 1 }", "options.a", "expansion"),
@@ -154,7 +154,7 @@ NEW = '[branches.new]\ngroup = "g"\nstore = "local"\n'
 METHODS = ", ".join(sorted(BUILT_IN.methods))
 ADDED = {
     "rerankers.small": [
-        (RERANKER + "depth = 200", 8, "coarse: 100 hits hold no 200 candidates"),
+        (RERANKER + "depth = 200", 8, "coarse: 100 is less than depth, which is 200"),
         (RERANKER + 'device = "mps"', 8, "the backend onnx runs on cpu and cuda, not on mps"),
         (RERANKER + 'backend = "onxn"', 10, "'onnx', 'sentence_transformers' or 'endpoint'"),
         (RERANKER + 'device = "gpu"', 10, "cpu|mps|cuda"),

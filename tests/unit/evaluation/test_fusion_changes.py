@@ -80,7 +80,10 @@ def test_no_single_weight_swaps_hits_that_every_branch_has_in_the_same_order() -
     ("weights", "error"),
     [
         ({"graph": 1.0}, "weights: no branch 'graph'; there are: bm25, vector, hyde"),
-        ({"bm25": 0.0, "vector": 0.0, "hyde": 0.0}, "weights: every weight is 0; one must be above"),
+        (
+            {"bm25": 0.0, "vector": 0.0, "hyde": 0.0},
+            "weights: every weight is 0; at least one must be above 0",
+        ),
     ],
 )
 def test_wrong_weights_are_refused_by_name(weights: dict[str, float], error: str) -> None:

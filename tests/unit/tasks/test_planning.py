@@ -100,11 +100,11 @@ def test_a_question_with_more_words_than_bm25_searches_is_a_warning() -> None:
         ),
         (
             {"weights": {"bm25": 0, "vector": 0, "hyde": 0}},
-            "weights: every weight is 0 among the asked branches (bm25, vector, hyde); one must be above",
+            "weights: every weight is 0 among the asked branches (bm25, vector, hyde); at least one must be above 0",
         ),
         (
             {"weights": {"bm25": 0}, "branches": ["bm25"]},
-            "weights: every weight is 0 among the asked branches (bm25); one must be above",
+            "weights: every weight is 0 among the asked branches (bm25); at least one must be above 0",
         ),
         (
             {"thresholds": {"min_branch_score": {"hyde": 0.1}}, "branches": ["bm25"]},
