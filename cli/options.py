@@ -16,14 +16,14 @@ OlderThan: TypeAlias = Annotated[
     str, typer.Option("--older-than", metavar="TIME", help="As in 90d, 12h or 30m: days, hours, minutes.")
 ]
 Configuration: TypeAlias = Annotated[
-    str | None, typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline.")
+    str | None, typer.Option("--configuration", "-c", help="A configuration of the pipeline file.")
 ]
 RequestOptions: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--options",
         metavar="JSON",
-        help="Any other options of a request as one JSON object.",
+        help="Other options of a request, as one JSON object.",
         show_default=False,
     ),
 ]

@@ -111,12 +111,12 @@ def erase(
     """Delete the questions, candidates, answers and judgements of these requests, also those that wait in Redis for the trail.
 
     Answers of these requests in Redis, the ended jobs of the namespace, and lines of ended jobs with the correlation id
-    are erased, too. Then Redis writes its append-only file anew, and SQLite empties its log: nothing of the texts is left
+    are erased too. Then Redis writes its append-only file anew, and SQLite empties its log: nothing of the texts is left
     in the home. Requests that are still running enter the trail when they end. A request that is not in the trail yet is
     found only by its whole id. Hits without their question stay in the cache for `CHORALE_CACHE_TTL_S`. Backups keep
     what they have.
 
-    Exit code 8: something of this could not be done, and is named.
+    Exit code 8: the command names what it could not delete.
 
     Examples:
 

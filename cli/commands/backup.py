@@ -24,8 +24,8 @@ def backup(
 ) -> None:
     """Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.
 
-    Everything is copied as of one moment. Requests in flight and cached answers are in Redis and not part
-    of a backup. PostgreSQL has its own tools (pg_dump), and all indexes are built again from the documents.
+    All copies are of one moment. A backup has no indexes, nothing of Redis (requests in flight, cached answers) and
+    nothing of PostgreSQL, which has its own tools (pg_dump).
 
     Examples:
 

@@ -18,7 +18,7 @@ def delete(
     namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
-    """Delete documents from a namespace; ids that are not there do no harm and are counted.
+    """Delete documents from a namespace; unknown ids are only counted.
 
     Examples:
 

@@ -32,9 +32,9 @@ def demo(
 ) -> None:
     """Take a tour of the whole pipeline, in about a minute.
 
-    Starts a Redis and the workers in a temporary folder, indexes the documentation inside this Python, and
-    asks: what only words find, what only meaning finds, where the fusion beats both; then a worker hangs,
-    and the answer still comes on time. On a terminal it then takes questions. Nothing stays behind.
+    Starts a Redis and the workers in a temporary folder, indexes the documentation inside this Python, and asks
+    questions: some are answered best by words, some by meaning, and some by the fusion. Then a worker hangs, and the
+    answer still comes on time. On a terminal the demo then takes your questions. At the end it deletes its folder.
 
     Examples:
 

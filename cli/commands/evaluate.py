@@ -35,7 +35,7 @@ def evaluate(
     The questions go through the running pipeline; where none runs, one is started for this command. The
     corpus stays in a namespace of its own (`eval-<folder>`), so that the next run embeds only what changed.
 
-    Exit code: 0 measured, 3 some answer was degraded and the figures are too low, 2 wrong usage, 1 anything else.
+    Exit code: 0 measured, 3 an answer was degraded, so the figures are too low, 2 wrong usage, 1 anything else.
 
     Examples:
 

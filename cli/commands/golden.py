@@ -23,12 +23,12 @@ def golden(
     namespace: QuestionNamespace = "default",
     configuration: Configuration = None,
     top: Annotated[
-        int, typer.Option(min=1, max=10, help="An expected document must be among so many first hits.")
+        int, typer.Option(min=1, max=10, help="An expected document must be among this many first hits.")
     ] = 5,
     abstain: Annotated[
-        float, typer.Option(min=0, max=1, help="The lowest confidence of an answer; below it, it abstains.")
+        float, typer.Option(min=0, max=1, help="An answer with a lower confidence abstains.")
     ] = 0.5,
-    may_fail: Annotated[int, typer.Option(min=0, help="So many questions may fail.")] = 0,
+    may_fail: Annotated[int, typer.Option(min=0, help="How many questions may fail.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Ask questions whose answers are known, and show where an expected document is missing.

@@ -42,51 +42,60 @@ def index(
     rebuild: Annotated[
         bool,
         typer.Option(
-            "--rebuild", help="Build the namespace anew with the present settings; it is searched meanwhile."
+            "--rebuild",
+            help="Build the namespace again with the present settings; searches use the old index meanwhile.",
         ),
     ] = False,
     encoder: EncoderName = None,
     ids: Annotated[
         Literal["path", "given"],
-        typer.Option(help="Ids of the records of a collection: below the file's path, or as they stand."),
+        typer.Option(
+            help="Ids of the records of a file: the file's path and the record's id, or this id alone."
+        ),
     ] = "path",
     map_: Annotated[
         list[str] | None,
         typer.Option(
-            "--map", metavar="OURS=THEIRS", help="Our field = its name in the files; may be repeated."
+            "--map",
+            metavar="OURS=THEIRS",
+            help="Take our field OURS from the field THEIRS of the files; may be given again.",
         ),
     ] = None,
     follow_links: Annotated[
         bool,
-        typer.Option("--follow-links", help="Follow symbolic links to what lies in the same folder PATH."),
+        typer.Option(
+            "--follow-links", help="Follow symbolic links that lead to a place inside the given folder."
+        ),
     ] = False,
     where: Annotated[
         Literal["workers", "here"] | None,
         typer.Option(
-            help="Which processes split, embed and write: the workers of chorale.index, or this one. By default the "
-            "workers where documents go into servers, and this process for --rebuild and on one machine."
+            help="Which processes split, embed and write: the workers of chorale.index, or this one. The default is this "
+            "process for --rebuild and with the embedded store alone, and otherwise the workers."
         ),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Rebuild although other sources' documents are lost.")
+        bool,
+        typer.Option(
+            "--yes", "-y", help="Rebuild without asking, although the documents of other sources are lost."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (PDF after `make pdf`, Office after `make office`).
 
-    Symbolic links are not followed. A file that takes too much time or memory is left out (settings
+    Symbolic links are followed only with `--follow-links`. A file that takes too much time or memory is left out (settings
     CHORALE_READ_TIME_S, CHORALE_READ_MEMORY_MB and CHORALE_READ_OUTPUT_MB).
 
-    Unchanged documents are skipped, changed ones replaced whole. The command may be interrupted at any
-    moment and repeated. Readers see every batch as soon as it is committed. On one machine nothing else
-    has to run.
+    Only new and changed documents are written, each as a whole. You may interrupt the command at any moment and
+    repeat it. Searches find each batch as soon as it is written. On one machine no other process has to run.
 
     Fields that `--map` takes: id, title, text, source_type, published_at, language, url, parent.
 
-    What is left out is listed by reason (docs/guides/documents.md). Documents whose files are gone stay until
-    --prune.
+    The report names what is left out, by reason (docs/guides/documents.md). Documents of deleted files stay, unless
+    --prune is given.
 
-    Exit code: 0 all of it (hidden names, links and empty files do not count), 8 part of it, 2 wrong usage,
+    Exit code: 0 all is indexed (hidden names, links and empty files do not count), 8 only a part, 2 wrong usage,
     1 anything else.
 
     Examples:

@@ -47,7 +47,7 @@ def submit(
     namespace: Namespace = "default",
     format_: Annotated[
         Literal["jsonl", "csv"] | None,
-        typer.Option("--format", help="By default by the file's name; `jsonl` for stdin."),
+        typer.Option("--format", help="The default follows the file's name; `jsonl` for stdin."),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="A name for lists; by default the file's name.", show_default=False)
@@ -66,7 +66,11 @@ def submit(
     ] = "refuse",
     on_end: Annotated[
         str | None,
-        typer.Option(metavar="URL|TASK@QUEUE", help="Where to send the end of the job.", show_default=False),
+        typer.Option(
+            metavar="URL|TASK@QUEUE",
+            help="An address, or a task on a queue, to call when the job has ended.",
+            show_default=False,
+        ),
     ] = None,
     configuration: Configuration = None,
     options: RequestOptions = None,
@@ -76,11 +80,11 @@ def submit(
     """Store the questions of a file as a job, and print the job's id.
 
     A line is `{"id", "text" | "questions", ...options of a request}`; a CSV file has the columns `id` and `text` and
-    optional columns of options. Ids and lines are checked first. A line's own options go before those given here.
-    The job is stored also where nothing runs; it is answered once `chorale up` runs.
+    optional columns of options. Ids and lines are checked first. The options of a line replace those given here. If
+    nothing runs, the job is stored, and answered when `chorale up` runs.
 
     Exit code: 0 submitted; with `--watch` 0 completed, 3 with degraded lines, 8 with lines that failed, were refused or
-    not reached, 4 failed, 6 cancelled; 2 wrong usage or wrong lines, 1 anything else.
+    got no answer, 4 failed, 6 cancelled; 2 wrong usage or wrong lines, 1 anything else.
 
     Examples:
 
@@ -150,7 +154,7 @@ def show(job_id: JobId, watch: Watch = False, as_json: AsJson = False) -> None:
     """Show a job: its state, its lines by status, its rate and the time left.
 
     With `--watch` the exit code tells how the job has ended: 0 completed, 3 with degraded lines, 8 with lines that failed,
-    were refused or not reached, 4 failed, 6 cancelled.
+    were refused or got no answer, 4 failed, 6 cancelled.
 
     Examples:
 
@@ -192,7 +196,7 @@ def resume(job_id: JobId, as_json: AsJson = False) -> None:
 
 @jobs.command()
 def cancel(job_id: JobId, as_json: AsJson = False) -> None:
-    """End a job; the results that are there stay, and its other lines have the status `cancelled`.
+    """End a job; its results stay, and its other lines get the status `cancelled`.
 
     Examples:
 
@@ -254,8 +258,8 @@ def results(
 ) -> None:
     """Write the results of a job, a line for each question in input order.
 
-    While the job runs these are the results up to the first line without one. stderr says how many lines have no result
-    yet, and from which line to go on.
+    While the job runs, the results end before the first line without one; stderr says how many lines have none yet,
+    and from which line to continue.
 
     Exit code: 0 all results, 8 the job goes on, 1 anything else.
 
@@ -312,7 +316,7 @@ def compare(
 ) -> None:
     """Compare the results of two ended jobs over the same questions, line by line.
 
-    Lines are matched by their ids. A pair in the JSON document is of the first job and the second.
+    Lines are matched by their ids. A pair in the JSON document has the first job's value, then the second job's.
 
     Examples:
 

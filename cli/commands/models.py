@@ -11,8 +11,8 @@ from cli.terminal import Text, plain_table, print_result
 def models(as_json: AsJson = False) -> None:
     """List encoders and rerankers with their size, languages, licence, prompts and published quality.
 
-    A declared encoder of these names gets its prompts (docs/guides/models.md). Rows that are marked were loaded with this
-    version; the others repeat their sources.
+    A declared encoder of these names gets its prompts (docs/guides/models.md). The marked models were loaded with
+    this version; the other rows repeat what is published.
 
     Examples:
 

@@ -63,14 +63,14 @@ def create(
     namespace: Name,
     encoder: EncoderName = None,
     local_only: Annotated[
-        bool, typer.Option("--local-only", help="Send no text of it to a model behind an address, ever.")
+        bool, typer.Option("--local-only", help="Never send its texts to a model behind an address.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make an empty namespace with the present settings, in every store; one that is there already stays as it is.
+    """Make an empty namespace with the present settings, in every store; an existing one stays as it is.
 
-    Indexing makes the namespaces that it needs: this is for one that is to be searched, or deleted, before that, or that has
-    an encoder of its own.
+    `chorale index` makes namespaces too: use this command for one that must exist before, or that needs an option of
+    this command.
 
     Examples:
 
@@ -98,10 +98,10 @@ def create(
 
 @namespaces.command()
 def rebuild(namespace: Name, encoder: EncoderName = None, as_json: AsJson = False) -> None:
-    """Embed the documents of a namespace again, with another encoder; it is searched as before until all of it is there.
+    """Embed the documents of a namespace again, with another encoder; searches use the old index until the end.
 
-    The texts come from the documents' database: no file is read. The command may be interrupted and repeated, and goes on
-    where it was. What is handed in meanwhile waits.
+    The texts come from the documents' database: no file is read. You may interrupt the command and repeat it: it
+    continues. Documents that are handed in meanwhile wait.
 
     Examples:
 

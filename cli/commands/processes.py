@@ -22,9 +22,9 @@ def worker(
         ),
     ] = None,
 ) -> None:
-    """Work on one or more queues until stopped; `chorale up` starts them by itself.
+    """Work on one or more queues until stopped; `chorale up` starts workers by itself.
 
-    It takes no work before its model is warm. Ctrl-C or SIGTERM stops it after the work that it has begun.
+    A worker takes no task before its model is loaded. Ctrl-C or SIGTERM stops it after its current task.
 
     Examples:
 
@@ -46,15 +46,15 @@ def worker(
 
 def serve(
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 for every one of this machine.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0: every address of this machine.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
 ) -> None:
     """Serve the HTTP API and the console until stopped; `chorale up --http` starts both by itself.
 
-    It needs Redis and the audit database, and holds no model. Callers need a key (`chorale keys create`). It speaks plain
-    HTTP: put a proxy with TLS in front of it. Ctrl-C or SIGTERM stops it: a call that waits gets the address of its
-    answer, and everything else in flight may go on for CHORALE_SOFT_SHUTDOWN_S.
+    The API needs Redis and the audit database, and no model. Callers need a key (`chorale keys create`). The API
+    speaks plain HTTP: put a proxy with TLS in front of it. After Ctrl-C or SIGTERM, a call that waits gets the
+    address of its answer, and other calls may go on for CHORALE_SOFT_SHUTDOWN_S.
 
     Examples:
 
@@ -80,13 +80,13 @@ def serve(
 def sweeper(
     only: Annotated[
         Literal["sweep", "drain"] | None,
-        typer.Option(help="Do only one of the two duties: end requests, or fill the audit tables."),
+        typer.Option(help="`sweep`: only end requests; `drain`: only fill the audit tables."),
     ] = None,
     name: Annotated[str, typer.Option(help="Name of this process in its heartbeat and logs.")] = "sweeper",
 ) -> None:
     """Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.
 
-    Several may run: one of them handles a request at a time.
+    Several may run; one of them acts at a time.
 
     Examples:
 

@@ -26,10 +26,10 @@ def replay(
 ) -> None:
     """Fuse a past request again from its audit rows: as it was, or under another configuration.
 
-    Nothing has to run, and no model is read. The method, the weights and the branches are then those of the other
-    configuration; filters, thresholds and boosts stay those of the request. What the rows do not hold is named.
+    No other process has to run, and no model is loaded. `--configuration` replaces method, weights and branches;
+    filters, thresholds and boosts stay those of the request. The command names what the rows lack.
 
-    Exit code: 0 replayed, 8 replayed without what the rows do not hold, 1 the recorded answer is another one (or any error),
+    Exit code: 0 replayed, 8 the rows lack something, 1 the recorded answer differs (or any error),
     2 wrong usage.
 
     Examples:

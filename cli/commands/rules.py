@@ -47,7 +47,7 @@ Contains: TypeAlias = Annotated[
 ]
 RuleName: TypeAlias = Annotated[
     str | None,
-    typer.Option("--name", help="The rule's name; one of this name is replaced.", show_default=False),
+    typer.Option("--name", help="The rule's name; a rule of this name is replaced.", show_default=False),
 ]
 
 _SIGNS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
@@ -116,7 +116,7 @@ def pin(
     name: RuleName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let documents come first for some questions, in this order, also where no branch finds them.
+    """Put documents first for some questions, in this order, even if no branch finds them.
 
     Examples:
 
@@ -153,13 +153,14 @@ def synonyms(
     means: Annotated[
         list[str] | None,
         typer.Option(
-            help="What the words mean, but not the other way round; may be given again.", show_default=False
+            help="Search this for the words, but not the words for this; may be given again.",
+            show_default=False,
         ),
     ] = None,
     name: RuleName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let BM25 search words for one another, or `--means` for the words.
+    """Let BM25 search each of some words for the others, or what they mean (`--means`).
 
     Examples:
 

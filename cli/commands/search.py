@@ -21,7 +21,7 @@ def search(
     filter_: Annotated[
         list[str] | None,
         typer.Option(
-            "--filter", "-f", metavar="CONDITION", help="Only documents that meet it; may be given again."
+            "--filter", "-f", metavar="CONDITION", help="A condition on documents; may be given again."
         ),
     ] = None,
     options: RequestOptions = None,
@@ -36,7 +36,7 @@ def search(
     A condition of `--filter` is `FIELD=VALUE`, `FIELD=A,B` (any of them), `FIELD!=VALUE`, `FIELD>=VALUE` (or `>`
     `<=` `<`), `FIELD~PART`, `FIELD=*` (has it); dates are ISO 8601. All conditions must hold.
 
-    Exit code: 0 complete, 3 degraded (something was missing, which is named), 4 failed, 5 skipped, 6 cancelled,
+    Exit code: 0 complete, 3 degraded (the answer names what is missing), 4 failed, 5 skipped, 6 cancelled,
     7 refused, 2 wrong usage, 1 anything else.
 
     Examples:
@@ -110,9 +110,9 @@ def cancel(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """End a request: whoever waits for it gets an answer without hits, whose status is `cancelled`.
+    """End a request: everybody who waits for it gets an answer with the status `cancelled` and no hits.
 
-    A request that had ended before keeps its answer, and its status is shown.
+    A request that has already ended keeps its answer, and the command shows its status.
 
     Exit code, by how the request has ended: 6 cancelled, 0 complete, 3 degraded, 4 failed, 5 skipped, 7 refused;
     1 for an unknown id, and for anything else.

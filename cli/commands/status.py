@@ -201,7 +201,7 @@ def breakers_table(breakers: Sequence[Fields]) -> Table:
 
 
 def env(as_json: AsJson = False) -> None:
-    """Print the variables by which applications, examples and Celery find what runs here, with passwords.
+    """Print the variables with which applications, examples and Celery find the running Chorale, with passwords.
 
     Chorale's own commands need none of them: they find the `chorale up` of their CHORALE_HOME.
 

@@ -49,10 +49,10 @@ def tune(
 ) -> None:
     """Choose method, weights, k, depth and boosts by judged questions, and say whether that is better.
 
-    Every question is searched once. Then the fusion alone is tried with many configurations. Five times a fifth of the
-    questions is held out, and counts for what the others have chosen. Only if these questions have a better
-    nDCG@10 than with the best existing configuration, beyond chance, a pipeline file with the new configuration is
-    written. No server and no worker has to run.
+    Every question is searched once. Then the fusion alone is tried with many configurations. Five times another fifth
+    of the questions is held out, to measure what the others have chosen. If their nDCG@10 is better than with the
+    best existing configuration, beyond chance, the command writes a pipeline file. No server and no worker has to
+    run.
 
     Exit code: 0 decided, also for "not distinguishable"; 2 wrong usage, 1 anything else.
 

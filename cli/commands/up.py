@@ -56,12 +56,12 @@ def up(
     """Start the server and the workers, and look after them until Ctrl-C.
 
     Data is kept in CHORALE_HOME. Without CHORALE_REDIS_URL a Redis server is started on this machine's loopback address,
-    with a password. Commands in other terminals find what runs, and take the settings of this command where they have
-    none; applications find it by `chorale env`. A dead or hung process is started again. CHORALE_LAYOUT
-    says which queues share a process; `chorale status` shows it.
+    with a password. Commands in other terminals find this Redis, and take the settings of this command if they have
+    none of their own; `chorale env` prints its address for applications. A dead or hung process is started again.
+    CHORALE_LAYOUT says which queues share a process; `chorale status` shows it.
 
-    Flower asks for a login: that of FLOWER_BASIC_AUTH (`user:password`), else one that is made at the first start and
-    kept in CHORALE_HOME.
+    Flower asks for a login: that of FLOWER_BASIC_AUTH (`user:password`), else one that the first start writes into
+    CHORALE_HOME.
 
     Examples:
 
