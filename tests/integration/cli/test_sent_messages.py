@@ -32,6 +32,8 @@ from models.left_out import LeftOut
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexReport, SourceDocuments
 from tasks.indexing.message_order import Turns
 from tasks.registration import make_app
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
@@ -55,6 +57,7 @@ def installation(redis_client: redis.Redis, redis_server: RedisServer, tmp_path:
 def app(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Celery:
     monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
     monkeypatch.setattr(tasks.indexing.index_tasks, "PAUSE_S", 0.0)
+    use_embedder(installation.resources, HashingEmbedder())
     app = make_app(installation.resources)
     # A busy machine may use up the turn of a namespace, after which its messages are put back.
     app.turns = Turns(lambda _: math.inf)

@@ -69,15 +69,20 @@ def refuses(status: int, **error: str) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("settings", "as_text"), [({}, False), ({}, True), ({"api": "tei"}, False)], ids=["base64", "text", "tei"]
+    ("settings", "as_text", "texts"),
+    [
+        ({}, False, [*PASSAGES, *ODD_TEXTS]),
+        ({}, True, [*PASSAGES[:8], ""]),
+        ({"api": "tei"}, False, [*PASSAGES[:8], ""]),
+    ],
+    ids=["base64", "text", "tei"],
 )
 def test_the_vectors_of_the_real_model_come_back_in_order(
-    server: ChatServer, local: OnnxEmbedder, settings: dict[str, Any], as_text: bool
+    server: ChatServer, local: OnnxEmbedder, settings: dict[str, Any], as_text: bool, texts: list[str]
 ) -> None:
     server.answer = embeds(local, as_text=as_text)
     tokenizer = local.folder() / "tokenizer.json"
     embedder = opened(server, batch=7, max_pieces=254, tokenizer=tokenizer, **settings)
-    texts = [*PASSAGES, *ODD_TEXTS]
     done: list[int] = []
     vectors = embedder.embed_passages(texts, progress=done.append)
     assert vectors.shape == (len(texts), 384)

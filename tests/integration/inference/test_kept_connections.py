@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,18 +52,11 @@ def opened(server: ChatServer, **settings: Any) -> EndpointEmbedder:
     return EndpointEmbedder("tiny", **{"url": server.url, **settings})
 
 
-def test_calls_one_after_the_other_use_one_connection(server: Connected) -> None:
-    embedder = opened(server)
-    for text in "abc":
-        embedder.embed_questions([text], timeout_s=20)
-    assert len(server.ports) == 3
-    assert len(set(server.ports)) == 1
-
-
-def test_calls_over_tls_use_one_connection(tmp_path: Path) -> None:
-    certificate = Certificate.make(tmp_path)
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_calls_one_after_the_other_use_one_connection(tmp_path: Path, has_tls: bool) -> None:
+    certificate = Certificate.make(tmp_path) if has_tls else None
     with Connected(certificate) as server:
-        embedder = opened(server, ca_file=certificate.file)
+        embedder = opened(server, ca_file=certificate and certificate.file)
         for text in "abc":
             embedder.embed_questions([text], timeout_s=20)
         assert len(server.ports) == 3
@@ -87,6 +81,13 @@ def test_a_server_that_hangs_up_a_kept_connection_costs_no_attempt(
     # An attempt that failed would wait longer than the call may take.
     monkeypatch.setattr(inference.json_endpoint, "FIRST_PAUSE_S", 1_000)
     embedder, texts = opened(server, batch=1), ["a", "b", "c"][:batches]
+    together = threading.Barrier(batches)
+
+    def on_a_connection_of_its_own(handler: Handler, body: dict[str, Any]) -> None:
+        together.wait(10)
+        WELL(handler, body)
+
+    server.answer = server.noting(on_a_connection_of_its_own)
     embedder.embed_questions(texts, timeout_s=20)
     server.then = [server.noting(hangs_up)] * batches
     assert embedder.embed_questions(texts, timeout_s=20).shape == (batches, 4)

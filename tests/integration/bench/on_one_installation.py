@@ -1,0 +1,24 @@
+"""`python -m tests.integration.bench.on_one_installation CALL...`: calls of `python -m bench`, which share one installation."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from socket import create_server
+from types import SimpleNamespace
+
+from bench import commands
+from bench.installation import measured_installation
+from cli.local.ports import Address
+
+DOCUMENTS = 30
+OTHERS = {"retrieve": ("retrieve",), "bulk-1": ("bulk",)}
+
+if __name__ == "__main__":
+    with create_server(("127.0.0.1", 0)) as free:
+        place = free.getsockname()
+    with measured_installation(DOCUMENTS, others=OTHERS, http=Address(*place), plain=True) as measured:
+        vars(commands)["measured_installation"] = lambda *_, **__: nullcontext(measured)
+        vars(commands)["create_server"] = lambda _: nullcontext(SimpleNamespace(getsockname=lambda: place))
+        for call in sys.argv[1:]:
+            commands.bench([*call.split(), "--json"], standalone_mode=False)
