@@ -10,7 +10,6 @@ from chorale_client import make_request
 
 from tasks.request.retrieve import submit
 from tests.support.faults.lost_workers import assert_next_is_whole, assert_was_killed
-from tests.support.faults.moments import join_without_one_branch
 from tests.support.faults.observers import Seen, order_by, seen_of, striking
 from tests.support.faults.serving import serving
 from tests.support.pipelines.failpoints import PRELOAD, arm, taken, wait_taken
@@ -64,30 +63,6 @@ def test_the_sweeper_sends_the_messages_whose_sender_was_killed_before_sending(
 
     assert_was_killed(whole, process)
     is_complete_at_once(asked.result(60), expected)
-
-
-def test_a_killed_branch_worker_costs_only_its_branch(whole: RunningPipeline) -> None:
-    expected = order_by(whole, ["vector"])
-
-    asked = striking(whole, "branch.after_start", "kill", "chorale.bm25", branches=BOTH, timeout_s=20)
-    join_without_one_branch(whole)
-
-    assert_was_killed(whole, "chorale.bm25")
-    answer = asked.result(60)
-    assert (answer.status, answer.missing) == ("degraded", [("search.bm25", "timeout")])
-    assert (answer.documents, answer.branches) == (expected, {"vector"})
-
-
-def test_another_fusion_follows_one_that_was_killed_after_taking_the_request(whole: RunningPipeline) -> None:
-    expected = order_by(whole, BOTH)
-    whole.start("another", queue="chorale.fusion")
-    whole.wait_ready(["another"])
-
-    answer = striking(whole, "fusion.after_join", "kill", branches=BOTH, timeout_s=20).result(60)
-
-    whole.revive()
-    whole.kill("another")
-    is_complete_at_once(answer, expected)
 
 
 def test_another_sweeper_sends_a_callback_whose_sweeper_was_killed_before_sending(

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
-from chorale_client.keys import DURATIONS, WAKEUPS, entry_key
+from chorale_client.keys import DURATIONS, WAKEUPS
 from kombu import Connection
 
 from ledger.breakers import FEWEST_DURATIONS
-from models.plan import Plan
 from tasks.request.retrieve import submit
 from tests.support.faults.effects import REPORTED, UNREPORTED, Case, costs_only_its_branch, failed_or_lost
 from tests.support.faults.moments import join_without_one_branch
-from tests.support.faults.observers import asking, order_by, seen, seen_of, unchanged
+from tests.support.faults.observers import asking, order_by, seen_of, unchanged
 from tests.support.faults.serving import nobody_has_ended, serving
 from tests.support.ledger.audit_rows import envelope_of
 from tests.support.pipelines import branch_faults
@@ -94,12 +93,6 @@ def test_a_part_that_would_fail_or_hang_a_plain_chord_costs_only_its_branch(
     faulty: RunningPipeline, case: Case
 ) -> None:
     failed_or_lost(faulty, case)
-
-
-def test_a_branch_that_answers_at_its_second_attempt_costs_nothing(faulty: RunningPipeline) -> None:
-    answer = seen(faulty, branches=["bm25", "retries_once"], timeout_s=20)
-
-    assert (answer.status, answer.branches) == ("complete", {"bm25", "retries_once"})
 
 
 def test_a_branch_whose_messages_the_broker_drops_is_named(
@@ -198,29 +191,6 @@ def test_a_part_that_is_late_is_sent_once_more_and_the_first_answer_wins(
     assert attempts == {"bm25": 1, "held": first}
     hedges = hedging.redis.hget(ATTEMPTS + request.request_id, "2")
     assert hedges == b"1", "the hedge was sent more than once more"
-
-
-def test_parts_and_callbacks_delivered_ten_times_change_nothing(faulty: RunningPipeline) -> None:
-    faulty.pause("chorale.bm25")
-    try:
-        request = make_request("ERR-4711", branches=["bm25", "fickle"], timeout_s=20, cache="bypass")
-        submit(faulty.resources, faulty.app.fanout, request)
-        plan = Plan.model_validate_json(faulty.redis.hget(entry_key(request.request_id), "plan") or b"")
-        for _ in range(10):
-            for branch in plan.branches:
-                faulty.app.fanout.send_part(request.request_id, branch)
-            faulty.app.fanout.send_fuse(request.request_id)
-    finally:
-        faulty.resume("chorale.bm25")
-    answer = seen_of(faulty, request)
-    with unchanged(faulty, answer):
-        for branch in plan.branches:
-            faulty.app.fanout.send_part(request.request_id, branch)
-        faulty.app.fanout.send_fuse(request.request_id)
-        order_by(faulty, ["bm25"])
-
-    assert (answer.status, answer.missing) == ("complete", [])
-    assert sorted(row.branch for row in answer.audit.branches) == ["bm25", "fickle"]
 
 
 def task(**headers: Any) -> dict[str, Any]:
