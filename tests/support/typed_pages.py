@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.code_blocks import ROOT, CodeBlock, code_blocks
+from tests.support.pipelines.forked_children import forked_command
 from tests.support.waiting import until
 
 _FORKING = (
@@ -59,10 +60,13 @@ class Desk:
         }
         return {**others, "HOME": str(self.folder)}
 
-    def type(self, blocks: Sequence[CodeBlock], *, first: str = "", timeout_s: float = 240) -> str:
+    def type(
+        self, blocks: Sequence[CodeBlock], *, first: str = "", timeout_s: float = 240, forks: bool = True
+    ) -> str:
         """What one terminal prints; fails with it where a command fails.
 
-        A Python block that begins with a file's name becomes that file, any other one is run in its place.
+        A Python block that begins with a file's name becomes that file, any other one is run in its place.  `forks`: the calls of
+        `chorale` are forks of a process that has imported the product, which is sooner.
         """
         script = [first]
         for block in blocks:
@@ -72,15 +76,18 @@ class Desk:
                 (self.folder / name[1]).write_text(block.code)
             else:
                 script.append(f"python - <<'END'\n{block.code}END")
-        done = subprocess.run(
-            ["bash", "-e", "-c", "\n".join(script)],
-            cwd=self.folder,
-            env=self.variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout_s,
-        )
+        with forked_command("cli") as chorale:
+            if forks:
+                script.insert(0, f'chorale() {{ {chorale} "$@"; }}')
+            done = subprocess.run(
+                ["bash", "-e", "-c", "\n".join(script)],
+                cwd=self.folder,
+                env=self.variables,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=timeout_s,
+            )
         assert done.returncode == 0, done.stdout
         return done.stdout
 

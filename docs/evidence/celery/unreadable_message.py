@@ -16,7 +16,6 @@ from redis import Redis
 URL = os.environ.get("REDIS_URL", "redis://localhost:6379/0")
 NAME = Path(__file__).stem
 app = Celery(NAME, broker=URL, backend=URL)
-app.conf.update(task_default_queue=NAME)
 WORKER = [sys.executable, "-m", "celery", "-q", "-A", NAME, "worker", "-l", "CRITICAL", "-P", "solo"]
 
 
@@ -43,27 +42,43 @@ def message(body: bytes, **headers: object) -> bytes:
     ).encode()
 
 
-def lives(what: str, message: bytes) -> None:
-    Redis.from_url(URL).delete(NAME, "unacked", "unacked_index")
-    worker = subprocess.Popen(WORKER, cwd=Path(__file__).parent, stderr=subprocess.DEVNULL)
+SENT = {
+    "no JSON": b"hello",
+    "JSON nested 10,000 levels deep": b"[" * 10_000 + b"]" * 10_000,
+    "a JSON text": b'"hello"',
+    "a body of another shape": message(b'{"a": 1}'),
+    "a task name that is a list": message(b"[[], {}, {}]", task=["part"]),
+    "a time limit that is a text": message(b"[[], {}, {}]", timelimit="soon"),
+}
+
+
+def main() -> None:
+    """Each message goes to a worker with a queue of its own."""
+    queues = {what: f"{NAME}-{number}" for number, what in enumerate(SENT)}
+    workers = {
+        what: subprocess.Popen(
+            [*WORKER, "-Q", queue, "-n", queue], cwd=Path(__file__).parent, stderr=subprocess.DEVNULL
+        )
+        for what, queue in queues.items()
+    }
     try:
-        part.delay().get(timeout=30)
-        Redis.from_url(URL).lpush(NAME, message)
-        with suppress(subprocess.TimeoutExpired):
-            worker.wait(timeout=15)
-        sys.stdout.write(f"{what}\n  expected: it is logged and dropped, the worker goes on\n")
-        ended = worker.poll()
-        sys.stdout.write(f"  saw:      the worker {'goes on' if ended is None else f'ended with {ended}'}\n")
+        for what, sent in SENT.items():
+            part.apply_async(queue=queues[what]).get(timeout=60)
+            Redis.from_url(URL).lpush(queues[what], sent)
+        for what, worker in workers.items():
+            with suppress(subprocess.TimeoutExpired):
+                worker.wait(timeout=15)
+            sys.stdout.write(f"{what}\n  expected: it is logged and dropped, the worker goes on\n")
+            ended = worker.poll()
+            sys.stdout.write(
+                f"  saw:      the worker {'goes on' if ended is None else f'ended with {ended}'}\n"
+            )
     finally:
-        worker.terminate()
-        worker.wait()
+        for worker in workers.values():
+            worker.terminate()
+            worker.wait()
 
 
 if __name__ == "__main__":
     sys.stdout.write(f"celery {celery.__version__}, kombu {kombu.__version__}\n")
-    lives("no JSON", b"hello")
-    lives("JSON nested 10,000 levels deep", b"[" * 10_000 + b"]" * 10_000)
-    lives("a JSON text", b'"hello"')
-    lives("a body of another shape", message(b'{"a": 1}'))
-    lives("a task name that is a list", message(b"[[], {}, {}]", task=["part"]))
-    lives("a time limit that is a text", message(b"[[], {}, {}]", timelimit="soon"))
+    main()

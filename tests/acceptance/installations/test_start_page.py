@@ -28,7 +28,7 @@ def desk(tmp_path: Path) -> Desk:
 def test_every_command_of_the_start_page_does_what_it_says(desk: Desk) -> None:
     up = next(place for place, block in enumerate(START, 1) if starts(block))
     with desk.first_terminal(START[:up]) as terminal:
-        printed = desk.type(START[up:])
+        printed = desk.type(START[up:], forks=False)
         assert "3 added" in printed
         # By Celery, by the client, and over HTTP.
         assert "complete ['my-docs/repairs.md'" in printed

@@ -6,8 +6,12 @@ The children are forks of one process that has imported the product already (see
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
+import shlex
+import socket
+import socketserver
 import subprocess
 import sys
 import tempfile
@@ -21,6 +25,7 @@ from cli.local import child_process, supervisor
 from tests.support.pipelines.fork_server import ForkedProcess
 from tests.support.pipelines.pipeline import FORK_SERVER, ROOT
 
+_COMMAND = Path(__file__).with_name("forked_command.py")
 _RUN = """
 import os, runpy, sys
 os.chdir({folder!r})
@@ -87,6 +92,32 @@ def run_module(
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(argv, returncode, out.read(), err.read())
+
+
+class _Call(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        length, fds, *_ = socket.recv_fds(self.request, 4, 3)
+        call = json.loads(self.rfile.read(int.from_bytes(length, "big")))
+        process = FORK_SERVER.fork(_RUN.format(**call), call["environment"], fds)
+        for fd in fds:
+            os.close(fd)
+        self.wfile.write(str(process.wait()).encode())
+
+
+@contextmanager
+def forked_command(*argv: str) -> Iterator[str]:
+    """A command line that runs `python -m MODULE ARGUMENT...`, with more arguments behind it, as a fork; while the block runs."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        socketserver.ThreadingUnixStreamServer(f"{folder}/calls", _Call) as server,
+    ):
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield shlex.join([sys.executable, "-I", "-S", str(_COMMAND), f"{folder}/calls", *argv])
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 if __name__ == "__main__":
