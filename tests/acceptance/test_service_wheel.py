@@ -6,11 +6,9 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,7 @@ from tests.support.code_blocks import code_blocks
 from tests.support.pipelines.pipeline import CORPUS, ROOT
 from tests.support.servers.redis_server import free_port
 from tests.support.servers.services import missing
-from tests.support.wheels import build, declared, needed, outside, run
+from tests.support.wheels import build, declared, environment, needed, outside, run
 
 pytestmark = pytest.mark.slow  # builds two wheels and an environment
 
@@ -38,23 +36,10 @@ def wheels(client_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 @pytest.fixture(scope="module")
 def bin(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with both wheels, the model, and what the wheels declare.
-
-    The packages of others are links to those of this environment.
-    """
+    """The programs of an environment with both wheels, the model, and what the wheels declare."""
+    packages = needed([line for wheel in wheels for line in declared(wheel)], set())
     folder = tmp_path_factory.mktemp("installed")
-    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
-    (site,) = folder.glob("lib/python3*/site-packages")
-    own = {"chorale-retrieval", "chorale-client"}
-    for package in (needed([line for wheel in wheels for line in declared(wheel)], set()) - own) | {MODEL}:
-        for name in {file.parts[0] for file in distribution(package).files or ()} - {"..", "__pycache__"}:
-            (site / name).symlink_to(Path(str(distribution(package).locate_file(name))))
-    before = set(site.iterdir())
-    python = folder / "bin" / "python"
-    run(Path(sys.executable).with_name("uv"), "pip", "install", "--no-deps", "--offline", "--quiet", "--python", python, *wheels, cwd=folder)  # fmt: skip
-    installed = {path.name.partition("-")[0] for path in set(site.iterdir()) - before}
-    assert installed == {"chorale_service", "chorale_client", "chorale_retrieval"}
-    return python.parent
+    return environment(folder, wheels, (packages - {"chorale-retrieval", "chorale-client"}) | {MODEL}).parent
 
 
 @pytest.fixture(scope="module")

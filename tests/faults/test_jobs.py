@@ -253,10 +253,10 @@ def test_a_job_whose_deadline_comes_keeps_what_was_answered(whole: RunningPipeli
 
 
 @pytest.mark.limit_s(300)
-def test_a_job_of_1000_lines_that_is_struck_at_random_ends_whole(whole: RunningPipeline) -> None:
+def test_a_job_of_500_lines_that_is_struck_in_any_order_ends_whole(whole: RunningPipeline) -> None:
     chance = random.Random(13)
     slowed(whole, 0.05)
-    job_id = submit(whole, some(1_000))
+    job_id = submit(whole, some(500))
     strikes: list[Callable[[], object]] = [
         lambda: whole.processes[chance.choice(WORKERS)].kill(),
         lambda: [whole.processes[name].kill() for name in SWEEPERS],
@@ -265,10 +265,10 @@ def test_a_job_of_1000_lines_that_is_struck_at_random_ends_whole(whole: RunningP
     ]
 
     with reviving(whole):
-        for strike in chance.sample(strikes * 2, 8):
+        for strike in chance.sample(strikes, len(strikes)):
             done = whole.resources.jobs.get(job_id).done
             strike()
-            wait_done(whole, job_id, min(1_000, done + chance.randrange(25, 100)))
+            wait_done(whole, job_id, min(500, done + chance.randrange(25, 100)))
         wait_ended(whole, job_id, limit_s=200)
 
     is_complete(whole, job_id)

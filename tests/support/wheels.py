@@ -8,7 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable
-from importlib.metadata import PathDistribution, requires
+from importlib.metadata import PathDistribution, distribution, requires
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -62,6 +62,23 @@ def needed(lines: Iterable[str], found: set[str]) -> set[str]:
         found.add(package)
         needed([line for line in requires(package) or () if applies(line, requirement.extras)], found)
     return found
+
+
+def environment(folder: Path, wheels: Iterable[Path], packages: Iterable[str]) -> Path:
+    """The interpreter of a new environment with these wheels; the packages of others are links to those of this environment."""
+    folder.mkdir(exist_ok=True)
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    for package in packages:
+        for name in {file.parts[0] for file in distribution(package).files or ()} - {"..", "__pycache__"}:
+            (site / name).symlink_to(Path(str(distribution(package).locate_file(name))))
+    before = set(site.iterdir())
+    python = folder / "bin" / "python"
+    uv = (Path(sys.executable).with_name("uv"), "pip", "install", "--no-deps", "--offline", "--quiet")
+    run(*uv, "--python", python, *wheels, cwd=folder)
+    names = {name.partition("/")[0] for wheel in wheels for name in zipfile.ZipFile(wheel).namelist()}
+    assert {path.name for path in set(site.iterdir()) - before} == names
+    return python
 
 
 def applies(line: str, extras: Iterable[str] = ()) -> bool:
