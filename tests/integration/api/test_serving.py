@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -15,7 +16,8 @@ import httpx
 import psutil
 import pytest
 
-from tests.support.command_line import as_process, command
+from tests.support.command_line import command
+from tests.support.pipelines.forked_children import run_module
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import free_port
 from tests.support.waiting import until
@@ -76,8 +78,12 @@ def test_calls_that_wait_are_answered_when_the_process_stops(idle_api: HttpApi) 
         assert other.delete(place).json()["status"] == "cancelled"
 
 
+def serve(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run_module("cli", "serve", *options, environment={**os.environ, **environment}, timeout_s=60)
+
+
 def test_without_a_redis_it_says_what_to_do(tmp_path: Path) -> None:
-    refused = as_process("serve", CHORALE_HOME=str(tmp_path), CHORALE_REDIS_URL="")
+    refused = serve(CHORALE_HOME=str(tmp_path), CHORALE_REDIS_URL="")
     assert refused.returncode != 0
     assert refused.stderr.startswith(f"chorale: nothing runs on {tmp_path}: start it with `chorale up`")
 
@@ -85,7 +91,7 @@ def test_without_a_redis_it_says_what_to_do(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_answered_with_one_sentence(idle_api: HttpApi) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused = as_process("serve", f"--port={port}", CHORALE_REDIS_URL=idle_api.settings.redis_url or "")
+        refused = serve(f"--port={port}", CHORALE_REDIS_URL=idle_api.settings.redis_url or "")
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"chorale: The HTTP API cannot listen on port {port} (")
     assert refused.stderr.endswith("choose another with --port\n")

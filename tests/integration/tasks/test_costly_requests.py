@@ -97,7 +97,7 @@ def test_a_job_of_another_tenant_is_answered_between_the_slices_of_costly_reques
         running.start(BULK)
         running.wait_ready()
         redis, client = running.redis, running.client()
-        costly = [client.submit(COSTLY[:20], timeout_s=60) for _ in range(3)]
+        costly = [client.submit(COSTLY[:17], timeout_s=60) for _ in range(2)]
         until(lambda: redis.exists(BEGUN), 20)
         job = submit(running, lines(3), tenant="another")
         until(lambda: running.resources.jobs.get(job).running, 20)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from models.weaviate_endpoint import WeaviateEndpoint
-from tests.support.command_line import command
+from tests.support.pipelines.forked_children import run_module
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
 from tests.support.pipelines.pipeline_files import branch
@@ -39,9 +39,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
 
 def chorale(cluster: OneProcess, *arguments: str) -> str:
     """What the command prints."""
-    called = subprocess.run(**command(*arguments, **cluster.environment), capture_output=True, timeout=60)
+    environment = {**os.environ, **cluster.environment}
+    called = run_module("cli", *arguments, environment=environment, timeout_s=60)
     assert called.stdout, called.stderr
-    return str(called.stdout)
+    return called.stdout
 
 
 def printed(cluster: OneProcess, *arguments: str) -> Any:
