@@ -20,8 +20,9 @@ from tests.support.models.used_embedder import use_embedder
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
-EMBED_S = 0.2
+EMBED_S = 0.4
 """For up to 16 passages."""
+DOCUMENTS = 80
 
 
 class Clocked(HashingEmbedder):
@@ -107,8 +108,8 @@ def resources(tmp_path: Path, embedder: Clocked) -> Resources:
 
 
 def many_small(ticket: str) -> list[str]:
-    """Two seconds of work: 160 documents of a passage each."""
-    return [f"{ticket} {number} is cut in spring" for number in range(160)]
+    """Two seconds of work: documents of a passage each."""
+    return [f"{ticket} {number} is cut in spring" for number in range(DOCUMENTS)]
 
 
 @pytest.mark.parametrize(
@@ -126,9 +127,9 @@ def test_more_slow_messages_than_a_worker_keeps_end_and_each_passage_is_embedded
         running.send(f"m{number}", f"garden{number % namespaces}", many_small(f"m{number}"))
     running.run()
     assert {ticket: indexed.added for ticket, indexed in running.ended.items()} == {
-        f"m{number}": 160 for number in range(7)
+        f"m{number}": DOCUMENTS for number in range(7)
     }
-    assert len(embedder.embedded) <= 1.2 * 7 * 160
+    assert len(embedder.embedded) <= 1.2 * 7 * DOCUMENTS
 
 
 def test_a_long_document_in_each_of_many_namespaces_ends(resources: Resources, embedder: Clocked) -> None:
@@ -153,5 +154,5 @@ def test_a_killed_worker_costs_the_work_of_a_turn_at_most(resources: Resources, 
         running.queue[-1].pop("so_far", None)
         assert not running.ended, kill
     running.run()
-    assert {indexed.added + indexed.unchanged for indexed in running.ended.values()} == {160}
-    assert len(embedder.embedded) <= 1.2 * 6 * 160
+    assert {indexed.added + indexed.unchanged for indexed in running.ended.values()} == {DOCUMENTS}
+    assert len(embedder.embedded) <= 1.2 * 6 * DOCUMENTS
