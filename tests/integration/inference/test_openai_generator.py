@@ -200,12 +200,6 @@ def test_a_key_with_characters_invalid_in_a_header_is_not_shown(server: ChatServ
     assert SECRET not in failure(chat).detail
 
 
-@pytest.mark.slow
-def test_an_address_without_a_server_is_unavailable() -> None:
-    chat = opened("http://127.0.0.1:9/v1")
-    assert type(failure(chat)) is StoreUnavailable
-
-
 @pytest.mark.parametrize(
     ("first", "attempts"),
     [
