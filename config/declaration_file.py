@@ -4,18 +4,74 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-
-from config import declaration_errors
+from pydantic import ValidationError
 
 Keys = tuple[str, ...]
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
+_DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_HEADER = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]")
+_KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 
 
-class _Loader(yaml.SafeLoader):
+def _toml_keys(text: str) -> Iterator[tuple[Keys, int]]:
+    """The path and line of every table and key.  `tomllib` keeps no positions, and the text is not parsed: a line of a
+    multi-line string that looks like a key counts as a key."""
+    table: Keys = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _parts(header[1])
+            yield table, number
+        elif key := _KEY.match(line):
+            yield table + _parts(key[1]), number
+
+
+def _parts(dotted: str) -> Keys:
+    return tuple(part.strip("\"'") for part in re.findall(_PART, dotted))
+
+
+_WANTED = "Input should be "
+
+
+def complaints(error: ValidationError, table: Mapping[str, Any]) -> Iterator[tuple[Keys, str, str]]:
+    """Keys, kind of error and message of each error.
+
+    For a field with alternative types pydantic reports an error for each type, with the type in the place; these are
+    merged into one.
+    """
+    messages_at: dict[Keys, list[tuple[str, str]]] = {}
+    for fault in error.errors(include_url=False, include_input=False):
+        place = _place(fault["loc"], table, missing=fault["type"] in ("missing", "extra_forbidden"))
+        messages_at.setdefault(place, []).append((fault["type"], fault["msg"].removeprefix("Value error, ")))
+    for place, messages in messages_at.items():
+        inside = any(other[: len(place)] == place for other in messages_at if len(other) > len(place))
+        apt = [(kind, text) for kind, text in messages if not kind.endswith("_type")]
+        if apt:
+            yield from ((place, kind, text) for kind, text in apt)
+        elif not inside:
+            texts = [text.removeprefix(_WANTED) for _, text in messages]
+            yield place, messages[0][0], _WANTED + " or ".join(texts) if len(texts) > 1 else messages[0][1]
+
+
+def _place(loc: tuple[int | str, ...], table: Any, *, missing: bool) -> Keys:
+    """Only the parts of `loc` that are keys or positions in the table; the others are names of types."""
+    place: list[str] = []
+    for part in loc:
+        is_in = (
+            part in table if isinstance(table, Mapping) else isinstance(table, list) and isinstance(part, int)
+        )
+        if is_in or (missing and part == loc[-1]):
+            place.append(str(part))
+        if is_in:
+            table = table[part]
+    return tuple(place)
+
+
+class Loader(yaml.SafeLoader):
     """Refuses aliases, because nested aliases of a few hundred bytes stand for billions of values."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
@@ -42,9 +98,7 @@ def read_table(file: Path, text: str) -> Any:
 
 def line_of(file: Path, text: str, path: Keys) -> int:
     """The line, from 1, of the key or table at `path`, else of the nearest table around it, else 1."""
-    if not is_yaml(file):
-        return declaration_errors.line_of(text, path)
-    lines = dict(_keys(yaml.compose(text, _Loader)))
+    lines = dict(_yaml_keys(yaml.compose(text, Loader)) if is_yaml(file) else reversed([*_toml_keys(text)]))
     return next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), 1)
 
 
@@ -61,7 +115,7 @@ def _from_toml(text: str) -> dict[str, Any]:
 def _from_yaml(text: str) -> Any:
     try:
         seen: dict[Keys, int] = {}
-        for keys, line in _keys(yaml.compose(text, _Loader)):
+        for keys, line in _yaml_keys(yaml.compose(text, Loader)):
             if keys in seen:
                 raise WrongSyntax(
                     f"not valid YAML: {keys[-1]!r} is declared in line {seen[keys]} already", line
@@ -75,15 +129,15 @@ def _from_yaml(text: str) -> Any:
         raise WrongSyntax(f"not valid YAML: {str(error).partition(chr(10))[0]}", 1) from error
 
 
-def _keys(node: yaml.Node | None, above: Keys = ()) -> Iterator[tuple[Keys, int]]:
+def _yaml_keys(node: yaml.Node | None, above: Keys = ()) -> Iterator[tuple[Keys, int]]:
     """The path and line of every key.  Raises WrongSyntax for a key that is no text."""
     if isinstance(node, yaml.SequenceNode):
         for place, value in enumerate(node.value):
-            yield from _keys(value, (*above, str(place)))
+            yield from _yaml_keys(value, (*above, str(place)))
     elif isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             line = key.start_mark.line + 1
             if key.tag != "tag:yaml.org,2002:str":
                 raise WrongSyntax("not valid YAML: a key is no text; put it into quotation marks", line)
             yield (*above, key.value), line
-            yield from _keys(value, (*above, key.value))
+            yield from _yaml_keys(value, (*above, key.value))

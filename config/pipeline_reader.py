@@ -23,8 +23,7 @@ from chorale_client.wire_names import (
 from pydantic import BaseModel, Field, ValidationError
 
 from config import extensions
-from config.declaration_errors import complaints
-from config.declaration_file import WrongSyntax, line_of, read_table
+from config.declaration_file import WrongSyntax, complaints, line_of, read_table
 from config.declarations import (
     BranchDeclaration,
     Choices,

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from chorale_client.errors import safe_repr
 
+from config.declaration_file import Loader
 from evaluation.collection import text_lines
 from ingest.document_ids import checked_id
 from models.errors import WrongDeclaration
@@ -67,19 +68,9 @@ def _json_entries(file: Path) -> Iterator[tuple[Any, Lines]]:
             raise WrongGolden(f"{file}, line {line}: not a JSON object") from None
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses aliases, because nested aliases of a few hundred bytes stand for billions of values."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases (`*name`) are not allowed", problem_mark=mark)
-        return super().compose_node(parent, index)
-
-
 def _yaml_entries(file: Path) -> Iterator[tuple[Any, Lines]]:
     try:
-        loader = _Loader(file.read_text(encoding="utf-8-sig"))
+        loader = Loader(file.read_text(encoding="utf-8-sig"))
         root = loader.get_single_node()
         if root is None:
             return

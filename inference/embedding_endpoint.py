@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from inference.concurrency import LazyValue
 from inference.json_endpoint import ATTEMPTS, JsonEndpoint, Key, rows_in_order
 from inference.language_models import TokenizerFile
-from inference.piece_estimates import cut_to, estimated_pieces
-from inference.word_pieces import whole_characters
+from inference.word_pieces import cut_to, estimated_pieces, whole_characters
 from models.batching import in_batches
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, StageFailure, WrongDeclaration

@@ -12,10 +12,9 @@ from typing import Any
 
 from inference.concurrency import LazyValue
 from inference.json_endpoint import JsonEndpoint, Key, rows_in_order
-from inference.pairs import Pair
-from inference.piece_estimates import cut_to, estimated_pieces
+from inference.pair_reranker import Pair
 from inference.protocol import PairScores
-from inference.word_pieces import whole_characters
+from inference.word_pieces import cut_to, estimated_pieces, whole_characters
 from models.batching import in_batches
 from models.errors import (
     InvalidAnswer,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -91,3 +92,15 @@ def padded(
         ids[at, : len(row)] = row
         mask[at, : len(row)] = 1
     return ids, mask
+
+
+def estimated_pieces(text: str) -> int:
+    """The number of words or a fourth of the bytes, whichever is more."""
+    return max(len(text.split()), -(-len(text.encode("utf-8", "replace")) // 4))
+
+
+def cut_to(max_pieces: int, text: str, count: Callable[[str], int] = estimated_pieces) -> str:
+    """The longest beginning of the text with at most `max_pieces`."""
+    if count(text) <= max_pieces:
+        return text
+    return text[: bisect_right(range(len(text)), max_pieces, key=lambda end: count(text[:end])) - 1]

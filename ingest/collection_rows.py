@@ -126,3 +126,18 @@ def _text(row: Mapping[str, Any], name: str) -> str:
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
     return names.get(type(value), "a text" if isinstance(value, str) else type(value).__name__)
+
+
+def properties_as_metadata(
+    author: str, dates: Mapping[str, str], fields: Mapping[str, str]
+) -> tuple[dict[str, Any], list[Fault]]:
+    """`author`, the dates in ISO 8601, and a fault for each date in another form."""
+    moments = {name: iso_moment(date) for name, date in dates.items() if date.strip()}
+    own = {"author": author.strip()} | {name: moment or "" for name, moment in moments.items()}
+    metadata, notes = with_reserved({name: value for name, value in own.items() if value}, fields)
+    notes += [
+        f"{name}: {dates[name][:60]!r} is not a date; indexed without it"
+        for name, moment in moments.items()
+        if moment is None
+    ]
+    return metadata, [Fault(LeftOut.METADATA, note) for note in notes]

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.hashes import normalised
+from ingest.document_ids import normalised
 from models.batching import in_batches
 from models.documents import NearDuplicateGroup, Signature
 

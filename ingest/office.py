@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from ingest.decode import read_bytes
-from ingest.document_properties import properties_as_metadata
+from ingest.clean import read_bytes
+from ingest.collection_rows import properties_as_metadata
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Unreadable
 from models.left_out import LeftOut
 

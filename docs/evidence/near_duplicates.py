@@ -26,10 +26,10 @@ from sqlalchemy import create_engine
 
 from cli.local.measured_pipeline import measured_pipeline
 from config.settings import Settings
-from ingest.hashes import normalised
+from ingest.document_ids import normalised
 from ingest.near_duplicates import MIN_WORDS, NearDuplicates, is_short
 from ingest.raw_documents import RawDocument
-from models.near_duplicate_tables import near_duplicates_metadata
+from models.document_tables import near_duplicates_metadata
 from search.near_duplicate_rows import NearDuplicateRows
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from ingest.clean import refuse_binary
 from ingest.collection_rows import record_of
-from ingest.decode import refuse_binary
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
 from models.left_out import LeftOut
 

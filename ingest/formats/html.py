@@ -8,8 +8,8 @@ from bs4 import BeautifulSoup, Comment, Tag
 from bs4.element import Declaration, ProcessingInstruction
 from markdownify import MarkdownConverter
 
+from ingest.clean import read_text
 from ingest.collection_rows import with_reserved
-from ingest.decode import read_text
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
 from models.left_out import LeftOut
 

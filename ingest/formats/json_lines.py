@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from ingest.clean import refuse_binary
 from ingest.collection_rows import record_of
-from ingest.decode import refuse_binary
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
 from models.left_out import LeftOut
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import yaml
 
-from ingest.clean import clean_text
+from ingest.clean import clean_text, read_text
 from ingest.collection_rows import with_reserved
-from ingest.decode import read_text
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
 from models.left_out import LeftOut
 

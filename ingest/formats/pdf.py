@@ -6,8 +6,8 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ingest.decode import read_bytes
-from ingest.document_properties import properties_as_metadata
+from ingest.clean import read_bytes
+from ingest.collection_rows import properties_as_metadata
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable, missing_package
 from models.left_out import LeftOut
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from docutils import nodes
 from docutils.core import publish_doctree
 
-from ingest.decode import read_text
+from ingest.clean import read_text
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
 from models.left_out import LeftOut
 

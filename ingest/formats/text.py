@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingest.decode import read_text
+from ingest.clean import read_text
 from ingest.raw_documents import OpenFile, ReadOptions, Record
 
 

@@ -18,11 +18,11 @@ from models.document_tables import (
     generation_table,
     index_table,
     namespace_table,
+    near_duplicates_metadata,
     passage_table,
     refused_table,
 )
 from models.documents import Document, Manifest, NamespaceState, Passage
-from models.near_duplicate_tables import near_duplicates_metadata
 from search.documents import index_rows, lookups
 from search.documents.database import Database, Plain
 from search.documents.document_rows import end_documents, insert_documents

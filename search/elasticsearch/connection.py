@@ -18,7 +18,7 @@ from elasticsearch.serializer import NdjsonSerializer as ClientNdjsonSerializer
 from urllib3 import Timeout
 from urllib3.exceptions import ReadTimeoutError
 
-from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from models.endpoints import ElasticsearchEndpoint
 from search.deadline import Deadline
 from search.elasticsearch.failures import Passing, all_busy, translated
 from search.elasticsearch.index_layout import Layout

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from models.documents import Document, Manifest, Passage
-from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex
 from search.elasticsearch.analysis import TEXT, Words
 from search.elasticsearch.filter_conditions import FACETS

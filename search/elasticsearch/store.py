@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from models.documents import Matrix
-from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from models.endpoints import ElasticsearchEndpoint
 from models.errors import NotConfigured
 from models.hits import Ranking
 from search.checks import checked_questions

@@ -14,8 +14,8 @@ import time
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from models.endpoints import HttpEndpoint
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
-from models.http_endpoint import HttpEndpoint
 from search.http.request import Call
 
 _PIECE = 65_536

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic_core import to_json
 
-from models.http_endpoint import PLACE, HttpEndpoint
+from models.endpoints import PLACE, HttpEndpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import cached_property
 
 from models.documents import Matrix
+from models.endpoints import HttpEndpoint
 from models.errors import NotConfigured, StoreTimeout
 from models.hits import Ranking
-from models.http_endpoint import HttpEndpoint
 from search.credentials import usable_key
 from search.http.answer import AnswerReader
 from search.http.connections import Connections, Line

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from models.endpoints import HttpEndpoint
 from models.extensions import StoreKind
-from models.http_endpoint import HttpEndpoint
 
 if TYPE_CHECKING:
     from search.http.source import HttpSource

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from models import cypher
+from models.endpoints import HttpEndpoint, Neo4jEndpoint
 from models.errors import NotConfigured
 from models.extensions import StoreKind
 from models.hits import Ranking
-from models.http_endpoint import HttpEndpoint
-from models.neo4j_endpoint import Neo4jEndpoint
 from search.credentials import usable_key
 from search.protocol import Search
 

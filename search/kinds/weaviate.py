@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from models.endpoints import WeaviateEndpoint
 from models.extensions import StoreKind
-from models.weaviate_endpoint import WeaviateEndpoint
 from search.credentials import usable_key
 
 if TYPE_CHECKING:

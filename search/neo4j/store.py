@@ -11,9 +11,9 @@ import neo4j
 from neo4j.graph import Entity
 
 from models.documents import Matrix
+from models.endpoints import Neo4jEndpoint
 from models.errors import NotConfigured, StageFailure
 from models.hits import Ranking
-from models.neo4j_endpoint import Neo4jEndpoint
 from search.cypher_rows import MAX_ROWS, ranked, with_limits
 from search.deadline import Deadline
 from search.event_loop import running_loop

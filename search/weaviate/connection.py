@@ -23,6 +23,7 @@ from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 from weaviate.config import GrpcConfig
 from weaviate.exceptions import UnexpectedStatusCodeError, WeaviateBaseError, WeaviateClosedClientError
 
+from models.endpoints import WeaviateEndpoint
 from models.errors import (
     InvalidAnswer,
     NotConfigured,
@@ -31,7 +32,6 @@ from models.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from models.weaviate_endpoint import WeaviateEndpoint
 from search.event_loop import running_loop
 from search.weaviate.failures import failure_of, unreachable
 

@@ -16,8 +16,8 @@ from weaviate.classes.config import (
 from weaviate.collections import CollectionAsync
 from weaviate.exceptions import UnexpectedStatusCodeError
 
+from models.endpoints import WeaviateEndpoint
 from models.errors import BadIndex
-from models.weaviate_endpoint import WeaviateEndpoint
 from search.protocol import Index
 from search.weaviate.connection import Client
 

@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 from weaviate.classes.tenants import TenantActivityStatus
 
 from models.documents import Matrix
+from models.endpoints import WeaviateEndpoint
 from models.hits import Ranking
-from models.weaviate_endpoint import WeaviateEndpoint
 from search.deadline import Deadline
 from search.documents.reading import FromDocuments
 from search.protocol import Entry, Index, Search

@@ -15,7 +15,7 @@ from functools import cached_property
 import httpx
 from structlog import get_logger
 
-from models.weaviate_endpoint import WeaviateEndpoint
+from models.endpoints import WeaviateEndpoint
 from search.weaviate.schema import MOST_RESULTS
 
 log = get_logger("chorale.weaviate")

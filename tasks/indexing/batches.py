@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from chorale_client.index_tickets import NOT_WRITTEN
 
 from inference.protocol import Embedder
-from ingest.hashes import content_hash
+from ingest.document_ids import content_hash
 from ingest.near_duplicates import NearDuplicates
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import Splitter, passage_pieces

@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 
 from inference.protocol import Embedder
-from ingest.hashes import revision_hash
+from ingest.document_ids import revision_hash
 from ingest.raw_documents import RawDocument, Skipped
 from models.batching import in_batches
 from models.documents import Matrix, Passage, Vector

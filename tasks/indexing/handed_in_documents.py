@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.incoming_documents import last_of_each, read_rows
+from ingest.read import last_of_each, read_rows
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver, WriteOrder

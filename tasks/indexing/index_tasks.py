@@ -102,7 +102,7 @@ def delete_task(
     the namespace with everything in it."""
 
     def work(message: IndexMessage, order: WriteOrder) -> IndexReport:
-        from ingest.incoming_documents import read_ids
+        from ingest.read import read_ids
         from tasks.indexing.namespace_writer import delete_documents, drop_namespace
 
         if whole_namespace is True:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
 
-from ingest.hashes import revision_hash
+from ingest.document_ids import revision_hash
 from ingest.raw_documents import RawDocument, Skipped
 from models.left_out import LeftOut
 

@@ -149,7 +149,7 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
     Mutant(
         "Models",
         "a slow reranker scores as many candidates as a fast one",
-        "inference/pairs.py",
+        "inference/pair_reranker.py",
         "PairSpeed.affordable",
         "return len(lengths)",
         (

@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+from models.endpoints import HttpEndpoint
 from models.errors import (
     BadIndex,
     InvalidAnswer,
@@ -22,7 +23,6 @@ from models.errors import (
     Unauthorised,
 )
 from models.hits import Ranking
-from models.http_endpoint import HttpEndpoint
 from search.http.source import HttpSource
 from search.protocol import Search
 from tests.support.servers.certificates import Certificate

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from elasticsearch import Elasticsearch
 
-from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from models.endpoints import ElasticsearchEndpoint
 from search.elasticsearch.store import ElasticsearchStore
 from tests.support.servers.local_http import LocalHttp, QuietHandler
 from tests.support.servers.services import need

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from config.declaration_errors import line_of
+from config.declaration_file import line_of
 
 TEXT = """\
 default = "a"
@@ -38,4 +40,4 @@ LINES = {
 
 @pytest.mark.parametrize("path", LINES)
 def test_a_key_is_found_by_its_line_or_else_by_the_line_of_its_table(path: str) -> None:
-    assert line_of(TEXT, tuple(path.split())) == LINES[path]
+    assert line_of(Path("pipeline.toml"), TEXT, tuple(path.split())) == LINES[path]

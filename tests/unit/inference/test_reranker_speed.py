@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from inference.concurrency import JobThread
-from inference.pair_reranker import PairReranker
-from inference.pairs import PairSpeed
+from inference.pair_reranker import PairReranker, PairSpeed
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 
 FIFTY = [("a question", f"text word tree {'date ' * (place % 5)}") for place in range(50)]

@@ -9,8 +9,8 @@ import pytest
 from chorale_client.documents import document_bytes
 from chorale_client.limits import MAX_DELETED, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_METADATA_BYTES
 
-from ingest.incoming_documents import last_of_each, read_ids, read_rows
 from ingest.raw_documents import RawDocument, Skipped
+from ingest.read import last_of_each, read_ids, read_rows
 
 COMPOSED = "café menu"
 DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)

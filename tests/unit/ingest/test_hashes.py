@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.hashes import content_hash, revision_hash
+from ingest.document_ids import content_hash, revision_hash
 from ingest.raw_documents import RawDocument
 
 DOCUMENT = RawDocument("s/a", "s", "Title", "Text", {"b": 1, "a": [2]}, "plain", "/x/a", 3)

@@ -16,13 +16,13 @@ from sqlalchemy.pool import NullPool
 
 from docs.evidence.near_duplicates import EDITS, recognised
 from ingest.near_duplicates import PERMUTATIONS, NearDuplicates, numbers_agree, signature, similarities
-from models.documents import Signature
-from models.near_duplicate_tables import (
+from models.document_tables import (
     band_table,
     group_table,
     member_table,
     near_duplicates_metadata,
 )
+from models.documents import Signature
 from search import near_duplicate_rows
 from search.near_duplicate_rows import NearDuplicateRows
 from tests.support.servers.databases import empty_database

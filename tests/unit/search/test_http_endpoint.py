@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from models.http_endpoint import HttpEndpoint
+from models.endpoints import HttpEndpoint
 from search.http.answer import at
 
 

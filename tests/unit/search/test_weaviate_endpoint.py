@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from models.weaviate_endpoint import WeaviateEndpoint
+from models.endpoints import WeaviateEndpoint
 
 
 def test_rest_and_grpc_cannot_share_a_port() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inference.protocol import Embedder
-from ingest.hashes import content_hash
+from ingest.document_ids import content_hash
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from ingest.split import splitter_name

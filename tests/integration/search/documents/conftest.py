@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from models.document_tables import documents_metadata
-from models.near_duplicate_tables import near_duplicates_metadata
+from models.document_tables import documents_metadata, near_duplicates_metadata
 from search.documents import engine_writer as writes
 from search.documents.store import DocumentStore
 from search.embedded.store import EmbeddedStore

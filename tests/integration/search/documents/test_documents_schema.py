@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, MetaData, inspect, text
 
-from models.document_tables import documents_metadata
+from models.document_tables import documents_metadata, near_duplicates_metadata
 from models.errors import BadIndex
-from models.near_duplicate_tables import near_duplicates_metadata
 from search.documents.database import SCHEMA, Database
 from search.documents.document_table import NEXT, Changes, DocumentTable
 from search.documents.file_reading import VERSION_TABLE

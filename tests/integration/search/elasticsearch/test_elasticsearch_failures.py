@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from chorale_client.wire_names import Reason
 
-from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
 from search.elasticsearch.analysis import Words
 from search.elasticsearch.bulk import send

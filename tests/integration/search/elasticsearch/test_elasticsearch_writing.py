@@ -11,7 +11,7 @@ import pytest
 from elasticsearch import Elasticsearch
 
 from models.documents import Document, Passage
-from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex, ManifestMismatch, PartlyWritten, StageFailure
 from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection

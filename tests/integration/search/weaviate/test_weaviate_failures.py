@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from models.endpoints import WeaviateEndpoint
 from models.errors import PartlyWritten, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
-from models.weaviate_endpoint import WeaviateEndpoint
 from search.kinds.weaviate import open_weaviate
 from search.protocol import Search
 from search.weaviate.schema import MOST_RESULTS
@@ -251,7 +251,7 @@ def test_two_stores_share_one_event_loop(server: WeaviateServer, caplog: pytest.
 FORKS = """
 import os, sys
 from models.errors import StageFailure
-from models.weaviate_endpoint import WeaviateEndpoint
+from models.endpoints import WeaviateEndpoint
 from search.event_loop import running_loop
 from search.weaviate.store import WeaviateStore
 from tests.support.stores.known_index import index_of
