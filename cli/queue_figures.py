@@ -8,7 +8,6 @@ last seen empty or shrinking.  The server asks for no login: keep it inside your
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import threading
@@ -16,85 +15,62 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
+import uvicorn
 from redis.exceptions import RedisError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
+from models.duty import Duty
 from models.errors import ServiceError
 from monitoring.queues import Queues, QueueState, open_queues
 from wiring.resources import Resources
-
-Look = Callable[[], Mapping[str, QueueState]]
 
 LOOK_EVERY_S = 1.0
 OLD_S = 5.0
 """Figures that are older than this are not served."""
 
 
-def figures_server(look: Look, address: tuple[str, int]) -> ThreadingHTTPServer:
-    """Not started; its `server_address` has the port that was free for port 0."""
+class Watch(Duty):
+    """Looks at the queues each second in a thread of its own, so that a hung broker delays no request."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            try:
-                state = look().get(self.path.strip("/"))
-            except Exception as error:  # whatever a broker's transport raises
-                self._say(503, {"error": f"the broker does not answer: {type(error).__name__}"})
-            else:
-                if state is None:
-                    self._say(404, {"error": "no such queue"})
-                else:
-                    # A queue that is not declared yet, or of unknown length, needs no further worker.
-                    self._say(200, {"length": state.length or 0, "age_s": round(state.age_s or 0.0, 3)})
-
-        def _say(self, status: int, what: Mapping[str, Any]) -> None:
-            body = json.dumps(what).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing: a request comes every few seconds."""
-
-    return ThreadingHTTPServer(address, Handler)
-
-
-class Watch:
-    """Looks at the queues each second in a thread of its own, so that a hung broker delays no request.
-
-    After an error it opens the connection again.
-    """
+    failing = "the queues cannot be read"
+    expected = (Exception,)  # whatever a broker's transport raises
 
     def __init__(self, open_: Callable[[], Queues]) -> None:
         self._open = open_
-        self._seen: tuple[float, Mapping[str, QueueState] | Exception] = 0.0, ConnectionError()
+        self._queues: Queues | None = None
+        self._seen: tuple[float, Mapping[str, QueueState]] = -OLD_S, {}
 
-    def __call__(self) -> Mapping[str, QueueState]:
-        at_s, seen = self._seen
-        if isinstance(seen, Exception):
-            raise seen.with_traceback(None)
-        if time.monotonic() - at_s > OLD_S:
-            raise TimeoutError
-        return seen
+    def figures(self) -> Mapping[str, QueueState] | None:
+        """None while the broker does not answer."""
+        at_s, states = self._seen
+        return states if time.monotonic() - at_s <= OLD_S else None
 
-    def run(self, stop: threading.Event) -> None:
-        """Look until `stop` is set."""
-        queues: Queues | None = None
-        while True:
-            try:
-                queues = queues or self._open()
-                self._seen = time.monotonic(), queues.states()
-            except Exception as error:  # whatever a broker's transport raises
-                self._seen = time.monotonic(), error
-                with suppress(Exception):
-                    if queues:
-                        queues.close()
-                queues = None
-            if stop.wait(LOOK_EVERY_S):
-                return
+    def look(self) -> float:
+        self._queues = self._queues or self._open()
+        self._seen = time.monotonic(), self._queues.states()
+        return LOOK_EVERY_S
+
+    def reset(self) -> None:
+        queues, self._queues, self._seen = self._queues, None, (-OLD_S, {})
+        if queues is not None:
+            with suppress(Exception):
+                queues.close()
+
+
+def figures_app(figures: Callable[[], Mapping[str, QueueState] | None]) -> Starlette:
+    async def of_queue(request: Request) -> JSONResponse:
+        if (states := figures()) is None:
+            return JSONResponse({"error": "the broker does not answer"}, 503)
+        if (state := states.get(request.path_params["queue"])) is None:
+            return JSONResponse({"error": "no such queue"}, 404)
+        # A queue that is not declared yet, or of unknown length, needs no further worker.
+        return JSONResponse({"length": state.length or 0, "age_s": round(state.age_s or 0.0, 3)})
+
+    return Starlette(routes=[Route("/{queue}", of_queue)])
 
 
 def main() -> int | str:
@@ -102,7 +78,7 @@ def main() -> int | str:
     arguments.add_argument("--address", default="127.0.0.1")
     arguments.add_argument("--port", type=int, default=9100)
     options = arguments.parse_args()
-    # The first process of a container has no default handler for SIGTERM.
+    # uvicorn stops, and raises the signal again: the process ends with 0.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         resources = Resources.from_environment()
@@ -111,8 +87,8 @@ def main() -> int | str:
     broker_url = resources.settings.broker_url
     watch = Watch(partial(open_queues, resources.redis, resources.pipeline.queues, broker_url=broker_url))
     threading.Thread(target=watch.run, args=(threading.Event(),), name="queues", daemon=True).start()
-    with figures_server(watch, (options.address, options.port)) as server:
-        server.serve_forever()
+    app = figures_app(watch.figures)
+    uvicorn.run(app, host=options.address, port=options.port, log_level="warning", access_log=False)
     return 0
 
 

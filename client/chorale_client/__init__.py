@@ -1,8 +1,8 @@
 """The thin client of Chorale: send questions, read fused answers."""
 
 from chorale_client.answer import Answer, Hit
-from chorale_client.asynchronous.client import AsyncChorale
-from chorale_client.client import Chorale
+from chorale_client.asynchronous.client import AsyncChorale, AsyncHandle
+from chorale_client.client import Chorale, Handle
 from chorale_client.errors import (
     ChoraleError,
     InvalidJob,
@@ -16,7 +16,6 @@ from chorale_client.errors import (
     WrongJobState,
 )
 from chorale_client.events import Event
-from chorale_client.handles import AsyncHandle, Handle
 from chorale_client.index_tickets import Indexed
 from chorale_client.job import Job
 from chorale_client.jobs import JobHandle, Jobs

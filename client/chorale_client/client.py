@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Unpack, cast
+from typing import Any, Literal, Unpack, cast
 
 from kombu.exceptions import EncodeError, KombuError
 from redis import Redis
@@ -20,7 +20,6 @@ from chorale_client.default_timeout import DefaultTimes
 from chorale_client.documents import checked_documents, checked_list
 from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress
-from chorale_client.handles import Handle
 from chorale_client.index_tickets import (
     Indexed,
     doubt_message,
@@ -57,6 +56,8 @@ MOST_CONNECTIONS = 2**31
 """Each thread that plans or waits has its own connections; the pool's default limit of 100 would refuse further threads."""
 LOOKUP_S = 0.3
 """Maximum time to ask for the installation's time limit, for a request that has none."""
+UNTIL_THE_END_S = 61.0
+"""A little more than the longest `timeout_s`: every request has ended by then."""
 
 
 class Chorale:
@@ -332,3 +333,52 @@ class Chorale:
             with suppress(RedisError):
                 if "channel" in self._local.__dict__:
                     channel.unsubscribe(result_key(request_id))
+
+
+class RequestHandle:
+    """A request that was sent: its id, and how the ledger accepted it."""
+
+    def __init__(self, request_id: str, accepted: Accepted | None = None) -> None:
+        self.id = request_id
+        self.accepted = accepted
+        """How the ledger accepted the request; None for a handle of an id."""
+
+    @property
+    def state(self) -> Literal["new", "known", "ended"] | None:
+        """How the ledger accepted it: the request is `new`, or an equal request with this id was `known` or had `ended`.  A request
+        that is refused under overload has ended.  None for a handle of an id."""
+        if self.accepted is None:
+            return None
+        return "new" if self.accepted.is_new else "known" if self.accepted.result is None else "ended"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r}, state={self.state!r})"
+
+
+class Handle(RequestHandle):
+    """A request of `Chorale`."""
+
+    def __init__(self, client: Chorale, request_id: str, accepted: Accepted | None = None) -> None:
+        super().__init__(request_id, accepted)
+        self._client = client
+
+    def answer(self, timeout_s: float | None = None) -> Answer:
+        """The answer; waits until the end of the request, at most `timeout_s`.
+
+        Raises NotEnded, UnknownRequest, ServiceUnavailable.
+        """
+        return self._client.answer(self.id, wait_s=UNTIL_THE_END_S if timeout_s is None else timeout_s)
+
+    def events(self, *, after: str = "") -> Iterator[Event]:
+        """The events of the request until its end; `after` is the id of the last event that the caller has.
+
+        Raises UnknownRequest, ServiceUnavailable.
+        """
+        return self._client.events(self.id, after=after)
+
+    def cancel(self) -> Answer:
+        """End the request as `cancelled`.  Returns the answer it ended with, now or before.
+
+        Raises UnknownRequest, ServiceUnavailable.
+        """
+        return self._client.cancel(self.id)

@@ -6,10 +6,9 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
-from chorale_client import Answer, AsyncChorale, AsyncHandle, Event, Indexed, Request
-from chorale_client.handles import Handle
+from chorale_client import Answer, AsyncChorale, AsyncHandle, Chorale, Event, Handle, Indexed, Request
 
 T = TypeVar("T")
 
@@ -82,7 +81,7 @@ class ClientOnALoop:
         return self.run(self.client.wait_visible(ticket, wait_s=wait_s))
 
     def _handle(self, handle: AsyncHandle) -> Handle:
-        return Handle(self, handle.id, handle.accepted)
+        return Handle(cast("Chorale", self), handle.id, handle.accepted)
 
 
 async def _next(events: AsyncGenerator[Event, None]) -> Event | None:

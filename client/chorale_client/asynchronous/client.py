@@ -25,12 +25,13 @@ from chorale_client.client import (
     LOOKUP_S,
     POLL_S,
     RECONNECT_S,
+    UNTIL_THE_END_S,
     Chorale,
+    RequestHandle,
 )
 from chorale_client.default_timeout import DefaultTimes
 from chorale_client.errors import ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress, Standing, standing
-from chorale_client.handles import AsyncHandle
 from chorale_client.index_tickets import Indexed, outcome_of
 from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted
@@ -296,3 +297,20 @@ async def _in_time(doing: Coroutine[Any, Any, T], until_s: float) -> T:
             return await doing
     except (RedisError, TimeoutError) as error:
         raise unavailable(error) from error
+
+
+class AsyncHandle(RequestHandle):
+    """A request of `AsyncChorale`.  The methods are those of `Handle`."""
+
+    def __init__(self, client: AsyncChorale, request_id: str, accepted: Accepted | None = None) -> None:
+        super().__init__(request_id, accepted)
+        self._client = client
+
+    async def answer(self, timeout_s: float | None = None) -> Answer:
+        return await self._client.answer(self.id, wait_s=UNTIL_THE_END_S if timeout_s is None else timeout_s)
+
+    def events(self, *, after: str = "") -> AsyncGenerator[Event, None]:
+        return self._client.events(self.id, after=after)
+
+    async def cancel(self) -> Answer:
+        return await self._client.cancel(self.id)
