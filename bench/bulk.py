@@ -11,8 +11,8 @@ from chorale_client.errors import WrongJobState
 from chorale_client.limits import MAX_QUESTIONS
 from chorale_client.request_factory import make_request
 
-from bench import one_process
 from bench.installation import NAMESPACE, Measured, questions_about
+from bench.plain_chord import answer_in_process
 from bench.timing import ROUNDS, WARMING, Ask, Variant, ask_all, compare
 from bench.variants import SWEEPER, TIMEOUT_S, ChordPath
 from ingest.raw_documents import RawDocument
@@ -101,7 +101,7 @@ def _in_process(resources: Resources) -> Ask:
         for start in range(0, len(questions), MAX_QUESTIONS):
             some = questions[start : start + MAX_QUESTIONS]
             request = make_request(some, namespace=NAMESPACE, cache="bypass", timeout_s=60)
-            one_process.answer(resources, request)
+            answer_in_process(resources, request)
 
     return ask
 

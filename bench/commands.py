@@ -17,7 +17,7 @@ from access.key_store import KeyStore
 from bench import bulk as jobs
 from bench import filters as largest_filters
 from bench import growth as growing
-from bench.console import make_variants as make_console_variants
+from bench.http import make_console_variants
 from bench.http import make_variants as make_http_variants
 from bench.installation import NAMESPACE, Measured, measured_installation
 from bench.latency import COUNTED_REQUESTS, redis_cost, waterfall_of

@@ -14,9 +14,8 @@ from chorale_client.request_factory import make_request
 from chorale_client.sans_io import read_answer
 from redis.client import PubSub
 
-from bench import one_process
 from bench.latency import wait_for_audit
-from bench.plain_chord import PlainChord
+from bench.plain_chord import PlainChord, answer_in_process
 from bench.timing import Variant, complete
 from tasks.registration import make_app
 from tasks.request.fanout import Fanout
@@ -83,7 +82,7 @@ def make_variants(resources: Resources, options: Mapping[str, Any], layout: Layo
 
     return [
         Variant("chord", ChordPath(app, resources, options).ask, workers, settle=settle),
-        Variant("in_process", lambda text: one_process.answer(resources, make_request(text, **options))),
+        Variant("in_process", lambda text: answer_in_process(resources, make_request(text, **options))),
         Variant("plain_chord", PlainChord(resources, options).ask, PLAIN_WORKERS),
         Variant("cache", ask_again, workers, prepare=ask_again, settle=settle),
     ]

@@ -15,7 +15,7 @@ from structlog import get_logger
 from branches.branch_task import BranchTask
 from branches.generators import Endpoint, generator_name
 from branches.model_breakers import NotAsked
-from cache.hypotheses import CachedTexts
+from cache.caches import CachedTexts
 from inference.language_models import skip_rule
 from ledger.outcomes import Verdict, counts_of
 from models.branch_result import Degradation

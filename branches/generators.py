@@ -14,14 +14,13 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from cache.caches import Cache
-from cache.hypotheses import CachedTexts
+from cache.caches import Cache, CachedTexts
 from config.declarations import Pipeline
 from config.model_declarations import checked_address, key_in
 from models.extensions import Declared, Variable
 
 if TYPE_CHECKING:
-    from cache.hypotheses import Write
+    from cache.caches import Write
     from inference.chat_model import ChatModel
 
 

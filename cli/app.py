@@ -1,15 +1,117 @@
-"""The `chorale` command: what its commands have in common."""
+"""The `chorale` command: what its commands have in common, and their list; a command's own file is imported when the command is called."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from io import TextIOWrapper
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from cli.command_list import CommandList
+from config.visible_text import visible
+
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "Run": {
+        "demo": "Take a tour of the whole pipeline, in about a minute.",
+        "up": "Start the server and the workers, and look after them until Ctrl-C.",
+        "worker": "Work on one or more queues until stopped; `chorale up` starts workers by itself.",
+        "serve": "Serve the HTTP API and the console until stopped; `chorale up --http` starts both by itself.",
+        "sweeper": "Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.",
+    },
+    "Ask": {
+        "search": "Ask a running installation and show the fused answer.",
+        "jobs": "Submit files of questions, watch and steer the jobs, and read their results.",
+        "mcp": "Offer the tools `search`, `fetch` and `chorale_search` to an MCP client.",
+        "cancel": "End a request: everybody who waits for it gets an answer with the status `cancelled` and no hits.",
+    },
+    "Documents": {
+        "index": "Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (PDF after `make pdf`, Office after `make office`).",
+        "delete": "Delete documents from a namespace; unknown ids are only counted.",
+        "verify": "Compare what every store shows with the documents' database, and mend what differs.",
+        "namespaces": "List, show, create, rebuild, deactivate and delete namespaces.",
+        "rules": "Pin and block documents, name synonyms, and show every change.",
+    },
+    "Look after": {
+        "status": "Show workers, queues, namespaces and what is on its way to the audit tables.",
+        "env": "Print the variables with which applications, examples and Celery find the running Chorale, with passwords.",
+        "doctor": "Look for what is wrong, and say how to mend it; nothing is changed.",
+        "backup": "Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.",
+        "restore": "Put a backup into CHORALE_HOME, where nothing may run meanwhile.",
+        "audit": "Show and delete past requests and answers: the audit trail.",
+        "replay": "Fuse a past request again from its audit rows: as it was, or under another configuration.",
+        "keys": "Create, list and revoke the keys of callers of the HTTP API.",
+    },
+    "Measure": {
+        "models": "List encoders and rerankers with their size, languages, licence, prompts and published quality.",
+        "eval": "Index a judged collection and measure every branch and configuration on its questions.",
+        "golden": "Ask questions whose answers are known, and show where an expected document is missing.",
+        "judgements": "Export, import, count and generate judgements: grades, thumbs and clicks on hits.",
+        "compare": "Compare two configurations, or recorded answers, on the judged questions of a collection.",
+        "tune": "Choose method, weights, k, depth and boosts by judged questions, and say whether that is better.",
+    },
+}
+"""Panels of the help, each with its commands and the first paragraph of their own help."""
+
+_ELSEWHERE = {
+    "eval": ("evaluate", "evaluate"),
+    "restore": ("backup", "restore"),
+    "replay": ("audit", "replay"),
+    "verify": ("delete", "verify"),
+    "cancel": ("search", "cancel"),
+    "env": ("status", "env"),
+    **{name: ("processes", name) for name in ("worker", "serve", "sweeper")},
+}
+"""File and function of the commands whose file or function has another name than the command."""
+
+
+def load_command(name: str) -> Any:
+    """Import the command `name` and return it as Click's object."""
+    file, attribute = _ELSEWHERE.get(name, (name, name))
+    command = getattr(import_module(f"cli.commands.{file}"), attribute)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_group(command)
+    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    alone.command(name)(command)
+    return typer.main.get_command(alone)
+
+
+@contextmanager
+def _visible_complaints() -> Iterator[None]:
+    """An error of Typer quotes the argument, which may be a file's name that the shell has put there."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):
+            error.message = visible(message)  # type: ignore[attr-defined]
+        raise
+
+
+class CommandList(TyperGroup):
+    """Lists every command of PANELS, and imports only the called command."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for panel, commands in PANELS.items():
+            for name, summary in commands.items():
+                self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _visible_complaints():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _visible_complaints():
+            return super().invoke(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else load_command(name), rest
+
 
 app = typer.Typer(
     name="chorale",

@@ -13,8 +13,7 @@ from math import fsum
 from statistics import fmean
 from typing import Literal
 
-from evaluation.metrics import Gain, paired_gain
-from evaluation.ndcg import DEPTH, difference_ends, discount_differences, ndcg
+from evaluation.metrics import DEPTH, Gain, difference_ends, discount_differences, ndcg, paired_gain
 from judgements.feedback import HIGHEST_GRADE
 from judgements.pooling import JudgedQuestion
 

@@ -18,8 +18,7 @@ from typing import Any
 from config.declarations import Configuration, Pipeline
 from evaluation.branch_lists import OfflineFusion, Recording
 from evaluation.collection import Judgements
-from evaluation.metrics import Gain, paired_gain, without_itself
-from evaluation.ndcg import ndcg
+from evaluation.metrics import Gain, ndcg, paired_gain, without_itself
 from fusion.question_terms import QUESTION_TYPES, question_type
 from models.errors import ServiceError
 from models.plan import BoostPlan

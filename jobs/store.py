@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, case, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from jobs.erasing import Erasing
 from jobs.job import COUNTED, Job, Line, NewJob, NoSuchJob, Outcome, State, WrongState
 from jobs.jobs_database import end_job, job_of, no_job
 from jobs.segment_rows import (
@@ -22,6 +21,7 @@ from jobs.segment_rows import (
     lines_of,
     packed,
     page,
+    pages,
     reopen,
     reopen_answered,
     result_line,
@@ -35,7 +35,7 @@ from models.installation_tables import segment_table as segments
 _INSERTS: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
-class Jobs(SegmentWork, Erasing):
+class Jobs(SegmentWork):
     """Thread-safe.  Every method raises JobsUnavailable if the database cannot be used."""
 
     # Submitting
@@ -255,6 +255,36 @@ class Jobs(SegmentWork, Erasing):
             for table in (segments, jobs):
                 connection.execute(delete(table).where(table.c.job_id == job_id))
 
+    # Erasing, for `chorale audit erase`.  Jobs that have not ended keep their lines.
+
+    def erase_namespace(self, namespace: str) -> int:
+        """Delete the ended jobs of a namespace; returns how many lines they had."""
+        which = and_(jobs.c.namespace == namespace, jobs.c.state == State.ENDED)
+        with self._writing() as connection:
+            ids = select(jobs.c.job_id).where(which)
+            connection.execute(delete(segments).where(segments.c.job_id.in_(ids)))
+            lines = connection.scalar(select(func.sum(jobs.c.total)).where(which)) or 0
+            connection.execute(delete(jobs).where(which))
+            return lines
+
+    def unended(self, namespace: str | None = None) -> int:
+        """How many jobs (of a namespace) have not ended, and so keep their lines."""
+        which = jobs.c.state != State.ENDED
+        if namespace is not None:
+            which = and_(which, jobs.c.namespace == namespace)
+        with self._reading() as connection:
+            return connection.scalar(select(func.count()).where(which)) or 0
+
+    def erase_lines(self, correlation_id: str) -> int:
+        """Erase question and hits of each line with this correlation id; returns how many lines there were."""
+        with self._reading() as connection:
+            ended = connection.scalars(select(jobs.c.job_id).where(jobs.c.state == State.ENDED)).all()
+        erased = 0
+        for job_id in ended:
+            with self._writing() as connection:
+                erased += sum(_erase(connection, row, correlation_id) for row in pages(connection, job_id))
+        return erased
+
 
 def within(owner: str, namespaces: Collection[str] | None = None) -> ColumnElement[bool]:
     """The jobs whose ids begin with `owner`, in these namespaces; in all for None."""
@@ -264,3 +294,29 @@ def within(owner: str, namespaces: Collection[str] | None = None) -> ColumnEleme
 
 def _ended_before(moment_ms: int) -> ColumnElement[bool]:
     return and_(jobs.c.state == State.ENDED, jobs.c.ended_at_ms < moment_ms)
+
+
+ERASED = "(erased)"
+_WITHOUT_TEXTS = frozenset({"status", "coverage", "deduplicated"})
+"""What is kept of the result of an erased line, so that the counts of its job stay right."""
+
+
+def _erase(connection: Connection, row: RowMapping, correlation_id: str) -> int:
+    lines = lines_of(row["lines"])
+    places = [
+        place
+        for place, line in enumerate(lines)
+        if (line.fields or {}).get("correlation_id") == correlation_id
+    ]
+    if not places:
+        return 0
+    results = results_of(row["results"], len(lines))
+    for place in places:
+        lines[place] = replace(lines[place], fields={"questions": [{"text": ERASED}]})
+        if (result := results[place]) is not None:
+            kept = {name: result[name] for name in result.keys() & _WITHOUT_TEXTS}
+            results[place] = {**kept, "hits": [], "degraded": [], "warnings": [], "error": ERASED}
+    ours = and_(segments.c.job_id == row["job_id"], segments.c.number == row["number"])
+    values = {"lines": packed([astuple(line) for line in lines]), "results": packed(results)}
+    connection.execute(update(segments).where(ours).values(**values))
+    return len(places)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import ValidationError
 
 import fusion
-import search.kinds
 from branches import hyde, searches
 from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, read_pipeline
@@ -18,21 +15,13 @@ from fusion.confidence import Fitted, FittedFile
 from fusion.methods import METHODS
 from fusion.presets import PRESETS
 from models.errors import WrongDeclaration
-from models.extensions import Kinds, StoreKind
-
-
-def _stores() -> dict[str, StoreKind]:
-    """The `KIND` of each module of `search/kinds`, by the module's name."""
-    return {
-        module.name: importlib.import_module(f"{search.kinds.__name__}.{module.name}").KIND
-        for module in pkgutil.iter_modules(search.kinds.__path__)
-    }
-
+from models.extensions import Kinds
+from search.kinds import KINDS as STORES
 
 _BRANCHES = {**searches.KINDS, "hyde": hyde.HYDE}
 
 BUILT_IN = Kinds(
-    stores=MappingProxyType(_stores()),
+    stores=MappingProxyType(dict(STORES)),
     branches=MappingProxyType(dict(sorted(_BRANCHES.items()))),
     methods=MappingProxyType({method.name: method for method in (*METHODS, *PRESETS)}),
 )

@@ -30,7 +30,7 @@ from ledger.signing import Signer
 from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
 from monitoring.counting import add_tokens
 from rules.matching import PublishedRules
-from search.kinds.embedded import EmbeddedOptions
+from search.kinds import EmbeddedOptions
 from wiring.generations import Generations
 from wiring.pipeline import BUILT_IN, load_pipeline, read_fitted
 

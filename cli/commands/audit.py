@@ -1,26 +1,30 @@
-"""`chorale audit`: show requests and answers of the audit tables, and delete them there."""
+"""`chorale audit` and `chorale replay`: show requests and answers of the audit tables, delete them there, and fuse them again."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.exit_codes import PART_DONE
+from cli.exit_codes import OTHER, PART_DONE
 from cli.installation import NotRunning, find_installation
 from cli.options import AsJson, OlderThan, Yes, command_group, confirm_deletion, seconds_of
-from cli.terminal import counted, print_line, print_result
+from cli.terminal import Text, counted, print_line, print_result
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from redis import Redis
+    from rich.table import Table
     from sqlalchemy import Engine
 
+    from evaluation.replay import Replay, ReplayedQuestion
     from models.audit_tables import RequestRow
+
 
 audit = command_group("Show and delete past requests and answers: the audit trail.")
 
@@ -278,3 +282,65 @@ def trail() -> Iterator[Engine]:
         raise ServiceError(f"the audit database {address} cannot be read: {cause(error)}") from error
     finally:
         engine.dispose()
+
+
+def replay(
+    request_id: Annotated[str, typer.Argument(metavar="ID", help="The request's id, or its beginning.")],
+    configuration: Annotated[
+        str | None, typer.Option(help="Fuse with this configuration instead of the request's.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fuse a past request again from its audit rows: as it was, or under another configuration.
+
+    No other process has to run, and no model is loaded. `--configuration` replaces method, weights and branches;
+    filters, thresholds and boosts stay those of the request. The command names what the rows lack.
+
+    Exit code: 0 replayed, 8 the rows lack something, 1 the recorded answer differs (or any error),
+    2 wrong usage.
+
+    Examples:
+
+        chorale replay 4ad2be09
+
+        chorale replay 4ad2be09 --configuration scores --json
+    """
+    from config.settings import load_settings
+    from evaluation.replay import replay as fused_again
+    from tasks.request.planning import NotOffered
+    from wiring.pipeline import load_pipeline
+
+    pipeline = load_pipeline(load_settings().pipeline_file)
+    try:
+        replayed = fused_again(recorded_request(request_id), pipeline, configuration=configuration)
+    except NotOffered as error:
+        raise typer.BadParameter(str(error), param_hint="--configuration") from None
+    print_result(replayed.to_wire(), *_parts(replayed), as_json=as_json)
+    if not replayed.is_equal:
+        raise typer.Exit(OTHER)
+    if replayed.gaps:
+        raise typer.Exit(PART_DONE)
+
+
+def _parts(replay: Replay) -> Iterator[Table | Text | str]:
+    """What the console prints: what was replayed, each question with its hits, and what the audit rows lack."""
+    from cli.audit_view import UNKEPT
+    from cli.evaluation_view import movements_table
+
+    change = replay.was if replay.was == replay.now else f"{replay.was} → {replay.now}"
+    yield f"{replay.request_id}  {change}"
+    for question in replay.questions:
+        yield ""
+        yield Text.assemble(
+            (UNKEPT if question.text is None else question.text, "bold"), ("  " + _verdict(question), "dim")
+        )
+        if question.moved:
+            yield movements_table(question.moved)
+    for gap in replay.gaps:
+        yield Text(f"not in the rows: {gap.what}: {gap.why}", "yellow")
+
+
+def _verdict(question: ReplayedQuestion) -> str:
+    if question.is_equal is None:
+        return "nothing to compare with the recorded answer"
+    return "as recorded" if question.is_equal else "DIFFERS from the recorded answer"

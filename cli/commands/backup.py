@@ -14,7 +14,7 @@ from cli.progress import working_bar
 from cli.terminal import counted, print_result
 
 if TYPE_CHECKING:
-    from cli.backup.folder import Backup
+    from cli.backup_files import Backup
 
 
 def backup(
@@ -33,7 +33,7 @@ def backup(
 
         chorale backup /backups/latest --force --json
     """
-    from cli.backup.copying import back_up
+    from cli.backup_files import back_up
 
     installation, target = find_installation(), folder.expanduser().absolute()
     with working_bar("copying"):
@@ -58,7 +58,7 @@ def restore(
 
         chorale restore /backups/latest --force
     """
-    from cli.backup.copying import put_back
+    from cli.backup_files import put_back
 
     installation = find_installation()
     with working_bar("checking, copying, building the lexical indexes"):
@@ -67,8 +67,7 @@ def restore(
 
 
 def _show(installation: Installation, where: Path, backup: Backup, *, as_json: bool) -> None:
-    from cli.backup.copying import kept_files
-    from cli.backup.folder import TRAIL
+    from cli.backup_files import TRAIL, kept_files
 
     elsewhere = kept_files(installation).elsewhere
     documents = counted(sum(state["documents"] for state in backup.namespaces), "document")

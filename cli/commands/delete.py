@@ -1,16 +1,21 @@
-"""`chorale delete`: delete documents from a namespace."""
+"""`chorale delete` and `chorale verify`: delete documents, and mend stores that differ from them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.exit_codes import PART_DONE
 from cli.installation import find_installation
-from cli.namespace_states import check_namespace, order_of
+from cli.namespace_states import check_namespace, order_of, publish
 from cli.options import AsJson, Namespace
+from cli.progress import working_bar
 from cli.terminal import print_json, stdout
+
+if TYPE_CHECKING:
+    from search.documents.verifying import Difference
 
 
 def delete(
@@ -55,3 +60,53 @@ def _as_kept(document_id: str) -> str:
         return checked_id(document_id)
     except ValueError:
         return document_id
+
+
+KINDS = ("missing", "outdated", "incomplete", "surplus")
+
+
+def verify(
+    namespace: Namespace = "default",
+    check: Annotated[bool, typer.Option("--check", help="Compare only, and mend nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare what every store shows with the documents' database, and mend what differs.
+
+    A document that a store lacks is written again from the database. A document that the database lacks is deleted from
+    the store, whatever its source. A store without an index of the namespace builds one.
+
+    Exit code: 0 every store shows every document, 8 some do not (they are listed), 2 wrong usage, 1 anything else.
+
+    Examples:
+
+        chorale verify --namespace law
+
+        chorale verify -n law --check --json
+    """
+
+    check_namespace(namespace)
+    installation = find_installation()
+    store = installation.resources.writing_store
+    with working_bar(f"comparing {namespace}"):
+        differences = store.verify(namespace, mends=not check)
+    unwritten = store.unwritten(namespace)
+    publish(installation.resources, namespace)
+    if as_json:
+        stores = {name: asdict(difference) for name, difference in differences.items()}
+        print_json({"namespace": namespace, "stores": stores, "unwritten": unwritten})
+    else:
+        for name, difference in differences.items():
+            stdout().print(f"{name}: {_summary(difference, mends=not check)}")
+        for document_id, why in list(unwritten.items())[:20]:
+            stdout().print(f"  {document_id}: {why}", soft_wrap=True)
+    if unwritten or any(differs.failure or (check and differs) for differs in differences.values()):
+        raise typer.Exit(PART_DONE)
+
+
+def _summary(difference: Difference, *, mends: bool) -> str:
+    if difference.failure:
+        return difference.failure
+    counts = [f"{len(ids):,} {kind}" for kind in KINDS if (ids := getattr(difference, kind))]
+    if not counts:
+        return "shows what it should"
+    return ", ".join(counts) + (", mended" if mends else "")

@@ -17,8 +17,7 @@ from chorale_client.errors import ChoraleError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cli.demo.installation import DemoInstallation
-    from cli.demo.tour import Tour
+    from cli.demo.tour import DemoInstallation, Tour
 
 WIDTH = 100
 INTERRUPTED = 130
@@ -42,8 +41,7 @@ def demo(
 
         chorale demo --console
     """
-    from cli.demo.installation import demo_installation, operators_key
-    from cli.demo.tour import Tour
+    from cli.demo.tour import Tour, demo_installation, operators_key
     from cli.local.measured_pipeline import LastLines
     from cli.local.ports import Address
     from cli.local.redis_server import free_port

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from cli.doctor.finding import Check, Finding
+    from cli.doctor.reports import Check, Finding
 
 FINDINGS = 1
 """Exit code."""
@@ -117,7 +117,7 @@ def examine(installation: Installation, checks: Mapping[str, Check]) -> list[Exa
     """Make every check, whatever the others find."""
     from redis import RedisError
 
-    from cli.doctor.finding import Finding
+    from cli.doctor.reports import Finding
     from config.redis_client import explained
 
     examined = []

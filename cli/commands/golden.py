@@ -51,8 +51,7 @@ def golden(
     from cli.local.measured_pipeline import measured_pipeline
     from cli.progress import asking_bar
     from config.settings import load_settings
-    from evaluation.golden import figures, judge
-    from evaluation.golden_file import read_golden
+    from evaluation.golden import figures, judge, read_golden
     from wiring.pipeline import load_pipeline
 
     questions = read_golden(file)

@@ -108,7 +108,7 @@ def index(
 
         chorale index ~/docs --rebuild
     """
-    from cli.indexing.by_workers import index_by_workers
+    from cli.index_by_workers import index_by_workers
     from cli.progress import ProgressBar
     from tasks.indexing.namespace_writer import create_namespace
 

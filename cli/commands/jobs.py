@@ -9,10 +9,17 @@ import typer
 from chorale_client.job_lines import defaults_in, form_of, read_lines
 
 from cli.exit_codes import PART_DONE, of_job
-from cli.jobs.opening import NoJobs, OpenJobs, open_jobs
-from cli.jobs.submission import deadline_s_of, opened, store_lines, target_of
-from cli.jobs.view import comparison_parts, job_facts, jobs_table, watch_job
-from cli.jobs.writing import Reading, form_of_results, replaced, write_to_stdout
+from cli.jobs.submission import NoJobs, OpenJobs, deadline_s_of, open_jobs, opened, store_lines, target_of
+from cli.jobs.view import (
+    Reading,
+    comparison_parts,
+    form_of_results,
+    job_facts,
+    jobs_table,
+    replaced,
+    watch_job,
+    write_to_stdout,
+)
 from cli.options import (
     AsJson,
     Configuration,
@@ -22,9 +29,9 @@ from cli.options import (
     Yes,
     command_group,
     confirm_deletion,
+    parse_options,
     seconds_of,
 )
-from cli.request_options import parse_options
 from cli.terminal import counted, print_json, print_line, print_result, stderr, stdout
 from jobs.comparison import compare_jobs
 from jobs.job import RETRIED, Job

@@ -98,7 +98,7 @@ def create(
     import time
 
     from access.grant import Grant
-    from cli.request_options import parse_filters
+    from cli.options import parse_filters
     from config.secret_keys import secret_of_key
 
     grant = Grant(

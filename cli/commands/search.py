@@ -53,7 +53,7 @@ def search(
 
     from cli.exit_codes import BY_STATUS, OTHER
     from cli.installation import NotRunning, find_installation
-    from cli.request_options import parse_filters, parse_options
+    from cli.options import parse_filters, parse_options
     from config.visible_text import visible_json
     from monitoring.heartbeats import read_heartbeats
 

@@ -118,7 +118,7 @@ def _of_file(
 ) -> tuple[str, list[JudgedQuestion], Mapping[str, Mapping[str, int]]]:
     """Questions that nothing answers are left out: every ranking of theirs is as good as any."""
     from evaluation.branch_lists import JudgedQuestion
-    from evaluation.golden_file import read_golden
+    from evaluation.golden import read_golden
 
     answered = [question for question in read_golden(file) if question.expected][:limit]
     questions = [

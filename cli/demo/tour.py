@@ -1,16 +1,24 @@
-"""The demo's tour: each screen asks about `cli.demo.python_docs`, and shows the answer and one reason for several branches."""
+"""The demo's own installation, and its tour: each screen asks about `cli.demo.python_docs`, and shows the answer and one reason for
+several branches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from chorale_client import Chorale
 from chorale_client.request import Include
 from rich.padding import Padding
 from rich.rule import Rule
 
 from cli.answer_view import hits_table, missing_lines, summary, waterfall
+from cli.local.processes import running
 from cli.terminal import Text, plain_table
 
 if TYPE_CHECKING:
@@ -18,7 +26,76 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from cli.demo.installation import DemoInstallation
+    from cli.local.child_process import Output
+    from cli.local.ports import Address
+    from cli.local.supervisor import Supervisor
+    from wiring.resources import Resources
+
+
+_OURS = {
+    "CHORALE_LOG_LEVEL": "WARNING",
+    # A worker hangs, and the others answer.
+    "CHORALE_LAYOUT": "queues",
+    # The demo indexes by itself, and the fewer processes warm up the sooner it begins.
+    "CHORALE_WORKER_PROCESSES": "index=0,bulk=0",
+    # Twice as fast as fp32: a first look should not take two minutes on a small machine.
+    "CHORALE_EMBEDDER_DOCUMENT_PRECISION": "int8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DemoInstallation:
+    """A started installation, which may not be ready yet."""
+
+    resources: Resources
+    supervisor: Supervisor
+    client: Chorale
+    namespace: str = "python"
+
+
+@contextmanager
+def demo_installation(output: Output, *, http: Address | None = None) -> Iterator[DemoInstallation]:
+    """An installation in a temporary folder, with the default settings; `output` takes the lines of the workers.  `http` is
+    where the console is served.
+
+    It ends with the block, on SIGTERM, and when the terminal closes; its processes end with this one in any case.
+    Raises ServiceError if no Redis can be started.
+    """
+    from config.logging import set_up_logging
+    from config.settings import load_settings
+    from wiring.pipeline import load_pipeline
+    from wiring.resources import Resources
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+    with tempfile.TemporaryDirectory(prefix="chorale-demo-", ignore_cleanup_errors=True) as home:
+        for name in [name for name in os.environ if name.startswith("CHORALE_")]:
+            if name != "CHORALE_MODEL_THREADS":
+                del os.environ[name]
+        os.environ.update(_OURS, CHORALE_HOME=home)
+        settings, pipeline = load_settings(), load_pipeline(None)
+        set_up_logging(level="WARNING", log_format="console", texts=False)
+        with running(settings, pipeline, output, http=http) as started:
+            resources = Resources(settings, pipeline, started.redis_url)
+            try:
+                yield DemoInstallation(resources, started.supervisor, Chorale(started.redis_url))
+            finally:
+                # A second request kills at once: the folder is deleted, so nothing needs an orderly end.
+                started.supervisor.request_stop()
+                started.supervisor.request_stop()
+
+
+def operators_key(installation: DemoInstallation) -> str:
+    """A new key for everything of the demo; it ends with the demo."""
+    from access.grant import Grant
+    from access.key_store import KeyStore, KeysUnavailable
+    from cli.installation import upgraded_database
+
+    database = upgraded_database(installation.resources.settings, "keys", KeysUnavailable)
+    with closing(KeyStore(database)) as store:
+        return store.create(Grant("", "", None, frozenset({"admin"})), name="demo").text
+
 
 LEXICAL, DENSE = "bm25", "vector"
 PAUSED_WORKER = "vector-1"

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from audit.database import SCHEMA, database_url, open_database, trail_file
 from audit.drainer import cause
 from audit.outbox import UNREADABLE, outbox_state
-from cli.doctor.finding import Finding
+from cli.doctor.reports import Finding
 from cli.installation import Installation
 from ledger.backlog import read_outbox_bound
 from models.audit_tables import RequestRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from cli.doctor.finding import Finding, finding_of
+from cli.doctor.reports import Finding, finding_of
 from cli.installation import Installation
 from cli.namespace_states import ADVICE, published, unknown_languages
 from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder

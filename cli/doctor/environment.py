@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from audit.database import trail_file
-from cli.doctor.finding import Finding
-from cli.doctor.reports import read_reports
+from cli.doctor.reports import Finding, read_reports
 from cli.installation import Installation
 from config.settings import unknown_variables
 from search.documents.file_reading import file_of

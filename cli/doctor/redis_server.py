@@ -9,7 +9,7 @@ from typing import Any
 
 from chorale_client.keys import PREFIX, QUARANTINE, RESULT
 
-from cli.doctor.finding import Finding
+from cli.doctor.reports import Finding
 from cli.installation import Installation, NotRunning
 from config.home import find_redis_url
 from ledger.backlog import read_quarantine

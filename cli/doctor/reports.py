@@ -1,18 +1,41 @@
-"""Compares the self-reports of the running processes (`tasks.worker.heartbeat`) with this program."""
+"""What a check of `chorale doctor` yields, and the checks that compare the self-reports of the running processes
+(`tasks.worker.heartbeat`) with this program."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from redis import Redis
 
-from cli.doctor.finding import Finding
 from cli.installation import Installation
+from models.errors import StageFailure
 from monitoring.heartbeats import Heartbeat, read_heartbeats
 from tasks.worker.heartbeat import pipeline_fingerprint, shared_settings
 from tasks.worker.heartbeat import versions as own_versions
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong."""
+
+    what: str
+    mend: str
+    """What to do about it."""
+    is_remark: bool = False
+    """A remark is only shown: the check counts as well, and the exit code stays 0."""
+
+
+def finding_of(failure: StageFailure, *, where: str = "", mend: str = "see the store's log") -> Finding:
+    """The failure of a store, whose message usually ends with `; ` and what to do about it; if not, `mend` is."""
+    what, semicolon, remedy = failure.detail.rpartition("; ")
+    return Finding(where + what, remedy) if semicolon else Finding(where + failure.detail, mend)
+
+
+Check: TypeAlias = Callable[[Installation], Iterator[Finding]]
+"""Raises ServiceError where the check cannot be made for a reason that another check finds."""
 
 
 def read_reports(redis: Redis) -> list[Heartbeat]:

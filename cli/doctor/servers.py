@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.wire_names import Reason
 
-from cli.doctor.finding import Finding, finding_of
+from cli.doctor.reports import Finding, finding_of
 from cli.installation import Installation
 from models import cypher
 from models.documents import Manifest

@@ -9,8 +9,7 @@ from typing import Any
 from chorale_client.keys import SWEEPER
 from chorale_client.wire_names import WIRE_VERSION
 
-from cli.doctor.finding import Finding
-from cli.doctor.reports import read_reports
+from cli.doctor.reports import Finding, read_reports
 from cli.installation import Installation
 from config.celery import is_redis
 from monitoring.heartbeats import read_heartbeats

@@ -25,8 +25,7 @@ from models.document_tables import (
 from models.documents import Document, Manifest, NamespaceState, Passage
 from search.documents import index_rows, lookups
 from search.documents.database import Database, Plain
-from search.documents.document_rows import end_documents, insert_documents
-from search.documents.index_rows import AT_ONCE, IndexRow
+from search.documents.index_rows import AT_ONCE, IndexRow, end_documents, insert_documents
 from search.documents.lookups import OLD
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Entry

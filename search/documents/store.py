@@ -27,10 +27,9 @@ from models.errors import (
     WrongDeclaration,
 )
 from search.checks import check_manifest, checked_documents, same_manifest
-from search.documents.document_rows import taken
-from search.documents.document_table import CURRENT, Build, Changes, DocumentTable, Written
+from search.documents.document_table import CURRENT, NEXT, Build, Changes, DocumentTable, Written
 from search.documents.engine_writer import EngineWriter
-from search.documents.index_rows import IndexRow
+from search.documents.index_rows import IndexRow, taken
 from search.documents.lookups import OLD
 from search.documents.verifying import Difference, difference
 from search.near_duplicate_rows import NearDuplicateRows
@@ -347,3 +346,31 @@ def _in_some(rows: Sequence[IndexRow], create: Callable[[IndexRow], object]) -> 
             failures.append(error)
     if failures and len(failures) == len(rows):
         raise failures[0]
+
+
+class Rebuilding(DocumentStore):
+    """A second build of a namespace, begun or continued with the same manifest; no store is written before `finish`."""
+
+    which = NEXT
+
+    def __init__(self, store: DocumentStore, namespace: str, manifest: Manifest) -> None:
+        super().__init__({}, store.table)
+        self._store, self._namespace = store, namespace
+        check_manifest(namespace, manifest)
+        with self.exclusive(namespace):
+            begun = self.table.find(namespace, NEXT)
+            if begun is not None and begun.manifest != manifest:
+                self.table.drop(namespace, NEXT)
+                begun = None
+            if begun is None:
+                self.table.make(namespace, manifest, NEXT)
+
+    def finish(self) -> int:
+        """Make the new build the current one and have every store build its index; returns the generation.
+
+        After a failure `settle` continues from here.
+        """
+        with self.exclusive(self._namespace):
+            self.table.promote(self.known(self._namespace))
+            self._store.settle(self._namespace)
+            return self.table.generation(self._namespace)

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search.deadline import Deadline
-from search.embedded.growing_array import Growing
-from search.embedded.passage_rows import Rows
+from search.embedded.passage_rows import Growing, Rows
 from search.filters import CompiledFilters, compile_filters, elements, unknown_field_warning
 from search.protocol import Search
 

@@ -6,6 +6,7 @@ Questions become boolean queries of analysed terms and are never parsed: tantivy
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,9 +21,36 @@ from models.errors import BadIndex, StoreUnavailable
 from models.hits import Hit
 from search.analysis import analyser
 from search.deadline import Deadline
-from search.embedded.passage_rows import Rows
-from search.embedded.ranking_end import cut
-from search.embedded.segment_files import State, changed_file, segment_files
+from search.embedded.passage_rows import Rows, cut
+
+State = tuple[int, int, int]
+"""Inode, size and time of the last change."""
+
+
+def segment_files(folder: Path) -> dict[Path, State]:
+    """The files of the segments that `meta.json` names now.  Raises OSError, ValueError and KeyError if it cannot be read."""
+    segments = json.loads((folder / "meta.json").read_bytes())["segments"]
+    stems = {segment["segment_id"].replace("-", "") for segment in segments}
+    paths = [path for path in folder.iterdir() if path.stem.partition(".")[0] in stems]
+    return {path: state for path in paths if (state := _state(path)) is not None}
+
+
+def changed_file(files: Mapping[Path, State]) -> Path | None:
+    """The first of these files that was written to since; takes 2 µs a file."""
+    for path, before in files.items():
+        now = _state(path)
+        if now is not None and now[0] == before[0] and now != before:
+            return path
+    return None
+
+
+def _state(path: Path) -> State | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
 
 SCORE_DECIMALS = 5
 """tantivy sums in float32: further decimals depend on the order of summing."""

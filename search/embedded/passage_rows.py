@@ -9,14 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from models.hits import Hit, new_hit
 from search.documents import lookups
 from search.documents.lookups import DocumentVersion, Executes, version_of
-from search.embedded.growing_array import Growing
+
+
+class Growing:
+    """A view taken before an `append` stays unchanged, so readers need no lock."""
+
+    def __init__(self, dtype: DTypeLike, *, width: int | None = None) -> None:
+        self._array: NDArray[Any] = np.empty((0,) if width is None else (0, width), dtype=dtype)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def view(self) -> NDArray[Any]:
+        return self._array[: self._size]
+
+    def reserve(self, size: int) -> None:
+        if size > len(self._array):
+            larger = np.empty((size, *self._array.shape[1:]), dtype=self._array.dtype)
+            larger[: self._size] = self.view
+            self._array = larger
+
+    def append(self, values: NDArray[Any]) -> None:
+        size = self._size + len(values)
+        if size > len(self._array):
+            # Growing by an eighth copies each row about nine times in all and wastes at most 12 % of the memory.
+            self.reserve(max(size, len(self._array) + len(self._array) // 8, 64))
+        self._array[self._size : size] = values
+        self._size = size
+
 
 _DEAD_ROWS = 1_000
 """Fewer dead rows never cause a reload."""
@@ -151,3 +181,39 @@ class RowTable:
             self._versions,
             self._versions_of,
         )
+
+
+def cut(
+    rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64], depth: int, *, unseen_score: float
+) -> tuple[Hit, ...] | None:
+    """The hits of the best `depth` documents among candidate rows with their scores.
+
+    `unseen_score` is the highest score that any other row can have, -inf if there is no other row.  Returns None if
+    another row could belong to the ranking: ask again with more candidates.
+    """
+    places, scores = _ordered(rows, found, scores)
+    seen: set[int] = set()
+    for size, version in enumerate(rows.version_of[places].tolist(), start=1):
+        seen.add(version)
+        if len(seen) == depth:
+            if scores[size - 1] <= unseen_score:
+                return None
+            return rows.hits(places[:size], scores[:size])
+    return None if unseen_score > -np.inf else rows.hits(places, scores)
+
+
+def _ordered(
+    rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    order = scores.argsort()[::-1]
+    # `x + 0.0` is never minus zero.
+    places, scores = found[order], scores[order] + 0.0
+    runs: list[list[int]] = []
+    for first in np.flatnonzero(scores[1:] == scores[:-1]).tolist():
+        if runs and runs[-1][1] == first + 1:
+            runs[-1][1] += 1
+        else:
+            runs.append([first, first + 2])
+    for first, end in runs:
+        places[first:end] = sorted(places[first:end].tolist(), key=rows.passage_ids.__getitem__)
+    return places, scores

@@ -16,9 +16,7 @@ from models.documents import Matrix, Vector
 from models.hits import Hit
 from search.deadline import Deadline
 from search.documents.lookups import STORED, Executes
-from search.embedded.growing_array import Growing
-from search.embedded.passage_rows import Rows
-from search.embedded.ranking_end import cut
+from search.embedded.passage_rows import Growing, Rows, cut
 
 SCORE_DECIMALS = 6
 """Two runs of a model may differ in further decimals."""

@@ -16,9 +16,8 @@ from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
 from search.protocol import Index
 from search.weaviate import schema
-from search.weaviate.connection import Client, Connection
-from search.weaviate.document_objects import Object, document_uuid, objects
-from search.weaviate.failures import failure_of
+from search.weaviate.connection import Client, Connection, failure_of
+from search.weaviate.schema import Object, document_uuid, objects
 
 MESSAGE_BYTES = 4_000_000
 """Passages are sent in messages of about this size; Weaviate's default limit is 100 MB."""

@@ -20,8 +20,7 @@ from search.filter_terms import LONGEST_PART
 from search.filters import compile_filters, unknown_field_warning
 from search.protocol import Index, Search
 from search.ranking_end import count_documents, cut, cut_warnings, is_settled
-from search.weaviate.document_objects import document_uuid
-from search.weaviate.schema import MOST_RESULTS, Objects
+from search.weaviate.schema import MOST_RESULTS, Objects, document_uuid
 
 SHOWN = [*Hit._fields]
 SHOWN.remove("score")

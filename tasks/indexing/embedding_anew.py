@@ -12,8 +12,7 @@ from ingest.split import Splitter
 from models.batching import in_batches
 from models.documents import Document
 from search.documents.document_table import Build
-from search.documents.rebuilding import Rebuilding
-from search.documents.store import DocumentStore
+from search.documents.store import DocumentStore, Rebuilding
 from tasks.indexing.batches import splitter_of
 from tasks.indexing.indexing_run import IndexReport, Progress
 from tasks.indexing.namespace_writer import encoder_of, manifest_for, publish_generation

@@ -22,7 +22,7 @@ from models.documents import Manifest
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, UnknownNamespace
 from models.left_out import LeftOut
 from search.analysis import ANALYSER, language_of
-from search.documents.rebuilding import Rebuilding
+from search.documents.store import Rebuilding
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, Progress, SourceDocuments

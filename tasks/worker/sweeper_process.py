@@ -69,8 +69,7 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     from audit.drainer import Drainer
     from rules.store import RuleCopying, RuleStore
     from tasks.callbacks.request_ends import RequestEnds
-    from tasks.jobs.feeder import Feeder
-    from tasks.jobs.job_events import JobEvents
+    from tasks.jobs.feeder import Feeder, JobEvents
     from tasks.service_calls import ServiceCalls
     from tasks.sweeping.request_events import RequestEvents, listeners, notify
 

@@ -21,7 +21,7 @@ import typer
 
 from cli.app import app
 from config.settings import PREFIX, Settings
-from evaluation.golden_file import read_golden
+from evaluation.golden import read_golden
 from tests.support.code_blocks import PAGES, ROOT, CodeBlock, code_blocks
 from tests.support.command_line import parse
 from wiring.pipeline import load_pipeline

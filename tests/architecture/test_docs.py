@@ -12,7 +12,7 @@ from chorale_client.wire_names import Reason, Warned
 
 import monitoring.counting
 from api.problems import TITLES
-from cli.command_list import PANELS, load_command
+from cli.app import PANELS, load_command
 from config.settings import PREFIX, Settings
 from monitoring.counting import Series
 

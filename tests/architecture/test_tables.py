@@ -11,7 +11,7 @@ from types import ModuleType
 from branches import hyde, searches
 from fusion import methods, presets
 from inference import language_models
-from models.extensions import BranchKind, StoreKind
+from models.extensions import BranchKind
 from models.fusion_method import Method
 from wiring.pipeline import BUILT_IN
 
@@ -27,12 +27,6 @@ def test_the_tables_have_every_declared_kind_and_method() -> None:
         declared = [value for module in modules for value in vars(module).values() if isinstance(value, kind)]
         # A preset is made of a method, which its module imports.
         assert {id(value) for value in declared} == {id(value) for value in table.values()}
-
-
-def test_each_file_of_the_folder_of_stores_declares_one() -> None:
-    files = {file.stem for file in ROOT.glob("search/kinds/*.py")} - {"__init__"}
-    assert BUILT_IN.stores.keys() == files
-    assert {type(kind) for kind in BUILT_IN.stores.values()} == {StoreKind}
 
 
 def test_the_tables_import_no_module_that_only_a_search_needs() -> None:

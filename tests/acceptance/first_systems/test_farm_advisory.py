@@ -16,7 +16,7 @@ import structlog
 from chorale_client import Answer, Request
 
 from branches.branch_task import BranchTask
-from evaluation.golden_file import read_golden
+from evaluation.golden import read_golden
 from fusion.answer import Pages, answer_fields
 from fusion.branch_results import BranchAnswers
 from fusion.rerank import Reached, rerank_question

@@ -10,7 +10,7 @@ import pytest
 from cli.demo.python_docs import SOURCE, python_docs
 from cli.installation import Installation
 from config.settings import Settings
-from evaluation.golden_file import read_golden
+from evaluation.golden import read_golden
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.command_line import in_process

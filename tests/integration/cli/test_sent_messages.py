@@ -17,13 +17,11 @@ from celery import Celery
 from chorale_client import Chorale
 from chorale_client.keys import HEARTBEAT, INDEXED, NOT_DONE, SENT, waiting_key
 
-import cli.indexing.by_workers
-import cli.indexing.sent_messages
+import cli.index_by_workers
 import tasks.indexing.handed_in_documents
 import tasks.indexing.index_tasks
 import tasks.indexing.indexing_run
-from cli.indexing.by_workers import index_by_workers
-from cli.indexing.sent_messages import SentMessages
+from cli.index_by_workers import SentMessages, index_by_workers
 from cli.installation import Installation, NotRunning
 from config.settings import Settings
 from ingest.raw_documents import RawDocument, Skipped
@@ -74,8 +72,8 @@ def index(
     installation: Installation, lines: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Index]:
     """Start a run, which looks for workers and lost messages more often, while a worker is alive."""
-    monkeypatch.setattr(cli.indexing.sent_messages, "LOOK_FOR_WORKERS_S", LOOK_S)
-    monkeypatch.setattr(cli.indexing.sent_messages, "LOST_AFTER_S", LOST_S)
+    monkeypatch.setattr(cli.index_by_workers, "LOOK_FOR_WORKERS_S", LOOK_S)
+    monkeypatch.setattr(cli.index_by_workers, "LOST_AFTER_S", LOST_S)
     alive(redis_client)
     with ThreadPoolExecutor(1) as pool:
 
@@ -88,7 +86,7 @@ def index(
 
         yield run
         # So that no run goes on.
-        monkeypatch.setattr(cli.indexing.sent_messages, "GIVE_UP_S", 0.0)
+        monkeypatch.setattr(cli.index_by_workers, "GIVE_UP_S", 0.0)
         gone(redis_client)
 
 
@@ -153,7 +151,7 @@ def test_a_worker_that_is_started_anew_is_waited_for(
 def test_a_worker_that_stays_away_ends_the_command_and_what_was_sent_stays(
     index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli.indexing.sent_messages, "GIVE_UP_S", 0.1)
+    monkeypatch.setattr(cli.index_by_workers, "GIVE_UP_S", 0.1)
     running = index([page("a")])
     sent(redis_client)
     gone(redis_client)
@@ -307,7 +305,7 @@ def test_the_messages_with_the_workers_stay_below_the_byte_limit(
     sent(redis_client)
     (message,) = redis_client.lrange(QUEUE, 0, -1)
     work(app)
-    monkeypatch.setattr(cli.indexing.by_workers, "BYTES_AT_ONCE", int(2.5 * len(message)))
+    monkeypatch.setattr(cli.index_by_workers, "BYTES_AT_ONCE", int(2.5 * len(message)))
     running = index(pages[1:])
     for messages in (2, 2):
         sent(redis_client, messages)

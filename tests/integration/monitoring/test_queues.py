@@ -24,8 +24,8 @@ from monitoring.queues import ListedQueues, QueueState, open_queues, queue_state
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
 from tasks.sweeping.admission import Judge, QueueWatch
-from tasks.worker import stale_messages
-from tasks.worker.stale_messages import drop_ended
+from tasks.worker import warming
+from tasks.worker.warming import drop_ended
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
@@ -172,7 +172,7 @@ class TestBacklog:
     def test_only_messages_of_ended_requests_are_dropped_and_the_others_keep_their_order(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(stale_messages, "AT_ONCE", 3)
+        monkeypatch.setattr(warming, "AT_ONCE", 3)
         self.wait(resources, 10, ended=[0, 1, 3, 6, 7, 8])
         assert drop_ended(redis_client, VECTOR) == 6
         assert self.waiting(redis_client) == ["r2", "r4", "r5", "r9"]
@@ -197,15 +197,15 @@ class TestBacklog:
         """Messages change between the look and the drop.  The oldest message stays where it is if its request is live."""
         taken = other == "takes the oldest message"
         self.wait(resources, 8, ended=[0, 2] if taken else [1, 2, 3])
-        monkeypatch.setattr(stale_messages, "AT_ONCE", 4)
-        looked, others = stale_messages._still_waited_for, iter([True])
+        monkeypatch.setattr(warming, "AT_ONCE", 4)
+        looked, others = warming._still_waited_for, iter([True])
 
         def meanwhile(client: redis.Redis, messages: list[bytes]) -> list[bytes]:
             if next(others, False):
                 assert redis_client.rpop(VECTOR) if taken else drop_ended(redis_client, VECTOR) == 3
             return looked(client, messages)
 
-        monkeypatch.setattr(stale_messages, "_still_waited_for", meanwhile)
+        monkeypatch.setattr(warming, "_still_waited_for", meanwhile)
         assert drop_ended(redis_client, VECTOR) == (1 if taken else 0)
         live = [1, 3, 4, 5, 6, 7] if taken else [0, 4, 5, 6, 7]
         assert self.waiting(redis_client) == [f"r{number}" for number in live]
@@ -213,8 +213,8 @@ class TestBacklog:
     def test_dropping_stops_after_too_many_messages_of_live_requests(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(stale_messages, "AT_ONCE", 2)
-        monkeypatch.setattr(stale_messages, "MOST_KEPT", 4)
+        monkeypatch.setattr(warming, "AT_ONCE", 2)
+        monkeypatch.setattr(warming, "MOST_KEPT", 4)
         self.wait(resources, 5, ended=[4])
         assert drop_ended(redis_client, VECTOR) == 0
 

@@ -16,8 +16,7 @@ from models.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from search.documents.rebuilding import Rebuilding
-from search.documents.store import DocumentStore
+from search.documents.store import DocumentStore, Rebuilding
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
 from search.weaviate import connection

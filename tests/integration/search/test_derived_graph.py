@@ -14,9 +14,8 @@ import pytest
 from models.documents import Document, PassageText
 from models.errors import NotConfigured, StoreTimeout, UnknownNamespace
 from models.hits import Ranking
-from search.graph.building import Documents
-from search.graph.derived_graph import DerivedGraph
-from search.kinds.graph import open_graph
+from search.graph.derived_graph import DerivedGraph, Documents
+from search.kinds import open_graph
 from search.protocol import Search
 from tests.contracts.cypher import CypherContract
 from tests.contracts.store_documents import MANIFEST, document

@@ -10,7 +10,7 @@ import pytest
 
 from models.errors import NotConfigured, StoreTimeout, StoreUnavailable, Unauthorised
 from models.hits import Ranking
-from search.kinds.neo4j import open_neo4j
+from search.kinds import open_neo4j
 from search.neo4j.store import Neo4jStore
 from search.protocol import Search
 from tests.contracts.cypher import CypherContract

@@ -12,8 +12,7 @@ from models.documents import Document, Manifest, Matrix
 from models.hits import Ranking
 from search.documents.document_table import NEXT
 from search.documents.reading import DocumentReader, Documents
-from search.documents.rebuilding import Rebuilding
-from search.documents.store import DocumentStore
+from search.documents.store import DocumentStore, Rebuilding
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 

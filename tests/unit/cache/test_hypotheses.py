@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from redis import Redis
 
-from cache.caches import Cache, CacheUnavailable, RedisCache
-from cache.hypotheses import CachedTexts
+from cache.caches import Cache, CachedTexts, CacheUnavailable, RedisCache
 from models.errors import StoreTimeout
 from models.extensions import GenerationResult, PartialGeneration
 

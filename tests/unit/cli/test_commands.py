@@ -12,7 +12,7 @@ from chorale_client.wire_names import WORST_FIRST
 from redis.exceptions import ConnectionError as RedisAway
 
 from cli import app as command_line
-from cli.command_list import PANELS, load_command
+from cli.app import PANELS, load_command
 from cli.exit_codes import BY_STATUS
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ import pytest
 import typer
 from chorale_client import make_request
 
-from cli.request_options import WrongFilter, parse_filters, parse_options
+from cli.options import WrongFilter, parse_filters, parse_options
 from search.filters import compile_filters
 
 

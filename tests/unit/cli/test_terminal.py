@@ -157,7 +157,7 @@ def test_the_output_of_processes_is_shown_and_not_obeyed() -> None:
 
 def test_commands_print_through_the_terminal_alone() -> None:
     """Any other way would have to make its texts visible by itself."""
-    own = {"cli/terminal.py", "cli/exit_codes.py", "cli/jobs/writing.py"}
+    own = {"cli/terminal.py", "cli/exit_codes.py", "cli/jobs/view.py"}
     ways = re.compile(
         r"\bprint\(\w|rich\.text|rich import print|\bs?echo\(|stdout\.write|stderr\.write|\bConsole\("
     )

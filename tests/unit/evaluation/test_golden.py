@@ -9,9 +9,8 @@ import pytest
 from chorale_client.answer import Answer
 from chorale_client.request import Request
 
-from evaluation.golden import figures, judge, ndcg, recall
-from evaluation.golden_file import GoldenQuestion, WrongGolden
-from evaluation.metrics import measure_each
+from evaluation.golden import GoldenQuestion, WrongGolden, figures, judge, recall
+from evaluation.metrics import measure_each, ndcg
 from tests.unit.evaluation.answers import answer, hit, question
 
 SCORE = {"score": 1.0, "normalised": 1.0, "weight": 1.0, "contribution": 1.0, "passage_id": "p"}
@@ -88,7 +87,7 @@ def test_recall_and_ndcg_are_those_of_trec_eval(grades: dict[str, int]) -> None:
     ranked = list("bcadefghijyz")
     each = measure_each({"q": grades}, {"q": ranked})
     assert recall(grades, ranked) == pytest.approx(each["recall@10"]["q"])
-    assert ndcg(grades, ranked) == pytest.approx(each["ndcg@10"]["q"])
+    assert ndcg(ranked, grades) == pytest.approx(each["ndcg@10"]["q"])
 
 
 def test_questions_that_nothing_answers_have_no_part_in_the_figures() -> None:

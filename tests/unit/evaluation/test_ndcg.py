@@ -8,8 +8,7 @@ from math import log2
 
 import pytest
 
-from evaluation.metrics import measure_each
-from evaluation.ndcg import difference_ends, discount_differences, ndcg
+from evaluation.metrics import difference_ends, discount_differences, measure_each, ndcg
 
 SECOND, THIRD = 1 / log2(3), 1 / log2(4)
 """The discounts of the second and the third place; that of the first is 1."""

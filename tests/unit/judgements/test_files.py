@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.golden_file import read_golden
+from evaluation.golden import read_golden
 from judgements.feedback import Feedback
 from judgements.files import WrongJudgements, golden_entry, qrels_lines, read_judgements, ubi_event
 from judgements.pooling import JudgedQuestion

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from models.errors import NotConfigured
-from search.kinds.elasticsearch import open_elasticsearch
-from search.kinds.weaviate import open_weaviate
+from search.kinds import open_elasticsearch, open_weaviate
 
 OPENED: dict[str, tuple[Any, dict[str, str]]] = {
     "elasticsearch": (open_elasticsearch, {"api_key_env": "OUR_KEY"}),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.errors import NotConfigured, WrongDeclaration
-from search.kinds.elasticsearch import open_elasticsearch
+from search.kinds import open_elasticsearch
 from wiring.pipeline import load_pipeline
 
 DECLARED = """

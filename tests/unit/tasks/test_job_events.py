@@ -9,7 +9,7 @@ import pytest
 
 from jobs.job import Job
 from tasks.celery_internals.event_sender import Event
-from tasks.jobs.job_events import JobEvents, events_of, progress
+from tasks.jobs.feeder import JobEvents, events_of, progress
 
 JOB = Job(
     job_id="j1", name="nightly", namespace="docs", tenant="acme", weight=1.0, state="running", outcome=None,

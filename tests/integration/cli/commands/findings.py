@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.commands.doctor import Examined, checks, examine
-from cli.doctor.finding import Finding
+from cli.doctor.reports import Finding
 from cli.installation import Installation
 
 

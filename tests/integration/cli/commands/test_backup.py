@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from audit.database import open_database
-from cli.backup.copying import back_up, put_back
-from cli.backup.folder import MANIFEST
+from cli.backup_files import MANIFEST, back_up, put_back
 from cli.installation import Installation
 from config.home import HOME_FORMAT
 from config.settings import Settings

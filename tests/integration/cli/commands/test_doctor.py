@@ -24,7 +24,7 @@ from audit.outbox import UNREADABLE
 from cli.commands.doctor import Examined, checks, examine, show
 from cli.doctor import redis_server
 from cli.doctor.audit_trail import schema
-from cli.doctor.finding import Finding
+from cli.doctor.reports import Finding
 from cli.installation import Installation
 from config.settings import Settings
 from ledger.backlog import publish_outbox_limit

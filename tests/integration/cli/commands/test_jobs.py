@@ -17,7 +17,7 @@ import pytest
 
 from audit.database import upgrade
 from cli.jobs import view
-from cli.jobs.writing import replaced
+from cli.jobs.view import replaced
 from jobs.job import Outcome, State
 from jobs.store import Jobs
 from tests.integration.cli.commands.printed import complaint, document

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from audit.database import open_database
 from cli.exit_codes import PART_DONE, WRONG_USAGE
-from evaluation.golden_file import read_golden
+from evaluation.golden import read_golden
 from judgements import store
 from judgements.feedback import Event, Feedback
 from tests.integration.cli.commands.printed import complaint, document

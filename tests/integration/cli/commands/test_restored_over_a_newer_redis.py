@@ -11,7 +11,7 @@ from chorale_client import Answer
 from chorale_client.keys import GENERATION
 from chorale_client.wire_names import QUEUE_RETRIEVE
 
-from cli.backup.copying import back_up, put_back
+from cli.backup_files import back_up, put_back
 from cli.installation import Installation
 from config.settings import Settings
 from ingest.raw_documents import RawDocument

@@ -10,8 +10,7 @@ from sqlalchemy import text
 from models.errors import NotEverywhere, StoreTimeout, StoreUnavailable
 from search.documents.database import Database
 from search.documents.reading import DocumentReader, Documents, FromDocuments
-from search.documents.rebuilding import Rebuilding
-from search.documents.store import DocumentStore
+from search.documents.store import DocumentStore, Rebuilding
 from search.embedded.store import EmbeddedStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document

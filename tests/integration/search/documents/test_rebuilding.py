@@ -11,8 +11,7 @@ from ingest.near_duplicates import NearDuplicates
 from models.document_tables import near_duplicates_metadata
 from models.documents import Manifest
 from models.errors import NotEverywhere, StoreUnavailable
-from search.documents.rebuilding import Rebuilding
-from search.documents.store import DocumentStore
+from search.documents.store import DocumentStore, Rebuilding
 from search.embedded.store import EmbeddedStore
 from search.protocol import Index
 from tests.support.stores.failing_store import FailingStore

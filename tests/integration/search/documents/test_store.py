@@ -21,8 +21,7 @@ from models.errors import (
 )
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
-from search.documents.rebuilding import Rebuilding
-from search.documents.store import DocumentStore
+from search.documents.store import DocumentStore, Rebuilding
 from search.embedded.store import EmbeddedStore
 from tests.support.servers.databases import empty_database
 from tests.support.stores.failing_store import FailingStore

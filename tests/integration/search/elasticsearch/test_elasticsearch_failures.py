@@ -15,13 +15,12 @@ from chorale_client.wire_names import Reason
 
 from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
-from search.elasticsearch.analysis import Words
-from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection, IndexCall
-from search.elasticsearch.index_layout import Layout
+from search.elasticsearch.document_writer import send
+from search.elasticsearch.index_layout import Layout, Words
 from search.elasticsearch.lookups import entries
 from search.elasticsearch.store import ElasticsearchStore
-from search.kinds.elasticsearch import open_elasticsearch
+from search.kinds import open_elasticsearch
 from search.protocol import Search
 from tests.contracts.store_documents import MANIFEST, document
 from tests.support.servers.elasticsearch_server import (

@@ -13,8 +13,8 @@ from elasticsearch import Elasticsearch
 from models.documents import Document, Passage
 from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex, ManifestMismatch, PartlyWritten, StageFailure
-from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection
+from search.elasticsearch.document_writer import send
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
 from tests.contracts.store_documents import document

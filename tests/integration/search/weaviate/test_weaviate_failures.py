@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from models.endpoints import WeaviateEndpoint
 from models.errors import PartlyWritten, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
-from search.kinds.weaviate import open_weaviate
+from search.kinds import open_weaviate
 from search.protocol import Search
 from search.weaviate.schema import MOST_RESULTS
 from search.weaviate.store import WeaviateStore

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.hits import Hit
 from search.documents.lookups import DocumentVersion
-from search.embedded.ranking_end import cut
+from search.embedded.passage_rows import cut
 from tests.unit.search.embedded.rows import rows_of
 
 passages = st.lists(

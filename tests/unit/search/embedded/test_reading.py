@@ -17,7 +17,7 @@ import pytest
 from search.documents.document_table import DocumentTable
 from search.embedded import namespace_reader as reader
 from search.embedded import passage_rows as rows
-from search.embedded.growing_array import Growing
+from search.embedded.passage_rows import Growing
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
 from tests.support.stores.embedded_searches import names, near

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from search.embedded.lexical_index import create_index, write_index
-from search.embedded.segment_files import changed_file, segment_files
+from search.embedded.lexical_index import changed_file, create_index, segment_files, write_index
 
 
 @pytest.fixture

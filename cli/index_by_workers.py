@@ -1,12 +1,16 @@
-"""The messages that `chorale index` has sent to the workers of `chorale.index`: waits for the outcome of each."""
+"""`chorale index` through workers: this process reads the files; the workers of `chorale.index` embed and write."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from chorale_client.documents import why_not_sendable
+from chorale_client.errors import NoRoom
 from chorale_client.index_tickets import KEPT_S
 from chorale_client.keys import INDEXED, NOT_DONE, SENT, waiting_key
 from chorale_client.publisher import BROKER_ERRORS
@@ -15,13 +19,19 @@ from chorale_client.wire_names import QUEUE_INDEX
 from pydantic_core import from_json
 
 from cli.installation import NotRunning
+from cli.namespace_states import known
 from config.celery import is_redis
+from ingest.raw_documents import RawDocument, Skipped
 from ledger import ledger_scripts
+from models.errors import ServiceError
+from models.left_out import LeftOut
 from monitoring.heartbeats import read_heartbeats
 from monitoring.queues import queue_states
+from tasks.indexing.indexing_run import IndexingRun, IndexReport, Progress, SourceDocuments
 
 if TYPE_CHECKING:
     from cli.installation import Installation
+
 
 LOOK_AGAIN_S = 0.05
 LOOK_FOR_WORKERS_S = 5.0
@@ -174,3 +184,123 @@ class SentMessages:
         if what not in self._said:
             self._said.add(what)
             self._say(what)
+
+
+IDS_A_MESSAGE = 1_000
+AT_ONCE = 16
+"""Messages that are with the workers at a time: enough for several workers, few enough that Ctrl-C leaves little."""
+BYTES_AT_ONCE = 64 * 1024 * 1024
+"""Bytes of those messages in the broker's memory; a single message may have 45 MB."""
+
+FOR_ROOM_S = 1.0
+"""Pause between attempts to send while the documents of others fill the broker."""
+
+
+def index_by_workers(
+    installation: Installation,
+    documents: SourceDocuments,
+    *,
+    namespace: str,
+    progress: Callable[[Progress], None],
+    say: Callable[[str], None],
+) -> IndexReport:
+    """Send new and changed documents, wait until every store shows them, and report.
+
+    Sent messages stay in the queue if this process ends.  The messages of an earlier run are waited for first: this run
+    compares its documents with the table that they change.  Raises NotRunning where no worker of `chorale.index` is
+    alive, ServiceError where the workers refused a message or it was lost, RedisError, and the client's errors.
+    """
+    if (trouble := index_queue(installation).trouble) is not None:
+        raise trouble
+    sent = SentMessages(installation, namespace=namespace, source=documents.source, say=say)
+    sent.wait_for_earlier()
+    store = installation.resources.writing_store
+    state = known(store, namespace)
+    before = store.revisions(namespace, documents.source) if state else {}
+    run = IndexingRun(documents, before, progress)
+    run.report.generation = state.generation if state else 0
+    sending = _Sending(installation, namespace, run, sent)
+    for batch in run.batches():
+        sending.upsert([item for item, _ in batch])
+    sending.wait_for(0)
+    gone = run.gone()
+    if documents.prune:
+        sending.delete(gone)
+        sending.wait_for(0)
+        run.report.gone = 0
+    return run.report
+
+
+class _Sending:
+    """Sends the documents of one run, and adds up the outcomes."""
+
+    def __init__(
+        self, installation: Installation, namespace: str, run: IndexingRun, sent: SentMessages
+    ) -> None:
+        self._client = installation.client()
+        self._installation, self._namespace, self._run, self._sent = installation, namespace, run, sent
+
+    def upsert(self, items: Iterable[RawDocument]) -> None:
+        rows = []
+        for item in items:
+            row = _row(item)
+            if (why := why_not_sendable(row)) is not None:
+                why = f"{why}; --where here takes it"
+                self._run.report.skipped.append(Skipped(item.path, LeftOut.TOO_LARGE, why, item.line))
+            else:
+                rows.append(row)
+        if rows:
+            # The approximate size of the message: JSON in ASCII, in Base64.
+            size_bytes = len(json.dumps(rows, default=str)) * 4 // 3
+            self.wait_for(AT_ONCE - 1, BYTES_AT_ONCE - size_bytes)
+            upsert = partial(self._client.upsert, self._namespace, rows, source=self._run.documents.source)
+            self._hand_in(upsert, size_bytes)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        for start in range(0, len(ids), IDS_A_MESSAGE):
+            part = ids[start : start + IDS_A_MESSAGE]
+            self._hand_in(partial(self._client.delete, self._namespace, part))
+
+    def _hand_in(self, send: Callable[[], str], size_bytes: int = 0) -> None:
+        """Send as soon as the broker has room."""
+        while True:
+            try:
+                return self._sent.add(send(), size_bytes)
+            except NoRoom as refused:
+                if len(self._sent):
+                    self.wait_for(len(self._sent) - 1)
+                elif refused.waiting and index_queue(self._installation).trouble is None:
+                    time.sleep(FOR_ROOM_S)
+                else:
+                    raise
+
+    def wait_for(self, messages: int, size_bytes: int = BYTES_AT_ONCE) -> None:
+        """Wait until the workers have at most this many messages and bytes; a single message may be larger."""
+        while len(self._sent) > messages or (len(self._sent) and self._sent.bytes > size_bytes):
+            for outcome in self._sent.wait():
+                self._add(outcome)
+
+    def _add(self, outcome: Told | None) -> None:
+        if outcome is None:
+            raise ServiceError(
+                f"a message was lost: it is not in {QUEUE_INDEX}, no worker has it, and it has no outcome; the same "
+                "command sends it again"
+            )
+        if (error := outcome.get("error")) is not None:
+            raise ServiceError(error)
+        # The headings of a file are known, and reported by its name.
+        known = [item for item in outcome["left_out"] if item.get("reason") == LeftOut.HEADINGS]
+        self._run.report.add(
+            {**outcome, "left_out": [item for item in outcome["left_out"] if item not in known]}
+        )
+        self._run.tell()
+
+
+def _row(item: RawDocument) -> dict[str, Any]:
+    return {
+        "id": item.document_id,
+        "title": item.title,
+        "text": item.text,
+        "metadata": item.metadata,
+        "markup": item.markup,
+    }

@@ -1,1 +1,0 @@
-"""`chorale index` through the workers of `chorale.index`."""

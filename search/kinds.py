@@ -1,0 +1,169 @@
+"""The kinds of stores that Chorale ships.
+
+A store's own folder is imported when it is opened: its client may take .8 s to import."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from models import cypher
+from models.cypher import write_complaint
+from models.endpoints import ElasticsearchEndpoint, HttpEndpoint, Neo4jEndpoint, WeaviateEndpoint
+from models.errors import NotConfigured
+from models.extensions import Declared, Need, StoreKind
+from models.hits import Ranking
+from search.credentials import usable_key
+from search.protocol import Search
+
+if TYPE_CHECKING:
+    from search.elasticsearch.store import ElasticsearchStore
+    from search.embedded.store import EmbeddedStore
+    from search.graph.derived_graph import DerivedGraph, Documents
+    from search.http.source import HttpSource
+    from search.neo4j.store import Neo4jStore
+    from search.weaviate.store import WeaviateStore
+
+
+def open_elasticsearch(name: str, options: Mapping[str, Any]) -> ElasticsearchStore:
+    """Raises NotConfigured where the environment has no usable key or password, or a certificate cannot be read."""
+    # Its client takes .3 s to import, which installations without an Elasticsearch do without.
+    from search.elasticsearch.store import ElasticsearchStore
+
+    endpoint = ElasticsearchEndpoint(**options)
+    owner = f"the store {name!r}"
+
+    def secret(variable: str | None) -> str | None:
+        return usable_key(owner, variable, os.environ.get(variable or ""))
+
+    for option in ("ca_file", "client_cert_file", "client_key_file"):
+        if (file := getattr(endpoint, option)) is not None and not os.access(file, os.R_OK):
+            raise NotConfigured(f"{owner}: {option} {file} cannot be read")
+    return ElasticsearchStore(
+        endpoint, api_key=secret(endpoint.api_key_env), password=secret(endpoint.password_env)
+    )
+
+
+class EmbeddedOptions(Declared):
+    folder: str = Field("corpus", min_length=1, pattern=r"^[^\\0]+$")
+    """The folder of its documents: an absolute path, or a path inside the installation's folder."""
+
+
+def open_embedded(
+    name: str, options: Mapping[str, Any], *, home: Path, needs: Collection[Need]
+) -> EmbeddedStore:
+    # tantivy and numpy take .2 s to import.
+    from search.embedded.store import EmbeddedStore
+
+    return EmbeddedStore(
+        home / EmbeddedOptions(**options).folder,
+        warm_text="text" in needs,
+        warm_vectors="vectors" in needs,
+    )
+
+
+class GraphOptions(Declared):
+    documents: str = Field(min_length=1)
+    """The store whose documents are the nodes."""
+    links: dict[
+        Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")], Annotated[str, Field(min_length=1)]
+    ] = Field(min_length=1)
+    """The metadata field with the targets, a text or a list of texts, by the name of the relation."""
+
+
+def open_graph(
+    name: str, options: Mapping[str, Any], *, documents: Documents, needs: Collection[Need]
+) -> DerivedGraph:
+    try:
+        from search.graph.derived_graph import DerivedGraph
+    except ModuleNotFoundError as error:
+        raise NotConfigured(
+            f"the store {name!r} needs kglite ({error}); `make graph` or `pip install kglite` installs it"
+        ) from error
+    return DerivedGraph(name, documents, GraphOptions(**options).links, is_warmed="graph" in needs)
+
+
+def check_derived_cypher(options: Mapping[str, Any], statement: str) -> str | None:
+    return write_complaint(statement, "a graph of documents is only read")
+
+
+def open_http_source(name: str, options: Mapping[str, Any]) -> HttpSource:
+    from search.http.source import HttpSource
+
+    endpoint = HttpEndpoint(**options)
+    key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
+    return HttpSource(name, endpoint, key=key)
+
+
+_COLUMNS = ("id", "title", "text", "published_at", "source_type")
+
+
+def open_neo4j(name: str, options: Mapping[str, Any]) -> Neo4jStore:
+    """Raises NotConfigured where the driver is missing, or the environment has no password."""
+    try:
+        from search.neo4j.store import Neo4jStore
+    except ModuleNotFoundError as error:
+        raise NotConfigured(
+            f"the store {name!r} needs the driver neo4j ({error}); `make neo4j` or `pip install neo4j` installs it"
+        ) from error
+    from search.http.answer import AnswerReader
+
+    endpoint = Neo4jEndpoint(**options)
+    variable = endpoint.password_env
+
+    def read_rows(
+        rows: list[Mapping[str, Any]], columns: Sequence[str], search: Search, score: str | None
+    ) -> Ranking:
+        """A row is read as a hit of an HTTP endpoint that has the columns as its fields."""
+        fields: dict[str, Any] = {column: [column] for column in columns}
+        known = {column: fields.pop(column) for column in _COLUMNS if column in fields}
+        hits = HttpEndpoint.model_construct(
+            url=endpoint.url,
+            **known,
+            metadata=fields,
+            score=[score] if score else None,
+            id_prefix=endpoint.id_prefix,
+            text_chars=endpoint.text_chars,
+            max_hits=max(1, len(rows)),
+        )
+        return AnswerReader(name, hits).ranking(rows, search)
+
+    password = usable_key(f"the store {name!r}", variable, os.environ.get(variable or ""))
+    return Neo4jStore(endpoint, read_rows, password=password)
+
+
+def check_cypher(options: Mapping[str, Any], statement: str) -> str | None:
+    if options.get("allow_write") is not True and (
+        complaint := cypher.write_complaint(statement, cypher.READ_ONLY)
+    ):
+        return complaint
+    if options.get("namespaces") is None and "namespace" not in cypher.parameters(statement):
+        return "the statement must name $namespace, or the store must say which `namespaces` its whole graph serves"
+    return None
+
+
+def open_weaviate(name: str, options: Mapping[str, Any]) -> WeaviateStore:
+    """Raises NotConfigured where the environment has no usable key under the name that is declared."""
+    # Its client takes .8 s to import, which installations without a Weaviate do without.
+    from search.weaviate.store import WeaviateStore
+
+    endpoint = WeaviateEndpoint(**options)
+    variable = endpoint.api_key_env
+    key = usable_key(f"the store {name!r}", variable, os.environ.get(variable or ""))
+    return WeaviateStore(endpoint, key=key)
+
+
+KINDS: Mapping[str, StoreKind] = {
+    "elasticsearch": StoreKind(open_elasticsearch, options=ElasticsearchEndpoint, writes=True),
+    "embedded": StoreKind(open_embedded, options=EmbeddedOptions, writes=True, in_home=True),
+    "graph": StoreKind(
+        open_graph, options=GraphOptions, documents_of="documents", check_cypher=check_derived_cypher
+    ),
+    "http": StoreKind(open_http_source, options=HttpEndpoint),
+    "neo4j": StoreKind(open_neo4j, options=Neo4jEndpoint, check_cypher=check_cypher),
+    "weaviate": StoreKind(open_weaviate, options=WeaviateEndpoint, writes=True),
+}
