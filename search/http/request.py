@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+import httpx2
 from pydantic_core import to_json
 
 from models.endpoints import PLACE, HttpEndpoint
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Contains the key, so its repr shows nothing."""
-
-    method: str
-    target: str = field(repr=False)
-    """Path and parameters."""
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes | None = field(repr=False)
-
-
-def make_call(endpoint: HttpEndpoint, *, question: str, depth: int, namespace: str, key: str | None) -> Call:
+def make_request(
+    endpoint: HttpEndpoint, *, question: str, depth: int, namespace: str, key: str | None
+) -> httpx2.Request:
     # Neither JSON nor a URL can hold lone surrogates.
     question = question.encode(errors="replace").decode()
     values: dict[str, str | int] = {"question": question, "depth": depth, "namespace": namespace}
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "chorale"}
-    headers |= endpoint.headers
+    headers |= {name: value.strip() for name, value in endpoint.headers.items()}
     if key is not None:
         values["key"] = key
         if "key" not in endpoint.places:
@@ -44,7 +35,10 @@ def make_call(endpoint: HttpEndpoint, *, question: str, depth: int, namespace: s
     if endpoint.params:
         given = {name: _plain(_filled(value, values)) for name, value in endpoint.params.items()}
         query.append(urlencode(given))
-    return Call(endpoint.method, "?".join([target, "&".join(query)] if query else [target]), headers, body)
+    target = "?".join([target, "&".join(query)] if query else [target])
+    # Other ways to make a URL resolve dots, and change escapes.
+    url = httpx2.URL(f"{parts.scheme}://{parts.netloc}").copy_with(raw_path=target.encode("ascii"))
+    return httpx2.Request(endpoint.method, url, headers=headers, content=body)
 
 
 def _filled(template: Any, values: Mapping[str, str | int]) -> Any:
