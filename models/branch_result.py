@@ -83,26 +83,18 @@ class BranchResult:
         return cls(branch, EnvelopeStatus.FAILED, str(reason), detail, **rest)
 
     def to_wire(self) -> bytes:
-        missing = (
-            {"degraded": [degradation.to_wire() for degradation in self.degraded]} if self.degraded else {}
-        )
-        worker = {"worker": self.worker} if self.worker else {}
-        embedder = {"embedder": self.embedder} if self.embedder else {}
+        optional = {name: value for name in _OPTIONAL if (value := getattr(self, name))}
+        if self.degraded:
+            optional["degraded"] = [degradation.to_wire() for degradation in self.degraded]
         return to_json(
             {
                 "v": WIRE_VERSION,
                 "branch": self.branch,
-                "status": str(self.status),
-                "reason": self.reason,
-                "detail": self.detail,
-                "rankings": [ranking.to_wire() for ranking in self.rankings],
                 "ms": round(self.ms, 3),
+                "rankings": [ranking.to_wire() for ranking in self.rankings],
                 "stages": [note.to_wire() for note in self.stages],
-                "generation": self.generation,
-                "attempt": self.attempt,
-                **missing,
-                **worker,
-                **embedder,
+                **{name: getattr(self, name) for name in _PLAIN},
+                **optional,
             }
         )
 
@@ -114,23 +106,20 @@ class BranchResult:
             wire = from_json(raw, cache_strings="none")
             return cls(
                 branch=branch,
-                status=wire["status"],
-                reason=wire.get("reason"),
-                detail=wire.get("detail") or "",
                 rankings=tuple(Ranking.from_wire(ranking) for ranking in wire.get("rankings", ())),
-                ms=wire.get("ms", 0.0),
                 stages=tuple(StageNote.from_wire(note) for note in wire.get("stages", ())),
-                generation=wire.get("generation"),
-                attempt=wire.get("attempt", 1),
                 degraded=tuple(
                     Degradation(degradation["where"], degradation["reason"], degradation.get("detail", ""))
                     for degradation in wire.get("degraded", ())
                 ),
-                worker=wire.get("worker"),
-                embedder=wire.get("embedder"),
+                **{name: wire[name] for name in ("ms", *_PLAIN, *_OPTIONAL) if wire.get(name) is not None},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return cls.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")
+
+
+_PLAIN = ("status", "reason", "detail", "generation", "attempt")
+_OPTIONAL = ("worker", "embedder")
 
 
 def sent(envelope: BranchResult) -> tuple[BranchResult, bytes]:

@@ -109,7 +109,7 @@ class Listener:
         self.must_read = False
         """Whether the end may have come before the subscription."""
         self._is_accepted = is_accepted
-        self._woken: asyncio.Future[None] | None = None
+        self._woken = asyncio.Event()
 
     def set_accepted(self) -> None:
         """The request was accepted; if the subscription is only confirmed after this, it may miss the end."""
@@ -117,29 +117,20 @@ class Listener:
 
     async def wait(self, until_s: float) -> None:
         """Wait until there is a result, the call has to look, or the event loop's clock shows `until_s`."""
-        while self.result is None and not self.must_read:
-            loop = asyncio.get_running_loop()
-            self._woken = loop.create_future()
-            timer = loop.call_at(until_s, self._wake)
-            try:
-                await self._woken
-            finally:
-                timer.cancel()
-            if loop.time() >= until_s:
-                return
-
-    def _wake(self) -> None:
-        if self._woken is not None and not self._woken.done():
-            self._woken.set_result(None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until_s):
+                while self.result is None and not self.must_read:
+                    self._woken.clear()
+                    await self._woken.wait()
 
     def read_if_accepted(self) -> None:
         """Have the call look for its result, if its request may have ended."""
         self.must_read = self._is_accepted
-        self._wake()
+        self._woken.set()
 
     def set_result(self, result: bytes) -> None:
         self.result = result
-        self._wake()
+        self._woken.set()
 
 
 class Announcements:
@@ -218,7 +209,9 @@ class Announcements:
         try:
             while self._listeners or self._connection.is_connected:
                 try:
-                    await self._connect()
+                    await self._connection.connect()
+                    self._is_ready = True
+                    await self._write()
                     while True:
                         self._receive(await self._connection.read_response())
                 except (RedisError, OSError):
@@ -229,11 +222,6 @@ class Announcements:
                     await asyncio.sleep(RECONNECT_S)
         finally:
             self._reading = None
-
-    async def _connect(self) -> None:
-        await self._connection.connect()
-        self._is_ready = True
-        await self._write()
 
     def _receive(self, message: Sequence[Any]) -> None:
         kind, channel, data = message
