@@ -53,7 +53,7 @@ def get_rules(
     """Show the rules of a namespace."""
     get_namespace(namespace, grant, services)
     version = RuleStore(services.database).current(namespace)
-    if if_none_match is not None and _tag(version) in _tags(if_none_match):
+    if _tag(version) in [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]:
         return Response(status_code=304, headers={"ETag": _tag(version)})
     response.headers["ETag"] = _tag(version)
     return _rule_set(version)
@@ -108,10 +108,6 @@ def _rule_set(version: Version) -> RuleSet:
 
 def _tag(version: Version) -> str:
     return f'"{version.version}"'
-
-
-def _tags(header: str) -> list[str]:
-    return [tag.strip().removeprefix("W/") for tag in header.split(",")]
 
 
 def _version(header: str) -> int:

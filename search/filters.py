@@ -117,14 +117,11 @@ def compile_filters(filters: Mapping[str, Any]) -> CompiledFilters:
     """Never raises: an invalid condition matches nothing and is named in `warnings`."""
     warnings: list[str] = []
     tests = tuple((field, _condition(field, wanted, warnings)) for field, wanted in filters.items())
-    return CompiledFilters(
-        json.dumps(filters, sort_keys=True, default=repr), tests, tuple(warnings), _expected(filters)
-    )
-
-
-def _expected(filters: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(
+    expected = tuple(
         field for field, wanted in filters.items() if not (isinstance(wanted, Mapping) and "all" in wanted)
+    )
+    return CompiledFilters(
+        json.dumps(filters, sort_keys=True, default=repr), tests, tuple(warnings), expected
     )
 
 

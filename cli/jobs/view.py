@@ -41,7 +41,7 @@ def jobs_table(jobs: Sequence[Job]) -> Table:
             job.namespace,
             _state(job),
             f"{job.total:,}",
-            _share(job),
+            f"{job.answered / job.total:.0%}" if job.total else "",
             Text(job.name, no_wrap=True, overflow="ellipsis"),
         )
     return table
@@ -87,10 +87,6 @@ def pace(job: Job) -> str:
 def _state(job: Job) -> Text:
     word = job.outcome or job.state
     return Text(word, _STYLES.get(word, "cyan"))
-
-
-def _share(job: Job) -> str:
-    return f"{job.answered / job.total:.0%}" if job.total else ""
 
 
 def watch_job(store: Jobs, job_id: str, console: Console) -> Job:

@@ -90,7 +90,11 @@ def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ran
     while answers:
         again = {}
         for n, answer in answers.items():
-            hits[n] = _vector_hits(answer)
+            # The server's score is (1 + cosine) / 2.
+            hits[n] = [
+                hit_of(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS))
+                for found in found_in(answer)
+            ]
             if size < MOST_HITS and len(hits[n]) >= size and not is_settled(hits[n], depth):
                 again[n] = _vector_body(vectors[n].tolist(), min(4 * size, MOST_HITS), least, asked)
         size = min(4 * size, MOST_HITS)
@@ -176,13 +180,6 @@ def hits_only(fields: Sequence[str]) -> Body:
 
 def _text_hits(answer: Mapping[str, Any]) -> list[Hit]:
     return [hit_of(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in found_in(answer)]
-
-
-def _vector_hits(answer: Mapping[str, Any]) -> list[Hit]:
-    # The server's score is (1 + cosine) / 2.
-    return [
-        hit_of(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS)) for found in found_in(answer)
-    ]
 
 
 def found_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

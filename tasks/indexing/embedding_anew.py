@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from inference.protocol import Embedder
@@ -11,8 +11,7 @@ from ingest.language_fit import MEASURED_DOCUMENTS
 from ingest.split import Splitter
 from models.batching import in_batches
 from models.documents import Document
-from search.documents.document_table import Build
-from search.documents.store import DocumentStore, Rebuilding
+from search.documents.store import Rebuilding
 from tasks.indexing.batches import splitter_of
 from tasks.indexing.indexing_run import IndexReport, Progress
 from tasks.indexing.namespace_writer import encoder_of, manifest_for, publish_generation
@@ -52,7 +51,8 @@ def embed_anew(
         left = [document_id for document_id, revision in current.items() if done.get(document_id) != revision]
         report = IndexReport(unchanged=len(current) - len(left))
         began_s, splitter = time.monotonic(), splitter_of(chosen.indexing)
-        for documents in _documents(store, build, left):
+        for some in in_batches(sorted(left), BATCH_DOCUMENTS):
+            documents = store.table.changes(build, some, 0).documents
             anew.upsert(namespace, _embedded(documents, splitter, chosen.indexing))
             report.replaced += len(documents)
             report.passages += sum(len(document.passages) for document in documents)
@@ -72,13 +72,6 @@ def embed_anew(
 
 def _text(document: Document) -> str:
     return "\n".join(passage.text for passage in document.passages)
-
-
-def _documents(
-    store: DocumentStore, build: Build, document_ids: Sequence[str]
-) -> Iterator[Sequence[Document]]:
-    for some in in_batches(sorted(document_ids), BATCH_DOCUMENTS):
-        yield store.table.changes(build, some, 0).documents
 
 
 def _embedded(documents: Sequence[Document], splitter: Splitter, embedder: Embedder) -> list[Document]:

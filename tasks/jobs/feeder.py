@@ -106,7 +106,10 @@ class Feeder(Duty):
             if self._events.unfinished:  # the last job has just ended
                 self.publish(active)
             return False
-        self._lapse(active, now_ms)
+        if self._is_due("lapse", LAPSE_EVERY_S):
+            for job in active:
+                if job.running:
+                    jobs.lapse(job.job_id, now_ms=now_ms)
         self._send([job for job in active if is_fed(job, now_ms)], now_ms)
         for job in active:
             self._end_if_due(job, now_ms)
@@ -120,12 +123,6 @@ class Feeder(Duty):
         if is_due:
             self._due_s[duty] = now_s + every_s
         return is_due
-
-    def _lapse(self, active: Sequence[Job], now_ms: int) -> None:
-        is_due = self._is_due("lapse", LAPSE_EVERY_S)
-        for job in active:
-            if is_due and job.running:
-                self._resources.jobs.lapse(job.job_id, now_ms=now_ms)
 
     def _send(self, fed: Sequence[Job], now_ms: int) -> None:
         """Send segments, the tenant with the least service first, until enough of them wait."""
