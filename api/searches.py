@@ -12,8 +12,9 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from chorale_client.answer import Answer, StageLine, coverage_of
+from chorale_client.answer import Answer, StageLine
 from chorale_client.callbacks import Linked
+from chorale_client.coverage import coverage_of
 from chorale_client.errors import ChoraleError, InvalidRequest, NotEnded
 from chorale_client.events import Event, Standing
 from chorale_client.request import Include, Request

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from chorale_client.answer import Answer, coverage_of
+from chorale_client.answer import Answer
+from chorale_client.coverage import coverage_of
 from chorale_client.errors import UnknownRequest
 from chorale_client.keys import entry_key, result_key
 from chorale_client.ledger import status_in_flight

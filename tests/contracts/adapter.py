@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 from chorale_client import InvalidRequest, ServiceUnavailable
-from chorale_client.answer import Coverage
+from chorale_client.coverage import Coverage
 from chorale_client.keys import entry_key
 
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from chorale_client.answer import Answer, Coverage, Hit, coverage_of
+from chorale_client.answer import Answer, Hit
 from chorale_client.asynchronous.client import AsyncChorale
 from chorale_client.client import Chorale
+from chorale_client.coverage import Coverage, coverage_of
 from chorale_client.errors import InvalidRequest
 from chorale_client.events import OnEvent
 from chorale_client.redis_urls import address_of

@@ -9,7 +9,7 @@ from typing import Any
 from chorale_client.adapters import needs
 from chorale_client.adapters.connection import Connection, Retrieved
 from chorale_client.adapters.framework_filters import Condition, all_of, condition, negated, refused
-from chorale_client.answer import Coverage
+from chorale_client.coverage import Coverage
 from chorale_client.request_factory import RequestOptions
 
 with needs("haystack"):

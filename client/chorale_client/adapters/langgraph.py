@@ -9,7 +9,8 @@ from typing import Any, TypedDict, cast
 
 from chorale_client.adapters import needs
 from chorale_client.adapters.connection import Connection, Retrieved, retrieved
-from chorale_client.answer import Answer, Coverage, Degradation
+from chorale_client.answer import Answer, Degradation
+from chorale_client.coverage import Coverage
 from chorale_client.errors import ServiceUnavailable
 from chorale_client.events import OnEvent
 from chorale_client.request import Question

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from chorale_client.adapters import needs
 from chorale_client.adapters.connection import Connection, Retrieved, RetrievedDocument
 from chorale_client.adapters.framework_filters import all_of
-from chorale_client.answer import Coverage
+from chorale_client.coverage import Coverage
 from chorale_client.errors import ChoraleError, ServiceUnavailable, safe_repr
 from chorale_client.request import Request
 from chorale_client.request_factory import Questions, RequestOptions

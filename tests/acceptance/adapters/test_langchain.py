@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from chorale_client import InvalidRequest
 from chorale_client.adapters.langchain import ChoraleRetriever
-from chorale_client.answer import Coverage
+from chorale_client.coverage import Coverage
 from langchain_core.documents import Document
 
 from tests.contracts.adapter import QUESTION, AdapterContract, Found, patient

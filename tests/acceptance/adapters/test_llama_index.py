@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chorale_client.answer import Coverage
+from chorale_client.coverage import Coverage
 
 from tests.contracts.adapter import QUESTION, AdapterContract, Found, patient
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline

@@ -11,7 +11,7 @@ import pytest
 from chorale_client import Answer
 from chorale_client.adapters import needs
 from chorale_client.adapters.connection import Connection, retrieved
-from chorale_client.answer import coverage_of
+from chorale_client.coverage import coverage_of
 
 
 def answer(**fields: Any) -> Answer:
