@@ -83,6 +83,15 @@ class Configuration(Choices):
     reranker: RerankerDeclaration | None = None
 
 
+class Interleaving(Declared):
+    """Two configurations whose hits share the pages of some requests, so that clicks say which is better."""
+
+    a: str
+    b: str
+    share: float = Field(ge=0, le=1)
+    """Of the requests that ask for `a`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """What one installation searches and how it ranks."""
@@ -95,6 +104,7 @@ class Pipeline:
     """The built-in kinds and methods, and those of packages that the file names."""
     encoders: Mapping[str, DeclaredEncoder] = field(default_factory=dict)
     """Those that the file declares."""
+    interleaving: Interleaving | None = None
 
     def branches_of(self, configuration: Configuration) -> tuple[BranchDeclaration, ...]:
         """The branches that `configuration` asks, with its weights, in declared order."""

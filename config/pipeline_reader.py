@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -28,9 +29,11 @@ from config.declarations import (
     BranchDeclaration,
     Choices,
     Configuration,
+    Interleaving,
     Pipeline,
     StoreDeclaration,
 )
+from config.interleaving import wrong_fields
 from config.model_declarations import ENCODER_KINDS, DeclaredEncoder, RerankerDeclaration
 from models import cypher
 from models.errors import WrongDeclaration
@@ -74,6 +77,7 @@ class _File(Declared):
     boosts: dict[str, dict[str, Any]] = Field(default_factory=dict)
     rerankers: dict[str, dict[str, Any]] = Field(default_factory=dict)
     encoders: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    interleaving: dict[str, Any] | None = None
 
 
 _Table = TypeVar("_Table", bound=BaseModel)
@@ -138,8 +142,9 @@ class PipelineReader:
         self._one_of(default, "configuration", tables, ("default_configuration",))
         for configuration in configurations.values():
             self._check_weights(configuration, branches)
-        outside = Kinds(*self._outside.values())
-        return Pipeline(stores, branches, configurations, default, self._kinds | outside, encoders)
+        kinds = self._kinds | Kinds(*self._outside.values())
+        pipeline = Pipeline(stores, branches, configurations, default, kinds, encoders)
+        return self._interleaved(pipeline, declared.interleaving)
 
     def _parse(self) -> _File | None:
         try:
@@ -242,6 +247,14 @@ class PipelineReader:
             self._one_of(read.reranker, "reranker", rerankers, (*path, "reranker"))
         resolved = {"boosts": boosts.get(read.boosts or ""), "reranker": rerankers.get(read.reranker or "")}
         return Configuration(**{**dict(read), **resolved})
+
+    def _interleaved(self, pipeline: Pipeline, table: Mapping[str, Any] | None) -> Pipeline:
+        """The pipeline with the declared interleaving."""
+        path = ("interleaving",)
+        declared = None if table is None else self._table(Interleaving, path, table)
+        for field, message in wrong_fields(declared, pipeline) if declared else ():
+            self._complain((*path, field), message)
+        return replace(pipeline, interleaving=declared)
 
     def _check_weights(self, configuration: Configuration, branches: tuple[BranchDeclaration, ...]) -> None:
         chosen = Pipeline({}, branches, {}, "", self._kinds).branches_of(configuration)

@@ -48,7 +48,8 @@ class FusionChanges:
         # Weights that somebody chose hold for every type of question.
         by_type = {} if self.weights else plan.weights_by_type
         k = plan.k if self.k is None else self.k
-        return plan.model_copy(update={"branches": branches, "weights_by_type": by_type, "k": k})
+        changed = {"branches": branches, "weights_by_type": by_type, "k": k}
+        return plan.model_copy(update={**changed, "rival": None})
 
     def configuration(self, pipeline: Pipeline, base: str, name: str) -> Configuration:
         """The configuration `base` with these weights and this `k`, under a new name.  Raises as `applied`."""

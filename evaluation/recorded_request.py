@@ -16,8 +16,9 @@ from pydantic import ValidationError
 from config.declarations import Pipeline
 from fusion.branch_results import BranchAnswers
 from fusion.conditions import least_relaxed
-from fusion.fuse import fuse_question, unscored_passages
+from fusion.fuse import unscored_passages
 from fusion.fused_hits import FusedHit, FusedQuestion
+from fusion.interleaving import fused_question
 from fusion.page import page_of
 from fusion.rankings import Scores
 from models.audit_tables import RequestRow
@@ -78,7 +79,7 @@ class RecordedRequest:
     @cached_property
     def completed(self) -> Sequence[Scores] | None:
         """The scores that completed the rankings of each question asked; None if the rows lack them."""
-        if not self.plan.complete_scores:
+        if not any(side.complete_scores for side in self.plan.sides):
             return [{} for _ in self.plan.asked]
         by_branch = {
             branch.branch: branch.completed
@@ -107,7 +108,7 @@ class RecordedRequest:
         whole = self.request.model_copy(update={"offset": 0, "top_k": count, **without_late_stages})
         answers = BranchAnswers(whole, plan.model_copy(update={"rerank": None}), self._without(without))
         scores = self.completed[position] if self.completed else {}
-        return fuse_question(answers, position, self.pipeline.kinds.method(plan.method), scores=scores).hits
+        return fused_question(answers, position, self.pipeline.kinds.method, scores=scores).hits
 
     def page(self, hits: Sequence[FusedHit], plan: Plan) -> Sequence[FusedHit]:
         """The hits of the requested page."""
@@ -115,11 +116,16 @@ class RecordedRequest:
 
     def unscored(self, plan: Plan, position: int) -> set[tuple[str, str]]:
         """Branch and passage of each score that the plan asks the stores for."""
-        if not plan.complete_scores:
-            return set()
-        method = self.pipeline.kinds.method(plan.method)
-        passages = unscored_passages(BranchAnswers(self.request, plan, self.results), position, method)
-        return {(branch, id_) for branch, ids in passages.items() for id_ in ids}
+        passages = [
+            unscored_passages(
+                BranchAnswers(self.request, side, self.results),
+                position,
+                self.pipeline.kinds.method(side.method),
+            )
+            for side in plan.sides
+            if side.complete_scores
+        ]
+        return {(branch, id_) for of_side in passages for branch, ids in of_side.items() for id_ in ids}
 
     def lacks_scores(self, plan: Plan, position: int) -> bool:
         """Whether `plan` needs scores of the stores that the rows do not hold."""

@@ -173,7 +173,7 @@ def build_question(
         hit_to_wire(
             hit,
             rank,
-            score_kind=fused.score_kind or plan.method,
+            score_kind=hit.score_kind or fused.score_kind or plan.method,
             include=request.include,
             passages=_passages(hit, texts) if texts else (),
             terms=terms,

@@ -53,6 +53,8 @@ class FusedHit:
     folded: tuple[Duplicate, ...]
     source_type: str | None
     published_at: str | None
+    score_kind: str | None = None
+    """The scale of the score; None: that of the question."""
     rerank: Reranked | None = None
     pinned: str | None = None
     """The rule that puts the hit first."""

@@ -119,12 +119,10 @@ def uses_bulk_queue(plan: bytes | None) -> bool:
     return plan is not None and _IN_BULK in plan
 
 
-class Plan(_Resolved):
-    """Written once, together with the publication of the chord."""
+class FusionPlan(_Resolved):
+    """How the lists of branches are fused."""
 
-    v: int = WIRE_VERSION
     configuration: str
-    namespace: str
     branches: tuple[BranchPlan, ...]
     method: str
     """The name of a fusion method."""
@@ -137,6 +135,15 @@ class Plan(_Resolved):
     """By type of question, the weights of branches that differ from those of `branches`."""
     boosts: BoostPlan | None = None
     fold: bool = True
+
+
+class Plan(FusionPlan):
+    """Written once, together with the publication of the chord."""
+
+    v: int = WIRE_VERSION
+    namespace: str
+    rival: FusionPlan | None = None
+    """Another configuration, whose hits share the page (`fusion.interleaving`); its branches are among those of the plan."""
     rerank: RerankPlan | None = None
     """None: the fused order stays, because the configuration or the request says so."""
     rules: dict[int, QuestionRules] = {}
@@ -159,9 +166,16 @@ class Plan(_Resolved):
     stages: tuple[dict[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
     cacheable: bool = True
-    """False with `cache: bypass`."""
+    """False with `cache: bypass`, and with a rival."""
     finish_reserve_ms: int
     fusion_reserve_ms: int
+
+    @property
+    def sides(self) -> tuple[Plan, ...]:
+        """This plan and, if it has a rival, the plan as the rival fuses."""
+        if self.rival is None:
+            return (self,)
+        return self, self.model_copy(update={**dict(self.rival), "rival": None})
 
 
 @lru_cache(maxsize=16)

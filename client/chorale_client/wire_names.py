@@ -60,6 +60,7 @@ class Stage(StrEnum):
     FUSE = "fuse"
     BOOST = "boost"
     FOLD = "fold"
+    INTERLEAVE = "interleave"
     THRESHOLD = "threshold"
     FETCH = "fetch"
     RERANK = "rerank"

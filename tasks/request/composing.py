@@ -17,8 +17,8 @@ from structlog import get_logger
 from fusion.answer import Pages, answer_fields
 from fusion.branch_results import without_passages
 from fusion.confidence import confidence
-from fusion.fuse import fuse_question
 from fusion.fused_hits import FusedQuestion
+from fusion.interleaving import fused_question
 from fusion.page import NO_PIN_LOOKUP, is_chosen_among_all
 from fusion.rankings import Scores
 from models.branch_result import Degradation
@@ -107,10 +107,12 @@ def _make_pages(draft: Draft, *, may_restart: bool) -> None:
 def _fuse(draft: Draft) -> None:
     """Fuse the rankings of each question, with the scores and the pinned documents that the stores add."""
     answers, pages = draft.answers, draft.pages
-    plan, method = answers.plan, draft.resources.pipeline.kinds.method(answers.plan.method)
+    plan, kinds = answers.plan, draft.resources.pipeline.kinds
     notes = []
-    if plan.complete_scores and plan.asked:
-        backfill = complete(draft.resources, answers, method, draft.deadline(0.5))
+    completing = next((side for side in plan.sides if side.complete_scores), None)
+    if completing is not None and plan.asked:
+        method = kinds.method(completing.method)
+        backfill = complete(draft.resources, replace(answers, plan=completing), method, draft.deadline(0.5))
         draft.scores = backfill.scores
         notes.append(backfill.note)
         pages.add(None, backfill.why)
@@ -118,10 +120,10 @@ def _fuse(draft: Draft) -> None:
     notes.append(pins.note)
     pages.add(None, pins.why)
     fused = {
-        index: fuse_question(
+        index: fused_question(
             answers,
             position,
-            method,
+            kinds.method,
             scores=draft.scores[position] if draft.scores else {},
             pin_lookup=pins.of.get(position, NO_PIN_LOOKUP),
             clock=time.monotonic,
@@ -158,8 +160,8 @@ def _read_shown(draft: Draft, candidates: Candidates = (), *, may_restart: bool)
 
 
 _FUSION_STAGES = {
-    Stage.SCORE, Stage.RULES, Stage.COLLAPSE, Stage.THRESHOLD, Stage.FUSE, Stage.BOOST, Stage.FOLD, Stage.FETCH,
-    Stage.RERANK, Stage.GROUP, Stage.DIVERSIFY, Stage.AUTOCUT, Stage.CONTEXT, Stage.SNIPPET,
+    Stage.SCORE, Stage.RULES, Stage.COLLAPSE, Stage.THRESHOLD, Stage.FUSE, Stage.BOOST, Stage.FOLD, Stage.INTERLEAVE,
+    Stage.FETCH, Stage.RERANK, Stage.GROUP, Stage.DIVERSIFY, Stage.AUTOCUT, Stage.CONTEXT, Stage.SNIPPET,
 }  # fmt: skip
 
 

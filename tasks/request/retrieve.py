@@ -45,6 +45,7 @@ from tasks.request.branch_selection import (
 from tasks.request.cost import with_cost
 from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_failed
+from tasks.request.interleaving import is_drawn, with_rival
 from tasks.request.planning import NotOffered, resolve
 from wiring.resources import Resources
 
@@ -129,9 +130,7 @@ class _Planner:
             if generation is None or not loads.is_well:
                 return None
             models = resources.fingerprints
-            plan = resolve_plan(
-                resources, self.request, loads.now_ms, generation, models, warnings=self.warnings
-            )
+            plan = self._resolved(loads.now_ms, generation, models, self.warnings)
         except (ResponseError, StageFailure, NotOffered):
             return None
         return plan if plan.asked and plan.generation == generation else None
@@ -147,12 +146,31 @@ class _Planner:
             models, generation = {}, None
             warnings = (*warnings, f"cache: {error.reason}: {error}")
         try:
-            plan = resolve_plan(resources, request, accepted_at_ms, generation, models, warnings=warnings)
+            plan = self._resolved(accepted_at_ms, generation, models, warnings)
         except NotOffered as error:
             _end_refused(resources, request, error)
             return
         plan, coalescing_key, _ = with_cached(resources, request, plan)
         self._fan_out(self._timed(plan), coalescing_key)
+
+    def _resolved(
+        self,
+        accepted_at_ms: int,
+        generation: int | None,
+        models: Mapping[str, str],
+        warnings: tuple[str, ...],
+    ) -> Plan:
+        """The plan, with the rival of a request that is interleaved.  Raises NotOffered."""
+        known = accepted_at_ms, generation, models
+        plan = resolve_plan(self.resources, self.request, *known, warnings=warnings)
+        declared = self.resources.pipeline.interleaving
+        if declared is None or not is_drawn(self.request, plan, declared):
+            return plan
+        rivals = self.request.model_copy(update={"configuration": declared.b})
+        try:
+            return with_rival(plan, resolve_plan(self.resources, rivals, *known))
+        except NotOffered:  # the request names a branch that B does not ask
+            return plan
 
     def _fan_out(self, plan: Plan, coalescing_key: str | None) -> None:
         """Publish the chord, or finish now if no branch runs, or if one that decides the request cannot run."""

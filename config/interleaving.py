@@ -1,0 +1,41 @@
+"""Which two configurations may be interleaved: those that rank the same lists, so that one search serves both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from config.declarations import Configuration, Interleaving, Pipeline
+
+_OTHERWISE = "compare such configurations with `chorale compare` on judged questions"
+
+
+def wrong_fields(declared: Interleaving, pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """Field and message of each mistake."""
+    known = pipeline.configurations
+    named = {"a": declared.a, "b": declared.b}
+    unknown = {field: name for field, name in named.items() if name not in known}
+    for field, name in unknown.items():
+        yield field, f"no configuration {name[:80]!r}; there are: {', '.join(sorted(known))}"
+    if unknown:
+        return
+    if declared.a == declared.b:
+        yield "b", "the same configuration as `a`"
+    for field, name in named.items():
+        if (reranker := known[name].reranker) is not None:
+            why = f"{name!r} has the reranker {reranker.name!r}, and a page is drafted after the fusion"
+            yield field, f"{why}; {_OTHERWISE}"
+    for more in _needs_more(known[declared.a], known[declared.b], pipeline):
+        yield (
+            "b",
+            f"{declared.b!r} needs {more} than {declared.a!r}, and no search is made for it; {_OTHERWISE}",
+        )
+
+
+def _needs_more(a: Configuration, b: Configuration, pipeline: Pipeline) -> Iterator[str]:
+    """What the lists of A lack for B."""
+    searched = {branch.name for branch in pipeline.branches_of(a)}
+    others = [branch.name for branch in pipeline.branches_of(b) if branch.name not in searched]
+    if others:
+        yield f"other branches ({', '.join(others)})"
+    if a.rank_window_size is not None and (b.rank_window_size or a.rank_window_size + 1) > a.rank_window_size:
+        yield "longer lists (`rank_window_size`)"

@@ -1,0 +1,91 @@
+"""A request whose page two configurations share: searched once, answered for itself alone, and replayed as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from chorale_client import Answer
+from chorale_client.keys import entry_key
+from pydantic_core import from_json
+
+from audit.database import open_database
+from audit.queries import show
+from config.pipeline_reader import DEFAULT_FILE
+from evaluation.replay import replay
+from tests.integration.tasks.answers import ids
+from tests.support.pipelines.one_process import OneProcess
+from tests.support.servers.redis_server import RedisServer
+
+DECLARED = '[interleaving]\na = "rrf"\nb = "scores"\nshare = 1\n'
+QUESTION = "Who pays when the meter breaks?"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    """All plain requests under `rrf` share their page with `scores`."""
+    file = tmp_path_factory.mktemp("interleaved") / "pipeline.toml"
+    file.write_text(DEFAULT_FILE.read_text(encoding="utf-8") + DECLARED, encoding="utf-8")
+    with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
+        pipeline.index()
+        yield pipeline
+
+
+def teams(answer: Answer) -> dict[str, list[str]]:
+    (line,) = [line for line in answer.stages if line.stage == "interleave"]
+    read: dict[str, list[str]] = from_json(line.detail or "")
+    return read
+
+
+def test_one_search_answers_for_both_configurations(shared: OneProcess) -> None:
+    request_id = shared.submit(QUESTION, include=["ids", "metadata", "explanation"])
+    queued = {queue: shared.redis.llen(queue) for queue in ("chorale.bm25", "chorale.vector", "chorale.hyde")}
+    assert set(queued.values()) == {1}
+    shared.work()
+    answer = shared.answer(request_id)
+    options = {"cache": "bypass", "top_k": 100}
+    pages = {name: shared.ask(QUESTION, configuration=name, **options) for name in ("rrf", "scores")}
+    assert answer.status == "complete"
+    assert not any(line.stage == "interleave" for page in pages.values() for line in page.stages)
+    credited = teams(answer)
+    assert credited["A"]
+    assert credited["B"]
+    for hit in answer.hits:
+        of = pages["scores" if hit.score_kind == "dbsf" else "rrf"]
+        assert hit.score == next(each.score for each in of.hits if each.document_id == hit.document_id)
+        assert hit.score == pytest.approx(
+            sum(part.weight * part.normalised for part in hit.branches.values()), rel=1e-9
+        )
+
+
+def test_it_neither_reads_nor_writes_the_cache_and_nobody_waits_for_it(shared: OneProcess) -> None:
+    kept = set(shared.redis.scan_iter("chorale:cache:answer:*"))
+    first, second = shared.submit(QUESTION), shared.submit(QUESTION)
+    assert [shared.redis.hget(entry_key(id_), "state") for id_ in (first, second)] == [b"planned"] * 2
+    shared.work()
+    assert not shared.answer(first).cached
+    assert not shared.ask(QUESTION).cached
+    assert set(shared.redis.scan_iter("chorale:cache:answer:*")) == kept
+    # What is not shared still uses the cache.
+    asked = [shared.ask(QUESTION, configuration="scores") for _ in range(2)]
+    assert [answer.cached for answer in asked] == [False, True]
+
+
+def test_the_audit_trail_fuses_it_again_to_the_same_page(shared: OneProcess) -> None:
+    answers = [shared.ask(QUESTION, request_id=f"again-{number}") for number in range(8)]
+    shared.drain()
+    engine = open_database(shared.resources.settings.audit_database_url)
+    for answer in answers:
+        row = show(engine, answer.request_id)
+        assert row is not None
+        replayed = replay(row, shared.resources.pipeline)
+        assert replayed.is_equal
+        assert [question.is_equal for question in replayed.questions] == [True]
+        assert [hit.document_id for hit in replayed.questions[0].hits] == ids(answer)
+        assert replayed.gaps == []
+        anew = replay(row, shared.resources.pipeline, configuration="scores")
+        alone = shared.ask(QUESTION, configuration="scores", cache="bypass")
+        assert [hit.document_id for hit in anew.questions[0].hits] == ids(alone)
+    engine.dispose()
+    # Other coins, other pages.
+    assert len({tuple(ids(answer)) for answer in answers}) > 1
