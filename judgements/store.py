@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, select, true
 from sqlalchemy.orm import Session, selectinload
 
 from audit.drainer import INSERTS
@@ -90,6 +91,11 @@ def on_questions(
         of_texts = table.c.namespace.in_(namespaces), table.c.text_hash.in_(some)
         feedback += _listed(engine, *of_texts, _by_tenant(tenant))
     return feedback
+
+
+def by_people(engine: Engine, requests: Select[Any]) -> list[Feedback]:
+    """The feedback of people on these requests, oldest first."""
+    return _listed(engine, table.c.request_id.in_(requests), _BY_PEOPLE)
 
 
 def _listed(engine: Engine, *conditions: ColumnElement[bool]) -> list[Feedback]:

@@ -10,7 +10,7 @@ import typer
 
 from cli.evaluation_view import interval, measures_table, movements_table
 from cli.exit_codes import BY_STATUS
-from cli.options import AsJson, CollectionFolder, Limit, Split
+from cli.options import AsJson, Limit, Split
 from cli.terminal import Text, print_result, stderr
 from models.errors import WrongDeclaration
 
@@ -27,7 +27,10 @@ def compare(
     b: Annotated[
         str, typer.Argument(metavar="B", help="Another one; a win is a question that B answers better.")
     ],
-    folder: CollectionFolder,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/."),
+    ] = None,
     split: Split = "test",
     limit: Limit = None,
     measure: Annotated[str, typer.Option(help="ndcg@10, recall@10, recall@100 or mrr@10.")] = "ndcg@10",
@@ -35,6 +38,9 @@ def compare(
     record: Annotated[
         Path | None, typer.Option(help="Write the answers of each configuration into this folder.")
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="By the feedback on pages that A and B shared.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare two configurations, or recorded answers, on the judged questions of a collection.
@@ -43,6 +49,9 @@ def compare(
     contribution of each branch under A and under B. Questions go through the running pipeline; where none runs, one is
     started for this command. A file holds JSON lines of `chorale jobs results` or of --record, or a TREC run; two files need no
     pipeline.
+
+    With --live, by the feedback on pages that both configurations shared ([interleaving] in the pipeline file); nothing is
+    searched then.
 
     Exit code: 0 compared, 3 some answer was degraded or is missing, 2 wrong usage, 1 anything else.
 
@@ -53,7 +62,15 @@ def compare(
         chorale compare rrf scores ~/collections/scifact --record before --json
 
         chorale compare before/scores.jsonl scores ~/collections/scifact
+
+        chorale compare --live rrf scores
     """
+    if live is not (folder is None):
+        wrong = "--live takes none" if live else "needed without --live"
+        raise typer.BadParameter(wrong, param_hint="FOLDER")
+    if folder is None:
+        _compare_live(a, b, as_json=as_json)
+        return
     from chorale_client.wire_names import Status
 
     from config.settings import load_settings
@@ -80,6 +97,17 @@ def compare(
             f"degraded, failed or missing answers: {comparison.faults[0]:,} of {a}, {comparison.faults[1]:,} of {b}"
         )
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
+
+
+def _compare_live(a: str, b: str, *, as_json: bool) -> None:
+    from cli.commands.audit import trail
+    from evaluation.live_comparison import compare_live
+    from judgements.impressions import impressions
+
+    with trail() as engine:
+        compared = compare_live(a, b, impressions(engine, a, b))
+    pages = f"{compared.shared:,} requests under {a} shared their page with {b}, {compared.different:,} of them with hits of both"
+    print_result(compared.to_wire(), Text(pages), Text(compared.verdict), as_json=as_json)
 
 
 def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -> tuple[Answered, Answered]:

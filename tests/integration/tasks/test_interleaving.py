@@ -9,11 +9,14 @@ from chorale_client import Answer
 from chorale_client.keys import entry_key
 from pydantic_core import from_json
 
+from api.feedback import record
 from audit.database import open_database
 from audit.queries import show
 from config.pipeline_reader import DEFAULT_FILE
 from evaluation.replay import replay
+from judgements.feedback import Event
 from tests.integration.tasks.answers import ids
+from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 
@@ -89,3 +92,30 @@ def test_the_audit_trail_fuses_it_again_to_the_same_page(shared: OneProcess) -> 
     engine.dispose()
     # Other coins, other pages.
     assert len({tuple(ids(answer)) for answer in answers}) > 1
+
+
+def test_clicks_on_the_hits_of_a_team_say_which_configuration_is_better(shared: OneProcess) -> None:
+    def compared(*arguments: str) -> str:
+        called = in_process("compare", "--live", "rrf", "scores", *arguments, **shared.environment)
+        assert called.returncode == 0, called.stderr
+        return called.stdout
+
+    answers = [shared.ask(QUESTION, request_id=f"clicked-{number}") for number in range(9)]
+    shared.drain()
+    before = from_json(compared("--json"))
+    assert (before["wins"], before["e_value"], before["better"]) == ({"A": 0, "B": 0}, 1.0, None)
+    engine = open_database(shared.resources.settings.audit_database_url)
+    rows = {answer.request_id: row for answer in answers if (row := show(engine, answer.request_id))}
+    events = []
+    for number, answer in enumerate(answers):
+        of_team = teams(answer)
+        nobodys = [id_ for id_ in ids(answer) if id_ not in {*of_team["A"], *of_team["B"]}]
+        for document in (of_team["A" if number == 0 else "B"][0], *nobodys):
+            events.append(Event(request_id=answer.request_id, action="click", document_id=document))
+    record(engine, events, rows, "shop", "user")
+    engine.dispose()
+    after = from_json(compared("--json"))
+    assert (after["wins"], after["ties"], after["shared"]) == ({"A": 1, "B": 8}, 0, before["shared"])
+    # 2^9 / (10 C(9, 1)) after eight wins and one loss.
+    assert (after["e_value"], after["better"]) == (5.6889, None)
+    assert "no decision yet: A won 1 requests, B 8, 0 are ties, e = 5.69; decided at 20" in compared()

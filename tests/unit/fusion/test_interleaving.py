@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import cycle, islice, product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,8 @@ RANKINGS = st.lists(st.sampled_from("abcdefgh"), unique=True)
 def drafted(a: Iterable[str], b: Iterable[str], coins: Iterable[int]) -> list[tuple[str, str | None]]:
     """Each hit with its team.  `d+e` is a document `d` with the copy `e`."""
     rankings = [text.split("+") for text in a], [text.split("+") for text in b]
-    slots = team_draft(*([{*ids} for ids in ranking] for ranking in rankings), iter(coins))
+    first, second = ([{*ids} for ids in ranking] for ranking in rankings)
+    slots = team_draft(first, second, iter(coins))
     return [(rankings[slot.side][slot.place][0], slot.team) for slot in slots]
 
 
@@ -112,7 +114,7 @@ def rival(**fields: object) -> FusionPlan:
     return FusionPlan.model_validate(values)
 
 
-def fused(plan: Plan, lists: dict[str, BranchResult] = LISTS, **options: int) -> FusedQuestion:
+def fused(plan: Plan, lists: dict[str, BranchResult] = LISTS, **options: Any) -> FusedQuestion:
     return fused_question(BranchAnswers(request(**options), plan, lists), 0, BUILT_IN.method)
 
 
