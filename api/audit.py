@@ -76,7 +76,7 @@ def list_past_searches(
     begins: Annotated[str | None, Query(max_length=256, description="The beginning of the ids")] = None,
 ) -> AuditPage:
     """List past searches, newest first.  A search that has just ended is listed within a second."""
-    selection = _visible(
+    selection = visible_to(
         grant,
         begins,
         correlation_id=correlation_id,
@@ -104,7 +104,7 @@ def get_past_search(request_id: str, grant: Auditor, services: ServicesDep) -> R
 def visible_rows(grant: Grant, services: Services, n: int, **conditions: Any) -> Sequence[RequestRow]:
     """The latest requests that meet the conditions (fields of `Which`), with what their branches reported, and without the hits
     that were answered."""
-    return queries.last(services.database, n, _visible(grant, **conditions), with_branches=True)
+    return queries.last(services.database, n, visible_to(grant, **conditions), with_branches=True)
 
 
 def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow:
@@ -129,7 +129,7 @@ def _in_utc(part: dict[str, Any]) -> dict[str, Any]:
     return {**part, "now": in_utc(part["now"])} if part.get("now") else part
 
 
-def _visible(grant: Grant, begins: str | None = None, **conditions: Any) -> queries.Which:
+def visible_to(grant: Grant, begins: str | None = None, **conditions: Any) -> queries.Which:
     """The requests that the key may see, of those that meet the conditions and whose ids begin so, with the tenant's
     part or without."""
     owner = _owner(grant)

@@ -11,12 +11,13 @@ from anyio import to_thread
 from chorale_client.errors import InvalidRequest, safe_repr
 
 from access.grant import Grant
-from api.audit import visible_rows
+from api.audit import visible_rows, visible_to
 from api.limits import count_cost
 from config.declarations import Configuration, Pipeline
 from console.pages import Page, Visit
 from console.recorded import WEIGHT, changes_of, number_of
 from judgements import store
+from judgements.impressions import impressions
 from judgements.pooling import JudgedQuestion, pooled
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
@@ -153,10 +154,30 @@ def _shown(visit: Visit) -> dict[str, Any]:
         "state": {**address_of(visit.parameters), "b": compared.b},
         "weights": {branch.name: branch.weight for branch in visit.pipeline.branches_of(b)},
         "k": b.k,
+        "live": _live(visit, compared),
         "comparison": {**asdict(compared.replayed), "judged": summary(compared.replayed.judged)},
         "candidate": compared.candidate and _block(visit, compared.candidate, _remark(compared)),
         "tuning": _tuned(visit, compared) if "tune" in visit.parameters else None,
     }
+
+
+def _live(visit: Visit, compared: Compared) -> dict[str, Any] | None:
+    """What people prefer on the pages that A and B share; None if the pipeline does not interleave these two."""
+    from evaluation.live_comparison import compare_live
+
+    declared = visit.pipeline.interleaving
+    if (
+        declared is None
+        or compared.candidate
+        or compared.b != declared.b
+        or compared.a not in (None, declared.a)
+    ):
+        return None
+    which = visible_to(visit.session.grant, namespace=visit.parameters.get("namespace"))
+    live = compare_live(
+        declared.a, declared.b, impressions(visit.services.database, declared.a, declared.b, which)
+    )
+    return {**live.to_wire(), "verdict": live.verdict}
 
 
 def _remark(compared: Compared) -> str:

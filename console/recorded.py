@@ -109,7 +109,8 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
     names = [branch.name for branch in plan.branches]
     bars = score_bars(after[:_SHOWN], names)
     wanted = visit.parameters.get("document")
-    swap = smallest_swap(recorded, base, changes, position, after)
+    rival = None if is_changed or base.rival is None else base.rival.configuration
+    swap = None if rival else smallest_swap(recorded, base, changes, position, after)
     reported = reported_ms(recorded)
     return {
         "fusion": {
@@ -123,6 +124,7 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
             "is_changed": is_changed,
             "configuration": visit.parameters.get("configuration"),
             "gaps": gaps,
+            "rival": rival,
             "weights": [
                 {"branch": new.name, "weight": new.weight, "recorded": old.weight, "series": series % 8}
                 for series, (new, old) in enumerate(zip(plan.branches, base.branches, strict=True))

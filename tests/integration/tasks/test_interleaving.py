@@ -12,23 +12,21 @@ from pydantic_core import from_json
 from api.feedback import record
 from audit.database import open_database
 from audit.queries import show
-from config.pipeline_reader import DEFAULT_FILE
 from evaluation.replay import replay
 from judgements.feedback import Event
 from tests.integration.tasks.answers import ids
 from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline_files import INTERLEAVED
 from tests.support.servers.redis_server import RedisServer
 
-DECLARED = '[interleaving]\na = "rrf"\nb = "scores"\nshare = 1\n'
 QUESTION = "Who pays when the meter breaks?"
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
-    """All plain requests under `rrf` share their page with `scores`."""
     file = tmp_path_factory.mktemp("interleaved") / "pipeline.toml"
-    file.write_text(DEFAULT_FILE.read_text(encoding="utf-8") + DECLARED, encoding="utf-8")
+    file.write_text(INTERLEAVED, encoding="utf-8")
     with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
         pipeline.index()
         yield pipeline

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from config.pipeline_reader import DEFAULT_FILE
+
 LOCAL = '[stores.local]\nkind = "embedded"\n'
 
 
@@ -11,3 +13,11 @@ def branch(name: str, group: str = "lexical", *, kind: str = "", store: str = "l
 
 
 BM25_ALONE = LOCAL + branch("bm25")
+
+INTERLEAVED = f"""{DEFAULT_FILE.read_text(encoding="utf-8")}
+[interleaving]
+a = "rrf"
+b = "scores"
+share = 1
+"""
+"""All plain requests under `rrf` share their page with `scores`."""
