@@ -173,7 +173,9 @@ def _live(visit: Visit, compared: Compared) -> dict[str, Any] | None:
         or compared.a not in (None, declared.a)
     ):
         return None
-    which = visible_to(visit.session.grant, namespace=visit.parameters.get("namespace"))
+    # Looking through the whole trail for shared pages would take long.
+    among = store.REQUESTS_WITH_FEEDBACK
+    which = visible_to(visit.session.grant, namespace=visit.parameters.get("namespace"), among=among)
     live = compare_live(
         declared.a, declared.b, impressions(visit.services.database, declared.a, declared.b, which)
     )

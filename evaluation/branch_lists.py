@@ -141,8 +141,8 @@ def _cut(plan: Plan, depth: int) -> Plan:
 
 def _complete(resources: Resources, answers: BranchAnswers, scores: Mapping[str, dict[str, float]]) -> None:
     """Adds the scores that this depth needs."""
-    method = resources.pipeline.kinds.method(answers.plan.method)
-    completed = complete(resources, answers, method, Deadline(TIMEOUT_S, "the store"))
+    method_of = resources.pipeline.kinds.method
+    completed = complete(resources, answers, method_of, Deadline(TIMEOUT_S, "the store"))
     if completed.why is not None:
         raise ServiceError(f"{completed.why.where} {completed.why.reason}: {completed.why.detail}")
     for by_branch in completed.scores:

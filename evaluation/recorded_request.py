@@ -16,9 +16,8 @@ from pydantic import ValidationError
 from config.declarations import Pipeline
 from fusion.branch_results import BranchAnswers
 from fusion.conditions import least_relaxed
-from fusion.fuse import unscored_passages
 from fusion.fused_hits import FusedHit, FusedQuestion
-from fusion.interleaving import fused_question
+from fusion.interleaving import fused_question, missing_scores
 from fusion.page import page_of
 from fusion.rankings import Scores
 from models.audit_tables import RequestRow
@@ -116,16 +115,9 @@ class RecordedRequest:
 
     def unscored(self, plan: Plan, position: int) -> set[tuple[str, str]]:
         """Branch and passage of each score that the plan asks the stores for."""
-        passages = [
-            unscored_passages(
-                BranchAnswers(self.request, side, self.results),
-                position,
-                self.pipeline.kinds.method(side.method),
-            )
-            for side in plan.sides
-            if side.complete_scores
-        ]
-        return {(branch, id_) for of_side in passages for branch, ids in of_side.items() for id_ in ids}
+        answers = BranchAnswers(self.request, plan, self.results)
+        missing = missing_scores(answers, position, self.pipeline.kinds.method)
+        return {(branch, id_) for branch, ids in missing.items() for id_ in ids}
 
     def lacks_scores(self, plan: Plan, position: int) -> bool:
         """Whether `plan` needs scores of the stores that the rows do not hold."""

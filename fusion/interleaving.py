@@ -19,7 +19,7 @@ from chorale_client.wire_names import Stage
 from pydantic_core import to_json
 
 from fusion.branch_results import BranchAnswers
-from fusion.fuse import fuse_question
+from fusion.fuse import fuse_question, unscored_passages
 from fusion.fused_hits import FusedHit, FusedQuestion, coverage
 from fusion.page import NO_PIN_LOOKUP, PinLookup
 from fusion.rankings import Scores
@@ -118,6 +118,19 @@ def fused_question(
         coverage=coverage(hits, groups),
         ordered_by="interleaved" if any(slot.side for slot in slots) else rankings[0].ordered_by,
     )
+
+
+def missing_scores(
+    answers: BranchAnswers, position: int, method_of: Callable[[str], Method]
+) -> dict[str, list[str]]:
+    """By branch, the passages whose scores complete its ranking of a question, for the plan or for its rival."""
+    missing: dict[str, dict[str, None]] = {}
+    for side in answers.plan.sides:
+        if side.complete_scores:
+            of_side = unscored_passages(replace(answers, plan=side), position, method_of(side.method))
+            for branch, passage_ids in of_side.items():
+                missing.setdefault(branch, {}).update(dict.fromkeys(passage_ids))
+    return {branch: list(passage_ids) for branch, passage_ids in missing.items()}
 
 
 def _ids(hit: FusedHit) -> set[str]:

@@ -21,6 +21,8 @@ from models.installation_tables import feedback_table as table
 _BY_PEOPLE = table.c.source != LLM
 GRADED_REQUESTS = select(table.c.request_id).where(table.c.action_name.in_(["grade", *THUMBS]), _BY_PEOPLE)
 """The ids of the requests of which people judged a document."""
+REQUESTS_WITH_FEEDBACK = select(table.c.request_id).where(_BY_PEOPLE)
+"""The ids of the requests of which people said something."""
 ROWS_AT_ONCE = 500
 JUDGED_HITS = 10
 """First hits of a question that a judge is shown."""

@@ -109,10 +109,8 @@ def _fuse(draft: Draft) -> None:
     answers, pages = draft.answers, draft.pages
     plan, kinds = answers.plan, draft.resources.pipeline.kinds
     notes = []
-    completing = next((side for side in plan.sides if side.complete_scores), None)
-    if completing is not None and plan.asked:
-        method = kinds.method(completing.method)
-        backfill = complete(draft.resources, replace(answers, plan=completing), method, draft.deadline(0.5))
+    if plan.asked and any(side.complete_scores for side in plan.sides):
+        backfill = complete(draft.resources, answers, kinds.method, draft.deadline(0.5))
         draft.scores = backfill.scores
         notes.append(backfill.note)
         pages.add(None, backfill.why)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from chorale_client.wire_names import Stage, StageStatus
 
 from fusion.branch_results import BranchAnswers, ranking_of
-from fusion.fuse import unscored_passages
+from fusion.interleaving import missing_scores
 from fusion.rankings import Scores
 from models.branch_result import Degradation, StageNote
 from models.documents import Vector
@@ -48,11 +48,11 @@ class _Gap:
 
 
 def complete(
-    resources: Resources, answers: BranchAnswers, method: Method, deadline: Deadline
+    resources: Resources, answers: BranchAnswers, method_of: Callable[[str], Method], deadline: Deadline
 ) -> ScoreBackfill:
     """One call to each store for the vectors of all questions, and one for the texts of each branch."""
     started_s = time.monotonic()
-    gaps = list(_gaps(answers, method))
+    gaps = list(_gaps(answers, method_of))
     failure: StageFailure | None = None
     for alike in _by_call(gaps):
         try:
@@ -72,9 +72,9 @@ def complete(
     return ScoreBackfill(by_question, note, Degradation(Stage.SCORE, failure.reason, str(failure)[:500]))
 
 
-def _gaps(answers: BranchAnswers, method: Method) -> Iterator[_Gap]:
+def _gaps(answers: BranchAnswers, method_of: Callable[[str], Method]) -> Iterator[_Gap]:
     for position in range(len(answers.plan.asked)):
-        missing = unscored_passages(answers, position, method)
+        missing = missing_scores(answers, position, method_of)
         for branch in answers.plan.branches:
             ranking = ranking_of(answers.envelopes.get(branch.name), position)
             ids = missing.get(branch.name)

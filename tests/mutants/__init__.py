@@ -1,4 +1,4 @@
-"""Twenty faults, each in one function, that break what docs/evidence/guarantees.md promises (`make mutants`).
+"""Faults, each in one function, that break what docs/evidence/guarantees.md promises (`make mutants`).
 
 Every promise of the page has at least one.  A test that passes all the same guards nothing.
 """
@@ -214,6 +214,29 @@ return self._write(batch), {}""",
         (
             "tests/unit/search/test_filter_meanings.py"
             "::test_only_what_a_caller_asks_is_compared_by_meaning_and_what_is_empty_is_left_out",
+        ),
+    ),
+    Mutant(
+        "Shared pages",
+        "the coin always falls for A",
+        "fusion/interleaving.py",
+        "coins_of",
+        "while True:\n    yield 0",
+        (
+            "tests/unit/fusion/test_interleaving.py"
+            "::test_the_coins_of_a_request_are_always_the_same_and_fall_on_both_sides_alike",
+        ),
+    ),
+    Mutant(
+        "Shared pages",
+        "its answer is cached for others",
+        "tasks/request/interleaving.py",
+        "with_rival",
+        "return plan.model_copy(update={'rival': FusionPlan(**{name: getattr(rival, name) for name in FusionPlan.model_fields})})",
+        (
+            "tests/unit/tasks/test_interleaving.py::test_the_plan_carries_how_b_fuses_and_is_not_cached",
+            "tests/integration/tasks/test_interleaving.py"
+            "::test_it_neither_reads_nor_writes_the_cache_and_nobody_waits_for_it",
         ),
     ),
     Mutant(

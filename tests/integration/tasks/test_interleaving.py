@@ -72,6 +72,15 @@ def test_it_neither_reads_nor_writes_the_cache_and_nobody_waits_for_it(shared: O
     assert [answer.cached for answer in asked] == [False, True]
 
 
+def test_a_request_that_a_worker_plans_is_shared_too(shared: OneProcess) -> None:
+    client = shared.client()
+    handle = client.submit(QUESTION, timeout_s=30)
+    shared.work()
+    answer = client.answer(handle.id)
+    assert (answer.status, answer.questions[0].ordered_by) == ("complete", "interleaved")
+    assert teams(answer)["B"]
+
+
 def test_the_audit_trail_fuses_it_again_to_the_same_page(shared: OneProcess) -> None:
     answers = [shared.ask(QUESTION, request_id=f"again-{number}") for number in range(8)]
     shared.drain()

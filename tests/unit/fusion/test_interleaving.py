@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
-from fusion.interleaving import Slot, coins_of, fused_question, team_draft
+from fusion.interleaving import Slot, coins_of, fused_question, missing_scores, team_draft
 from models.branch_result import BranchResult
 from models.plan import FusionPlan, Plan
 from tests.unit.fusion.builders import branch, envelopes, hit, ids, plan, request
@@ -158,6 +158,24 @@ def test_pinned_hits_stay_first_and_belong_to_nobody() -> None:
     interleaved = fused(plan(BRANCHES, rival=rival(), rules=rules))
     assert (ids(interleaved)[0], interleaved.hits[0].pinned) == ("d", "season")
     assert "d" not in str(interleaved.stages[-1].detail)
+
+
+def test_scores_are_asked_for_once_for_both_sides() -> None:
+    def missing(**fields: Any) -> dict[str, list[str]]:
+        answers = BranchAnswers(request(), plan(BRANCHES, **fields), LISTS)
+        return missing_scores(answers, 0, BUILT_IN.method)
+
+    both = {"bm25": ["d#0"], "vector": ["b#0"]}
+    completing = rival(method="dbsf", complete_scores=True)
+    assert missing(rival=rival()) == {}
+    assert missing(rival=completing) == both
+    assert missing(method="dbsf", complete_scores=True, rival=rival()) == both
+    # What only a branch of weight 0 found needs no score, and A gives BM25 none.
+    only_vector = (branch("bm25", weight=0.0), branch("vector", weight=1.0))
+    alone = plan(only_vector, method="dbsf", complete_scores=True)
+    assert missing_scores(BranchAnswers(request(), alone, LISTS), 0, BUILT_IN.method) == {"vector": []}
+    with_b = alone.model_copy(update={"rival": completing})
+    assert missing_scores(BranchAnswers(request(), with_b, LISTS), 0, BUILT_IN.method) == both
 
 
 def test_slots_name_the_ranking_they_come_from() -> None:

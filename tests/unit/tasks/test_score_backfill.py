@@ -57,7 +57,7 @@ def done(
         },
     )
     resources: Any = SimpleNamespace(store=lambda name: store)
-    return complete(resources, found, BUILT_IN.method("dbsf"), Deadline(limit_s, "the store"))
+    return complete(resources, found, BUILT_IN.method, Deadline(limit_s, "the store"))
 
 
 def test_vectors_by_id_give_cosines_and_a_store_of_texts_gives_bm25() -> None:
