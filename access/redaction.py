@@ -89,6 +89,8 @@ def _degradation(part: Degradation) -> Degradation:
 
 
 def _stage(line: StageLine) -> StageLine:
+    if line.stage == Stage.INTERLEAVE:  # the ids of hits that the answer has
+        return line
     # `openai, feedback (unavailable: …)`
     short = line.detail and line.detail.partition(" (")[0].partition(":")[0]
     return line if short == line.detail else line.model_copy(update={"detail": short})

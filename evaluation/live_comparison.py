@@ -32,7 +32,7 @@ class LiveComparison:
     shared: int
     """Requests."""
     different: int
-    """Shared requests whose page has hits of both teams."""
+    """Shared requests whose page has hits that belong to a team."""
     wins: dict[Team, int]
     """Requests by the team that won them."""
     ties: int

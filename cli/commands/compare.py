@@ -106,7 +106,10 @@ def _compare_live(a: str, b: str, *, as_json: bool) -> None:
 
     with trail() as engine:
         compared = compare_live(a, b, impressions(engine, a, b))
-    pages = f"{compared.shared:,} requests under {a} shared their page with {b}, {compared.different:,} of them with hits of both"
+    pages = (
+        f"{compared.shared:,} requests under {a} shared their page with {b}; "
+        f"{compared.different:,} of these pages have hits that belong to one of them"
+    )
     print_result(compared.to_wire(), Text(pages), Text(compared.verdict), as_json=as_json)
 
 

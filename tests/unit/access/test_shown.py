@@ -18,11 +18,13 @@ DEGRADED = [
 
 
 def test_details_of_servers_are_left_out_and_the_others_stay() -> None:
+    teams = '{"A":["one"],"B":["two"]}'
     hypothesis = f"openai, feedback (unavailable: {SECRET})"
     stages = [
         {"stage": "hypothesis", "status": "partial", "detail": hypothesis},
         {"stage": "search.bm25", "status": "failed", "detail": f"unavailable: {SECRET}"},
         {"stage": "fold", "status": "skipped", "detail": "not_declared"},
+        {"stage": "interleave", "status": "ok", "detail": teams},
     ]
     warnings = [f"cache: unavailable: {SECRET}", "filter 'x': no document has this field, so nothing matches"]
     answer = {"request_id": "t.acme.1", "status": "degraded", "degraded": DEGRADED, "questions": []}
@@ -31,7 +33,12 @@ def test_details_of_servers_are_left_out_and_the_others_stay() -> None:
     assert "/var/lib" not in shown.model_dump_json()
     details = [part.detail for part in shown.degraded]
     assert details == ["", "no worker took it", "weights: no 'x'; there are: bm25"]
-    assert [stage.detail for stage in shown.stages] == ["openai, feedback", "unavailable", "not_declared"]
+    assert [stage.detail for stage in shown.stages] == [
+        "openai, feedback",
+        "unavailable",
+        "not_declared",
+        teams,
+    ]
     assert shown.warnings == ("cache: unavailable", warnings[1])
     assert redacted(shown) == shown
 
