@@ -14,12 +14,13 @@ from models.branch_result import BranchResult
 from models.documents import PassageText
 from models.fusion_method import BranchRanking
 from models.hits import Hit, Ranking
-from models.plan import BranchPlan, Plan
+from models.plan import BranchPlan, Plan, RerankPlan
 from wiring.pipeline import BUILT_IN
 
 NOW = "2026-01-01T00:00:00Z"
 GROUPS = {"bm25": "lexical", "vector": "dense", "hyde": "dense"}
 WEIGHTS = {"bm25": 0.3, "vector": 0.4, "hyde": 0.3}
+RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
 
 
 def hit(document_id: str, position: int = 0, score: float = 1.0, **fields: Any) -> Hit:

@@ -50,12 +50,6 @@ def test_a_step_ends_after_so_many_years_of_the_calendar_and_days_whatever_the_t
     assert recency_factor(boosts, date, now) == (1.5 if counts else 1.0)
 
 
-def test_source_types_are_compared_without_case() -> None:
-    boosts = BoostPlan(authority={"Legge": 1.3})
-    for kind in ("legge", "Legge", "LEGGE"):
-        assert boost_factors(boosts, kind, None, NOW) == {"authority": 1.3}
-
-
 @pytest.mark.parametrize("date", [None, "", "soon", "31/12/2025", "2025-13-01", "9" * 5_000, "\x00"])
 def test_an_unknown_or_unreadable_date_gives_no_boost(date: str | None) -> None:
     assert boost_factors(YEAR, None, date, NOW) == {}

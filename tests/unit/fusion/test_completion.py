@@ -89,10 +89,6 @@ def test_a_branch_that_only_scored_a_document_has_not_found_it() -> None:
     assert fused(SCORES).coverage == 1 / 4
 
 
-def test_without_scores_from_the_stores_the_known_hits_keep_their_order() -> None:
-    assert [one.document_id for one in fused({}).hits][:2] == ["b", "a"]
-
-
 def test_dbsf_is_as_documented_by_qdrant_and_keeps_a_clear_lead() -> None:
     """https://qdrant.tech/documentation: three standard deviations (n - 1) around the mean, one hit is .5."""
     mean, sigma = 2.0, 1.0

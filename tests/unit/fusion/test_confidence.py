@@ -15,8 +15,7 @@ from fusion.confidence import Fitted, FittedFile, confidence
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, rerank_question
 from models.branch_result import BranchResult
-from models.plan import RerankPlan
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import RERANK, branch, envelopes, fuse_question, hit, plan, request
 from wiring.pipeline import SHIPPED, read_fitted
 
 MINILM = read_fitted(None)[0].fingerprints[0]
@@ -106,13 +105,12 @@ def test_better_signals_and_more_hits_never_lower_it(
 
 
 def test_the_best_logits_are_signals_and_those_of_the_branches_stay() -> None:
-    rerank = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
-    planned, asked = plan(rerank=rerank), request()
+    planned, asked = plan(rerank=RERANK), request()
     one = fuse_question(planned, envelopes(vector=[hit("a", score=0.5), hit("b", score=0.4)]), 0, asked)
     logits = {"b#0": 1.5, "a#0": -2.0}
-    reranked = rerank_question(one, rerank, Reached(set(logits), logits), asked, planned)
+    reranked = rerank_question(one, RERANK, Reached(set(logits), logits), asked, planned)
     assert reranked.signals == {**one.signals, "rerank": 1.5, "rerank_gap": 3.5}
-    assert rerank_question(one, rerank, Reached(), asked, planned).signals == one.signals
+    assert rerank_question(one, RERANK, Reached(), asked, planned).signals == one.signals
 
 
 def question(

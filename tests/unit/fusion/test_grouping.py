@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chorale_client import make_request
-from chorale_client.errors import InvalidRequest
 from chorale_client.request import Grouping
 
 from fusion.fused_hits import FusedQuestion
@@ -56,18 +54,3 @@ def test_any_value_of_the_metadata_makes_a_group(value: Any) -> None:
 def test_a_field_that_no_hit_has_is_named() -> None:
     one = grouped(candidates("costumer"), Grouping(field="costumer"), {})
     assert (len(one.hits), one.warnings) == (6, ("group_by: no hit has the field 'costumer'",))
-
-
-@pytest.mark.parametrize(
-    ("group_by", "says"),
-    [
-        ({"field": "a", "size": 0}, "group_by.size: Input should be greater than or equal to 1"),
-        ({"field": "a", "size": 101}, "group_by.size: Input should be less than or equal to 100"),
-        ({"field": "a", "count": 2}, "group_by.count: unknown field"),
-        ("a" * 257, "group_by.field: String should have at most 256 characters"),
-    ],
-)
-def test_a_wrong_grouping_names_what_is_wrong(group_by: Any, says: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"^{says}$"):
-        make_request("bread", group_by=group_by)
-    assert make_request("bread", group_by="source").group_by == Grouping(field="source", size=1)

@@ -7,16 +7,13 @@ from random import Random
 from typing import Any, TypeAlias
 
 import pytest
-from chorale_client.wire_names import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.answer import Pages, build_question
-from fusion.branch_results import BranchAnswers
 from fusion.candidates import fuse_rankings
 from fusion.conditions import attainable
 from models.fusion_method import BranchRanking, Method
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, ranking, request
+from tests.unit.fusion.builders import hit, ranking
 from wiring.pipeline import BUILT_IN
 
 IDS = [f"d{number}" for number in range(8)]
@@ -207,26 +204,3 @@ def test_equal_scores_are_ordered_by_id(method: Method) -> None:
     rankings = [ranking("a", ["y", "x"], weight=0.3), ranking("b", ["x", "y"], weight=0.3)]
     assert order(rankings, method, 60) == ["x", "y"]
     assert order([], method, 60) == order([ranking("a", []), ranking("b", [], group="a")], method, 60) == []
-
-
-@methods
-def test_an_answer_explains_every_score(method: Method) -> None:
-    """With what an answer says of a hit, and nothing else, its score can be computed again."""
-    found = {
-        "bm25": [hit("a", 1, score=14.2), hit("b", score=9.1), hit("c", score=2.5)],
-        "vector": [hit("b", 3, score=0.81), hit("d", score=0.66), hit("a", score=0.4)],
-        "hyde": [hit("d", score=0.7), hit("e", score=0.2)],
-    }
-    asked = plan([branch(name) for name in found], method=method.name)
-    wanted = request(include=["ids", "explanation"])
-    fused = fuse_question(asked, envelopes(**found), 0, wanted)
-    answers = BranchAnswers(wanted, asked)
-    shown = build_question(answers, 0, Pages({0: fused}), Status.COMPLETE)["hits"]
-    assert {one["document_id"] for one in shown} == set("abcde")
-    for one in shown:
-        parts = one["branches"].values()
-        assert one["score_kind"] == method.name
-        assert one["score"] == pytest.approx(fsum(part["weight"] * part["normalised"] for part in parts))
-        assert all(
-            part["contribution"] == pytest.approx(part["weight"] * part["normalised"]) for part in parts
-        )

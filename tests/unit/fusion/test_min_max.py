@@ -35,14 +35,6 @@ def test_scores_are_scaled_between_the_floor_and_the_best_and_weighted() -> None
     assert min_max_values([2.0, -2.0], 0.0) == [1.0, 0.0], "below the floor"
 
 
-def test_how_far_bm25_leads_counts_and_not_only_its_order() -> None:
-    """RRF puts `b` first in both cases, because it only sees that `b` is second."""
-    dense = {"b": 0.62, "x": 0.61, "a": 0.60, "y": 0.3}
-    far, close = {"a": 30.0, "b": 6.0}, {"a": 6.1, "b": 6.0}
-    assert [ids(asked(lexical, dense))[0] for lexical in (far, close)] == ["a", "b"]
-    assert [ids(asked(lexical, dense, method="rrf"))[0] for lexical in (far, close)] == ["b", "b"]
-
-
 @pytest.mark.parametrize(
     ("share", "factor"),
     [(None, 1), (0.93, 1), (KNOWN_SHARE, 1), (KNOWN_SHARE / 2, 1 / 4), (0.01, LEAST_SHARE), (0, LEAST_SHARE)],

@@ -103,26 +103,6 @@ def test_ranx_gives_the_same_scores(method: str, example: Mapping[str, Any]) -> 
     assert found == pytest.approx(example["scores"][method], rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ({"vector": {"x": 0.9}, "bm25": {"x": 0.88}}, 0.661),
-        ({"vector": {"x": 0.8}, "bm25": {"x": 0.8}}, 0.588),
-        # One source: its own score x 1.2, cut at 1; BM25 counts in full from 20.
-        ({"vector": {"x": 0.8}}, 0.96),
-        ({"vector": {"x": 0.9}}, 1.0),
-        ({"bm25": {"x": 10.0}}, 0.6),
-        ({"bm25": {"x": 20.0}}, 1.0),
-        ({"bm25": {"x": 50.0}, "vector": {"x": 0.2}}, 0.84),
-        ({"vector": {"x": -0.3}}, 0.0),
-        ({"vector": {"x": 1.7}, "bm25": {"x": 0.0}}, 0.7),
-    ],
-)
-def test_late_fusion_with_weights_of_two_fifths(scores: Lists, expected: float) -> None:
-    found = ours(scores, {"vector": 0.4, "bm25": 0.4}, "late-fusion")
-    assert found["x"] == pytest.approx(expected, abs=0.0005)
-
-
 def test_late_fusion_counts_branches_and_divides_by_the_weights_of_what_found_the_document() -> None:
     def fused(**branches: tuple[str, float, float]) -> float:
         rankings = [

@@ -14,16 +14,10 @@ from fusion.answer import Pages, answer_fields
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, candidates, min_max, rerank_question, sigmoid
-from models.plan import RerankPlan
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request
+from tests.unit.fusion.builders import RERANK, branch, envelopes, fuse_question, hit, ids, plan, request
 
 ONE = (branch("bm25", weight=1.0),)
 TEN = [hit(f"d{place}") for place in range(10)]
-
-
-def rerank_plan(**fields: Any) -> RerankPlan:
-    values = {"name": "tiny", "depth": 50, "coarse": 100, "budget_ms": 400, "weight": 0.7}
-    return RerankPlan(**{**values, **fields})
 
 
 def pages(
@@ -34,13 +28,13 @@ def pages(
     **asked: Any,
 ) -> FusedQuestion:
     """Ten documents by BM25, d0 the first, after reranking; `logits` is by document."""
-    planned = plan(ONE, rerank=rerank_plan(**(rerank or {})))
-    assert planned.rerank is not None
+    by_rerank = RERANK.model_copy(update=rerank)
+    planned = plan(ONE, rerank=by_rerank)
     wanted = request(**{"top_k": 10, **asked})
     fused = fuse_question(planned, envelopes(bm25=TEN), 0, wanted)
     by_passage = None if logits is None else {f"{name}#0": logit for name, logit in logits.items()}
     of_them = Reached({f"d{place}#0" for place in range(chosen)}, by_passage)
-    return rerank_question(fused, planned.rerank, of_them, wanted, planned)
+    return rerank_question(fused, by_rerank, of_them, wanted, planned)
 
 
 def test_a_reranked_score_is_three_tenths_of_the_fused_and_seven_of_the_reranked() -> None:
@@ -52,12 +46,6 @@ def test_a_reranked_score_is_three_tenths_of_the_fused_and_seven_of_the_reranked
     assert hits["d3"].rerank.score == pytest.approx(1 / (1 + exp(-3)))
     assert hits["d3"].rerank.fused_score == pytest.approx(1 / 64)
     assert (sigmoid(-1000), sigmoid(0), sigmoid(1000)) == (0, 0.5, 1)
-
-
-def test_reranking_lifts_the_last_hit_to_the_top_if_only_it_scores_high() -> None:
-    reranked = pages({f"d{place}": -8.0 for place in range(9)} | {"d9": 8.0})
-    assert ids(reranked) == ["d9", *(f"d{place}" for place in range(9))]
-    assert reranked.score_kind == "rerank"
 
 
 def test_hits_without_a_rerank_score_stay_below_in_the_fused_order_with_a_reason() -> None:
@@ -122,7 +110,7 @@ def test_hits_below_the_coarse_list_stay_with_a_normalised_score_of_zero() -> No
 
 
 def test_the_best_hit_of_every_question_is_reranked_before_any_second_hit() -> None:
-    planned = plan(ONE, rerank=rerank_plan(), asked=(0, 2))
+    planned = plan(ONE, rerank=RERANK, asked=(0, 2))
     first = fuse_question(planned, envelopes(bm25=[hit("a"), hit("b")]), 0, request())
     second = fuse_question(planned, envelopes(bm25=[hit("c")]), 0, request())
     found = candidates({0: first, 2: second}, depth=2)

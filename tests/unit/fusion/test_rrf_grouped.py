@@ -58,13 +58,6 @@ def test_a_group_of_one_is_plain_rrf() -> None:
     assert fused(alone, "rrf-grouped", 60) == fused(alone, "rrf", 60)
 
 
-def test_a_smaller_k_gives_the_first_ranks_more_say() -> None:
-    lists = [ranking("x", ["a"]), ranking("y", ["z", "z2", "b"]), ranking("w", ["z3", "z4", "b"])]
-    # With k 60 a has 1/61 and b 2/63, with k 0 a has 1/1 and b 2/3.
-    for k, first in ((60, "b"), (0, "a")):
-        assert next(id_ for id_ in fused(lists, "rrf", k) if id_ in "ab") == first
-
-
 def test_in_grouped_fusion_a_document_that_rises_may_fall_behind_a_third_one() -> None:
     """d1 passes d5 in one branch; d5 falls behind d6 inside the group, and that lifts d6 above d1."""
     vector = ranking("vector", ["d2", "d6", "d0", "d1", "d5"], weight=0.3, group="dense")

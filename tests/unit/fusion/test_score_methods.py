@@ -18,12 +18,6 @@ def fused(rankings: Sequence[BranchRanking]) -> dict[str, float]:
     return {one.hit.document_id: one.score for one in fuse_rankings(rankings, COMB_MNZ, 60)}
 
 
-def test_comb_mnz_multiplies_by_the_branches_that_found_a_document() -> None:
-    assert fused([LEXICAL, DENSE]) == pytest.approx(
-        {"a": 2 * 0.5 * 1.0, "b": 2 * (0.5 * 0.5 + 2.0 * 1.0), "c": 0.0}, rel=1e-11
-    )
-
-
 def test_comb_mnz_counts_the_last_hit_too_but_neither_silent_branches_nor_completed_scores() -> None:
     """Its normalised score is 0, and it was still found."""
     silent = scored("silent", {"a": 1.0, "b": 0.5}, weight=0.0)

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from fusion.fused_hits import BranchScore, FusedHit, texts_to_fetch
-from models.plan import RerankPlan
-from tests.unit.fusion.builders import branch, plan
+from tests.unit.fusion.builders import RERANK, branch, plan
 
 STORES = {"a": "first", "b": "second", "c": "second"}
 PLAN = plan([branch(name).model_copy(update={"store": store}) for name, store in STORES.items()])
@@ -16,8 +15,7 @@ def hit(passage_id: str, **chosen: str) -> FusedHit:
 
 def test_a_text_is_fetched_from_the_store_of_the_branch_that_chose_the_passage() -> None:
     hits = [hit("d#1", a="d#0", b="d#1"), hit("e#0", a="e#0", b="e#0"), hit("f#0", c="f#0")]
-    rerank = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
-    reranked = PLAN.model_copy(update={"rerank": rerank})
+    reranked = PLAN.model_copy(update={"rerank": RERANK})
     assert texts_to_fetch(reranked, hits, known=()) == {"second": ["d#1", "f#0"], "first": ["e#0"]}
     # Texts that came with a ranking are not fetched, and no text twice.
     hits = [hit("d#0", a="d#0"), hit("e#0", a="e#0"), hit("e#0", a="e#0")]

@@ -15,10 +15,10 @@ from inference.protocol import PairScores
 from jobs.job import Line, Segment
 from models.branch_result import BranchResult
 from models.hits import Ranking
-from models.plan import Plan, RerankPlan
+from models.plan import Plan
 from tasks.jobs import answering
 from tasks.jobs.answering import answer_lines
-from tests.unit.fusion.builders import branch, hit, plan, texts
+from tests.unit.fusion.builders import RERANK, branch, hit, plan, texts
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
@@ -83,9 +83,6 @@ class Slow:
     def score(self, pairs: list[tuple[str, str]], *, limit_s: float) -> PairScores:
         chosen = min(len(pairs), self.most(limit_s))
         return PairScores((3.0,) * chosen + (None,) * (len(pairs) - chosen), chosen=chosen)
-
-
-RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
 
 
 @pytest.mark.parametrize(("found", "is_cached"), [(2, True), (4, False)])

@@ -37,11 +37,10 @@ from tasks.request.reranking import (
 )
 from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
-from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan
+from tests.unit.fusion.builders import RERANK, answered, branch, envelopes, fuse_question, hit, plan
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
-RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
 PLAN = plan((branch("bm25"),), rerank=RERANK, finish_reserve_ms=60, fusion_reserve_ms=560)
 REQUEST = make_request("a question", top_k=3)
 FUSED = {0: fuse_question(PLAN, envelopes(bm25=[hit(f"d{place}") for place in range(6)]), 0, REQUEST)}
