@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -15,3 +17,12 @@ _FOLDERS = [
 
 PRODUCT = sorted(file for folder in _FOLDERS for file in folder.rglob("*.py"))
 SCRIPTS = sorted(file for folder in _FOLDERS for file in folder.rglob("*.lua"))
+
+
+def texts(file: Path) -> Iterator[str]:
+    """Returns the string literals of a Python file, without its docstrings."""
+    nodes = [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+    docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from chorale_client import keys
 
-from tests.architecture.product import PRODUCT, ROOT, SCRIPTS
+from tests.architecture.product import PRODUCT, ROOT, SCRIPTS, texts
 
 KEYS = {value for name, value in vars(keys).items() if name.isupper()}
-
-
-def texts(file: Path) -> Iterator[str]:
-    """Returns the string literals of a Python file, without its docstrings."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
 
 
 def code(script: Path) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tasks.celery_internals.visibility import BINDINGS, KOMBU, UNACKED
-from tests.architecture.product import PRODUCT, ROOT
+from tests.architecture.product import PRODUCT, ROOT, texts
 
 INTERNALS = ROOT / "tasks" / "celery_internals"
 LIST = (INTERNALS / "private_names.md").read_text(encoding="utf-8")
@@ -125,14 +125,6 @@ def own_names(file: Path) -> set[str]:
     assigned = {node.attr for node in private_attributes(file) if isinstance(node.ctx, ast.Store)}
     overridden = {node.attr for node in private_attributes(file) if isinstance(node.value, ast.Call)}
     return (defined | assigned) - overridden
-
-
-def texts(file: Path) -> Iterator[str]:
-    """Returns the string constants, without docstrings."""
-    docstrings = {id(node.value) for node in nodes(file) if isinstance(node, ast.Expr)}
-    for node in nodes(file):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            yield node.value
 
 
 def is_celery(module: str) -> bool:

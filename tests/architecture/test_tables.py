@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +11,7 @@ from fusion import methods, presets
 from inference import language_models
 from models.extensions import BranchKind
 from models.fusion_method import Method
+from tests.support.new_process import imported
 from wiring.pipeline import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
@@ -31,23 +30,8 @@ def test_the_tables_have_every_declared_kind_and_method() -> None:
 
 def test_the_tables_import_no_module_that_only_a_search_needs() -> None:
     """Commands read the tables, and each of these modules takes 0.1 to 0.8 s to import."""
-    heavy = {
-        "numpy",
-        "tantivy",
-        "onnxruntime",
-        "sqlalchemy",
-        "elasticsearch",
-        "weaviate",
-        "kglite",
-        "neo4j",
-        "httpx",
-        "httpx2",
-    }
-    program = f"import sys, wiring.pipeline; print(*{heavy!r} & sys.modules.keys())"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert (done.stdout.strip(), done.stderr) == ("", "")
+    heavy = "numpy tantivy onnxruntime sqlalchemy elasticsearch weaviate kglite neo4j httpx httpx2"
+    assert imported("import wiring.pipeline", heavy) == []
 
 
 def test_every_prompt_that_can_be_declared_has_one_place_for_the_question() -> None:

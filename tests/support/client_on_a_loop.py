@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from chorale_client import Answer, AsyncChorale, AsyncHandle, Chorale, Event, Handle, Indexed, Request
@@ -37,9 +36,7 @@ class ClientOnALoop:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def retrieve(self, questions: Any, **options: Any) -> Answer:

@@ -9,7 +9,6 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 FOLDER = Path(__file__).parents[3] / "examples" / "celery"
@@ -92,9 +91,7 @@ class CeleryApplication:
             self._start(_WORK)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._processes:
             process.kill()
             process.communicate()

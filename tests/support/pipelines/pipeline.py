@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from chorale_client import Chorale
@@ -116,9 +115,7 @@ class RunningPipeline:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for name in list(self.processes):
             self.kill(name)
         # A Redis connection warns if the garbage collector takes its socket first.

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE
+from wiring.pipeline import load_pipeline
+
+Declares = Callable[[str], Pipeline]
 
 LOCAL = '[stores.local]\nkind = "embedded"\n'
 
@@ -10,6 +17,13 @@ LOCAL = '[stores.local]\nkind = "embedded"\n'
 def branch(name: str, group: str = "lexical", *, kind: str = "", store: str = "local", more: str = "") -> str:
     """A branch, of the kind of its name by default; `more` are further lines."""
     return f'[branches.{name}]\nkind = "{kind or name}"\ngroup = "{group}"\nstore = "{store}"\n{more}\n'
+
+
+def declared(folder: Path, text: str, name: str = "pipeline.toml") -> Pipeline:
+    """The text as a file of this folder, and loaded."""
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return load_pipeline(file)
 
 
 BM25_ALONE = LOCAL + branch("bm25")

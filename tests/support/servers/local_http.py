@@ -7,7 +7,6 @@ import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SHUT_RDWR
-from types import TracebackType
 from typing import Any, Self
 
 from tests.support.servers.certificates import Certificate
@@ -86,8 +85,6 @@ class LocalHttp:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()

@@ -13,7 +13,6 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import httpx
@@ -74,9 +73,7 @@ class OwnServer(ABC):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -6,7 +6,6 @@ import contextlib
 import socket
 import threading
 import time
-from types import TracebackType
 from typing import Self
 
 _CHUNK = 65_536
@@ -57,9 +56,7 @@ class TcpProxy:
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_closed = True
         _close(self._listener)
         self.flow()

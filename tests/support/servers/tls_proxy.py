@@ -6,7 +6,6 @@ import asyncio
 import ssl
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from tests.support.servers.certificates import Certificate
@@ -38,9 +37,7 @@ class TlsProxy:
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

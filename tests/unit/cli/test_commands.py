@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +11,8 @@ from redis.exceptions import ConnectionError as RedisAway
 from cli import app as command_line
 from cli.app import PANELS, load_command
 from cli.exit_codes import BY_STATUS
+from tests.support.new_process import imported
 
-ROOT = Path(__file__).parents[3]
 SUMMARIES = {name: summary for commands in PANELS.values() for name, summary in commands.items()}
 
 
@@ -40,12 +37,7 @@ SERVE = "from cli.commands.processes import serve; import api.serving, console.s
     ids=["help", "search", "the process of the HTTP API"],
 )
 def test_a_command_imports_only_what_it_needs(program: str, unneeded: str, tmp_path: Path) -> None:
-    program += f"\nimport sys\nprint(*{set(unneeded.split())} & sys.modules.keys())"
-    environment = {**os.environ, "CHORALE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    called = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert called.stdout.split() == []
+    assert imported(program, unneeded, CHORALE_HOME=str(tmp_path)) == []
 
 
 def test_every_end_of_a_request_has_an_exit_code_of_its_own() -> None:

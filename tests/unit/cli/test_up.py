@@ -12,9 +12,11 @@ import pytest
 
 from cli.local.child_process import JsonLines, PrefixedLines
 from cli.local.processes import worker_children, worker_environment
+from config.declarations import Pipeline
 from config.settings import Settings, load_settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat, RedisHeartbeats, parse_heartbeat
+from tests.support.pipelines.pipeline_files import BM25_ALONE, Declares
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
@@ -107,8 +109,8 @@ Cores = Callable[[int], None]
 REPLICAS = ["retrieve-1", "replica-1", "replica-2"]
 
 
-def names_of(settings: Settings, file: Path | None = None) -> list[str]:
-    return [child.name for child in worker_children(settings, load_pipeline(file), {})]
+def names_of(settings: Settings, pipeline: Pipeline | None = None) -> list[str]:
+    return [child.name for child in worker_children(settings, pipeline or load_pipeline(), {})]
 
 
 @pytest.fixture
@@ -174,19 +176,13 @@ def test_the_setting_or_a_count_for_a_queue_of_requests_chooses_the_layout(cores
     ids=["language model", "http source", "reranker"],
 )
 def test_a_pipeline_that_waits_or_reranks_has_a_process_for_each_queue(
-    cores: Cores, tmp_path: Path, more: str
+    cores: Cores, declares: Declares, more: str
 ) -> None:
     cores(2)
-    file = tmp_path / "pipeline.toml"
-    declared = (
-        '[stores.local]\nkind = "embedded"\n'
-        '[branches.bm25]\nkind = "bm25"\ngroup = "lexical"\nstore = "local"\n'
-    )
-    file.write_text(declared)
-    assert names_of(Settings(), file)[:3] == REPLICAS
-    file.write_text(declared + more)
-    assert "bm25-1" in names_of(Settings(), file)
-    assert not [name for name in names_of(Settings(), file) if "+" in name]
+    assert names_of(Settings(), declares(BM25_ALONE))[:3] == REPLICAS
+    names = names_of(Settings(), declares(BM25_ALONE + more))
+    assert "bm25-1" in names
+    assert not [name for name in names if "+" in name]
 
 
 def test_replicas_and_a_count_for_a_queue_contradict_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import pytest
 
 from config.blas_threads import VARIABLES
+from tests.support.new_process import printed
 
 PROBE = """
 import os, sys
@@ -20,14 +18,9 @@ print(*(os.environ[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
 """
 
 
-def test_thread_limits_are_set_before_numpy_is_imported_and_the_environment_overrides_them() -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    ended = subprocess.run(
-        [sys.executable, "-c", PROBE],
-        cwd=Path(__file__).parents[3],
-        env={**environment, "OMP_NUM_THREADS": "3"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.stdout.split() == ["3", "1", "1"], ended.stderr
+def test_thread_limits_are_set_before_numpy_is_imported_and_the_environment_overrides_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert printed(PROBE, OMP_NUM_THREADS="3") == ["3 1 1"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,6 +10,8 @@ from chorale_client import Answer
 from chorale_client.adapters import needs
 from chorale_client.adapters.connection import Connection, retrieved
 from chorale_client.coverage import coverage_of
+
+from tests.support.new_process import printed
 
 
 def answer(**fields: Any) -> Answer:
@@ -105,8 +105,7 @@ print(json.dumps(errors))
 
 @pytest.mark.slow
 def test_an_adapter_without_its_framework_names_the_extra() -> None:
-    call = [sys.executable, "-c", WITHOUT_FRAMEWORKS]
-    errors = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
+    errors = json.loads(printed(WITHOUT_FRAMEWORKS)[0])
     assert len(errors) == 5
     for adapter, error in errors.items():
         assert f"pip install -e './client[{adapter.replace('_', '-')}]'" in error

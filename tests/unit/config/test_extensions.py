@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from config.declarations import Pipeline
 from models.errors import WrongDeclaration
 from tests.support.pipelines.outside_packages import importable, write_package
+from tests.support.pipelines.pipeline_files import LOCAL, Declares
 from wiring.pipeline import BUILT_IN, load_pipeline
 
 PIPELINE = """\
@@ -50,8 +50,6 @@ POINTS = {
     "methods": "mean = good:MEAN",
 }
 
-Declares = Callable[[str], Pipeline]
-
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Path]:
@@ -60,16 +58,6 @@ def site(tmp_path: Path) -> Iterator[Path]:
     write_package(folder, "good", MODULE, **POINTS)
     with importable(folder):
         yield folder
-
-
-@pytest.fixture
-def declares(tmp_path: Path) -> Declares:
-    def read(text: str) -> Pipeline:
-        file = tmp_path / "pipeline.toml"
-        file.write_text(text)
-        return load_pipeline(file)
-
-    return read
 
 
 def refusal(declares: Declares, text: str) -> str:
@@ -170,10 +158,9 @@ def test_capabilities_follow_from_the_kinds(site: Path, declares: Declares) -> N
 def test_a_branch_of_kind_http_asks_a_store_of_kind_http_and_no_other(declares: Declares) -> None:
     store = '[stores.wiki]\nkind = "http"\noptions = { url = "http://a/?q={question}", id = "id" }\n'
     branch = '[branches.wiki]\nkind = "KIND"\ngroup = "wiki"\nstore = "STORE"\n'
-    local = '[stores.local]\nkind = "embedded"\n'
     assert declares(store + branch.replace("KIND", "http").replace("STORE", "wiki")).branches
     for kind, of in (("bm25", "wiki"), ("http", "local")):
-        complaint = refusal(declares, store + local + branch.replace("KIND", kind).replace("STORE", of))
+        complaint = refusal(declares, store + LOCAL + branch.replace("KIND", kind).replace("STORE", of))
         assert "search stores of kind 'http'" in complaint
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from branches.hyde import HydeOptions
-from config.declarations import Pipeline
 from models.errors import NotConfigured, WrongDeclaration
-from wiring.pipeline import load_pipeline
+from tests.support.pipelines.pipeline_files import Declares
 
 BRANCH = """
 [stores.local]
@@ -28,10 +25,8 @@ timeout_s = {timeout_s}
 MODEL = 'generator = "openai", url = "https://llm.example/v1", model = "m"'
 
 
-def declared(tmp_path: Path, options: str, timeout_s: object = 8.0, more: str = "") -> Pipeline:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(BRANCH.format(options=options, timeout_s=timeout_s) + more)
-    return load_pipeline(file)
+def branch(options: str, timeout_s: object = 8.0) -> str:
+    return BRANCH.format(options=options, timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize(
@@ -54,26 +49,28 @@ def declared(tmp_path: Path, options: str, timeout_s: object = 8.0, more: str = 
         (MODEL + ", temperature = nan", "options.temperature"),
     ],
 )
-def test_a_wrong_option_names_its_line_and_shows_no_key(tmp_path: Path, options: str, says: str) -> None:
+def test_a_wrong_option_names_its_line_and_shows_no_key(declares: Declares, options: str, says: str) -> None:
     with pytest.raises(WrongDeclaration, match=r":9: branches\.hyde\.options") as error:
-        declared(tmp_path, options)
+        declares(branch(options))
     assert says in str(error.value)
     assert "secret" not in str(error.value)
 
 
-def test_valid_options_are_accepted(tmp_path: Path) -> None:
-    declared(tmp_path, MODEL.replace("/v1", "/openai/v1/?api-version=preview"))
-    declared(tmp_path, MODEL + ', prompt = "Say {question}", temperature = 1, limit_s = 3')
+def test_valid_options_are_accepted(declares: Declares) -> None:
+    declares(branch(MODEL.replace("/v1", "/openai/v1/?api-version=preview")))
+    declares(branch(MODEL + ', prompt = "Say {question}", temperature = 1, limit_s = 3'))
 
 
 @pytest.mark.parametrize("timeout_s", [0.01, 61, '"long"'])
-def test_a_configuration_s_timeout_has_the_range_of_a_request_s(tmp_path: Path, timeout_s: object) -> None:
+def test_a_configuration_s_timeout_has_the_range_of_a_request_s(
+    declares: Declares, timeout_s: object
+) -> None:
     with pytest.raises(WrongDeclaration, match=r":13: configurations\.late\.timeout_s"):
-        declared(tmp_path, MODEL, timeout_s)
+        declares(branch(MODEL, timeout_s))
 
 
-def test_a_pipeline_lists_the_timeout_of_each_configuration_and_of_the_default(tmp_path: Path) -> None:
-    pipeline = declared(tmp_path, MODEL, 8, '\n[configurations.quick]\nmethod = "rrf"\n')
+def test_a_pipeline_lists_the_timeout_of_each_configuration_and_of_the_default(declares: Declares) -> None:
+    pipeline = declares(branch(MODEL) + '\n[configurations.quick]\nmethod = "rrf"\n')
     assert pipeline.timeouts_s == {"late": 8, "": 8}
 
 

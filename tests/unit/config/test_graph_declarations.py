@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from config.declarations import Pipeline
 from models.errors import WrongDeclaration
-from tests.support.pipelines.pipeline_files import LOCAL, branch
-from wiring.pipeline import load_pipeline
+from tests.support.pipelines.pipeline_files import LOCAL, Declares, branch
 
-Declares = Callable[[str], Pipeline]
 GRAPH = '[stores.cites]\nkind = "graph"\noptions = { documents = "local", links = { CITES = "cites" } }\n'
 NEO4J = '[stores.neo]\nkind = "neo4j"\noptions = { url = "bolt://127.0.0.1:7687"%s }\n'
 WIKI = (
@@ -21,16 +15,6 @@ WIKI = (
 )
 READS = "MATCH (a) WHERE a.ns = $namespace RETURN a.id AS id"
 WRITES = "MATCH (a) WHERE a.ns = $namespace SET a.asked = true RETURN a.id AS id"
-
-
-@pytest.fixture
-def declares(tmp_path: Path) -> Declares:
-    def read(text: str) -> Pipeline:
-        file = tmp_path / "pipeline.toml"
-        file.write_text(text, encoding="utf-8")
-        return load_pipeline(file)
-
-    return read
 
 
 def asks(store: str, statement: str) -> str:

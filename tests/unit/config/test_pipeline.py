@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, declared_queues
 from models.errors import WrongDeclaration
 from models.plan import BoostPlan
+from tests.support.pipelines.pipeline_files import LOCAL, Declares
 from wiring.pipeline import BUILT_IN, load_pipeline
 
 SMALLEST = """\
@@ -24,18 +23,6 @@ kind = "bm25"
 group = "lexical"
 store = "local"
 """
-
-Declares = Callable[[str], Pipeline]
-
-
-@pytest.fixture
-def declares(tmp_path: Path) -> Declares:
-    def read(text: str) -> Pipeline:
-        file = tmp_path / "pipeline.toml"
-        file.write_text(text, encoding="utf-8")
-        return load_pipeline(file)
-
-    return read
 
 
 def test_without_a_file_the_embedded_pipeline_is_declared() -> None:
@@ -207,7 +194,7 @@ def test_a_wrong_table_has_one_complaint_with_its_line_and_the_choices(
 def test_a_pipeline_needs_a_branch_and_a_default_configuration_that_it_declares(declares: Declares) -> None:
     (complaint,) = refusal(declares, 'default_configuration = "x"\n' + SMALLEST)
     assert ":1: default_configuration: no configuration 'x'; there are: rrf" in complaint
-    assert "no branch is declared" in str(refusal(declares, '[stores.local]\nkind = "embedded"\n'))
+    assert "no branch is declared" in str(refusal(declares, LOCAL))
 
 
 def test_all_mistakes_are_reported_together_in_line_order(declares: Declares) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, declared_queues
 from models.errors import WrongDeclaration
+from tests.support.pipelines.pipeline_files import Declares, declared
 from wiring.pipeline import load_pipeline
 
 SMALLEST = """\
@@ -26,17 +26,10 @@ branches:
     weight: 2
 """
 
-Declares = Callable[[str], Pipeline]
-
 
 @pytest.fixture
 def declares(tmp_path: Path) -> Declares:
-    def read(text: str) -> Pipeline:
-        file = tmp_path / "pipeline.yaml"
-        file.write_text(text, encoding="utf-8")
-        return load_pipeline(file)
-
-    return read
+    return partial(declared, tmp_path, name="pipeline.yaml")
 
 
 def test_the_shipped_pipeline_means_the_same_as_yaml(declares: Declares) -> None:

@@ -18,6 +18,7 @@ from evaluation.run import (
     request_of,
     runs_of,
 )
+from tests.support.pipelines.pipeline_files import Declares
 from tests.unit.evaluation.answers import Service, hit, question
 from wiring.pipeline import load_pipeline
 
@@ -54,10 +55,8 @@ baseline = { method = "rrf", branches = ["bm25"] }
 """
 
 
-def test_a_configuration_that_differs_only_in_reranker_folding_or_window_is_a_run(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(RERANKING)
-    runs = runs_of(load_pipeline(file))
+def test_a_configuration_that_differs_only_in_reranker_folding_or_window_is_a_run(declares: Declares) -> None:
+    runs = runs_of(declares(RERANKING))
     # Without its boosts `boosted` is `plain`, and `baseline` is the branch.
     names = ["bm25", "vector", "best", "plain", "unfolded", "windowed", "one"]
     assert [run.name for run in runs] == names

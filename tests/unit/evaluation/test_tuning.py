@@ -6,7 +6,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from evaluation.branch_lists import BranchLists, OfflineFusion, Recording
 from evaluation.tuning import tune
 from models.errors import ServiceError
 from models.hits import Hit, Ranking
-from wiring.pipeline import load_pipeline
+from tests.support.pipelines.pipeline_files import Declares, declared
 
 PIPELINE = """
 default_configuration = "rrf"
@@ -31,9 +30,7 @@ SENTENCE, IDENTIFIER = "how do I mend the meter?", "error E4711 of the meter"
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    file = tmp_path_factory.mktemp("pipelines") / "pipeline.toml"
-    file.write_text(PIPELINE)
-    return load_pipeline(file)
+    return declared(tmp_path_factory.mktemp("pipelines"), PIPELINE)
 
 
 def _ranking(ids: Sequence[str]) -> Ranking:
@@ -79,10 +76,9 @@ def test_a_configuration_that_follows_the_better_branch_is_better_beyond_chance(
 
 
 def test_a_branch_that_the_default_leaves_out_is_tried_and_a_configuration_with_a_reranker_is_not(
-    tmp_path: Path,
+    declares: Declares,
 ) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(
+    pipeline = declares(
         f"""{PIPELINE}
 configurations.rrf.branches = ["bm25", "vector"]
 branches.notes = {{ kind = "bm25", group = "lexical", store = "local" }}
@@ -96,18 +92,17 @@ configurations.reranked = {{ method = "rrf", reranker = "small" }}
         replace(found, rankings={**found.rankings, "notes": _ranking([f"d{at}"])})
         for at, found in enumerate(_recorded([(SENTENCE, branch) for branch in right]).lists)
     ]
-    tuning = tune(load_pipeline(file), Recording(lists, NOW), _judged(24))
+    tuning = tune(pipeline, Recording(lists, NOW), _judged(24))
     assert tuning.verdict == "better"
     assert "notes" in (tuning.configuration.branches or ())
     assert "reranked" not in {row.name for row in tuning.rows}
 
 
-def test_a_default_with_a_reranker_is_compared_without_it_and_named_so(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(
+def test_a_default_with_a_reranker_is_compared_without_it_and_named_so(declares: Declares) -> None:
+    pipeline = declares(
         f'{PIPELINE}configurations.rrf.reranker = "small"\nrerankers.small.model = "some/model"\n'
     )
-    tuning = tune(load_pipeline(file), _recorded([(SENTENCE, "bm25")] * 24), _judged(24))
+    tuning = tune(pipeline, _recorded([(SENTENCE, "bm25")] * 24), _judged(24))
     assert tuning.default == "rrf without its reranker"
     assert "rrf" not in {row.name for row in tuning.rows}
 

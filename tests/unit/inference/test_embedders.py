@@ -10,7 +10,7 @@ from inference.backends import load_embedder
 from inference.concurrency import LazyValue
 from models.errors import WrongDeclaration
 from tests.support.models.tiny_bert import write_tiny_bert
-from tests.unit.inference.new_process import printed
+from tests.support.new_process import printed
 
 
 def test_an_unknown_embedder_is_refused_with_the_table() -> None:

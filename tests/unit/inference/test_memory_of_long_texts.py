@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.inference.new_process import printed
+from tests.support.new_process import printed
 
 EMBED = """
 import random, psutil

@@ -25,8 +25,8 @@ from models.errors import ModelMissing, NotConfigured
 from tests.support.models.model_hub import COMMIT, NAME, ModelHub
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.new_process import printed
 from tests.support.servers.services import need
-from tests.unit.inference.new_process import printed
 
 LATER = "b" * 40
 

@@ -13,7 +13,7 @@ import pytest
 from inference.rerankers import OnnxReranker
 from tests.support.models.model_hub import NAME, ModelHub
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
-from tests.unit.inference.new_process import printed
+from tests.support.new_process import printed
 
 pytestmark = pytest.mark.slow
 BEGIN = f"""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +23,7 @@ from models.document_tables import (
 from models.documents import Signature
 from search import near_duplicate_rows
 from search.near_duplicate_rows import NearDuplicateRows
+from tests.support.new_process import printed
 from tests.support.servers.databases import empty_database
 
 
@@ -98,9 +97,7 @@ def test_signatures_estimate_the_share_of_common_shingles(shift: int) -> None:
 
 def test_signatures_are_equal_in_every_process() -> None:
     program = "from ingest.near_duplicates import signature; print(signature(' '.join(map(str, range(50)))).tolist())"
-    environment = {"PYTHONHASHSEED": "1", "PYTHONPATH": str(Path(__file__).parents[3])}
-    printed = subprocess.check_output([sys.executable, "-c", program], env=environment, text=True)
-    assert printed == f"{signed(' '.join(map(str, range(50)))).tolist()}\n"
+    assert printed(program, PYTHONHASHSEED="1") == [str(signed(" ".join(map(str, range(50)))).tolist())]
 
 
 def test_a_near_duplicate_joins_the_group_of_the_first(kept: Kept) -> None:

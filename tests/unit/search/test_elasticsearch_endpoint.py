@@ -9,7 +9,7 @@ import pytest
 
 from models.errors import NotConfigured, WrongDeclaration
 from search.kinds import open_elasticsearch
-from wiring.pipeline import load_pipeline
+from tests.support.pipelines import pipeline_files
 
 DECLARED = """
 [stores.texts]
@@ -24,9 +24,7 @@ store = "texts"
 
 
 def declared(folder: Path, options: str) -> Any:
-    file = folder / "pipeline.toml"
-    file.write_text(DECLARED.replace("{options}", options))
-    return load_pipeline(file).stores["texts"]
+    return pipeline_files.declared(folder, DECLARED.replace("{options}", options)).stores["texts"]
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,11 @@ import pytest
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from tests.support.pipelines.outside_packages import importable, write_package
+from tests.support.pipelines.pipeline_files import LOCAL, Declares, branch
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
-PIPELINE = """\
-[stores.local]
-kind = "embedded"
-
-[branches.near]
-kind = "near"
-group = "dense"
-store = "local"
-"""
+PIPELINE = LOCAL + branch("near", "dense")
 MODULE = """
 from models.extensions import BranchKind
 NEAR = BranchKind(lambda part: [], needs=frozenset({NEEDS}))
@@ -31,7 +24,6 @@ NEAR = BranchKind(lambda part: [], needs=frozenset({NEEDS}))
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "site").mkdir()
-    (tmp_path / "pipeline.toml").write_text(PIPELINE)
     with importable(tmp_path / "site"):
         yield tmp_path / "site"
 
@@ -43,18 +35,20 @@ def test_a_process_needs_what_the_kinds_of_its_branches_need() -> None:
     assert resources.needs == {"text"}
 
 
-def test_the_needs_of_a_packages_kind_count_for_loading_and_for_threads(site: Path, tmp_path: Path) -> None:
+def test_the_needs_of_a_packages_kind_count_for_loading_and_for_threads(
+    site: Path, declares: Declares
+) -> None:
     write_package(
         site, "nearby", MODULE.replace("NEEDS", '"questions", "vectors"'), branch_kinds="near = nearby:NEAR"
     )
     settings = Settings(model_threads=4, worker_processes={"chorale.near": 2})
-    resources = Resources(settings, load_pipeline(tmp_path / "pipeline.toml"), "redis://unused")
+    resources = Resources(settings, declares(PIPELINE), "redis://unused")
     assert resources.needs == {"questions", "vectors"}
     assert resources.threads_for_a_model == 2
 
 
-def test_an_unknown_need_stops_the_start_and_lists_the_known_ones(site: Path, tmp_path: Path) -> None:
+def test_an_unknown_need_stops_the_start_and_lists_the_known_ones(site: Path, declares: Declares) -> None:
     write_package(site, "unlike", MODULE.replace("NEEDS", '"vectros"'), branch_kinds="near = unlike:NEAR")
     said = "the package unlike .*no need vectros; there are: questions, passages, text, vectors"
     with pytest.raises(WrongDeclaration, match=said):
-        load_pipeline(tmp_path / "pipeline.toml")
+        declares(PIPELINE)

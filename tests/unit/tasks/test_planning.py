@@ -14,6 +14,7 @@ from config.pipeline_reader import DEFAULT_FILE
 from models.plan import Plan, RerankPlan
 from tasks.request.answer_cache import question_keys
 from tasks.request.planning import NotOffered, reserves_ms, resolve
+from tests.support.pipelines.pipeline_files import BM25_ALONE, declared
 from wiring.pipeline import load_pipeline
 
 PIPELINE = load_pipeline()
@@ -149,22 +150,17 @@ def test_further_questions_and_contexts_are_given_time_to_be_fused_and_shown() -
 
 def pipeline_of(folder: Path, added: str, *, removed: str = "") -> Pipeline:
     """The default pipeline with these lines, and without those."""
-    file = folder / "pipeline.toml"
-    file.write_text(DEFAULT_FILE.read_text(encoding="utf-8").replace(removed, "") + added, encoding="utf-8")
-    return load_pipeline(file)
+    return declared(folder, DEFAULT_FILE.read_text(encoding="utf-8").replace(removed, "") + added)
 
 
 @pytest.fixture(scope="module")
 def reranking(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    file = tmp_path_factory.mktemp("pipeline") / "pipeline.toml"
-    file.write_text(
-        '[stores.local]\nkind = "embedded"\n'
-        '[branches.bm25]\nkind = "bm25"\ngroup = "lexical"\nstore = "local"\n'
+    with_a_reranker = (
         '[rerankers.small]\nmodel = "some/model"\nbudget_ms = 300\n'
         '[configurations.best]\nmethod = "rrf"\nreranker = "small"\n'
         '[configurations.plain]\nmethod = "rrf"\n'
     )
-    return load_pipeline(file)
+    return declared(tmp_path_factory.mktemp("pipeline"), BM25_ALONE + with_a_reranker)
 
 
 def plan_in(pipeline: Pipeline, **options: Any) -> Plan:

@@ -37,8 +37,8 @@ from tasks.request.reranking import (
 )
 from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.pipelines.pipeline_files import BM25_ALONE, Declares
 from tests.unit.fusion.builders import RERANK, answered, branch, envelopes, fuse_question, hit, plan
-from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
 PLAN = plan((branch("bm25"),), rerank=RERANK, finish_reserve_ms=60, fusion_reserve_ms=560)
@@ -50,16 +50,11 @@ Declare = Callable[..., Resources]
 
 
 @pytest.fixture
-def declare(tmp_path: Path) -> Declare:
+def declare(tmp_path: Path, declares: Declares) -> Declare:
     def resources_of(model: object, **settings: Any) -> Resources:
-        file = tmp_path / "pipeline.toml"
-        file.write_text(
-            '[stores.local]\nkind = "embedded"\n'
-            '[branches.bm25]\nkind = "bm25"\ngroup = "lexical"\nstore = "local"\n'
-            f'[rerankers.tiny]\nmodel = "{model}"\nmax_pieces = 16\n'
-            '[configurations.best]\nmethod = "rrf"\nreranker = "tiny"\n'
-        )
-        return Resources(Settings(home=tmp_path, **settings), load_pipeline(file), "redis://nowhere")
+        tiny = f'[rerankers.tiny]\nmodel = "{model}"\nmax_pieces = 16\n'
+        pipeline = declares(f'{BM25_ALONE}{tiny}[configurations.best]\nmethod = "rrf"\nreranker = "tiny"\n')
+        return Resources(Settings(home=tmp_path, **settings), pipeline, "redis://nowhere")
 
     return resources_of
 

@@ -15,6 +15,7 @@ from inference.embedders import OnnxEmbedder
 from inference.model_files import ModelTrust
 from models.errors import ModelMissing, WrongDeclaration
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
+from tests.support.pipelines.pipeline_files import Declares
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
@@ -67,12 +68,11 @@ reranker = "small"
 """
 
 
-def test_answers_depend_on_the_feedback_settings(model: Path, tmp_path: Path) -> None:
+def test_answers_depend_on_the_feedback_settings(model: Path, tmp_path: Path, declares: Declares) -> None:
     def feedback(kind: str = "hyde", options: str = "", **settings: Any) -> str | None:
-        file = tmp_path / "pipeline.toml"
-        file.write_text(PIPELINE.replace('"hyde"', f'"{kind}"').replace("OPTIONS", options))
+        pipeline = declares(PIPELINE.replace('"hyde"', f'"{kind}"').replace("OPTIONS", options))
         home = Settings(home=tmp_path, embedder=str(model), **settings)
-        return Resources(home, load_pipeline(file), "redis://nowhere").fingerprints.get("feedback")
+        return Resources(home, pipeline, "redis://nowhere").fingerprints.get("feedback")
 
     assert feedback() == "0.6 3 local"
     assert feedback(feedback_alpha=1.0) == "1.0 3 local"
@@ -89,17 +89,9 @@ def test_cached_vectors_have_the_precision_of_questions(model: Path) -> None:
     assert not np.array_equal(expected, mixed.encoder.embedder.embed_passages(TEXTS))
 
 
-def test_an_unsupported_precision_is_refused_and_the_supported_ones_are_listed(model: Path) -> None:
-    options = {"embedder_backend": "sentence_transformers", "embedder_question_precision": "int8"}
-    with pytest.raises(WrongDeclaration, match=r"'int8'.*there are: fp32"):
-        _ = resources_of(model, **options).encoder
-
-
-def test_models_are_trusted_as_the_settings_and_the_pipeline_say(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(PIPELINE.replace("OPTIONS", ""))
+def test_models_are_trusted_as_the_settings_and_the_pipeline_say(tmp_path: Path, declares: Declares) -> None:
     given = Settings(home=tmp_path, embedder="acme/tiny", embedder_revision="c" * 40, pickled_weights=True)
-    resources = Resources(given, load_pipeline(file), "redis://nowhere")
+    resources = Resources(given, declares(PIPELINE.replace("OPTIONS", "")), "redis://nowhere")
     models = [resources.encoder.embedder.questions, resources.encoder.indexing, resources.reranker("small")]
     assert [cast("OnnxEmbedder", one).trust for one in models] == [
         ModelTrust(revision, tmp_path / "model_hashes", pickled=True)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -17,21 +15,16 @@ from tasks.worker import worker_process as worker
 from tasks.worker.warming import warm
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.tiny_bert import write_tiny_bert
+from tests.support.new_process import imported
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
-ROOT = Path(__file__).parents[3]
-HEAVY = {"sqlalchemy", "alembic", "onnx", "onnxruntime", "tokenizers", "huggingface_hub", "ingest", "torch"}
-
 
 @pytest.mark.slow
 def test_a_starting_worker_imports_nothing_that_only_other_workers_need() -> None:
-    program = f"import sys, tasks.worker.worker_process; print(*{HEAVY!r} & sys.modules.keys())"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == ""
+    heavy = "sqlalchemy alembic onnx onnxruntime tokenizers huggingface_hub ingest torch"
+    assert imported("import tasks.worker.worker_process", heavy) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a program prints in a process of its own."""
+"""What a program prints or imports in a process of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def printed(program: str, **environment: str) -> list[str]:
@@ -16,3 +16,9 @@ def printed(program: str, **environment: str) -> list[str]:
     done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+def imported(program: str, names: str, **environment: str) -> list[str]:
+    """Which modules of these names are imported when the program has run."""
+    look = f"import sys; print('imported', *{set(names.split())!r} & sys.modules.keys())"
+    return printed(f"{program}\n{look}", **environment)[-1].split()[1:]
