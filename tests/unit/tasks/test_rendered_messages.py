@@ -30,10 +30,6 @@ def app(redis_client: Redis) -> Celery:
     return made
 
 
-def test_a_rendered_message_is_field_by_field_what_celery_sends(app: Celery) -> None:
-    assert check(app, TASK_FUSE, QUEUE_FUSION) is None
-
-
 def test_celery_puts_the_same_message_on_the_list_as_we_do(app: Celery, redis_client: Redis) -> None:
     kwargs = {"request_id": "a-request"}
     app.send_task(

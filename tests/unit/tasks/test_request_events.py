@@ -111,14 +111,6 @@ def test_a_request_without_a_plan_is_received_and_starts_when_it_has_one() -> No
     assert [kind for kind, _ in running(ENTRY, is_new=False)] == ["task-started", *["task-sent"] * 3]
 
 
-def test_the_result_begins_with_status_and_namespace() -> None:
-    degraded = [{"where": "search.bm25", "reason": "timeout"}]
-    shown = events(ended("degraded", answer={"degraded": degraded}))[0][1]["result"]
-    assert shown.startswith(
-        "{'status': 'degraded', 'namespace': 'docs', 'degraded': ['search.bm25 timeout'], "
-    )
-
-
 def test_the_text_of_a_question_is_shown_only_if_it_is_wanted() -> None:
     assert "pays" not in str(events(ended()))
     assert literal_eval(events(ended(), with_texts=True)[0][1]["kwargs"])["questions"] == ["Who pays?"]
