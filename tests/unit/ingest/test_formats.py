@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,7 @@ from PIL import Image
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from ingest.formats.pdf import read as read_pdf
-from ingest.raw_documents import RawDocument, ReadOptions, Skipped, Unreadable
+from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from models.left_out import LeftOut
 
@@ -334,9 +331,3 @@ def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are
         LeftOut.PICTURE_PAGES,
         "pages with pictures and no text, which need OCR first: 3",
     )
-
-
-def test_without_pypdf_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    with pytest.raises(Unreadable, match="make pdf, or pip install pypdf"):
-        next(read_pdf(io.BufferedReader(io.BytesIO(b"%PDF")), ReadOptions({}, 100, 100)))

@@ -26,7 +26,7 @@ from ingest.read import read_documents
 from models.left_out import LeftOut
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-PACKAGES = {"word": "docx", "powerpoint": "pptx", "excel": "openpyxl"}
+PACKAGES = {"word": "docx", "powerpoint": "pptx", "excel": "openpyxl", "pdf": "pypdf"}
 
 
 def document_of(path: Path, fields: Mapping[str, str] | None = None) -> RawDocument:
@@ -287,6 +287,6 @@ def test_without_its_package_one_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, PACKAGES[reader], None)
     read = import_module(f"ingest.formats.{reader}").read
-    with pytest.raises(Unreadable, match=r"make office, or pip install") as refused:
+    with pytest.raises(Unreadable, match=r"make (office|pdf), or pip install") as refused:
         next(read(io.BufferedReader(io.BytesIO(b"PK")), ReadOptions({}, 100, 100)))
     assert refused.value.reason is LeftOut.MISSING_PACKAGE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.raw_documents import RawDocument, Skipped
-from ingest.read import ADVICE, FORMATS, estimated_documents, read_documents
+from ingest.read import estimated_documents, read_documents
 from models.left_out import LeftOut
 
 
@@ -95,10 +95,6 @@ def test_a_file_without_a_reader_is_named_with_what_would_make_it_readable(
     (skipped,) = in_folder
     assert (skipped.path, skipped.reason, skipped.spares) == (str(docs / name), LeftOut.UNKNOWN_FORMAT, None)
     assert skipped.why.startswith(why)
-
-
-def test_no_format_has_both_a_reader_and_advice_how_to_do_without() -> None:
-    assert not FORMATS.keys() & {suffix for suffixes in ADVICE.values() for suffix in suffixes.split()}
 
 
 def test_hidden_files_and_folders_are_reported_once_each(docs: Path) -> None:
