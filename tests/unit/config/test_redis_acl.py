@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from chorale_client import keys
 from deploy.redis_acl import ROLES, Grant, acl_file, main
 from models.errors import WrongDeclaration
 
-ROOT = Path(__file__).parents[3]
 KEYS = {name: key for name, key in vars(keys).items() if name.isupper() and name != "PREFIX"}
 """The keys of `chorale_client.keys`: whole names, and prefixes that end in a punctuation character."""
 LONG = "correct-horse-battery"
@@ -78,15 +76,3 @@ def test_workers_the_sweeper_or_the_http_api_may_write_every_key(name: str) -> N
     key = KEYS[name] if KEYS[name][-1].isalpha() else f"{KEYS[name]}law"
     assert any(may_write(role, key) for role in ("worker", "sweeper", "http"))
     assert not may_write("flower", key)
-
-
-def test_a_key_is_written_out_only_in_the_table_of_keys() -> None:
-    folders = "client models config search inference fusion cache ledger audit ingest wiring branches tasks cli bench"
-    written = {
-        (file.relative_to(ROOT), found)
-        for folder in folders.split()
-        for file in (ROOT / folder).rglob("*")
-        if file.suffix in (".py", ".lua") and file.name != "keys.py"
-        for found in re.findall(r"""["'](chorale:[a-z_:-]+)""", file.read_text(encoding="utf-8"))
-    }
-    assert written == set()
