@@ -37,18 +37,30 @@ def too_large(folder: Path) -> None:
 
 def page_and_picture(folder: Path) -> None:
     """One page with a text, and one with a picture."""
+    writer = with_page("Hello from a page")
+    add_picture(writer)
+    writer.write(folder / "scan.pdf")
+
+
+def with_page(text: str) -> PdfWriter:
+    """A PDF of one page with this text."""
     writer = PdfWriter()
-    page, scan = writer.add_blank_page(300, 300), writer.add_blank_page(300, 300)
+    page = writer.add_blank_page(300, 300)
     font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
     names = DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})
     fonts = DictionaryObject({NameObject("/F1"): names})
     page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
     content = DecodedStreamObject()
-    content.set_data(b"BT /F1 12 Tf 20 200 Td (Hello from a page) Tj ET")
+    content.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
     page[NameObject("/Contents")] = writer._add_object(content)
+    return writer
+
+
+def add_picture(writer: PdfWriter) -> None:
+    """Adds a page that is only a picture."""
+    scan = writer.add_blank_page(300, 300)
     picture = DictionaryObject({NameObject("/Im1"): DecodedStreamObject()})
     scan[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): picture})
-    writer.write(folder / "scan.pdf")
 
 
 FILES: Mapping[LeftOut, Callable[[Path], object]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -14,15 +14,7 @@ import structlog
 
 from config.logging import log_stage, set_up_logging
 
-
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()
-
+pytestmark = pytest.mark.usefixtures("logging_as_before")
 
 Setup = Callable[..., io.StringIO]
 

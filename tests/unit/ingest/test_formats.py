@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from PIL import Image
 from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from models.left_out import LeftOut
+from tests.support.left_out import add_picture, with_page
 
 TABLE = ".. table:: Caption\n\n   == ==\n   a  b\n   == ==\n\n"
 
@@ -280,15 +280,7 @@ def test_an_invalid_date_is_reported_and_the_document_kept(tmp_path: Path) -> No
 
 
 def pdf(path: Path, text: str, **properties: str) -> Path:
-    writer = PdfWriter()
-    page = writer.add_blank_page(300, 300)
-    font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
-    names = DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})
-    fonts = DictionaryObject({NameObject("/F1"): names})
-    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
-    content = DecodedStreamObject()
-    content.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
-    page[NameObject("/Contents")] = writer._add_object(content)
+    writer = with_page(text)
     writer.add_metadata(
         {"/Title": "The report", "/Author": "Ann", "/CreationDate": "D:20240506070809+02'00'", **properties}
     )
@@ -321,9 +313,7 @@ def test_a_pdf_that_is_only_an_image_is_reported_as_scanned(tmp_path: Path) -> N
 def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are_not(tmp_path: Path) -> None:
     writer = PdfWriter(clone_from=pdf(tmp_path / "a.pdf", "Hello from a page"))
     writer.add_blank_page(300, 300)
-    scan = writer.add_blank_page(300, 300)
-    picture = DictionaryObject({NameObject("/Im1"): DecodedStreamObject()})
-    scan[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): picture})
+    add_picture(writer)
     writer.write(tmp_path / "b.pdf")
     (document,), (note,) = read_all(tmp_path / "b.pdf")
     assert document.text.strip() == "Hello from a page"

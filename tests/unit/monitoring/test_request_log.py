@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,13 +30,7 @@ ENDED = Ended(
 )
 
 
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()
+pytestmark = pytest.mark.usefixtures("logging_as_before")
 
 
 def logged(*, level: str = "INFO", texts: bool = False) -> list[dict[str, Any]]:
