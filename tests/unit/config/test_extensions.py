@@ -162,11 +162,3 @@ def test_a_branch_of_kind_http_asks_a_store_of_kind_http_and_no_other(declares: 
     for kind, of in (("bm25", "wiki"), ("http", "local")):
         complaint = refusal(declares, store + LOCAL + branch.replace("KIND", kind).replace("STORE", of))
         assert "search stores of kind 'http'" in complaint
-
-
-def test_an_http_store_s_options_are_checked_when_it_is_declared(declares: Declares) -> None:
-    store = (
-        '[stores.wiki]\nkind = "http"\n[stores.wiki.options]\nurl = "http://a/"\nid = "id"\ntimeout_s = 900\n'
-    )
-    complaint = refusal(declares, store + '[branches.wiki]\nkind = "http"\ngroup = "wiki"\nstore = "wiki"\n')
-    assert ":6: stores.wiki.options.timeout_s: Input should be less than or equal to 60" in complaint
