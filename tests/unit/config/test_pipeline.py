@@ -135,6 +135,7 @@ def test_a_wrong_branch_or_store_is_named_by_its_line(case: tuple[Any, ...], dec
 
 RERANKER = '[rerankers.small]\nmodel = "some/model"\n'
 MINE = '[configurations.mine]\nmethod = "rrf"\n'
+FAR = '[stores.far]\nkind = "elasticsearch"\n[stores.far.options]\n'
 HTTP = '[stores.far]\nkind = "http"\n[stores.far.options]\nurl = "http://a/{question}"\n'
 NEW = '[branches.new]\ngroup = "g"\nstore = "local"\n'
 METHODS = ", ".join(sorted(BUILT_IN.methods))
@@ -163,6 +164,7 @@ ADDED = {
         ("[boosts.mine]\nrecency_amont = 1", 9, "unknown field; there are: authority, recency_amount")
     ],
     "stores.far.options": [
+        (FAR + 'url = ["http://a:9200", "b"]', 11, ".url.1: an address has a scheme, a host"),
         (HTTP, 10, ".id: Field required"),
         (HTTP + "id = []", 12, ".id: List should have at least 1 item"),
         (HTTP + 'id = "id"\nparams = { a = [1] }', 13, "or a valid boolean"),

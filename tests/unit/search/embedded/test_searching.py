@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from models.errors import StoreTimeout
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.stores.embedded_searches import names, near
-from tests.support.stores.one_engine import OneEngine
+from tests.support.stores.one_engine import OneEngine, embedded_store
 
 
 def test_bm25_scores_follow_robertsons_formula_with_k1_1_2_and_b_0_75(store: OneEngine) -> None:
@@ -74,3 +75,14 @@ def test_a_search_after_its_deadline_is_a_timeout(store: OneEngine) -> None:
     for call in calls:
         with pytest.raises(StoreTimeout):
             call()
+
+
+def test_warming_for_text_loads_no_matrix(folder: Path, store: OneEngine) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    text_only = embedded_store(folder, warm_vectors=False)
+    text_only.warm()
+    view = text_only._view("ns")
+    assert view.searcher is not None
+    assert view.vectors is None
+    assert near(text_only) == ["a"]  # a vector search still loads it
+    text_only.close()
