@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from redis.exceptions import RedisError
 
+from models.errors import ServiceError
+from models.known_words import ADVICE, hardly_known
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -20,13 +23,6 @@ if TYPE_CHECKING:
     from search.documents.store import DocumentStore
     from tasks.indexing.message_order import WriteOrder
     from wiring.resources import Resources
-
-HARDLY_KNOWN = 0.5
-"""Below this share of known words, vectors count for less than half of their weight (`fusion.rankings.reliability`)."""
-ADVICE = (
-    "declare an encoder that knows the language (`chorale models`, docs/guides/models.md), and embed the namespace with it: "
-    "`chorale namespaces rebuild NAME --encoder ENCODER`"
-)
 
 
 def check_namespace(value: str) -> None:
@@ -111,9 +107,18 @@ def unknown_languages(pipeline: Pipeline, states: Iterable[NamespaceState]) -> I
     if not any("questions" in pipeline.kinds.branches[branch.kind].needs for branch in pipeline.branches):
         return
     for state in states:
-        manifest = state.manifest
-        if manifest and manifest.known_words is not None and manifest.known_words < HARDLY_KNOWN:
-            yield (
-                f"namespace {state.name!r}: the encoder {manifest.encoder!r} knows {manifest.known_words:.0%} of its words, so "
-                "vectors count for little"
-            )
+        if state.manifest and (sentence := hardly_known(state.name, state.manifest.known_words)):
+            yield sentence
+
+
+def language_lines(installation: Installation, namespace: str | None = None) -> list[str]:
+    """The lines of `unknown_languages` with what to do about it, for one namespace or all; none if they cannot be read now."""
+    lines: list[str] = []
+    with suppress(ServiceError):
+        documents = installation.resources.documents
+        if documents.file is None or documents.file.path.exists():
+            states = documents.namespaces() if namespace is None else [known(documents, namespace)]
+            lines = [
+                f"{line}; {ADVICE}" for line in unknown_languages(installation.pipeline, filter(None, states))
+            ]
+    return lines

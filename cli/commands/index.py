@@ -11,7 +11,7 @@ import typer
 
 from cli.exit_codes import PART_DONE
 from cli.installation import Installation, find_installation
-from cli.namespace_states import ADVICE, check_namespace, known, order_of, unknown_languages
+from cli.namespace_states import check_namespace, known, language_lines, order_of
 from cli.options import AsJson, EncoderName, Namespace
 from cli.terminal import Text, counted, print_result, stderr, stdout
 from models.errors import ServiceError
@@ -151,9 +151,8 @@ def index(
         _report_line(report, namespace, documents.source, took_s),
         as_json=as_json,
     )
-    if not as_json and (state := known(installation.resources.documents, namespace)):
-        for line in unknown_languages(installation.pipeline, [state]):
-            stderr().print(Text(f"{line}: {ADVICE}", style="yellow"), soft_wrap=True)
+    for line in [] if as_json else language_lines(installation, namespace):
+        stderr().print(Text(line, style="yellow"), soft_wrap=True)
     if report.has_faults or not as_json:
         show_left_out(report, "this folder" if len(paths) == 1 and paths[0].is_dir() else "these files")
     if report.has_faults:

@@ -20,6 +20,7 @@ from cli.jobs.view import (
     watch_job,
     write_to_stdout,
 )
+from cli.namespace_states import language_lines
 from cli.options import (
     AsJson,
     Configuration,
@@ -120,6 +121,8 @@ def submit(
             print_line(new.job_id)
         if read.wrong:
             stderr().print(read.describe(), soft_wrap=True)
+        for line in language_lines(opened_jobs.installation, namespace):
+            stderr().print(line, soft_wrap=True)
         if missing := opened_jobs.missing() or opened_jobs.unknown_namespace(namespace):
             stderr().print(missing, soft_wrap=True)
         if watch:

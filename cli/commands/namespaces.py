@@ -62,6 +62,12 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
 def create(
     namespace: Name,
     encoder: EncoderName = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            help="Of its texts, for BM25: ISO 639-1 or `none`; by default CHORALE_LANGUAGE, else `en`."
+        ),
+    ] = None,
     local_only: Annotated[
         bool, typer.Option("--local-only", help="Never send its texts to a model behind an address.")
     ] = False,
@@ -76,7 +82,7 @@ def create(
 
         chorale namespaces create drafts
 
-        chorale namespaces create statuti --encoder e5
+        chorale namespaces create statuti --encoder e5 --language it
 
         chorale namespaces create patients --local-only
 
@@ -87,7 +93,7 @@ def create(
     resources = find_installation().resources
     store = resources.writing_store
     before = known(store, namespace)
-    create_namespace(resources, namespace, encoder, local_only=local_only)
+    create_namespace(resources, namespace, encoder, language=language, local_only=local_only)
     with store.exclusive(namespace):
         # Readers may remember the generation of a deleted namespace of that name.
         resources.generations.rise_beyond(namespace)

@@ -10,11 +10,13 @@ from typing import Annotated
 import typer
 from chorale_client.redis_urls import without_password
 
+from cli.installation import Installation
 from cli.local.child_process import JsonLines, PrefixedLines
 from cli.local.ports import Address
 from cli.local.processes import REDIS, running, worker_children
 from cli.local.servers import FLOWER, HTTP, VARIABLE, flower_page, how_to_ask, login
 from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
+from cli.namespace_states import language_lines
 
 SAYS_EVERY_S = 5.0
 """While processes start."""
@@ -123,5 +125,7 @@ def up(
             say(
                 'ready: `chorale index FOLDER`, then `chorale search "…"`, in another terminal; Ctrl-C stops everything'
             )
+            for line in language_lines(Installation(settings, started.redis_url)):
+                say(line)
         started.supervisor.wait()
     say("stopped")

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from cli.doctor.reports import Finding, finding_of
 from cli.installation import Installation
-from cli.namespace_states import ADVICE, published, unknown_languages
+from cli.namespace_states import published, unknown_languages
 from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
+from models.known_words import ADVICE
 from search.documents.database import DatabaseUnavailable
 
 _SETTLE_S = 0.5

@@ -178,6 +178,7 @@ class Warned(StrEnum):
     DOCUMENT_MISSING = "document_missing"
     GROUP_BY = "group_by"
     CONTEXT_AROUND = "context_around"
+    LANGUAGE = "language"
     ABSTAIN = "abstain"
     CACHE = "cache"
 
@@ -193,6 +194,7 @@ WARNINGS: dict[Warned, str] = {
     Warned.DOCUMENT_MISSING: "a passage is no longer in its store, so another hit takes its place",
     Warned.GROUP_BY: "no hit has the field",
     Warned.CONTEXT_AROUND: "passages around the hits were left out, because there are too many",
+    Warned.LANGUAGE: "the encoder hardly knows the language of the namespace",
     Warned.ABSTAIN: "the confidence is not known, so nothing is `abstained`",
     Warned.CACHE: "the cache was not used, and why",
 }

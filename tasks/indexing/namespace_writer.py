@@ -21,7 +21,7 @@ from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, UnknownNamespace
 from models.left_out import LeftOut
-from search.analysis import ANALYSER, language_of
+from search.analysis import ANALYSER, analyser, language_of
 from search.documents.store import Rebuilding
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
@@ -79,10 +79,16 @@ def manifest_for(
 
 
 def create_namespace(
-    resources: Resources, namespace: str, encoder: str | None = None, *, local_only: bool = False
+    resources: Resources,
+    namespace: str,
+    encoder: str | None = None,
+    *,
+    language: str | None = None,
+    local_only: bool = False,
 ) -> None:
     """Make an empty namespace; one that is there already stays.  `local_only`: no text of it is sent to a model behind an
-    address.  Raises ManifestMismatch if it was built differently, and what `encoder_of` raises."""
+    address.  Raises ManifestMismatch if it was built differently, WrongDeclaration for an unknown language, and what
+    `encoder_of` raises."""
     present = _present(resources, namespace)
     local_only = local_only or bool(present and present.local_only)
     if present is not None and local_only and not present.local_only:
@@ -90,9 +96,11 @@ def create_namespace(
             f"namespace {namespace!r} is there already and is not local_only: delete it first"
         )
     chosen = _encoder_of(resources, present, encoder, local_only=local_only)
-    language = present.language if present else None
-    manifest = manifest_for(resources, chosen.name, chosen.indexing, language=language, local_only=local_only)
-    resources.writing_store.create(namespace, manifest)
+    if language is not None:
+        analyser(language)
+    own = present.language if present else None
+    manifest = manifest_for(resources, chosen.name, chosen.indexing, language=own, local_only=local_only)
+    resources.writing_store.create(namespace, replace(manifest, language=language or manifest.language))
 
 
 def index_corpus(

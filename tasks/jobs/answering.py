@@ -18,7 +18,7 @@ from celery import Celery
 from chorale_client.job_lines import METADATA
 from chorale_client.limits import MAX_CANDIDATES, MAX_QUESTIONS
 from chorale_client.request import Request
-from chorale_client.wire_names import QUEUE_BULK, TASK_ANSWER_LINES, Status, consequence
+from chorale_client.wire_names import QUEUE_BULK, TASK_ANSWER_LINES, Status, Warned, consequence
 from chorale_client.wire_reader import read_request
 from pydantic_core import from_json, to_json
 from redis import Redis
@@ -274,7 +274,9 @@ def _answered(
         indexes = [index_of[key] for key in keys]
         is_known = place in repeated or all(index in answers.plan.cached for index in indexes)
         own = replace(pages, fused={index: pages.fused[index] for index in indexes if index in pages.fused})
-        line_fields = {**fields, "warnings": warnings_of(answers, own)}
+        # `chorale jobs submit` has said once what is true of the whole namespace.
+        warnings = [line for line in warnings_of(answers, own) if not line.startswith(Warned.LANGUAGE)]
+        line_fields = {**fields, "warnings": warnings}
         results[place] = _result([fields["questions"][index] for index in indexes], line_fields, is_known)
     passes = any(consequence(degradation["reason"]).retry_worth_it for degradation in fields["degraded"])
     return results, passes

@@ -11,7 +11,7 @@ from typing import Any
 from chorale_client.keys import FLIGHT
 from chorale_client.request import Request, Thresholds
 from chorale_client.tenants import tenant_of
-from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, Status
+from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, Status, Warned
 from pydantic_core import from_json, to_json
 from structlog import get_logger
 
@@ -74,6 +74,7 @@ def with_cached(
         answer = stored.get(key)
         if answer is not None and (known := from_json(answer))["generation"] == plan.generation:
             cached[index] = known["answer"]
+            warnings += tuple(known.get("warnings", ()))
     ms = (monotonic() - begun_s) * 1000
     note = StageNote(Stage.CACHE, status, ms, len(keys), len(cached), detail=detail)
     coalescing_key = None
@@ -151,16 +152,24 @@ def _answers(answers: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, byt
     They are kept without the texts of their questions, which somebody may have erased.
 
     A search with warnings is not cached, because the next caller would get neither the warnings nor a text that was missing.
+    The warning about a namespace's language is kept with each answer.
     """
     request, plan, questions = answers.request, answers.plan, fields["questions"]
     searched = [envelope.generation for envelope in answers.envelopes.values()]
     if plan.generation is None or any(generation != plan.generation for generation in searched):
         return {}
-    is_warned = bool(set(fields["warnings"]) - set(plan.warnings))
+    of_language = [line for line in fields["warnings"] if line.startswith(f"{Warned.LANGUAGE}:")]
+    is_warned = bool(set(fields["warnings"]) - {*plan.warnings, *of_language})
     if is_warned or not plan.cacheable or _lacks_hits_for_lack_of_time(request, fields):
         return {}
     return {
-        key: to_json({"generation": plan.generation, "answer": {**questions[index], "text": ""}})
+        key: to_json(
+            {
+                "generation": plan.generation,
+                "answer": {**questions[index], "text": ""},
+                "warnings": of_language,
+            }
+        )
         for index, key in question_keys(request, plan).items()
         if questions[index]["status"] == Status.COMPLETE and not _is_reranked_in_part(questions[index], plan)
     }

@@ -11,17 +11,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from chorale_client.wire_names import Reason, Stage
+from chorale_client.wire_names import Reason, Stage, Warned
 from structlog import get_logger
 
 from fusion.answer import Pages, answer_fields
-from fusion.branch_results import without_passages
+from fusion.branch_results import BranchAnswers, without_passages
 from fusion.confidence import confidence
 from fusion.fused_hits import FusedQuestion
 from fusion.interleaving import fused_question
 from fusion.page import NO_PIN_LOOKUP, is_chosen_among_all
 from fusion.rankings import Scores
 from models.branch_result import Degradation
+from models.known_words import ADVICE, hardly_known
 from models.plan import BoostPlan
 from tasks.request.contexts import make_contexts
 from tasks.request.draft import Draft
@@ -69,10 +70,25 @@ def compose(draft: Draft) -> Composed:
     pages, kinds = attempt.pages, draft.resources.pipeline.kinds.branches
     _warn_of_unknown_types(answers.plan.boosts, pages.fused.values())
     pages.warnings += filter_warnings(answers, kinds, pages.fused.values(), pages.texts or {})
+    pages.warnings += _language_warning(answers)
     took_ms = draft.since_accepted_ms + draft.spent_s * 1000
     fields = answer_fields(answers, pages, took_ms=took_ms, clock=time.monotonic)
     _place_on_the_waterfall(fields["stages"], draft.since_accepted_ms)
     return Composed(fields, pages, first.scores)
+
+
+def _language_warning(answers: BranchAnswers) -> tuple[str, ...]:
+    """Where a branch compared vectors in a namespace whose words its encoder hardly knows, unless the operator trusts them."""
+    plan = answers.plan
+    shares = [
+        ranking.known_words
+        for branch in plan.branches
+        if branch.weight and not plan.trust_vectors and branch.name in answers.envelopes
+        for ranking in answers.envelopes[branch.name].rankings
+        if ranking.known_words is not None
+    ]
+    sentence = hardly_known(plan.namespace, min(shares, default=None))
+    return (f"{Warned.LANGUAGE}: {sentence}; {ADVICE}",) if sentence else ()
 
 
 class _PassagesGone(Exception):

@@ -72,7 +72,7 @@ STATES = [namespace("english", 0.89), namespace("italian", 0.14), namespace("unm
 
 def test_a_namespace_in_a_language_that_its_encoder_hardly_knows_is_named() -> None:
     assert list(unknown_languages(PIPELINE, STATES)) == [
-        "namespace 'italian': the encoder 'default' knows 14% of its words, so vectors count for little"
+        "namespace 'italian': its encoder knows 14% of the words, so vectors say little"
     ]
     empty = replace(STATES[1], manifest=None)
     assert not list(unknown_languages(PIPELINE, [empty]))

@@ -17,6 +17,23 @@ def test_known_models_are_listed_with_their_prompts(alone: Run) -> None:
     models = {model["name"]: model for model in document(alone("models", "--json"))["models"]}
     assert models["intfloat/multilingual-e5-small"]["prompts"] == ["query: ", "passage: "]
     assert models["sentence-transformers/all-MiniLM-L6-v2"]["dimensions"] == 384
+    assert models["google/embeddinggemma-300m"]["ndcg"] is None
+    (gemma,) = [line for line in shown(alone("models")).split("google/")[1:] if line.startswith("embedding")]
+    assert gemma.split()[:6] == ["embeddinggemma-300m", "308", "768", "over", "100", "Gemma"]
+
+
+def test_a_namespace_is_made_with_the_language_of_the_documents_that_will_come(
+    alone: Run, tmp_path: Path
+) -> None:
+    create = ("namespaces", "create", "statuti", "--language")
+    assert "no analyser for language 'xx'; there are: ar, da, de" in complaint(alone(*create, "xx"), 2)
+    assert shown(alone(*create, "it", CHORALE_LANGUAGE="de")) == "statuti: made"
+    note = tmp_path / "note.md"
+    note.write_text("Bread is baked from flour.\n")
+    assert alone("index", str(note), "-n", "statuti").returncode == 0
+    shown_manifest = document(alone("namespaces", "show", "statuti", "--json"))["manifest"]
+    assert shown_manifest["language"] == "it"
+    assert "language is 'it', asked for 'fr'" in complaint(alone(*create, "fr"))
 
 
 @pytest.mark.slow

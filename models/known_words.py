@@ -1,0 +1,17 @@
+"""What is said where an encoder hardly knows the words of a namespace (`ingest.language_fit` measures the share)."""
+
+from __future__ import annotations
+
+HARDLY_KNOWN = 0.5
+"""Below this share of known words, vectors have at most .59 of their weight (`fusion.rankings.reliability`)."""
+ADVICE = (
+    "declare an encoder that knows the language (`chorale models`, docs/guides/models.md), and embed the namespace with it: "
+    "`chorale namespaces rebuild NAME --encoder ENCODER`"
+)
+
+
+def hardly_known(namespace: str, known_words: float | None) -> str | None:
+    """The sentence for this share; None if the encoder knows the language, or nobody measured it."""
+    if known_words is None or known_words >= HARDLY_KNOWN:
+        return None
+    return f"namespace {namespace!r}: its encoder knows {known_words:.0%} of the words, so vectors say little"

@@ -1,0 +1,61 @@
+"""Commands say once that a namespace is in a language which its encoder hardly knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.installation import Installation
+from cli.namespace_states import language_lines
+from config.settings import Settings
+from models.known_words import ADVICE
+from tests.integration.cli.commands.printed import document, shown
+from tests.support.command_line import Called, Run
+from tests.support.models.languages import ENGLISH, ITALIAN
+
+SENTENCE = "namespace 'italian': its encoder knows "
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "italian.txt").write_text(ITALIAN)
+    (folder / "english.txt").write_text(ENGLISH)
+    return folder
+
+
+@pytest.fixture
+def indexed(chorale: Run, texts: Path) -> Iterator[Called]:
+    """What was said when the Italian text was indexed; other tests of the folder see neither namespace."""
+    assert "its encoder" not in chorale("index", str(texts / "english.txt"), "-n", "english").stderr
+    yield chorale("index", str(texts / "italian.txt"), "-n", "italian")
+    for namespace in ("italian", "english"):
+        assert chorale("namespaces", "delete", namespace, "--yes").returncode == 0
+
+
+def test_index_search_doctor_and_jobs_say_it_once(chorale: Run, indexed: Called, tmp_path: Path) -> None:
+    assert (indexed.stderr.count(SENTENCE), indexed.stderr.count(ADVICE)) == (1, 1)
+
+    answer = document(chorale("search", "disdetta", "-n", "italian", "--json"))
+    assert [line.startswith(f"language: {SENTENCE}") for line in answer["warnings"]] == [True]
+    assert shown(chorale("search", "disdetta", "-n", "italian")).count("warning language: ") == 1
+    assert document(chorale("search", "notice", "-n", "english", "--json"))["warnings"] == []
+
+    examined = shown(chorale("doctor"))
+    assert examined.count(SENTENCE) == 1
+    assert "'english'" not in examined
+
+    questions = tmp_path / "questions.csv"
+    questions.write_text("id,text\n1,disdetta\n2,ferie\n")
+    submitted = chorale("jobs", "submit", str(questions), "-n", "italian", "--watch", "--json")
+    assert submitted.stderr.count(SENTENCE) == 1
+    results = chorale("jobs", "results", json.loads(submitted.stdout)["job_id"], "--format", "jsonl")
+    assert [json.loads(line)["warnings"] for line in results.stdout.splitlines()] == [[], []]
+
+
+def test_nothing_is_said_where_there_are_no_documents_yet(tmp_path: Path) -> None:
+    assert language_lines(Installation(Settings(home=tmp_path), None)) == []
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,79 @@
+"""An answer warns once where vectors were compared in a language that the namespace's encoder hardly knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ingest.raw_documents import RawDocument
+from tasks.indexing.indexing_run import SourceDocuments
+from tasks.indexing.namespace_writer import index_corpus
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.languages import ENGLISH, ITALIAN
+from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline_files import LOCAL, branch
+from tests.support.servers.redis_server import RedisServer
+
+ENCODERS = '[encoders.every_language]\nkind = "endpoint"\nurl = "http://127.0.0.1:9/v1"\nmodel = "e5"\n'
+TRUSTING = '[configurations.usual]\nmethod = "rrf"\n[configurations.trusting]\nmethod = "rrf"\ntrust_vectors = true\n'
+
+
+class EveryLanguage(HashingEmbedder):
+    """Counts each word as one piece, so it knows them all."""
+
+    fingerprint = "every language"
+    comparable = ("every language",)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    """Namespaces with the bundled English model, and one with an encoder that knows Italian."""
+    file = tmp_path_factory.mktemp("language") / "pipeline.toml"
+    file.write_text(
+        'default_configuration = "usual"\n'
+        + LOCAL
+        + ENCODERS
+        + branch("bm25")
+        + branch("vector", "dense")
+        + branch("hyde", "dense")
+        + TRUSTING
+    )
+    with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
+        use_embedder(pipeline.resources, EveryLanguage(), "every_language")
+        for namespace, text, encoder in (
+            ("italian", ITALIAN, None),
+            ("english", ENGLISH, None),
+            ("known", ITALIAN, "every_language"),
+        ):
+            documents = [RawDocument(document_id="contract", source="tests", title="", text=text)]
+            index_corpus(
+                pipeline.resources, SourceDocuments(documents, "tests"), namespace=namespace, encoder=encoder
+            )
+        yield pipeline
+        pipeline.resources.writing_store.close()
+
+
+def test_each_answer_warns_once_and_an_answer_from_the_cache_does_too(here: OneProcess) -> None:
+    first = here.ask(["Come si disdice?", "Chi consegna il certificato?"], namespace="italian")
+    again = here.ask("Come si disdice?", namespace="italian")
+    assert (first.status, first.cached, again.cached) == ("complete", False, True)
+    (warning,) = first.warnings
+    assert warning.startswith("language: namespace 'italian': its encoder knows ")
+    assert warning.endswith("`chorale namespaces rebuild NAME --encoder ENCODER`")
+    assert again.warnings == (warning,)
+
+
+@pytest.mark.parametrize("namespace", ["english", "known"])
+def test_no_answer_warns_where_the_encoder_knows_the_language(here: OneProcess, namespace: str) -> None:
+    answer = here.ask("contract contratto", namespace=namespace)
+    assert (answer.status, answer.warnings) == ("complete", ())
+    assert "vector" in answer.hits[0].found_by
+
+
+def test_an_answer_without_vectors_or_whose_configuration_trusts_them_has_no_warning(
+    here: OneProcess,
+) -> None:
+    assert here.ask("disdetta contratto", namespace="italian", branches=["bm25"]).warnings == ()
+    assert here.ask("disdetta contratto", namespace="italian", configuration="trusting").warnings == ()
