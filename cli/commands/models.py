@@ -28,7 +28,7 @@ def models(as_json: AsJson = False) -> None:
     for model in KNOWN_MODELS:
         mark = " *" if model.is_verified else ""
         dimension = f"{model.dimensions}" if model.dimensions else "–"
-        ndcg = f"{model.ndcg:.3f}"
+        ndcg = "–" if model.ndcg is None else f"{model.ndcg:.3f}"
         table.add_row(
             Text(model.name + mark), str(model.millions), dimension, model.languages, model.licence, ndcg
         )
