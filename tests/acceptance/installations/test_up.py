@@ -21,7 +21,9 @@ import redis
 from cli.local.ports import Address
 from cli.local.servers import curl
 from config.home import find_redis_url
+from models.known_words import ADVICE
 from tests.support.command_line import command, in_process
+from tests.support.models.languages import ITALIAN
 from tests.support.pipelines.forked_children import running_module
 from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.redis_server import free_port
@@ -76,6 +78,23 @@ def lines_until(output: Iterable[str] | None, beginning: str) -> list[dict[str, 
         if lines[-1]["process"] == "chorale" and lines[-1]["line"].startswith(beginning):
             return lines
     raise AssertionError(f"`up` ended without {beginning!r}: {lines}")
+
+
+def test_it_names_a_namespace_whose_language_the_encoder_hardly_knows(tmp_path: Path) -> None:
+    text, variables = tmp_path / "italian.txt", {"CHORALE_HOME": str(tmp_path / "home")}
+    text.write_text(ITALIAN)
+    assert in_process("index", str(text), "-n", "italian", **variables).returncode == 0
+    with subprocess.Popen(
+        **command("up", "--json", "--processes", FEW, **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        try:
+            line = lines_until(process.stdout, "namespace 'italian': its encoder knows ")[-1]["line"]
+            assert line.endswith(ADVICE)
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
 def test_it_runs_what_was_asked_for_and_other_terminals_find_it(
