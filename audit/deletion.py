@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import redis
-from chorale_client.keys import OUTBOX, TO_TELL, result_key
+from chorale_client.keys import OUTBOX, TO_TELL, entry_key, result_key
 from pydantic_core import to_json
 from sqlalchemy import ColumnElement, Engine, delete, func, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,6 +24,7 @@ from models.audit_tables import RequestRow
 from models.batching import in_batches
 from models.duty import Duty
 from models.installation_tables import feedback_table
+from models.shadow_ids import shadow_id
 
 ROWS_AT_ONCE = 500
 """Requests in one transaction; drainers can write between two transactions."""
@@ -38,8 +39,13 @@ def older_than(before_ms: int) -> ColumnElement[bool]:
 
 
 def requests_of(column: str, value: str) -> ColumnElement[bool]:
-    """Requests whose `column` (request_id, correlation_id, namespace) has this value."""
-    return RequestRow.__table__.c[column] == value
+    """Requests whose `column` (request_id, correlation_id, namespace) has this value; that of an id with its shadow."""
+    return RequestRow.__table__.c[column].in_(_values(column, value))
+
+
+def _values(column: str, value: str) -> tuple[str, ...]:
+    # A shadow has the namespace and the correlation id of its request.
+    return (value, shadow_id(value)) if column == "request_id" else (value,)
 
 
 def count_matching(engine: Engine, which: ColumnElement[bool]) -> int:
@@ -139,7 +145,7 @@ def is_of(fields: Mapping[bytes, bytes], column: str, value: str) -> bool:
     try:
         given = named(fields)
         if column == "request_id":
-            return given["id"] == value.encode()
+            return given["id"] in [each.encode() for each in _values(column, value)]
         return column_of(request_of(given), column) == value
     except (ValueError, KeyError, TypeError, AttributeError):
         spellings = value.encode(), to_json(value)[1:-1]
@@ -166,6 +172,12 @@ def ids_of(engine: Engine, which: ColumnElement[bool]) -> list[str]:
     """The ids of these requests in the trail."""
     with engine.connect() as connection:
         return list(connection.scalars(select(RequestRow.request_id).where(which).distinct()))
+
+
+def count_running_shadows(client: redis.Redis, request_ids: Iterable[str]) -> int:
+    """Number of shadows of these requests that enter the trail when they end."""
+    batches = in_batches(map(entry_key, map(shadow_id, request_ids)), ANSWERS_AT_ONCE)
+    return sum(cast("int", client.exists(*some)) for some in batches)
 
 
 def forget_answers(client: redis.Redis, request_ids: Iterable[str]) -> bool:

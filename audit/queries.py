@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Engine, Select, Text, and_, case, cast, fu
 from sqlalchemy.orm import Session, selectinload
 
 from models.audit_tables import QuestionRow, RequestRow
+from models.shadow_ids import SUFFIX
 
 LISTED = (
     *("request_id", "accepted_at_ms", "status", "took_ms", "namespace", "correlation_id", "configuration"),
@@ -109,13 +110,14 @@ class Minute:
 
 
 def minutes(engine: Engine, first: int, count: int) -> dict[int, Minute]:
-    """By the number of the minute since 1970, without those in which nothing was asked."""
+    """By the number of the minute since 1970, without those in which nothing was asked, and without shadows."""
     accepted = RequestRow.accepted_at_ms
     minute = (accepted - accepted % MINUTE_MS) / MINUTE_MS
     place = func.percent_rank().over(partition_by=minute, order_by=RequestRow.took_ms)
     within = accepted >= first * MINUTE_MS, accepted < (first + count) * MINUTE_MS
+    by_callers = ~RequestRow.request_id.endswith(SUFFIX, autoescape=True)
     rows = select(minute.label("minute"), RequestRow.status, RequestRow.took_ms, place.label("place"))
-    of = rows.where(*within).subquery().c
+    of = rows.where(*within, by_callers).subquery().c
     is_partial = of.status.in_([Status.DEGRADED, Status.FAILED])
     figures = (
         func.count(),

@@ -83,13 +83,21 @@ class Configuration(Choices):
     reranker: RerankerDeclaration | None = None
 
 
-class Interleaving(Declared):
-    """Two configurations whose hits share the pages of some requests, so that clicks say which is better."""
+class LivePair(Declared):
+    """Two configurations that are compared on the requests of users."""
 
     a: str
     b: str
     share: float = Field(ge=0, le=1)
     """Of the requests that ask for `a`."""
+
+
+class Interleaving(LivePair):
+    """Their hits share the pages of some requests, so that clicks say which is better."""
+
+
+class Shadow(LivePair):
+    """After some requests under `a` have ended, `b` searches the same question on the bulk workers; no user sees its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,7 @@ class Pipeline:
     encoders: Mapping[str, DeclaredEncoder] = field(default_factory=dict)
     """Those that the file declares."""
     interleaving: Interleaving | None = None
+    shadow: Shadow | None = None
 
     def branches_of(self, configuration: Configuration) -> tuple[BranchDeclaration, ...]:
         """The branches that `configuration` asks, with its weights, in declared order."""

@@ -1,26 +1,35 @@
-"""Which two configurations may be interleaved: those that rank the same lists, so that one search serves both."""
+"""Which two configurations may be interleaved: those that rank the same lists, so that one search serves both.  Others may be
+compared by a shadow, which searches once more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from config.declarations import Configuration, Interleaving, Pipeline
+from config.declarations import Configuration, Interleaving, LivePair, Pipeline
 
-_OTHERWISE = "compare such configurations with `chorale compare` on judged questions"
+_OTHERWISE = (
+    "declare such configurations under [shadow], or compare them with `chorale compare` on judged questions"
+)
 
 
-def wrong_fields(declared: Interleaving, pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """Field and message of each mistake."""
+def wrong_names(declared: LivePair, pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """Field and message of each mistake in the names, which is all that may be wrong with a shadow."""
     known = pipeline.configurations
     named = {"a": declared.a, "b": declared.b}
     unknown = {field: name for field, name in named.items() if name not in known}
     for field, name in unknown.items():
         yield field, f"no configuration {name[:80]!r}; there are: {', '.join(sorted(known))}"
-    if unknown:
-        return
-    if declared.a == declared.b:
+    if not unknown and declared.a == declared.b:
         yield "b", "the same configuration as `a`"
-    for field, name in named.items():
+
+
+def wrong_fields(declared: Interleaving, pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """Field and message of each mistake."""
+    if wrong := [*wrong_names(declared, pipeline)]:
+        yield from wrong
+        return
+    known = pipeline.configurations
+    for field, name in {"a": declared.a, "b": declared.b}.items():
         if (reranker := known[name].reranker) is not None:
             why = f"{name!r} has the reranker {reranker.name!r}, and a page is drafted after the fusion"
             yield field, f"{why}; {_OTHERWISE}"

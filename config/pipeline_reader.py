@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -30,10 +30,12 @@ from config.declarations import (
     Choices,
     Configuration,
     Interleaving,
+    LivePair,
     Pipeline,
+    Shadow,
     StoreDeclaration,
 )
-from config.interleaving import wrong_fields
+from config.interleaving import wrong_fields, wrong_names
 from config.model_declarations import ENCODER_KINDS, DeclaredEncoder, RerankerDeclaration
 from models import cypher
 from models.errors import WrongDeclaration
@@ -78,9 +80,11 @@ class _File(Declared):
     rerankers: dict[str, dict[str, Any]] = Field(default_factory=dict)
     encoders: dict[str, dict[str, Any]] = Field(default_factory=dict)
     interleaving: dict[str, Any] | None = None
+    shadow: dict[str, Any] | None = None
 
 
 _Table = TypeVar("_Table", bound=BaseModel)
+_Pair = TypeVar("_Pair", bound=LivePair)
 
 
 class PipelineReader:
@@ -144,7 +148,11 @@ class PipelineReader:
             self._check_weights(configuration, branches)
         kinds = self._kinds | Kinds(*self._outside.values())
         pipeline = Pipeline(stores, branches, configurations, default, kinds, encoders)
-        return self._interleaved(pipeline, declared.interleaving)
+        interleaving = self._live_pair(
+            Interleaving, "interleaving", declared.interleaving, pipeline, wrong_fields
+        )
+        shadow = self._live_pair(Shadow, "shadow", declared.shadow, pipeline, wrong_names)
+        return replace(pipeline, interleaving=interleaving, shadow=shadow)
 
     def _parse(self) -> _File | None:
         try:
@@ -248,13 +256,19 @@ class PipelineReader:
         resolved = {"boosts": boosts.get(read.boosts or ""), "reranker": rerankers.get(read.reranker or "")}
         return Configuration(**{**dict(read), **resolved})
 
-    def _interleaved(self, pipeline: Pipeline, table: Mapping[str, Any] | None) -> Pipeline:
-        """The pipeline with the declared interleaving."""
-        path = ("interleaving",)
-        declared = None if table is None else self._table(Interleaving, path, table)
-        for field, message in wrong_fields(declared, pipeline) if declared else ():
-            self._complain((*path, field), message)
-        return replace(pipeline, interleaving=declared)
+    def _live_pair(
+        self,
+        kind: type[_Pair],
+        name: str,
+        table: Mapping[str, Any] | None,
+        pipeline: Pipeline,
+        mistakes: Callable[[_Pair, Pipeline], Iterator[tuple[str, str]]],
+    ) -> _Pair | None:
+        """The table of two configurations that users' requests compare."""
+        declared = None if table is None else self._table(kind, (name,), table)
+        for field, message in mistakes(declared, pipeline) if declared else ():
+            self._complain((name, field), message)
+        return declared
 
     def _check_weights(self, configuration: Configuration, branches: tuple[BranchDeclaration, ...]) -> None:
         chosen = Pipeline({}, branches, {}, "", self._kinds).branches_of(configuration)

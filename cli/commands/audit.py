@@ -112,7 +112,7 @@ def erase(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the questions, candidates, answers and judgements of these requests, also those that wait in Redis for the trail.
+    """Delete the questions, candidates, answers and judgements of these requests, and of their shadows, also those that wait in Redis for the trail.
 
     Answers of these requests in Redis, the ended jobs of the namespace, and lines of ended jobs with the correlation id
     are erased too. Then Redis writes its append-only file anew, and SQLite empties its log: nothing of the texts is left
@@ -172,8 +172,11 @@ def _erase(engine: Engine, column: str, value: str) -> tuple[dict[str, Any], lis
         removed = deletion.remove_rows(engine, which)
         from_jobs, unended = _erase_from_jobs(column, value)
         is_rewritten = _ask_redis(lambda redis: deletion.forget_answers(redis, ids))
+        running = _ask_redis(lambda redis: deletion.count_running_shadows(redis, ids))
         is_empty = deletion.checkpoint(engine)
     left = []
+    if isinstance(running, int) and running:
+        left.append(f"{counted(running, 'shadow')} of these requests still run: call this again in a minute")
     if isinstance(from_outbox, str):
         left.append(
             f"the outbox was not reached, and requests that wait in it still enter the trail; {from_outbox}"
@@ -242,6 +245,7 @@ def matching(engine: Engine, begins: str) -> str | None:
     from sqlalchemy import select
 
     from models.audit_tables import RequestRow
+    from models.shadow_ids import shadow_id
 
     column = RequestRow.request_id
     alike = (
@@ -250,7 +254,7 @@ def matching(engine: Engine, begins: str) -> str | None:
     with engine.connect() as connection:
         ids = list(connection.scalars(alike))
     # The shortest id comes first: an id that another one starts with is found too.
-    if len(ids) > 1 and ids[0] != begins:
+    if len(ids) > 1 and ids[0] != begins and ids[1:] != [shadow_id(ids[0])]:
         raise ServiceError(f"several ids begin with {begins!r}: {', '.join(ids)}; give more of the id")
     return ids[0] if ids else None
 

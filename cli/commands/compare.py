@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from evaluation.collection import Collection
     from evaluation.comparison import Answered, Comparison, Mover
+    from evaluation.shadow_comparison import ShadowComparison
 
 
 def compare(
@@ -39,7 +40,7 @@ def compare(
         Path | None, typer.Option(help="Write the answers of each configuration into this folder.")
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="By the feedback on pages that A and B shared.")
+        bool, typer.Option("--live", help="By the requests of users that A and B share.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -50,8 +51,8 @@ def compare(
     started for this command. A file holds JSON lines of `chorale jobs results` or of --record, or a TREC run; two files need no
     pipeline.
 
-    With --live, by the feedback on pages that both configurations shared ([interleaving] in the pipeline file); nothing is
-    searched then.
+    With --live, by the feedback on pages that both configurations shared ([interleaving] in the pipeline file), and by what B
+    answered to requests under A on the bulk workers ([shadow]); nothing is searched then.
 
     Exit code: 0 compared, 3 some answer was degraded or is missing, 2 wrong usage, 1 anything else.
 
@@ -100,17 +101,43 @@ def compare(
 
 
 def _compare_live(a: str, b: str, *, as_json: bool) -> None:
+    from audit.shadow_pairs import shadow_pairs
     from cli.commands.audit import trail
     from evaluation.live_comparison import compare_live
+    from evaluation.shadow_comparison import compare_shadows
     from judgements.impressions import impressions
+    from judgements.pooling import pooled
+    from judgements.store import on_questions
 
     with trail() as engine:
         compared = compare_live(a, b, impressions(engine, a, b))
+        pairs = shadow_pairs(engine, a, b)
+        feedback = on_questions(
+            engine, {pair.namespace for pair in pairs}, {pair.text_hash for pair in pairs}
+        )
+    by_name = {(question.namespace, question.text_hash): question for question in pooled(feedback)}
+    shadows = compare_shadows(a, b, pairs, by_name) if pairs else None
+    wire = {**compared.to_wire(), "shadow": shadows and shadows.to_wire()}
+    if shadows and not compared.shared:
+        print_result(wire, *_shadow_parts(shadows), as_json=as_json)
+        return
     pages = (
         f"{compared.shared:,} requests under {a} shared their page with {b}; "
         f"{compared.different:,} of these pages have hits that belong to one of them"
     )
-    print_result(compared.to_wire(), Text(pages), Text(compared.verdict), as_json=as_json)
+    parts = [Text(pages), Text(compared.verdict), *(_shadow_parts(shadows) if shadows else ())]
+    print_result(wire, *parts, as_json=as_json)
+
+
+def _shadow_parts(shadows: ShadowComparison) -> Iterator[Text]:
+    yield from map(Text, shadows.sentences)
+    gain = shadows.judged.gain
+    if gain is None:
+        yield Text("no question of them has a document that people judged as relevant")
+        return
+    better = {"A": f"{shadows.a} is better", "B": f"{shadows.b} is better", None: "not distinguishable"}
+    verdict = better[shadows.judged.better]
+    yield Text(f"nDCG@10 of {gain.questions:,} judged questions, B - A: {interval(gain)}: {verdict}")
 
 
 def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -> tuple[Answered, Answered]:

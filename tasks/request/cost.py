@@ -17,6 +17,7 @@ from structlog import get_logger
 
 from models.extensions import BranchKind
 from models.plan import Plan, embedding_s
+from tasks.request.shadow import is_shadow, on_bulk_workers
 from wiring.resources import Resources
 
 log = get_logger("chorale.cost")
@@ -52,7 +53,9 @@ def packing_s(request: Request) -> float:
 
 
 def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
-    """The plan; if it is costly, its branches say so, and go to the bulk workers if there are any."""
+    """The plan; if it is costly, its branches say so, and go to the bulk workers if there are any.  A shadow goes there anyway."""
+    if is_shadow(request.request_id, plan.configuration, resources.pipeline.shadow):
+        return on_bulk_workers(plan, request)
     cost_s = longest_step_s(resources, request, plan)
     if cost_s <= resources.settings.costly_s:
         return plan

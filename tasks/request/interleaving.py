@@ -6,30 +6,38 @@ from hashlib import sha256
 
 from chorale_client.request import Request
 
-from config.declarations import Interleaving
+from config.declarations import Interleaving, LivePair
 from fusion.page import is_chosen_among_all
 from models.plan import FusionPlan, Plan
 
 
 def is_drawn(request: Request, plan: Plan, declared: Interleaving) -> bool:
-    """Whether the request shares its page with B.
+    """Whether the request shares its page with B."""
+    return (
+        plan.configuration == declared.a
+        and len(plan.asked) == 1
+        and is_plain(request)
+        and place(request.request_id, declared) < declared.share
+    )
 
-    A request that chooses something of the ranking itself does not, nor one without the cache, which measures or refreshes,
+
+def is_plain(request: Request) -> bool:
+    """Whether users' requests like this one are compared.
+
+    A request that chooses something of the ranking itself is not, nor one without the cache, which measures or refreshes,
     nor one whose page is not simply the first hits of one question.
     """
     return (
-        plan.configuration == declared.a
-        and len(plan.asked) == len(request.questions) == 1
+        len(request.questions) == 1
         and request.cache == "use"
         and request.offset == 0
         and request.fuse_by == "document"
         and not (request.weights or request.fusion or request.branches or request.thresholds)
         and not is_chosen_among_all(request)
-        and _place(request.request_id, declared) < declared.share
     )
 
 
-def _place(request_id: str, declared: Interleaving) -> float:
+def place(request_id: str, declared: LivePair) -> float:
     """From 0 to 1 and always the same; another one for two other configurations, and independent of the draft."""
     digest = sha256(f"{declared.a} {declared.b} {request_id}".encode()).digest()
     return int.from_bytes(digest[:6]) / 2**48

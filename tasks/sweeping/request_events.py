@@ -40,6 +40,7 @@ from monitoring.ended_requests import ended_branches, log_ended
 from monitoring.tracing import open_spans
 from tasks.celery_internals.event_sender import HEARTBEAT_S, MOST, Event, EventSender, heartbeat
 from tasks.celery_internals.result_backend import part_id
+from tasks.request.shadow import is_shadow
 from wiring.resources import Resources
 
 log = get_logger("chorale.events")
@@ -245,9 +246,19 @@ def listeners(resources: Resources) -> list[Listener]:
     models = [*resources.generators.fingerprints, *map(encoder_name, resources.encoders.endpoints)]
     breakers = [*branches, *map(store_name, resources.pipeline.stores), *models]
     spans = open_spans(os.environ, with_texts=resources.settings.log_texts)
+    figures = RequestFigures(resources.redis, branches=branches, breakers=breakers)
+
+    def count_callers(ended: Sequence[Ended]) -> None:
+        """For a shadow nobody waits."""
+        shadow = resources.pipeline.shadow
+        configured = (((request.plan or {}).get("configuration"), request) for request in ended)
+        figures.ended(
+            [request for name, request in configured if not is_shadow(request.request_id, name, shadow)]
+        )
+
     return [
         log_ended,
-        RequestFigures(resources.redis, branches=branches, breakers=breakers).ended,
+        count_callers,
         *([spans.ended] if spans else []),
     ]
 

@@ -72,6 +72,7 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     from tasks.jobs.feeder import Feeder, JobEvents
     from tasks.service_calls import ServiceCalls
     from tasks.sweeping.request_events import RequestEvents, listeners, notify
+    from tasks.sweeping.shadows import Shadows
 
     resources: Resources = app.resources
     settings = resources.settings
@@ -81,6 +82,10 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
         names = [branch.name for branch in resources.pipeline.branches]
         events = RequestEvents(resources.redis, sender, branches=names, with_texts=settings.log_texts)
         yield events.run
+    shadows = None
+    if declared := resources.pipeline.shadow:
+        shadows = Shadows(app, declared)
+        yield shadows.run
     url = settings.audit_database_url
     # In each duty's own thread, so that requests are ended although their rows cannot be written yet.
     # Once for all: a file that is removed later must not be replaced by an empty one.
@@ -91,7 +96,9 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
         keep_texts=settings.audit_texts,
         hash_key=None if settings.audit_texts else audit_key(settings),
         prepare=prepare,
-        on_written=partial(notify, [*listeners(resources), *([events.ended] if events else [])]),
+        on_written=partial(
+            notify, [*listeners(resources), *(each.ended for each in (events, shadows) if each)]
+        ),
     ).run
     if keep_s := settings.audit_keep_s:
         yield Retention(open_database(url, must_exist=True), keep_s=keep_s, prepare=prepare).run

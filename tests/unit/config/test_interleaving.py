@@ -1,4 +1,4 @@
-"""The table [interleaving] of a pipeline file: two configurations that rank the same lists."""
+"""The tables [interleaving] and [shadow] of a pipeline file: two configurations that rank the same lists, and any two."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.declarations import Interleaving, Pipeline
+from config.declarations import Interleaving, Pipeline, Shadow
 from config.pipeline_reader import DEFAULT_FILE
 from models.errors import WrongDeclaration
 from wiring.pipeline import load_pipeline
@@ -47,7 +47,7 @@ def test_a_file_may_interleave_two_of_its_configurations(declares: Declares) -> 
         assert declares(DECLARED.replace("scores", name)).interleaving is not None
 
 
-OTHERWISE = "no search is made for it; compare such configurations with `chorale compare` on judged questions"
+OTHERWISE = "no search is made for it; declare such configurations under [shadow]"
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,30 @@ OTHERWISE = "no search is made for it; compare such configurations with `chorale
 def test_each_mistake_stops_the_start_with_its_field(declares: Declares, table: str, complaint: str) -> None:
     with pytest.raises(WrongDeclaration) as refused:
         declares(f"[interleaving]\n{table}\n")
+    assert complaint in str(refused.value)
+
+
+def test_a_shadow_may_need_what_the_other_configuration_does_not_search(declares: Declares) -> None:
+    assert declares(DECLARED).shadow is None
+    for a, b in (("rrf", "reranked"), ("rrf-two", "rrf"), ("short", "rrf")):
+        both = declares(f'{DECLARED}[shadow]\na = "{a}"\nb = "{b}"\nshare = 0.05\n')
+        assert both.shadow == Shadow(a=a, b=b, share=0.05)
+        assert both.interleaving == Interleaving(a="rrf", b="scores", share=0.1)
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        (
+            'a = "none"\nb = "rrf"\nshare = 0.1',
+            "shadow.a: no configuration 'none'; there are: baseline, bm25",
+        ),
+        ('a = "rrf"\nb = "rrf"\nshare = 0.1', "shadow.b: the same configuration as `a`"),
+        ('a = "rrf"\nb = "scores"\nshare = -1', "shadow.share: Input should be greater than or equal to 0"),
+        ('a = "rrf"\nb = "scores"', "shadow.share: Field required"),
+    ],
+)
+def test_each_mistake_in_a_shadow_stops_the_start_too(declares: Declares, table: str, complaint: str) -> None:
+    with pytest.raises(WrongDeclaration) as refused:
+        declares(f"[shadow]\n{table}\n")
     assert complaint in str(refused.value)

@@ -1,0 +1,138 @@
+"""Which ended requests get a shadow, what it asks, and where it runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from chorale_client import Request, make_request
+
+from audit.outbox import Ended, parse
+from config.declarations import Shadow
+from models.plan import Plan
+from tasks.request.planning import resolve
+from tasks.request.shadow import is_shadow, on_bulk_workers, shadow_of
+from tests.support.ledger.audit_entries import make_answer, make_entry
+from wiring.pipeline import load_pipeline
+
+PIPELINE = load_pipeline()
+ALL = Shadow(a="rrf", b="bm25", share=1)
+
+
+def plan_of(request: Request, **changes: Any) -> Plan:
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    plan = resolve(request, PIPELINE, accepted_at=noon, generation=3, models={"embedder": "abc"})
+    return plan.model_copy(update=changes)
+
+
+def ended(
+    questions: Any = "bread",
+    *,
+    by: str = "fusion",
+    status: str = "complete",
+    plan: Any = None,
+    **options: Any,
+) -> Ended:
+    request = make_request(questions, **options)
+    answer = make_answer(request, status=status)
+    return parse(make_entry(request, plan=plan_of(request, **(plan or {})), answer=answer, by=by))
+
+
+def test_a_shadow_asks_the_same_under_b_later_and_in_nobody_s_time() -> None:
+    options = {
+        "request_id": "t.acme.1",
+        "correlation_id": "customer-17",
+        "filters": {"kind": ["law", "blog"]},
+        "relax": ["filters.kind"],
+        "exclude_ids": ["old.md"],
+        "namespace": "docs",
+        "top_k": 20,
+        "boosts": "off",
+    }
+    callers = {
+        "on_end": {"task": "shop.ended", "queue": "shop"},
+        "hedge": True,
+        "require": ["vector"],
+        "on_missing": "fail",
+        "include": ["texts", "context"],
+        "context_tokens": 500,
+        "timeout_s": 0.5,
+        "tags": {"page": "1"},
+    }
+    shadow = shadow_of(ended(**options, **callers), ALL)
+    assert shadow is not None
+    assert shadow == make_request(
+        "bread",
+        **{**options, "request_id": "t.acme.1.shadow", "configuration": "bm25", "cache": "bypass"},
+        include=["ids"],
+        timeout_s=60,
+        now="2026-03-01T12:00:00+00:00",
+    )
+
+
+def test_a_share_of_the_requests_has_a_shadow_always_the_same_ones() -> None:
+    tenth = Shadow(a="rrf", b="bm25", share=0.1)
+    requests = [ended(request_id=f"request-{number}") for number in range(1_000)]
+    drawn = [each.request_id for each in requests if shadow_of(each, tenth)]
+    # A tenth of 1,000 within four standard deviations (9.5).
+    assert 62 < len(drawn) < 138
+    assert [each.request_id for each in requests if shadow_of(each, tenth)] == drawn
+    assert not any(shadow_of(each, Shadow(a="rrf", b="bm25", share=0)) for each in requests)
+
+
+@pytest.mark.parametrize(
+    ("options", "has_one"),
+    [
+        ({}, True),
+        ({"status": "degraded", "by": "sweeper"}, True),
+        ({"request_id": "a" * 121}, True),
+        ({"request_id": "a" * 122}, False),
+        ({"configuration": "bm25"}, False),
+        ({"configuration": "scores"}, False),
+        ({"questions": ["bread", "water"]}, False),
+        ({"weights": {"bm25": 1.0}}, False),
+        ({"branches": ["bm25"]}, False),
+        ({"rerank": "off"}, False),
+        ({"offset": 5}, False),
+        ({"cache": "bypass"}, False),
+        ({"status": "failed"}, False),
+        ({"status": "cancelled"}, False),
+        ({"by": "leader"}, False),
+        ({"plan": {"asked": (), "cached": {0: {}}}, "by": "cache"}, False),
+        ({"plan": {"rival": plan_of(make_request("bread"))}}, False),
+    ],
+)
+def test_only_plain_requests_that_were_searched_and_answered_under_a_alone_have_one(
+    options: dict[str, Any], has_one: bool
+) -> None:
+    assert (shadow_of(ended(**options), ALL) is not None) is has_one
+
+
+def test_a_shadow_has_no_shadow_even_where_its_configuration_has() -> None:
+    first = shadow_of(ended(request_id="1"), ALL)
+    assert first is not None
+    plan = plan_of(first)
+    again = parse(make_entry(first, plan=plan, answer=make_answer(first)))
+    assert plan.cacheable is False
+    assert shadow_of(again, Shadow(a="bm25", b="rrf", share=1)) is None
+
+
+def test_each_branch_of_a_shadow_waits_for_a_bulk_worker_as_long_as_the_request_may() -> None:
+    request = make_request("bread", request_id="1.shadow", timeout_s=60)
+    plan = plan_of(request)
+    limited = plan.model_copy(
+        update={"branches": tuple(each.model_copy(update={"limit_ms": 800}) for each in plan.branches)}
+    )
+    branches = on_bulk_workers(limited, request).branches
+    assert {(branch.queue, branch.is_costly, branch.limit_ms) for branch in branches} == {
+        ("chorale.bulk", True, 60_000)
+    }
+    assert [branch.name for branch in branches] == ["bm25", "vector", "hyde"]
+
+
+def test_an_id_alone_makes_no_shadow() -> None:
+    assert is_shadow("1.shadow", "bm25", ALL)
+    assert not is_shadow("1.shadow", "rrf", ALL)
+    assert not is_shadow("1", "bm25", ALL)
+    assert not is_shadow("1.shadow", "bm25", None)
