@@ -177,7 +177,8 @@ def ids_of(engine: Engine, which: ColumnElement[bool]) -> list[str]:
 def count_running_shadows(client: redis.Redis, request_ids: Iterable[str]) -> int:
     """Number of shadows of these requests that enter the trail when they end."""
     batches = in_batches(map(entry_key, map(shadow_id, request_ids)), ANSWERS_AT_ONCE)
-    return sum(cast("int", client.exists(*some)) for some in batches)
+    counts: list[int] = [client.exists(*some) for some in batches]
+    return sum(counts)
 
 
 def forget_answers(client: redis.Redis, request_ids: Iterable[str]) -> bool:

@@ -7,7 +7,7 @@ pair is of A and of B.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import fmean, median, quantiles
 from typing import Any
 
@@ -37,24 +37,10 @@ class ShadowComparison:
     judged: JudgedComparison
 
     def to_wire(self) -> dict[str, Any]:
+        judged = {name: getattr(self.judged, name) for name in ("questions", "ndcg", "unjudged", "better")}
         gain = self.judged.gain
-        return {
-            "a": self.a,
-            "b": self.b,
-            "pairs": self.pairs,
-            "whole": self.whole,
-            "changed_first": round(self.changed_first, 4),
-            "overlap": round(self.overlap, 4),
-            "median_ms": self.median_ms,
-            "p95_ms": self.p95_ms,
-            "judged": {
-                "questions": self.judged.questions,
-                "ndcg": self.judged.ndcg,
-                "unjudged": self.judged.unjudged,
-                "gain": gain and gain.to_wire(),
-                "better": self.judged.better,
-            },
-        }
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {**plain, "judged": {**judged, "gain": gain and gain.to_wire()}}
 
     @property
     def sentences(self) -> list[str]:

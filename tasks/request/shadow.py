@@ -21,17 +21,9 @@ SHADOW_S = 60.0
 """The longest time that a request may have: bulk workers may be at work on something else first."""
 _SEARCHED = ("fusion", "sweeper")
 """Who ends a request that was searched for itself: not the cache, nor another request's answer."""
-_SAME = (
-    "correlation_id",
-    "namespace",
-    "questions",
-    "top_k",
-    "depth",
-    "filters",
-    "exclude_ids",
-    "boosts",
-    "relax",
-)
+_SAME = {
+    "correlation_id", "namespace", "questions", "top_k", "depth", "filters", "exclude_ids", "boosts", "relax",
+}  # fmt: skip
 """What a shadow asks as its request did; everything else is its caller's affair."""
 
 

@@ -51,7 +51,7 @@ class Shadows(Duty):
 
     def ended(self, requests: Sequence[Ended]) -> None:
         """Keep the shadows of these requests, whose rows are written, for the next look."""
-        self._drawn += filter(None, (shadow_of(request, self._declared) for request in requests))
+        self._drawn.extend(filter(None, (shadow_of(request, self._declared) for request in requests)))
 
     def look(self) -> float:
         """Send what was drawn since the last look, or forget it."""

@@ -18,7 +18,8 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NoConnection
 
-from audit.database import upgrade
+from audit.database import open_database, upgrade
+from audit.queries import show
 from ledger.backlog import publish_outbox_limit, read_outbox_bound, read_quarantine
 from ledger.protocol import End
 from ledger.redis import RedisLedger
@@ -44,6 +45,15 @@ kind = "vector"
 group = "dense"
 store = "local"
 queue = "chorale.all"
+[configurations.rrf]
+method = "rrf"
+[configurations.words]
+method = "rrf"
+branches = ["bm25"]
+[shadow]
+a = "words"
+b = "rrf"
+share = 1
 """
 LIMITED = ("caller", "writer", "http", "worker", "sweeper", "flower", "operator")
 FORBIDDEN = (
@@ -211,6 +221,24 @@ def test_the_whole_pipeline_runs_over_tls_and_nothing_it_does_is_refused(
         handle = on_a_loop.submit("Who pays for repairs?", cache="bypass", timeout_s=20)
         assert [event.stage for event in handle.events()][-1] == "ended"
         assert handle.answer(0).status == on_a_loop.cancel(handle.id).status == "complete"
+    assert secured.denied() == []
+
+
+def test_a_shadow_is_searched_by_a_bulk_worker_and_nothing_on_its_way_is_refused(
+    running: RolesPipeline, secured: SecuredRedis, caller: Chorale
+) -> None:
+    secured.denied()
+    question = "Who pays for repairs?"
+    answer = caller.retrieve(question, request_id="shadowed", configuration="words", timeout_s=20)
+    assert answer.status == "complete"
+    url = running.resources.settings.audit_database_url
+    upgrade(url)
+    engine = open_database(url)
+    shadow = until(lambda: show(engine, "shadowed.shadow"), 30)
+    engine.dispose()
+    assert shadow is not None
+    assert (shadow.status, shadow.configuration, shadow.ended_by) == ("complete", "rrf", "fusion")
+    assert {branch["queue"] for branch in (shadow.plan or {})["branches"]} == {"chorale.bulk"}
     assert secured.denied() == []
 
 

@@ -88,6 +88,8 @@ def test_minutes_have_the_number_of_requests_the_partial_ones_and_the_time_of_mo
     for number in range(1, 21):
         request = make_request(request_id=f"id-{number}")
         put(redis_client, whole_entry(request, accepted_at_ms=first * MINUTE_MS + number))
+    shadow = make_request(request_id="id-20.shadow")  # for which nobody waits
+    put(redis_client, whole_entry(shadow, accepted_at_ms=first * MINUTE_MS + 21))
     put(redis_client, whole_entry(make_request(), accepted_at_ms=(first + 2) * MINUTE_MS - 1))
     put(redis_client, whole_entry(make_request(), accepted_at_ms=(first + 2) * MINUTE_MS))
     drain.drain_once(1)

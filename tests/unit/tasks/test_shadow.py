@@ -40,7 +40,7 @@ def ended(
 
 
 def test_a_shadow_asks_the_same_under_b_later_and_in_nobody_s_time() -> None:
-    options = {
+    options: dict[str, Any] = {
         "request_id": "t.acme.1",
         "correlation_id": "customer-17",
         "filters": {"kind": ["law", "blog"]},
@@ -50,7 +50,7 @@ def test_a_shadow_asks_the_same_under_b_later_and_in_nobody_s_time() -> None:
         "top_k": 20,
         "boosts": "off",
     }
-    callers = {
+    callers: dict[str, Any] = {
         "on_end": {"task": "shop.ended", "queue": "shop"},
         "hedge": True,
         "require": ["vector"],
