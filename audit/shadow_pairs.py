@@ -54,7 +54,9 @@ def shadow_pairs(engine: Engine, a: str, b: str) -> list[ShadowPair]:
     documents: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
     text_hashes: dict[str, str] = {}
     with engine.connect() as connection:
-        rows = {row[0]: row for row in reversed(connection.execute(pairs).all())}
+        rows: dict[str, Any] = {}
+        for row in connection.execute(pairs):
+            rows.setdefault(row[0], row)
         for some in in_batches(rows, ROWS_AT_ONCE):
             of = [*some, *map(shadow_id, some)]
             for id_, at_ms, document in connection.execute(hits.where(HitRow.request_id.in_(of))):
@@ -70,9 +72,7 @@ def shadow_pairs(engine: Engine, a: str, b: str) -> list[ShadowPair]:
             documents=([*documents[id_, at_ms]], [*documents[shadow_id(id_), shadow_at_ms]]),
             work_ms=(work_ms(stages), work_ms(shadow_stages)),
         )
-        for id_, namespace, at_ms, status, stages, shadow_at_ms, shadow_status, shadow_stages in reversed(
-            rows.values()
-        )
+        for id_, namespace, at_ms, status, stages, shadow_at_ms, shadow_status, shadow_stages in rows.values()
     ]
 
 
