@@ -1,0 +1,71 @@
+"""Part of a judged collection through real workers: 300 questions, their documents, and others up to 400."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.support.command_line import in_process
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.limit_s(300)]
+QUESTIONS, DOCUMENTS = 300, 400
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Iterator[RunningPipeline]:
+    with RedisServer() as server, RunningPipeline(server) as running:
+        yield running
+
+
+def part_of(name: str, into: Path) -> Path:
+    """A folder with the beginning of the collection, of the archives that CHORALE_TEST_DATA names."""
+    archive = Path(os.environ.get("CHORALE_TEST_DATA", "")) / f"{name}.zip"
+    if not archive.is_file():
+        missing(f"CHORALE_TEST_DATA names no folder with {name}.zip")
+    with ZipFile(archive) as packed:
+        judged = packed.read("qrels/test.tsv").decode().splitlines()
+        questions = dict.fromkeys(line.split("\t")[0] for line in judged[1:])
+        chosen = set(islice(questions, QUESTIONS))
+        rows = [line for line in judged[1:] if line.split("\t")[0] in chosen]
+        answers = {row.split("\t")[1] for row in rows}
+        documents = [json.loads(line) for line in packed.open("corpus.jsonl")]
+        documents.sort(key=lambda document: document["_id"] not in answers)
+        (into / "qrels").mkdir()
+        (into / "qrels" / "test.tsv").write_text("\n".join([judged[0], *rows]))
+        (into / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents[:DOCUMENTS])))
+        (into / "queries.jsonl").write_bytes(packed.read("queries.jsonl"))
+    return into
+
+
+def ndcg(pipeline: RunningPipeline, folder: Path) -> dict[str, float]:
+    done = in_process("eval", str(folder), "--json", **pipeline.environment)
+    assert done.returncode == 0, done.stderr
+    wire = json.loads(done.stdout)
+    assert (wire["documents"], wire["questions"]) == (DOCUMENTS, QUESTIONS)
+    return {run["name"]: run["ndcg@10"] for run in wire["runs"]}
+
+
+def test_a_language_that_the_encoder_does_not_know_costs_the_default_nothing(
+    pipeline: RunningPipeline, tmp_path: Path
+) -> None:
+    of = ndcg(pipeline, part_of("squad-it", tmp_path))
+    assert of["vector"] < of["bm25"] - 0.2
+    assert of["rrf"] >= of["bm25"] - 0.01
+    assert of["scores"] >= of["bm25"] - 0.01
+
+
+def test_where_the_encoder_knows_the_language_a_fusion_is_better_than_words_or_vectors_alone(
+    pipeline: RunningPipeline, tmp_path: Path
+) -> None:
+    of = ndcg(pipeline, part_of("scifact", tmp_path))
+    assert of["rrf"] > max(of["bm25"], of["vector"])
+    assert of["scores"] > max(of["bm25"], of["vector"])
