@@ -20,6 +20,9 @@ LISTED = (
 )
 
 
+_BY_CALLERS = ~RequestRow.request_id.endswith(SUFFIX, autoescape=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Which:
     """Requests that meet all of these conditions."""
@@ -34,6 +37,8 @@ class Which:
     """A branch that is missing from the answer."""
     among: Select[tuple[str]] | None = None
     """Selects ids of requests."""
+    by_callers: bool = False
+    """Without shadows, which repeat questions."""
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
         if self.owner:
@@ -51,6 +56,8 @@ class Which:
             yield cast(RequestRow.degraded, Text).contains(where, autoescape=True)
         if self.among is not None:
             yield RequestRow.request_id.in_(self.among)
+        if self.by_callers:
+            yield _BY_CALLERS
 
 
 def last(
@@ -115,9 +122,8 @@ def minutes(engine: Engine, first: int, count: int) -> dict[int, Minute]:
     minute = (accepted - accepted % MINUTE_MS) / MINUTE_MS
     place = func.percent_rank().over(partition_by=minute, order_by=RequestRow.took_ms)
     within = accepted >= first * MINUTE_MS, accepted < (first + count) * MINUTE_MS
-    by_callers = ~RequestRow.request_id.endswith(SUFFIX, autoescape=True)
     rows = select(minute.label("minute"), RequestRow.status, RequestRow.took_ms, place.label("place"))
-    of = rows.where(*within, by_callers).subquery().c
+    of = rows.where(*within, _BY_CALLERS).subquery().c
     is_partial = of.status.in_([Status.DEGRADED, Status.FAILED])
     figures = (
         func.count(),

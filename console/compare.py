@@ -88,7 +88,7 @@ def compared_by(visit: Visit) -> Compared:
         pipeline = replace(pipeline, configurations=configurations)
     among = store.GRADED_REQUESTS if only_judged else None
     which = {"namespace": parameters.get("namespace"), "among": among}
-    rows = visible_rows(visit.session.grant, visit.services, _requests(visit), **which)
+    rows = visible_rows(visit.session.grant, visit.services, _requests(visit), by_callers=True, **which)
     judged = _judged(visit, rows)
     changed_b = candidate.name if candidate else b
     replayed = compare_replayed(rows, pipeline, a, changed_b, judged, only_judged=only_judged)

@@ -7,7 +7,7 @@ from redis import Redis
 from sqlalchemy import Engine, event, update
 
 from audit.drainer import Drainer
-from audit.queries import MINUTE_MS, Minute, last, listed, minutes, show
+from audit.queries import MINUTE_MS, Minute, Which, last, listed, minutes, show
 from models.audit_tables import RequestRow
 from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
@@ -100,6 +100,10 @@ def test_minutes_have_the_number_of_requests_the_partial_ones_and_the_time_of_mo
         for number in range(1, 21):
             of = RequestRow.request_id == f"id-{number}"
             connection.execute(update(RequestRow).where(of).values(took_ms=10.0 * number))
+    every, by_callers = (
+        {row.request_id for row in last(engine, 100, which)} for which in (Which(), Which(by_callers=True))
+    )
+    assert every - by_callers == {"id-20.shadow"}
     read = minutes(engine, first, 2)
     assert read[first] == Minute(requests=20, partial=2, p95_ms=190.0)
     assert ({*read}, read[first + 1].requests) == ({first, first + 1}, 1)
