@@ -45,7 +45,7 @@ from tasks.request.branch_selection import (
 from tasks.request.cost import with_cost
 from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_failed
-from tasks.request.interleaving import is_drawn, with_rival
+from tasks.request.live_pairs import is_drawn, with_rival
 from tasks.request.planning import NotOffered, resolve
 from wiring.resources import Resources
 

@@ -40,7 +40,7 @@ from monitoring.ended_requests import ended_branches, log_ended
 from monitoring.tracing import open_spans
 from tasks.celery_internals.event_sender import HEARTBEAT_S, MOST, Event, EventSender, heartbeat
 from tasks.celery_internals.result_backend import part_id
-from tasks.request.shadow import is_shadow
+from tasks.request.live_pairs import is_shadow
 from wiring.resources import Resources
 
 log = get_logger("chorale.events")

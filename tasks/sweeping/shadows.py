@@ -23,8 +23,8 @@ from monitoring.queues import queue_states
 from tasks.jobs.feeder import is_interactive_late
 from tasks.request.branch_selection import breakers_of
 from tasks.request.cost import is_bulk_served
+from tasks.request.live_pairs import shadow_of
 from tasks.request.retrieve import submit
-from tasks.request.shadow import shadow_of
 from wiring.resources import Resources
 
 log = get_logger("chorale.shadows")

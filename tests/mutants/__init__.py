@@ -230,7 +230,7 @@ return self._write(batch), {}""",
     Mutant(
         "Shared pages",
         "its answer is cached for others",
-        "tasks/request/interleaving.py",
+        "tasks/request/live_pairs.py",
         "with_rival",
         "return plan.model_copy(update={'rival': FusionPlan(**{name: getattr(rival, name) for name in FusionPlan.model_fields})})",
         (

@@ -10,7 +10,7 @@ from chorale_client import Request, make_request
 
 from config.declarations import Interleaving
 from models.plan import Plan
-from tasks.request.interleaving import is_drawn, with_rival
+from tasks.request.live_pairs import is_drawn, with_rival
 from tasks.request.planning import resolve
 from wiring.pipeline import load_pipeline
 

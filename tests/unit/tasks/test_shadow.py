@@ -11,8 +11,8 @@ from chorale_client import Request, make_request
 from audit.outbox import Ended, parse
 from config.declarations import Shadow
 from models.plan import Plan
+from tasks.request.live_pairs import is_shadow, on_bulk_workers, shadow_of
 from tasks.request.planning import resolve
-from tasks.request.shadow import is_shadow, on_bulk_workers, shadow_of
 from tests.support.ledger.audit_entries import make_answer, make_entry
 from wiring.pipeline import load_pipeline
 
