@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from chorale_client.wire_names import Warned
+
 HARDLY_KNOWN = 0.5
 """Below this share of known words, vectors have at most .59 of their weight (`fusion.rankings.reliability`)."""
 ADVICE = (
@@ -15,3 +17,8 @@ def hardly_known(namespace: str, known_words: float | None) -> str | None:
     if known_words is None or known_words >= HARDLY_KNOWN:
         return None
     return f"namespace {namespace!r}: its encoder knows {known_words:.0%} of the words, so vectors say little"
+
+
+def is_about_language(warning: str) -> bool:
+    """Whether this warning of an answer is true of the whole namespace, whatever was asked."""
+    return warning.startswith(f"{Warned.LANGUAGE}:")

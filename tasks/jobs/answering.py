@@ -18,7 +18,7 @@ from celery import Celery
 from chorale_client.job_lines import METADATA
 from chorale_client.limits import MAX_CANDIDATES, MAX_QUESTIONS
 from chorale_client.request import Request
-from chorale_client.wire_names import QUEUE_BULK, TASK_ANSWER_LINES, Status, Warned, consequence
+from chorale_client.wire_names import QUEUE_BULK, TASK_ANSWER_LINES, Status, consequence
 from chorale_client.wire_reader import read_request
 from pydantic_core import from_json, to_json
 from redis import Redis
@@ -32,6 +32,7 @@ from jobs.job import JobsUnavailable, Line, Segment, unanswered
 from models.branch_result import BranchResult
 from models.duty import Made, retried
 from models.errors import StageFailure
+from models.known_words import is_about_language
 from models.plan import BranchPlan, Plan
 from tasks.request.answer_cache import keep_answers, with_cached
 from tasks.request.batch import merges
@@ -275,7 +276,7 @@ def _answered(
         is_known = place in repeated or all(index in answers.plan.cached for index in indexes)
         own = replace(pages, fused={index: pages.fused[index] for index in indexes if index in pages.fused})
         # `chorale jobs submit` has said once what is true of the whole namespace.
-        warnings = [line for line in warnings_of(answers, own) if not line.startswith(Warned.LANGUAGE)]
+        warnings = [line for line in warnings_of(answers, own) if not is_about_language(line)]
         line_fields = {**fields, "warnings": warnings}
         results[place] = _result([fields["questions"][index] for index in indexes], line_fields, is_known)
     passes = any(consequence(degradation["reason"]).retry_worth_it for degradation in fields["degraded"])

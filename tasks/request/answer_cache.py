@@ -11,7 +11,7 @@ from typing import Any
 from chorale_client.keys import FLIGHT
 from chorale_client.request import Request, Thresholds
 from chorale_client.tenants import tenant_of
-from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, Status, Warned
+from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, Status
 from pydantic_core import from_json, to_json
 from structlog import get_logger
 
@@ -20,6 +20,7 @@ from fusion.branch_results import BranchAnswers
 from fusion.page import is_chosen_among_all
 from models.branch_result import StageNote
 from models.errors import StageFailure
+from models.known_words import is_about_language
 from models.plan import Plan
 from wiring.resources import Resources
 
@@ -158,7 +159,7 @@ def _answers(answers: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, byt
     searched = [envelope.generation for envelope in answers.envelopes.values()]
     if plan.generation is None or any(generation != plan.generation for generation in searched):
         return {}
-    of_language = [line for line in fields["warnings"] if line.startswith(f"{Warned.LANGUAGE}:")]
+    of_language = list(filter(is_about_language, fields["warnings"]))
     is_warned = bool(set(fields["warnings"]) - {*plan.warnings, *of_language})
     if is_warned or not plan.cacheable or _lacks_hits_for_lack_of_time(request, fields):
         return {}
