@@ -174,7 +174,9 @@ def waterfall(stages: Sequence[StageLine]) -> Table:
         is_ok = stage.status == StageStatus.OK
         style = STAGE_STYLES.get(stage.status, "")
         counts = "" if stage.n_out is None else f"{_number(stage.n_in)} → {_number(stage.n_out)}"
-        remark = " ".join(filter(None, (None if is_ok else stage.status, None if is_step else stage.detail)))
+        again = None if stage.sent_again_ms is None else f"sent again after {stage.sent_again_ms:.0f} ms"
+        detail = None if is_step else stage.detail
+        remark = " ".join(filter(None, (None if is_ok else stage.status, detail, again)))
         table.add_row(
             Text(f"  {stage.stage}", "dim") if is_step else stage.stage,
             Text(bar(start_ms, stage.ms, end_ms), f"{style} dim" if is_step else style),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 from chorale_client import answer
+from chorale_client.wire_names import Stage
 
 from evaluation.movements import RankedHit
 
@@ -14,6 +15,7 @@ COLUMN, ROW, TOP, LEFT = 130, 22, 34, 60
 DEEPEST = 20
 """Later ranks are drawn in one row below."""
 LANES_WIDTH = 600
+_SEARCH = f"{Stage.SEARCH}."
 MINUTE_WIDTH, MINUTES_HEIGHT = 5, 60
 
 
@@ -90,34 +92,53 @@ def fused_score(hit: RankedHit) -> float:
     return hit.score
 
 
-def lanes(
-    stages: Sequence[Mapping[str, Any]], deadline_ms: float, *, hedged: Collection[str] = ()
-) -> dict[str, Any]:
-    """A bar for each stage with a start.  The bar of a stage in `hedged` shows its second message.  The deadline is drawn if the
-    stages reach half of the way to it."""
-    timed = [stage for stage in stages if stage.get("start_ms") is not None]
-    last = max((stage["start_ms"] + stage.get("ms", 0.0) for stage in timed), default=0.0)
+def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, Any]:
+    """A bar for each stage whose time is known.  A branch without an answer has one until the waiting ended, and one that was sent
+    again also has its first run.  The deadline is drawn if the stages reach half of the way to it."""
+    timed = [(stage, begun_ms) for stage in stages if (begun_ms := _begun_ms(stage)) is not None]
+    after = (begun_ms for stage, begun_ms in timed if not stage["stage"].startswith(_SEARCH))
+    last = max((begun_ms + stage.get("ms", 0.0) for stage, begun_ms in timed), default=0.0)
+    waited_ms = min(after, default=last)
     is_near = last >= deadline_ms / 2
     scale = LANES_WIDTH / (1.05 * (max(last, deadline_ms) if is_near else last) or 1.0)
-    rows = [
-        {
-            "stage": stage["stage"],
-            "status": stage.get("status", "ok"),
-            "is_hedge": stage["stage"] in hedged,
-            "start_ms": stage["start_ms"],
-            "ms": stage.get("ms", 0.0),
-            "detail": stage.get("detail") or "",
-            "x": round(stage["start_ms"] * scale, 2),
-            "width": round(max(2.0, stage.get("ms", 0.0) * scale), 2),
-        }
-        for stage in timed
-    ]
+
+    def place(begun_ms: float, ms: float) -> dict[str, float]:
+        return {"x": round(begun_ms * scale, 2), "width": round(max(2.0, ms * scale), 2)}
+
+    rows = []
+    for stage, begun_ms in timed:
+        has_answered = stage.get("start_ms") is not None
+        ms = stage.get("ms", 0.0) if has_answered else max(0.0, waited_ms - begun_ms)
+        first_ms, again_ms = stage.get("first_start_ms"), stage.get("sent_again_ms")
+        first = None
+        if has_answered and first_ms is not None and first_ms < begun_ms:
+            first = place(first_ms, begun_ms + ms - first_ms)
+        rows.append(
+            {
+                "stage": stage["stage"],
+                "status": stage.get("status", "ok"),
+                "has_answered": has_answered,
+                "start_ms": begun_ms,
+                "ms": ms,
+                "detail": stage.get("detail") or "",
+                **place(begun_ms, ms),
+                "first": first,
+                "sent_again_ms": again_ms,
+                "again_x": None if again_ms is None else round(again_ms * scale, 2),
+            }
+        )
     return {
         "width": LANES_WIDTH,
         "deadline_ms": deadline_ms,
         "deadline_x": round(deadline_ms * scale, 2) if is_near else None,
         "rows": rows,
     }
+
+
+def _begun_ms(stage: Mapping[str, Any]) -> float | None:
+    """Of a branch that did not answer, when a worker began it, or when it was sent again."""
+    moments = (stage.get(name) for name in ("start_ms", "first_start_ms", "sent_again_ms"))
+    return next((at_ms for at_ms in moments if at_ms is not None), None)
 
 
 def minute_bars(values: Sequence[float | None]) -> dict[str, Any]:

@@ -86,9 +86,7 @@ def summary(row: RequestRow) -> dict[str, Any]:
             "degraded": recorded_degraded(row),
             "questions": [question.text for question in row.questions],
         },
-        "lanes": lanes(
-            row.stages, deadline_ms, hedged={f"search.{of.branch}" for of in row.branches if of.attempt == 2}
-        ),
+        "lanes": lanes(row.stages, deadline_ms),
     }
 
 

@@ -145,7 +145,7 @@ def answer_fields(
             for reason in reasons
             if searched_status == Status.FAILED or consequence(reason.reason).degrades
         ],
-        "stages": waterfall(plan, answers.envelopes, reasons, notes),
+        "stages": waterfall(answers, reasons, notes),
         "warnings": warnings_of(answers, pages),
         "cached": all(index in plan.cached for index in range(len(request.questions))),
         "questions": questions,

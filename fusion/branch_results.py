@@ -24,6 +24,8 @@ class BranchAnswers:
     """Key: branch name."""
     absent: Mapping[str, Degradation] = field(default_factory=dict)
     """Why a branch left no envelope; `not_started` for a branch that is in neither mapping."""
+    moments_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """`first_start_ms` and `sent_again_ms` of a branch's stage, which the ledger knows."""
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -127,20 +129,19 @@ def _branch_notes(branch: str, envelope: BranchResult | None, missing: Degradati
 
 
 def waterfall(
-    plan: Plan,
-    envelopes: Mapping[str, BranchResult],
-    reasons: Iterable[Degradation],
-    notes: Sequence[StageNote],
+    results: BranchAnswers, reasons: Iterable[Degradation], notes: Sequence[StageNote]
 ) -> list[dict[str, Any]]:
     """The stages as JSON; `notes` are those of fusion and of the caller, for all questions."""
+    plan = results.plan
     missing = {reason.where: reason for reason in reasons}
-    branches = [
-        note
-        for branch in (plan.branches if plan.asked else ())
-        for note in _branch_notes(
-            branch.name, envelopes.get(branch.name), missing.get(branch_stage(branch.name))
-        )
-    ]
+    branches = []
+    for branch in plan.branches if plan.asked else ():
+        name, where = branch.name, branch_stage(branch.name)
+        moments: Mapping[str, Any] = results.moments_ms.get(name, {})
+        branches += [
+            replace(note, **moments) if note.stage == where else note
+            for note in _branch_notes(name, results.envelopes.get(name), missing.get(where))
+        ]
     return [*plan.stages, *(note.to_wire() for note in [*branches, *merged_notes(notes)])]
 
 

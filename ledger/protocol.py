@@ -70,8 +70,10 @@ class Entry:
     plan: bytes | None
     envelopes: Mapping[str, bytes]
     """Envelopes by branch.  A failure is kept here too while a second attempt is out."""
-    started: frozenset[str]
-    """The branches that a worker started."""
+    started: Mapping[str, int]
+    """When a worker first started a branch, by branch; milliseconds since 1970, as all moments."""
+    sent_again: Mapping[str, int]
+    """When a second message was sent, by branch."""
     decided_by: str | None
     """The branch whose failure ended the wait for the others."""
     accepted_at_ms: int

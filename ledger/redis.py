@@ -269,20 +269,21 @@ def _of_envelope(request_id: str, plan: bytes, branch: str, wire: bytes) -> tupl
 
 def _entry(request_id: str, fields: Mapping[bytes, bytes]) -> Entry:
     envelopes = {}
-    started = set()
+    moments: dict[str, dict[str, int]] = {"started": {}, "again": {}}
     for field, value in fields.items():
         name, _, branch = field.decode(errors="replace").partition(":")
         if name == "envelope":
             envelopes[branch] = value
-        elif name == "started":
-            started.add(branch)
+        elif name in moments and value.isdigit():
+            moments[name][branch] = int(value)
     return Entry(
         request_id=request_id,
         state=fields[b"state"].decode(errors="replace"),
         request=fields[b"request"],
         plan=fields.get(b"plan"),
         envelopes=envelopes,
-        started=frozenset(started),
+        started=moments["started"],
+        sent_again=moments["again"],
         decided_by=_text(fields.get(b"decided")),
         accepted_at_ms=int(fields[b"accepted_at"]),
         deadline_ms=int(fields[b"deadline"]),

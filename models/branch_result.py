@@ -35,10 +35,14 @@ class StageNote:
     start_ms: float | None = None
     """Start, counted from the acceptance of the request, by the Redis server's clock."""
     detail: str | None = None
+    first_start_ms: float | None = None
+    """When a worker first began a branch that was sent again, or that had not answered when the waiting ended."""
+    sent_again_ms: float | None = None
+    """When a second message for a branch was sent."""
 
     def to_wire(self) -> dict[str, Any]:
         wire: dict[str, Any] = {"stage": self.stage, "status": str(self.status), "ms": round(self.ms, 3)}
-        for name in ("n_in", "n_out", "start_ms", "detail"):
+        for name in ("n_in", "n_out", "start_ms", "detail", "first_start_ms", "sent_again_ms"):
             if (value := getattr(self, name)) is not None:
                 wire[name] = round(value, 3) if isinstance(value, float) else value
         return wire

@@ -41,6 +41,10 @@ class StageLine(_Read):
     start_ms: float | None = None
     """Start, in milliseconds after the acceptance of the request."""
     detail: str | None = None
+    first_start_ms: float | None = None
+    """When a worker first began a branch that was sent again, or that had not answered when the waiting ended."""
+    sent_again_ms: float | None = None
+    """When a second message for a branch was sent: a hedge, or another delivery."""
 
 
 class Snippet(_Read):

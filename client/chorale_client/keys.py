@@ -80,6 +80,7 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | lease:               | + branch: how long after its start a part without an answer is sent again (ms) |
 | hedge:, hedged:      | + branch: when attempt 2 is due, when it was sent                              |
 | failed:              | + branch: the attempt that failed while the other is out                       |
+| again:               | + branch: when a message for it was first sent again                           |
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ local NEEDED_BY_STATE = {
 }
 local NUMBERS = {}
 for name in string.gmatch('accepted_at deadline answer_ttl join_at left finish_reserve fusion_reserve fusing_until '
-  .. 'retrieve_sent fuse_sent followed leader_late limit resend resent started lease hedge hedged', '%S+') do
+  .. 'retrieve_sent fuse_sent followed leader_late limit resend resent started lease hedge hedged again', '%S+') do
   NUMBERS[name] = true
 end
 

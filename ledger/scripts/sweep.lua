@@ -36,6 +36,7 @@ local function look_at_parts(key, id, e)
       if hedge and not e['status:' .. b] and not e['hedged:' .. b] then
         if hedge <= now then
           redis.call('HSET', key, 'hedged:' .. b, now)
+          redis.call('HSETNX', key, 'again:' .. b, now)
           act('hedge', id, b)
         else
           moment = math.min(moment, hedge)
@@ -53,6 +54,7 @@ local function look_at_parts(key, id, e)
           -- With another broker there is no such list, and RESENDS alone bounds the copies.
           if started or redis.call('LLEN', queue_of[b]) == 0 then
             redis.call('HINCRBY', key, 'resent:' .. b, 1)
+            redis.call('HSETNX', key, 'again:' .. b, now)
             act('part', id, b)
           end
           redis.call('HSET', key, 'resend:' .. b, at)

@@ -163,7 +163,14 @@ def _branch_answers(entry: Snapshot, request: Request, plan: Plan) -> BranchAnsw
     envelopes |= entry.reported
     names = [branch.name for branch in plan.branches if branch.name not in envelopes]
     absent = {name: _absence(entry, name) for name in names}
-    return BranchAnswers(request, plan, least_relaxed(envelopes), absent)
+    moments_ms = {name: _moments_ms(entry, name) for name in {*absent, *entry.sent_again}}
+    return BranchAnswers(request, plan, least_relaxed(envelopes), absent, moments_ms)
+
+
+def _moments_ms(entry: Snapshot, branch: str) -> dict[str, int]:
+    """After acceptance: when a worker first began the branch, and when a second message was sent."""
+    moments = {"first_start_ms": entry.started.get(branch), "sent_again_ms": entry.sent_again.get(branch)}
+    return {name: at_ms - entry.accepted_at_ms for name, at_ms in moments.items() if at_ms is not None}
 
 
 def _absence(entry: Snapshot, branch: str) -> Degradation:

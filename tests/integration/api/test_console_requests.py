@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 
 from access.grant import SCOPES
-from console.charts import lanes
+from console.charts import LANES_WIDTH, lanes
 from console.searched_again import moves
 from tests.integration.api.test_console import MARKUP, asked, token_of, visitor
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -116,10 +117,37 @@ def test_documents_of_both_answers_are_listed_by_their_rank_of_now_and_then_thos
     ]
 
 
-def test_the_lane_of_a_second_message_says_so() -> None:
-    stages = [{"stage": f"search.{name}", "start_ms": 3.0, "ms": 5.0} for name in ("bm25", "vector")]
-    drawn = lanes(stages, 100.0, hedged={"search.vector"})["rows"]
-    assert [(row["stage"], row["is_hedge"]) for row in drawn] == [
-        ("search.bm25", False),
-        ("search.vector", True),
+def test_the_lane_of_a_branch_that_was_sent_again_also_shows_its_first_run() -> None:
+    stages = [
+        {"stage": "search.bm25", "start_ms": 3.0, "ms": 5.0},
+        {
+            "stage": "search.vector",
+            "start_ms": 60.0,
+            "ms": 20.0,
+            "first_start_ms": 4.0,
+            "sent_again_ms": 50.0,
+        },
+        {"stage": "fuse", "start_ms": 80.0, "ms": 15.0},
+    ]
+    usual, again, fusing = lanes(stages, 1_000.0)["rows"]
+    scale = LANES_WIDTH / (1.05 * 95.0)
+    assert (usual["first"], usual["again_x"], fusing["first"]) == (None, None, None)
+    assert again["sent_again_ms"] == 50.0
+    assert again["again_x"] == pytest.approx(50 * scale, abs=0.01)
+    assert (again["x"], again["width"]) == pytest.approx((60 * scale, 20 * scale), abs=0.01)
+    assert tuple(again["first"].values()) == pytest.approx((4 * scale, 76 * scale), abs=0.01)
+
+
+def test_the_lane_of_a_branch_without_an_answer_ends_with_the_waiting() -> None:
+    stages = [
+        {"stage": "search.bm25", "start_ms": 3.0, "ms": 5.0},
+        {"stage": "search.vector", "status": "failed", "ms": 0.0, "first_start_ms": 10.0},
+        {"stage": "search.hyde", "status": "failed", "ms": 0.0},
+        {"stage": "fuse", "start_ms": 90.0, "ms": 10.0},
+    ]
+    rows = lanes(stages, 100.0)["rows"]
+    assert [(row["stage"], row["start_ms"], row["ms"], row["has_answered"]) for row in rows] == [
+        ("search.bm25", 3.0, 5.0, True),
+        ("search.vector", 10.0, 80.0, False),
+        ("fuse", 90.0, 10.0, True),
     ]

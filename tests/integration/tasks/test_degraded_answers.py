@@ -42,6 +42,8 @@ def test_a_branch_that_is_too_slow_is_left_out(failing: OneProcess, is_started: 
     answer = failing.end_late(request_id)
     assert (answer.status, reasons(answer)) == ("degraded", [("search.slow", reason)])
     assert ids(answer) == ["error"]
+    begun = {line.stage: line.first_start_ms is not None for line in answer.stages}
+    assert (begun["search.bm25"], begun["search.slow"]) == (False, is_started)
 
 
 def test_without_any_branch_the_request_fails(failing: OneProcess) -> None:

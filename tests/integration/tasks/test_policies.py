@@ -68,4 +68,9 @@ def test_a_hedged_branch_is_answered_by_its_second_attempt(failing: OneProcess) 
     answer = failing.answer(request_id)
     assert (answer.status, set(answer.hits[0].found_by)) == ("complete", {"bm25", "slow"})
     row = row_of(failing, answer)
+    usual, slow = (line for line in row.stages if line["stage"].startswith("search."))
+    assert not {"first_start_ms", "sent_again_ms"} & usual.keys()
+    assert slow["first_start_ms"] <= slow["sent_again_ms"] <= slow["start_ms"]
+    assert row.plan is not None
+    assert slow["sent_again_ms"] >= row.plan["branches"][1]["hedge_after_ms"]
     assert {line.branch: envelope_of(line).attempt for line in row.branches} == {"bm25": 1, "slow": 2}

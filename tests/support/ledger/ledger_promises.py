@@ -13,7 +13,7 @@ from tests.support.ledger.stepped_ledger import View
 
 NUMBERS = re.compile(
     rb"accepted_at|deadline|answer_ttl|(retrieve|fuse)_sent|left|join_at|(finish|fusion)_reserve|fusing_until"
-    rb"|(limit|resend|resent|started|hedge|hedged|lease|failed|decisive):.*"
+    rb"|(limit|resend|resent|started|hedge|hedged|again|lease|failed|decisive):.*"
 )
 
 
