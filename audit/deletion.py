@@ -8,13 +8,14 @@ write-ahead logs until these are rewritten.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 import redis
 from chorale_client.keys import OUTBOX, TO_TELL, entry_key, result_key
 from pydantic_core import to_json
-from sqlalchemy import ColumnElement, Engine, delete, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
 from audit.drainer import cause
@@ -81,6 +82,21 @@ def remove_some_rows(engine: Engine, which: ColumnElement[bool]) -> int:
             of_these = feedback_table.c.request_id.in_({request_id for request_id, _ in keys})
             connection.execute(delete(feedback_table).where(of_these))
     return len(keys)
+
+
+@contextmanager
+def keeping_rows(engine: Engine) -> Iterator[Connection]:
+    """A transaction in which `keep_rows` may be called; it holds SQLite's write lock."""
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        yield connection
+
+
+def keep_rows(connection: Connection, request_ids: Collection[str]) -> set[str]:
+    """Which of these requests the trail has: nobody deletes them before this transaction has ended."""
+    kept = select(RequestRow.request_id).where(RequestRow.request_id.in_(request_ids))
+    return {*connection.scalars(kept.with_for_update(read=True, key_share=True))}
 
 
 PRUNE_EVERY_S = 3_600.0

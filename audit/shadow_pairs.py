@@ -11,12 +11,13 @@ from chorale_client.wire_names import Stage
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import aliased
 
+from audit.queries import Which
 from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.batching import in_batches
 from models.shadow_ids import SUFFIX, shadow_id
 
-MOST_PAIRS = 10_000
-"""The newest ones."""
+MOST_REQUESTS = 200_000
+"""The newest ones under A, of which those with a shadow count."""
 ROWS_AT_ONCE = 500
 DEPTH = 10
 """First hits that are compared."""
@@ -35,18 +36,23 @@ class ShadowPair:
     work_ms: tuple[float, float]
 
 
-def shadow_pairs(engine: Engine, a: str, b: str) -> list[ShadowPair]:
-    """The newest requests under `a` that have a shadow under `b`, newest first."""
-    request, shadow = aliased(RequestRow), aliased(RequestRow)
+def shadow_pairs(
+    engine: Engine, a: str, b: str, which: Which | None = None, *, newest: int = MOST_REQUESTS
+) -> list[ShadowPair]:
+    """Of the `newest` requests under `a` those that have a shadow under `b`, newest first."""
+    request, shadow = RequestRow, aliased(RequestRow)
+    conditions = request.configuration == a, *(which or Which()).conditions()
+    by_time = request.accepted_at_ms.desc()
+    of_a = select(request.request_id, request.accepted_at_ms).where(*conditions).order_by(by_time)
+    among = of_a.limit(newest).subquery().c
     # An id may be used again after the first request has expired.
     follows = shadow.accepted_at_ms >= request.accepted_at_ms
     sides = [column for of in (request, shadow) for column in (of.accepted_at_ms, of.status, of.stages)]
+    is_one = (request.request_id == among.request_id) & (request.accepted_at_ms == among.accepted_at_ms)
     pairs = (
         select(request.request_id, request.namespace, *sides)
-        .join(shadow, (shadow.request_id == request.request_id + SUFFIX) & follows)
-        .where(request.configuration == a, shadow.configuration == b)
-        .order_by(request.accepted_at_ms.desc(), shadow.accepted_at_ms.desc())
-        .limit(MOST_PAIRS)
+        .where(is_one, shadow.request_id == request.request_id + SUFFIX, follows, shadow.configuration == b)
+        .order_by(by_time, shadow.accepted_at_ms.desc())
     )
     hits = select(HitRow.request_id, HitRow.accepted_at_ms, HitRow.document_id)
     hits = hits.where(HitRow.question == 0, HitRow.rank <= DEPTH).order_by(HitRow.rank)

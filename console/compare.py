@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ from chorale_client.errors import InvalidRequest, safe_repr
 from access.grant import Grant
 from api.audit import visible_rows, visible_to
 from api.limits import count_cost
-from config.declarations import Configuration, Pipeline
+from audit.shadow_pairs import shadow_pairs
+from config.declarations import Configuration, LivePair, Pipeline
 from console.pages import Page, Visit
 from console.recorded import WEIGHT, changes_of, number_of
 from judgements import store
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _MOST = 500
 """Requests."""
+_MOST_WITH_SHADOWS = 10_000
+"""Requests among which those with a shadow are looked for."""
 REQUESTS_OF_A_CALL = 20
 """A comparison of more requests counts for more calls of the key: 20 take about 0.15 s of one core, and three times as much where
 all are judged."""
@@ -89,7 +92,9 @@ def compared_by(visit: Visit) -> Compared:
     among = store.GRADED_REQUESTS if only_judged else None
     which = {"namespace": parameters.get("namespace"), "among": among}
     rows = visible_rows(visit.session.grant, visit.services, _requests(visit), by_callers=True, **which)
-    judged = _judged(visit, rows)
+    judged = _judged(
+        visit, {row.namespace for row in rows}, {asked.text_hash for row in rows for asked in row.questions}
+    )
     changed_b = candidate.name if candidate else b
     replayed = compare_replayed(rows, pipeline, a, changed_b, judged, only_judged=only_judged)
     return Compared(a, b, candidate, rows, judged, replayed)
@@ -132,9 +137,9 @@ def _requests(visit: Visit) -> int:
     return round(number_of({"n": "100", **visit.parameters}, "n", 1, _MOST))
 
 
-def _judged(visit: Visit, rows: Sequence[RequestRow]) -> dict[tuple[str, str], JudgedQuestion]:
-    namespaces = {row.namespace for row in rows}
-    hashes = {question.text_hash for row in rows for question in row.questions}
+def _judged(
+    visit: Visit, namespaces: Collection[str], hashes: Collection[str]
+) -> dict[tuple[str, str], JudgedQuestion]:
     tenant = tenant_of_feedback(visit.session.grant)
     feedback = store.on_questions(visit.services.database, namespaces, hashes, tenant=tenant)
     return {(question.namespace, question.text_hash): question for question in pooled(feedback)}
@@ -155,6 +160,7 @@ def _shown(visit: Visit) -> dict[str, Any]:
         "weights": {branch.name: branch.weight for branch in visit.pipeline.branches_of(b)},
         "k": b.k,
         "live": _live(visit, compared),
+        "shadow": _shadow(visit, compared),
         "comparison": {**asdict(compared.replayed), "judged": summary(compared.replayed.judged)},
         "candidate": compared.candidate and _block(visit, compared.candidate, _remark(compared)),
         "tuning": _tuned(visit, compared) if "tune" in visit.parameters else None,
@@ -166,12 +172,7 @@ def _live(visit: Visit, compared: Compared) -> dict[str, Any] | None:
     from evaluation.live_comparison import compare_live
 
     declared = visit.pipeline.interleaving
-    if (
-        declared is None
-        or compared.candidate
-        or compared.b != declared.b
-        or compared.a not in (None, declared.a)
-    ):
+    if declared is None or not _are_sides(compared, declared):
         return None
     # Looking through the whole trail for shared pages would take long.
     among = store.REQUESTS_WITH_FEEDBACK
@@ -180,6 +181,26 @@ def _live(visit: Visit, compared: Compared) -> dict[str, Any] | None:
         declared.a, declared.b, impressions(visit.services.database, declared.a, declared.b, which)
     )
     return {**live.to_wire(), "verdict": live.verdict}
+
+
+def _shadow(visit: Visit, compared: Compared) -> dict[str, Any] | None:
+    """What B answered to the same requests on the bulk workers; None if the pipeline has no such shadow, or there is none yet."""
+    from evaluation.shadow_comparison import compare_shadows
+
+    declared = visit.pipeline.shadow
+    if declared is None or not _are_sides(compared, declared):
+        return None
+    a, b = declared.a, declared.b
+    which = visible_to(visit.session.grant, namespace=visit.parameters.get("namespace"))
+    pairs = shadow_pairs(visit.services.database, a, b, which, newest=_MOST_WITH_SHADOWS)
+    if not pairs:
+        return None
+    judged = _judged(visit, {pair.namespace for pair in pairs}, {pair.text_hash for pair in pairs})
+    return compare_shadows(a, b, pairs, judged).to_wire()
+
+
+def _are_sides(compared: Compared, pair: LivePair) -> bool:
+    return not compared.candidate and compared.b == pair.b and compared.a in (None, pair.a)
 
 
 def _remark(compared: Compared) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -46,7 +46,7 @@ async def show(visit: Visit) -> dict[str, Any]:
     is_comparing = "b" in visit.parameters
     data |= {"comparison": None, "state": address_of(visit.parameters) if is_comparing else {}}
     request_id, position = visit.parameters.get("request"), visit.parameters.get("question", "0")
-    documents = None
+    documents: Collection[str] | None = None
     if request_id is None and is_comparing:
         await count_comparison(visit)
         data["comparison"], chosen = await to_thread.run_sync(_settling, visit)
@@ -57,7 +57,8 @@ async def show(visit: Visit) -> dict[str, Any]:
         unjudged = next_unjudged(coverage, visit.parameters.get("after"))
         if unjudged is None:
             return data
-        request_id, position = unjudged.request_id, str(unjudged.question)
+        request_id, position = unjudged.question.request_id, str(unjudged.question.question)
+        documents = unjudged.documents
     row = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
     return data | {"question": await _question(visit, row, position, documents)}
 
@@ -82,13 +83,13 @@ def _coverage(visit: Visit) -> list[Coverage]:
     return store.coverage(visit.services.database, which, NEWEST, tenant=tenant)
 
 
-def next_unjudged(coverage: Sequence[Coverage], after: str | None) -> RecordedQuestion | None:
+def next_unjudged(coverage: Sequence[Coverage], after: str | None) -> Coverage | None:
     """The first question behind `after` that has an unjudged hit; behind the last one comes the first."""
     names = [_name(item.question) for item in coverage]
     start = names.index(after) + 1 if after in names else 0
     for item in (*coverage[start:], *coverage[:start]):
         if item.judged < item.hits and not item.nothing_fits:
-            return item.question
+            return item
     return None
 
 
@@ -97,7 +98,7 @@ def _name(question: RecordedQuestion) -> str:
 
 
 async def _question(
-    visit: Visit, row: RequestRow, position: str, documents: Sequence[str] | None
+    visit: Visit, row: RequestRow, position: str, documents: Collection[str] | None
 ) -> dict[str, Any]:
     """The documents, or its first hits, without ranks, branches and scores.  Raises InvalidRequest."""
     if position not in map(str, range(len(row.questions))):

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, select, true
+from sqlalchemy import ColumnElement, Engine, Select, func, or_, select, true
 from sqlalchemy.orm import Session, selectinload
 
+from audit.deletion import keep_rows, keeping_rows
 from audit.drainer import INSERTS
 from audit.queries import Which, last
 from judgements.feedback import LLM, NOTHING_FITS, THUMBS, Feedback, RecordedQuestion
@@ -17,6 +18,7 @@ from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.batching import in_batches
 from models.errors import ServiceError
 from models.installation_tables import feedback_table as table
+from models.shadow_ids import SUFFIX
 
 _BY_PEOPLE = table.c.source != LLM
 GRADED_REQUESTS = select(table.c.request_id).where(table.c.action_name.in_(["grade", *THUMBS]), _BY_PEOPLE)
@@ -34,13 +36,18 @@ class NotRecorded(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many first hits of a recorded question there are, and how many of them have a grade or a thumb."""
+    """How many first hits all requests with one question have, and how many of them have a grade or a thumb."""
 
     question: RecordedQuestion
-    hits: int
+    """The newest, and a shadow's only without another one: no caller keeps the answer of a shadow."""
+    documents: Collection[str]
     judged: int
     nothing_fits: bool
     """Somebody says so."""
+
+    @property
+    def hits(self) -> int:
+        return len(self.documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +69,12 @@ def put(engine: Engine, feedback: Sequence[Feedback]) -> None:
     upsert = insert.on_conflict_do_update(
         index_elements=["feedback_id"], set_=newer, where=insert.excluded.at_ms >= table.c.at_ms
     )
-    with engine.begin() as connection:
-        if engine.dialect.name == "sqlite":
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+    with keeping_rows(engine) as connection:
         for batch in in_batches([rows[id_] for id_ in sorted(rows)], ROWS_AT_ONCE):
-            _hold_requests(connection, {row["request_id"] for row in batch})
+            request_ids = {row["request_id"] for row in batch}
+            if missing := sorted(request_ids - keep_rows(connection, request_ids)):
+                raise NotRecorded(f"the trail has no request {missing[0]!r}")
             connection.execute(upsert, batch)
-
-
-def _hold_requests(connection: Connection, request_ids: Collection[str]) -> None:
-    """Nobody deletes these requests before this transaction has ended.  Raises NotRecorded."""
-    held = select(RequestRow.request_id).where(RequestRow.request_id.in_(request_ids))
-    there = connection.scalars(held.with_for_update(read=True, key_share=True))
-    if missing := sorted({*request_ids} - {*there}):
-        raise NotRecorded(f"the trail has no request {missing[0]!r}")
 
 
 def listed(engine: Engine, namespace: str) -> list[Feedback]:
@@ -130,7 +129,8 @@ def questions(
 
 
 def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = None) -> list[Coverage]:
-    """The questions of the `newest` requests, newest first, each text once, without those that have no hit.
+    """The questions of the `newest` requests, newest first, each text once with the hits of all of them, without those that have
+    no hit.
 
     With `tenant`, only feedback of its requests counts.
     """
@@ -151,12 +151,17 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
                 documents[hit.request_id, hit.question].add(hit.document_id)
             for event in connection.execute(judgements.where(table.c.text_hash.in_(texts))):
                 judged[event.namespace, event.text_hash].add(event.object_id)
-    by_text: dict[tuple[str, str], Coverage] = {}
-    for question in recorded:
+    newest_of: dict[tuple[str, str], RecordedQuestion] = {}
+    pools: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for question in sorted(recorded, key=lambda question: question.request_id.endswith(SUFFIX)):
         if of := documents[question.request_id, question.question]:
-            by = judged[text := (question.namespace, question.text_hash)]
-            by_text.setdefault(text, Coverage(question, len(of), len(of & by), None in by))
-    return list(by_text.values())
+            text = question.namespace, question.text_hash
+            newest_of.setdefault(text, question)
+            pools[text] |= of
+    return [
+        Coverage(question, pool := pools[text], len(pool & judged[text]), None in judged[text])
+        for text, question in newest_of.items()
+    ]
 
 
 def _recorded(rows: Iterable[RequestRow]) -> Iterator[RecordedQuestion]:

@@ -8,3 +8,7 @@ SUFFIX = ".shadow"
 def shadow_id(request_id: str) -> str:
     """It begins with the request's, so that it belongs to the same tenant, and stands behind it in every list of ids."""
     return f"{request_id}{SUFFIX}"
+
+
+def request_id_of(id_of_shadow: str) -> str:
+    return id_of_shadow.removesuffix(SUFFIX)

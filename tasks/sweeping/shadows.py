@@ -14,11 +14,15 @@ from chorale_client.errors import InvalidRequest, RequestIdConflict
 from chorale_client.publisher import BROKER_ERRORS
 from chorale_client.request import Request
 from chorale_client.wire_names import QUEUE_BULK
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 from structlog import get_logger
 
+from audit.deletion import keep_rows, keeping_rows
 from audit.outbox import Ended
 from config.declarations import Shadow
 from models.duty import Duty
+from models.shadow_ids import request_id_of
 from monitoring.queues import queue_states
 from tasks.jobs.feeder import is_interactive_late
 from tasks.request.branch_selection import breakers_of
@@ -38,12 +42,13 @@ MOST_WAITING = 100
 
 class Shadows(Duty):
     failing = "no shadow is sent"
-    expected = (*Duty.expected, *BROKER_ERRORS, InvalidRequest, RequestIdConflict)
+    expected = (*Duty.expected, *BROKER_ERRORS, InvalidRequest, RequestIdConflict, SQLAlchemyError)
 
-    def __init__(self, app: Celery, declared: Shadow) -> None:
+    def __init__(self, app: Celery, declared: Shadow, trail: Engine) -> None:
         self._fanout = app.fanout
         self._resources: Resources = app.resources
         self._declared = declared
+        self._trail = trail
         pipeline = self._resources.pipeline
         self._branches = pipeline.branches_of(pipeline.configurations[declared.b])
         self._drawn: deque[Request] = deque(maxlen=MOST_DRAWN)
@@ -58,14 +63,19 @@ class Shadows(Duty):
         if self._drawn:
             room, why_not = self._room()
             while self._drawn and room > 0:
-                shadow = self._drawn.popleft()
-                submit(self._resources, self._fanout, shadow)
+                self._send(self._drawn.popleft())
                 room -= len(self._branches)
             self._drawn.clear()
             if why_not != self._why_not:
                 self._why_not = why_not
                 log.info("shadows", b=self._declared.b, left_out_because=why_not)
         return LOOK_EVERY_S
+
+    def _send(self, shadow: Request) -> None:
+        # Whoever erases the request waits for the transaction, and then counts the shadow among those that run.
+        with keeping_rows(self._trail) as connection:
+            if keep_rows(connection, [request_id_of(shadow.request_id)]):
+                submit(self._resources, self._fanout, shadow)
 
     def _room(self) -> tuple[int, str | None]:
         """How many messages may be sent, or why none may."""

@@ -76,6 +76,7 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
 
     resources: Resources = app.resources
     settings = resources.settings
+    url = settings.audit_database_url
     events = sender = None
     if settings.task_events:
         sender = EventSender(app, name)
@@ -84,9 +85,8 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
         yield events.run
     shadows = None
     if declared := resources.pipeline.shadow:
-        shadows = Shadows(app, declared)
+        shadows = Shadows(app, declared, open_database(url, must_exist=True))
         yield shadows.run
-    url = settings.audit_database_url
     # In each duty's own thread, so that requests are ended although their rows cannot be written yet.
     # Once for all: a file that is removed later must not be replaced by an empty one.
     prepare = cache(partial(upgrade, url, wait_s=SCHEMA_WAIT_S))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
 from celery import Celery
 from chorale_client.default_timeout import publish_timeouts
 from chorale_client.keys import OVERLOAD, entry_key
-from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_RETRIEVE
 from redis import Redis
 from structlog import get_logger
 
@@ -155,11 +155,10 @@ def _loads(resources: Resources, queues: Sequence[str]) -> Iterator[Callable[[],
     if {"passages", "questions"} & resources.needs:
         for name in _used_encoders(resources):
             yield partial(_warm_encoder, resources, name)
-    if QUEUE_FUSION in queues:
-        for name in resources.pipeline.rerankers:
-            yield partial(_warm_reranker, resources, name)
-        if resources.settings.context_tokenizer:
-            yield partial(resources.count_tokens, "warm")
+    for name in _used_rerankers(resources, queues):
+        yield partial(_warm_reranker, resources, name)
+    if QUEUE_FUSION in queues and resources.settings.context_tokenizer:
+        yield partial(resources.count_tokens, "warm")
     if QUEUE_RETRIEVE in queues:
         yield partial(_read_fingerprints, resources)
 
@@ -184,6 +183,17 @@ def _used_encoders(resources: Resources) -> list[str]:
         return [DEFAULT_ENCODER]
     built = {state.manifest.encoder for state in _namespaces(resources) if state.manifest}
     return [name for name in resources.encoders.declared if name in built | {DEFAULT_ENCODER}]
+
+
+def _used_rerankers(resources: Resources, queues: Sequence[str]) -> Iterable[str]:
+    """Those of a fusion worker, and of a bulk worker that fuses shadows."""
+    pipeline = resources.pipeline
+    if QUEUE_FUSION in queues:
+        return pipeline.rerankers
+    if QUEUE_BULK in queues and pipeline.shadow is not None:
+        reranker = pipeline.configurations[pipeline.shadow.b].reranker
+        return [reranker.name] if reranker else []
+    return ()
 
 
 _REFUSED: dict[str, str] = {}
@@ -220,10 +230,9 @@ def warm_models_again(
 ) -> None:
     """Try until `stop` or until the models are there; then call `done`.  Requests are answered without them meanwhile."""
     while not stop.wait(AGAIN_S):
-        if QUEUE_FUSION in queues:
-            for name in resources.pipeline.rerankers:
-                with suppress(StageFailure):
-                    resources.reranker(name).fetch()
+        for name in _used_rerankers(resources, queues):
+            with suppress(StageFailure):
+                resources.reranker(name).fetch()
         with suppress(ModelMissing):
             warm_models(resources, queues)
             log.info("has its model now", queues=list(queues))

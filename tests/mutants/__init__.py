@@ -10,6 +10,7 @@ from tests.mutants.breaking import Mutant
 _LEDGER = "tests/integration/ledger"
 _ANSWER_CACHE = "tests/integration/tasks/test_answer_cache.py"
 _TOGETHER = "tests/integration/tasks/test_searched_together.py"
+_SHADOWS = "tests/integration/tasks/test_shadows.py"
 _JOBS = "tests/integration/jobs/test_store.py"
 
 MUTANTS = (
@@ -237,6 +238,27 @@ return self._write(batch), {}""",
             "tests/unit/tasks/test_interleaving.py::test_the_plan_carries_how_b_fuses_and_is_not_cached",
             "tests/integration/tasks/test_interleaving.py"
             "::test_it_neither_reads_nor_writes_the_cache_and_nobody_waits_for_it",
+        ),
+    ),
+    Mutant(
+        "Shadows",
+        "the usual workers search a shadow, and breakers count it",
+        "tasks/request/live_pairs.py",
+        "on_bulk_workers",
+        "return plan",
+        (f"{_SHADOWS}::test_a_shadow_is_searched_by_bulk_workers_once_its_request_has_ended",),
+    ),
+    Mutant(
+        "Shadows",
+        "a shadow is sent whoever waits, and although its request was erased",
+        "tasks/sweeping/shadows.py",
+        "Shadows.look",
+        """while self._drawn:
+    submit(self._resources, self._fanout, self._drawn.popleft())
+return LOOK_EVERY_S""",
+        (
+            f"{_SHADOWS}::test_nothing_is_sent_without_a_bulk_worker_or_while_anybody_waits",
+            f"{_SHADOWS}::test_a_request_that_is_erased_before_its_shadow_was_sent_has_none",
         ),
     ),
     Mutant(

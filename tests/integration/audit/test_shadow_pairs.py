@@ -6,6 +6,7 @@ from redis import Redis
 from sqlalchemy import Engine
 
 from audit.drainer import Drainer
+from audit.queries import Which
 from audit.shadow_pairs import shadow_pairs
 from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
@@ -55,3 +56,7 @@ def test_each_request_stands_beside_its_own_shadow_newest_first(redis_client: Re
     assert (first.request_id, first.documents) == ("first", ([f"{number}" for number in range(10)], []))
     assert first.text_hash == newest.text_hash != ""
     assert shadow_pairs(engine, "reranked", "rrf") == []
+    assert shadow_pairs(engine, "rrf", "reranked", Which(owner="f")) == [first]
+    # Of the newest three requests under A, `other` and `no-shadow` have none under B.
+    assert shadow_pairs(engine, "rrf", "reranked", newest=3) == [newest]
+    assert shadow_pairs(engine, "rrf", "reranked", newest=4) == [newest, first]

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -88,14 +89,14 @@ def test_feedback_that_is_being_written_is_deleted_too_by_whoever_deletes_its_re
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holds, go_on = threading.Event(), threading.Event()
-    hold = store._hold_requests
 
-    def hold_and_wait(*arguments: object) -> None:
-        hold(*arguments)  # type: ignore[arg-type]
+    def keep_and_wait(*arguments: Any) -> set[str]:
+        kept = deletion.keep_rows(*arguments)
         holds.set()
         go_on.wait(10)
+        return kept
 
-    monkeypatch.setattr(store, "_hold_requests", hold_and_wait)
+    monkeypatch.setattr(store, "keep_rows", keep_and_wait)
     writer = threading.Thread(target=store.put, args=(engine, [grade(engine, "old", 1)]))
     eraser = threading.Thread(
         target=deletion.remove_rows, args=(engine, deletion.requests_of("request_id", "old"))

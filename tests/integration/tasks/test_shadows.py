@@ -2,107 +2,32 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterator
-from functools import partial
-from typing import Any, cast
+from pathlib import Path
 
 import pytest
-from chorale_client.keys import BREAKER, DURATIONS, METRICS, OVERLOAD, SERVED, entry_key
+from chorale_client.keys import BREAKER, OVERLOAD, SERVED, entry_key
 from chorale_client.wire_names import QUEUE_BULK
 from pydantic_core import from_json
 
 from api.feedback import record
-from audit.database import open_database, upgrade
-from audit.drainer import Drainer
-from audit.queries import last, show
-from config.declarations import Shadow
-from config.pipeline_reader import DEFAULT_FILE
+from audit.queries import last
 from judgements.feedback import Event
 from ledger import breakers
 from ledger.outcomes import Outcome
-from models.audit_tables import RequestRow
 from tasks.sweeping import shadows as sending
-from tasks.sweeping.request_events import listeners, notify
-from tasks.sweeping.shadows import Shadows
+from tasks.worker.warming import warm_models
+from tests.integration.tasks.test_reranking import PLAIN, RERANKER
 from tests.support.command_line import in_process
-from tests.support.pipelines.one_process import OneProcess
+from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.pipelines.pipeline_files import BM25_ALONE
+from tests.support.pipelines.shadowed import QUESTION, SHADOW, Shadowed, with_shadow
 from tests.support.servers.redis_server import RedisServer
-
-QUESTION = "Who pays when the meter breaks?"
-DECLARED = """
-[shadow]
-a = "bm25"
-b = "rrf"
-share = 1
-"""
-"""Each plain request that words alone answer is searched by all branches, too."""
-
-
-class Shadowed(OneProcess):
-    """The sweeper process and a bulk worker are the test's own process; a bulk worker is said to run."""
-
-    def __enter__(self) -> Shadowed:
-        super().__enter__()
-        self.redis.set(SERVED + QUEUE_BULK, "1")
-        self.index()
-        upgrade(self.resources.settings.audit_database_url)
-        self.engine = open_database(self.resources.settings.audit_database_url)
-        declared = self.resources.pipeline.shadow
-        assert declared == Shadow(a="bm25", b="rrf", share=1)
-        self.shadows = Shadows(self.app, declared)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.engine.dispose()
-        super().__exit__(*error)
-
-    def end(self, request_id: str, **options: object) -> None:
-        """A request under A is answered, not from the cache, and its rows are written."""
-        self.ask(f"{QUESTION} {request_id}", request_id=request_id, configuration="bm25", **options)
-        self.write()
-
-    def write(self) -> None:
-        hearing = partial(notify, [*listeners(self.resources), self.shadows.ended])
-        drainer = Drainer(self.redis, self.engine, keep_texts=True, on_written=hearing)
-        while drainer.drain_once(1):
-            pass
-
-    def waiting(self) -> int:
-        """Messages for the bulk workers, after what is due was sent."""
-        self.shadows.look()
-        return int(self.redis.llen(QUEUE_BULK))
-
-    def answer_shadows(self) -> None:
-        self.shadows.look()
-        self.work_in_bulk()
-        self.write()
-
-    def work_in_bulk(self) -> None:
-        """Does what waits for the bulk workers, as Celery would call its tasks there."""
-        while (raw := cast("bytes | None", self.redis.rpop(QUEUE_BULK))) is not None:
-            message = from_json(raw)
-            _, arguments, _ = from_json(b64decode(message["body"]))
-            self.app.tasks[message["headers"]["task"]](**arguments)
-
-    def figures_of_callers(self) -> dict[str, Any]:
-        """The metrics, and how many times of a branch are known, from which hedges follow."""
-        durations = {key.decode(): self.redis.llen(key) for key in self.redis.scan_iter(DURATIONS + "*")}
-        return {**durations, METRICS: self.redis.hgetall(METRICS)}
-
-    def row(self, request_id: str) -> RequestRow | None:
-        return show(self.engine, request_id)
-
-    def run(self, *arguments: str) -> str:
-        called = in_process(*arguments, **self.environment)
-        assert called.returncode == 0, called.stderr
-        return called.stdout
 
 
 @pytest.fixture
 def shadowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shadowed]:
-    file = tmp_path_factory.mktemp("shadowed") / "pipeline.toml"
-    file.write_text(DEFAULT_FILE.read_text(encoding="utf-8") + DECLARED, encoding="utf-8")
+    file = with_shadow(tmp_path_factory.mktemp("shadowed"))
     with RedisServer() as server, Shadowed(server, pipeline_file=file) as pipeline:
         yield pipeline
 
@@ -176,6 +101,25 @@ def test_nothing_is_sent_without_a_bulk_worker_or_while_anybody_waits(
     assert shadowed.waiting() == 6  # three messages of each of two
 
 
+def test_the_bulk_workers_load_the_reranker_of_b_and_rerank_the_shadow(tmp_path: Path) -> None:
+    model, file = write_tiny_cross_encoder(tmp_path / "tiny"), tmp_path / "pipeline.toml"
+    reranked = RERANKER.format(name="tiny", configuration="reranked", model=model, budget_ms=10_000)
+    file.write_text(BM25_ALONE + PLAIN + reranked + SHADOW.format(a="plain", b="reranked"))
+    with RedisServer() as server, Shadowed(server, pipeline_file=file) as pipeline:
+        # A reranker that is not loaded reranks nothing within its budget.
+        warm_models(pipeline.resources, [QUEUE_BULK])
+        pipeline.end("1")
+        pipeline.answer_shadows()
+        request, shadow = pipeline.row("1"), pipeline.row("1.shadow")
+    assert request is not None
+    assert shadow is not None
+    reranks = [
+        [line["n_out"] for line in row.stages if line["stage"] == "rerank"] for row in (request, shadow)
+    ]
+    assert reranks == [[], [len(shadow.questions[0].hits)]]
+    assert (shadow.status, shadow.configuration) == ("complete", "reranked")
+
+
 def test_the_id_of_a_shadow_under_another_configuration_is_any_request_s(shadowed: Shadowed) -> None:
     shadowed.submit(QUESTION, request_id="mine.shadow", configuration="scores")
     assert shadowed.redis.llen(QUEUE_BULK) == 0
@@ -223,6 +167,13 @@ def test_a_request_is_erased_with_its_shadow(shadowed: Shadowed, option: str) ->
     value = {"--request": "erased", "--correlation": "customer-17"}[option]
     assert from_json(shadowed.run("audit", "erase", option, value, "--yes", "--json"))["removed"] == 2
     assert {row.request_id for row in last(shadowed.engine, 10)} == {"stays", "stays.shadow"}
+
+
+def test_a_request_that_is_erased_before_its_shadow_was_sent_has_none(shadowed: Shadowed) -> None:
+    shadowed.end("erased")
+    erase = ("audit", "erase", "--request", "erased", "--yes", "--json")
+    assert from_json(shadowed.run(*erase))["removed"] == 1
+    assert shadowed.waiting() == 0
 
 
 def test_erasing_says_that_a_shadow_still_runs_and_one_on_its_way_is_erased(shadowed: Shadowed) -> None:
