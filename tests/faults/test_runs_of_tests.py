@@ -25,6 +25,17 @@ SLEEPER = subprocess.Popen(['sleep', '1000'], env=ENVIRONMENT)
 os.write(2, f'sleeper {SLEEPER.pid} beside {tempfile.mkdtemp()}\\n'.encode())
 """
 
+SERVES = """
+import os, threading
+from tests.support.servers.redis_server import RedisServer
+
+def test():
+    with RedisServer() as server:
+        server.client().ping()
+        os.write(2, f'sleeper {server.pid}\\n'.encode())
+        threading.Event().wait(30)
+"""
+
 HANGS = """
 import re, threading
 import pytest
@@ -112,6 +123,19 @@ def test_a_killed_run_leaves_no_process_and_no_folder(folder: Path, tmp_path: Pa
     (temporary,) = re.findall(r"beside (/.*)", output.read_text())
     until(lambda: not is_alive(pid))
     until(lambda: not Path(temporary).exists())
+
+
+def test_a_killed_run_leaves_no_redis_although_that_writes_its_title_over_its_environment(
+    folder: Path, tmp_path: Path
+) -> None:
+    (folder / "test_serves.py").write_text(SERVES)
+    output = tmp_path / "output"
+    killed = run(folder, output)
+    until(lambda: "sleeper" in output.read_text(), 100)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    (pid,) = sleepers(output)
+    until(lambda: not is_alive(pid))
 
 
 def test_a_second_run_does_what_failed_was_skipped_or_is_new(folder: Path, tmp_path: Path) -> None:

@@ -54,23 +54,36 @@ def _reap(run: int, folder: str) -> None:
     is_over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: is_over.set())
     while not is_over.wait(EVERY_S) and is_alive(run):
-        _kill(_orphans())
+        _kill(left_over())
     until = time.monotonic() + EXIT_LIMIT_S / 2
-    while (left := _orphans(ended=run)) and time.monotonic() < until:
+    while (left := left_over(ended=run, folder=folder)) and time.monotonic() < until:
         _kill(left)
         time.sleep(0.01)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _orphans(ended: int | None = None) -> list[psutil.Process]:
-    """Returns the processes whose owner is gone, or is the run that has `ended`."""
-    orphans = []
+def left_over(*, ended: int | None = None, folder: str | None = None) -> list[psutil.Process]:
+    """Returns the processes whose owner is gone, and those of the run that has `ended`: it owns them, or they work in its folder."""
+    left = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError, ValueError):
-            owner = int(process.environ().get(OWNER, 0))
-            if owner and process.pid != os.getpid() and (owner == ended or not is_alive(owner)):
-                orphans.append(process)
-    return orphans
+            owner = _owner_of(process)
+            # A Redis that has written its title over its whole environment names no owner.
+            is_of_run = owner == ended if owner else folder is not None and process.cwd().startswith(folder)
+            if process.pid != os.getpid() and (is_of_run or (owner and not is_alive(owner))):
+                left.append(process)
+    return left
+
+
+def _owner_of(process: psutil.Process) -> int:
+    """The process that started it; 0: it belongs to no run."""
+    variables = Path(f"/proc/{process.pid}/environ")
+    if not variables.exists():
+        return int(process.environ().get(OWNER, 0))
+    # psutil stops at the first empty string, and Redis may write its title over the first variables alone.
+    prefix = f"{OWNER}=".encode()
+    values = (each for each in variables.read_bytes().split(b"\0") if each.startswith(prefix))
+    return int(next(values, prefix + b"0").removeprefix(prefix))
 
 
 def is_alive(pid: int) -> bool:
