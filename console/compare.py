@@ -16,6 +16,7 @@ from api.limits import count_cost
 from audit.shadow_pairs import shadow_pairs
 from config.declarations import Configuration, LivePair, Pipeline
 from console.pages import Page, Visit
+from console.questions_file import MOST_BYTES, MOST_QUESTIONS, ask_file
 from console.recorded import WEIGHT, changes_of, number_of
 from judgements import store
 from judgements.impressions import impressions
@@ -40,7 +41,7 @@ TUNING_CALLS = 60
 """A tuning counts for so many calls of the key."""
 TUNING_S = 20.0
 _SOURCES = {"recent": "the last requests", "judged": "judged questions"}
-_PARAMETERS = ("a", "b", "namespace", "n", "questions", "k")
+_PARAMETERS = ("a", "b", "namespace", "n", "questions", "k", "correlation_id")
 """Those of the address, beside the weights of B."""
 _tuning = threading.Lock()
 """A process tunes for one visit at a time."""
@@ -90,7 +91,7 @@ def compared_by(visit: Visit) -> Compared:
         configurations = {**pipeline.configurations, candidate.name: candidate}
         pipeline = replace(pipeline, configurations=configurations)
     among = store.GRADED_REQUESTS if only_judged else None
-    which = {"namespace": parameters.get("namespace"), "among": among}
+    which = {name: parameters.get(name) for name in ("namespace", "correlation_id")} | {"among": among}
     rows = visible_rows(visit.session.grant, visit.services, _requests(visit), by_callers=True, **which)
     judged = _judged(
         visit, {row.namespace for row in rows}, {asked.text_hash for row in rows for asked in row.questions}
@@ -148,7 +149,8 @@ def _judged(
 def _shown(visit: Visit) -> dict[str, Any]:
     compared = compared_by(visit)
     b = visit.pipeline.configurations[compared.b]
-    form = {"a": compared.a, "b": compared.b, "namespace": visit.parameters.get("namespace")}
+    given = {name: visit.parameters.get(name) for name in ("namespace", "correlation_id")}
+    form = {"a": compared.a, "b": compared.b, **given}
     return {
         "form": {**form, "n": _requests(visit), "questions": visit.parameters.get("questions") or "recent"},
         "names": compared.names,
@@ -156,6 +158,7 @@ def _shown(visit: Visit) -> dict[str, Any]:
         "sources": _SOURCES,
         "most": _MOST,
         "requests": len(compared.rows),
+        "awaited": round(number_of({"awaited": "0", **visit.parameters}, "awaited", 0, MOST_QUESTIONS)),
         "state": {**address_of(visit.parameters), "b": compared.b},
         "weights": {branch.name: branch.weight for branch in visit.pipeline.branches_of(b)},
         "k": b.k,
@@ -253,4 +256,6 @@ def _chosen(parameters: Mapping[str, str], name: str, known: Sequence[str]) -> s
     return chosen
 
 
-PAGES = (Page("/compare", "Compare", "compare.html", show, ("audit:read",)),)
+PAGES = (
+    Page("/compare", "Compare", "compare.html", show, ("audit:read",), post=ask_file, most_bytes=MOST_BYTES),
+)
