@@ -122,11 +122,11 @@ class RedisLedger:
         self, reports: Sequence[tuple[str, BranchResult, Started | None, bytes]], *, joins: bool
     ) -> Any:
         args: list[Any] = ["1" if joins else ""]
-        reported: dict[tuple[str, str], _Reported] = {}
+        reported: dict[tuple[str, str], BranchResult] = {}
         plans = self._plans_of([request_id for request_id, _, started, _ in reports if started is None])
         for request_id, result, started, callback in reports:
             result, wire = sent(result)
-            reported[request_id, result.branch] = wire, result
+            reported[request_id, result.branch] = result
             plan = plans[request_id] if started is None else started.mac
             mac = self._signer.sign(*_of_envelope(request_id, plan, result.branch, wire))
             args += [request_id, result.branch, str(result.status), wire, result.attempt]
@@ -220,41 +220,31 @@ class RedisLedger:
         return Started(times[0], request, plan, *times[1:], mac, is_signed)
 
     def _joined(
-        self, answer: Any, reported: Mapping[tuple[str, str], _Reported] = MappingProxyType({})
+        self, answer: Any, reported: Mapping[tuple[str, str], BranchResult] = MappingProxyType({})
     ) -> Snapshot | None:
-        """An envelope that equals what this process has just reported is neither verified nor read again."""
+        """What this process has just reported is neither sent back, nor verified or read again."""
         if not answer or answer[0] != b"joined":
             return None
         _, now_ms, state_before, raw_id, flat = answer
-        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        values = dict(zip(flat[::2], flat[1::2], strict=True))
+        fields = {name: value for name, value in values.items() if value != 1}
         request_id, mac = raw_id.decode(), fields.get(b"mac", b"")
         try:
             entry = _entry(request_id, fields | {b"state": state_before})
         except (KeyError, ValueError):
             return None  # a malformed entry, which the sweeper sets aside
         planned = _of_plan(request_id, entry.request, fields.get(b"flight", b""), entry.plan or b"")
-        own, others = {}, {}
-        for branch, wire in entry.envelopes.items():
-            sent_wire, result = reported.get((request_id, branch), (None, None))
-            if result is not None and wire == sent_wire:
-                own[branch] = result
-            else:
-                others[branch] = wire
+        own_branches = [name.decode().partition(":")[2] for name in values.keys() - fields.keys()]
+        own = {branch: reported[request_id, branch] for branch in own_branches}
         forged = {
             branch
-            for branch, wire in others.items()
+            for branch, wire in entry.envelopes.items()
             if not self._signer.verifies(
                 fields.get(b"mac:" + branch.encode()), *_of_envelope(request_id, mac, branch, wire)
             )
         }
         is_signed = entry.plan is None or self._signer.verifies(mac, *planned)
-        return replace(entry, envelopes=others).at(
-            int(now_ms), is_signed=is_signed, forged=frozenset(forged), reported=own
-        )
-
-
-_Reported = tuple[bytes, BranchResult]
-"""An envelope as it was sent, and what it was made of."""
+        return entry.at(int(now_ms), is_signed=is_signed, forged=frozenset(forged), reported=own)
 
 
 def _of_plan(request_id: str, request: bytes, coalescing_key: bytes, plan: bytes) -> tuple[bytes, ...]:
