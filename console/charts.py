@@ -31,7 +31,11 @@ def rank_chart(
     lines = []
     for place, (document_id, ranks) in enumerate(documents.items()):
         dots = [
-            {"x": LEFT + column * COLUMN, "y": TOP + (min(rank, DEEPEST + 1) - 1) * ROW, "rank": rank}
+            {
+                "x": LEFT + column * COLUMN,
+                "y": TOP + (min(rank, DEEPEST + 1) - 1) * ROW,
+                "rank": rank if rank <= DEEPEST else f">{DEEPEST}",
+            }
             for column, rank in enumerate(ranks)
             if rank is not None
         ]
@@ -131,6 +135,7 @@ def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, 
         "width": LANES_WIDTH,
         "deadline_ms": deadline_ms,
         "deadline_x": round(deadline_ms * scale, 2) if is_near else None,
+        "waited_ms": None if all(row["has_answered"] for row in rows) else waited_ms,
         "rows": rows,
     }
 

@@ -158,6 +158,7 @@ def _shown(visit: Visit) -> dict[str, Any]:
         "sources": _SOURCES,
         "most": _MOST,
         "requests": len(compared.rows),
+        "newest": compared.rows[0].namespace if compared.rows else None,
         "awaited": round(number_of({"awaited": "0", **visit.parameters}, "awaited", 0, MOST_QUESTIONS)),
         "state": {**address_of(visit.parameters), "b": compared.b},
         "weights": {branch.name: branch.weight for branch in visit.pipeline.branches_of(b)},

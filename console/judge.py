@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 from anyio import to_thread
-from chorale_client.errors import ChoraleError, InvalidRequest, describe_faults
+from chorale_client.errors import ChoraleError, InvalidRequest, ServiceUnavailable, describe_faults
 from chorale_client.tenants import owned
 from pydantic import ValidationError
 
@@ -36,6 +36,8 @@ BEGINNING_CHARS = 600
 """Of a document whose snippet is not kept any more."""
 GRADE = "grade."
 """Before the id of a document, the field of its grade."""
+OF = "of."
+"""Before the id of a document that another request with the question had, the field with that request and position."""
 
 
 async def show(visit: Visit) -> dict[str, Any]:
@@ -46,7 +48,8 @@ async def show(visit: Visit) -> dict[str, Any]:
     is_comparing = "b" in visit.parameters
     data |= {"comparison": None, "state": address_of(visit.parameters) if is_comparing else {}}
     request_id, position = visit.parameters.get("request"), visit.parameters.get("question", "0")
-    documents: Collection[str] | None = None
+    documents: Iterable[str] | None = None
+    requests: Mapping[str, RecordedQuestion] = {}
     if request_id is None and is_comparing:
         await count_comparison(visit)
         data["comparison"], chosen = await to_thread.run_sync(_settling, visit)
@@ -58,9 +61,9 @@ async def show(visit: Visit) -> dict[str, Any]:
         if unjudged is None:
             return data
         request_id, position = unjudged.question.request_id, str(unjudged.question.question)
-        documents = unjudged.documents
+        documents = requests = unjudged.documents
     row = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
-    return data | {"question": await _question(visit, row, position, documents)}
+    return data | {"question": await _question(visit, row, position, documents, requests)}
 
 
 def _settling(visit: Visit) -> tuple[dict[str, Any], OpenQuestion | None]:
@@ -98,9 +101,14 @@ def _name(question: RecordedQuestion) -> str:
 
 
 async def _question(
-    visit: Visit, row: RequestRow, position: str, documents: Collection[str] | None
+    visit: Visit,
+    row: RequestRow,
+    position: str,
+    documents: Iterable[str] | None,
+    requests: Mapping[str, RecordedQuestion],
 ) -> dict[str, Any]:
-    """The documents, or its first hits, without ranks, branches and scores.  Raises InvalidRequest."""
+    """The documents, or its first hits, without ranks, branches and scores.  A document of another request with the question
+    names it.  Raises InvalidRequest."""
     if position not in map(str, range(len(row.questions))):
         raise InvalidRequest(f"question: the search has {len(row.questions)}, counted from 0")
     question = RecordedQuestion.of(row, int(position))
@@ -110,19 +118,28 @@ async def _question(
     )
     answered = [hit.document_id for hit in row.questions[question.question].hits[:JUDGED_HITS]]
     shown = {*(answered if documents is None else documents)}
-    hits = []
+    hits, has_reader = [], True
     for document_id in sorted(shown, key=lambda id_: _place(question, id_)):
-        if hit := kept.get((question.question, document_id)):
+        of = requests.get(document_id, question)
+        hit = kept.get((question.question, document_id))
+        title: str | None = ""
+        snippet: list[dict[str, Any]] = []
+        if hit is not None and hit.snippet is not None:
             title, snippet = hit.title, marked(hit.snippet)
-        else:
-            title, beginning = await to_thread.run_sync(_read, visit, question.namespace, document_id)
-            snippet = [{"text": beginning, "is_marked": False}] if beginning else []
+        elif has_reader:
+            try:
+                title, beginning = await to_thread.run_sync(_read, visit, question.namespace, document_id)
+            except ServiceUnavailable:
+                has_reader = False  # each call would wait as long
+            else:
+                snippet = [{"text": beginning, "is_marked": False}] if beginning else []
         hits.append(
             {
                 "document_id": document_id,
                 "title": title or document_id,
                 "snippet": snippet,
                 "grade": grades.get(document_id),
+                "of": None if of.request_id == row.request_id else f"{of.request_id} {of.question}",
             }
         )
     return {
@@ -136,10 +153,13 @@ async def _question(
 
 
 def _read(visit: Visit, namespace: str, document_id: str) -> tuple[str, str]:
-    """Title and beginning of a document whose answer is not kept any more; empty if the key or the service cannot read them."""
+    """Title and beginning of a document whose answer is not kept any more; empty if the key cannot read them.  Raises
+    ServiceUnavailable."""
     try:
         visit.session.grant.require("search:run")
         document = read_document(visit, namespace, document_id)
+    except ServiceUnavailable:
+        raise
     except (ServiceError, Problem, ChoraleError):
         return "", ""
     beginning = " ".join(passage["text"] for passage in document["passages"][:2])
@@ -156,8 +176,9 @@ async def save(visit: Visit, form: Mapping[str, str]) -> str:
     grant, services = visit.session.grant, visit.services
     grant.require("search:run")
     events = _events(form)
-    row = await to_thread.run_sync(visible_row, grant, services, form.get("request", ""))
-    rows = {row.request_id: row}
+    rows = {}
+    for request_id in {form.get("request", ""), *(event.request_id for event in events)}:
+        rows[request_id] = await to_thread.run_sync(visible_row, grant, services, request_id)
     await to_thread.run_sync(record, services.database, events, rows, grant.key_id, "judge")
     comparison = address_of(dict(parse_qsl(form.get("comparison", ""))))
     return f"/judge?{urlencode({**comparison, 'after': form.get('name', '')})}"
@@ -165,16 +186,18 @@ async def save(visit: Visit, form: Mapping[str, str]) -> str:
 
 def _events(form: Mapping[str, str]) -> list[Event]:
     """Raises InvalidRequest."""
-    judged: list[dict[str, str]] = [
-        {"action": "grade", "document_id": name.removeprefix(GRADE), "grade": value}
-        for name, value in form.items()
-        if name.startswith(GRADE)
-    ]
-    if NOTHING_FITS in form:
-        judged.append({"action": NOTHING_FITS})
     about = {"request_id": form.get("request", ""), "question": form.get("question", "0")}
+    judged: list[dict[str, str]] = []
+    for name, value in form.items():
+        if name.startswith(GRADE):
+            document_id = name.removeprefix(GRADE)
+            request_id, _, position = form.get(OF + document_id, "").partition(" ")
+            of = {"request_id": request_id, "question": position} if request_id else about
+            judged.append({**of, "action": "grade", "document_id": document_id, "grade": value})
+    if NOTHING_FITS in form:
+        judged.append({**about, "action": NOTHING_FITS})
     try:
-        return [Event.model_validate({**about, **fields}, strict=False) for fields in judged]
+        return [Event.model_validate(fields, strict=False) for fields in judged]
     except ValidationError as error:
         raise InvalidRequest(describe_faults(error.errors(), place="form")) from None
 

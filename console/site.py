@@ -41,6 +41,8 @@ PAGES = (
 )
 FIRST = PATH + PAGES[0].path
 MOST_FILES = 50
+MOST_FIELDS = 200
+"""Of a form; Judge has up to two for each document."""
 """Of a form."""
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -212,7 +214,7 @@ async def _form(request: Request, *, most_files: int = 0) -> tuple[dict[str, str
     """The fields of a form that this site has sent, and its files by their names.  Raises Problem."""
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise Problem("forbidden", "this form was sent by another site")
-    async with request.form(max_files=most_files, max_fields=50) as form:
+    async with request.form(max_files=most_files, max_fields=MOST_FIELDS) as form:
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         sent = [value for value in form.getlist("file") if isinstance(value, UploadFile)]
         return fields, {file.filename: await file.read() for file in sent if file.filename}

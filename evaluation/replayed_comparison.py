@@ -56,7 +56,8 @@ class ComparedQuestion:
     is_approximate: bool
     """Whether scores of the stores are not recorded: a document without one has the lowest score of the branch."""
     within: Mapping[int, tuple[float, float]]
-    """By deadline in milliseconds, under A: 1 if every branch had reported, and the overlap with the fusion of all reports."""
+    """By deadline in milliseconds, under A: 1 if every branch had reported, and the overlap with the fusion of all reports.
+    Empty for a request with several questions, which have no times of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ def compare_replayed(
     for each in compared:
         for name, (of_a, of_b) in each.alone.items():
             alone[name] = (alone[name][0] + of_a, alone[name][1] + of_b)
+    timed = [each.within for each in compared if each.within]
     return ReplayedComparison(
         questions=len(compared),
         left_out=dict(left_out.most_common()),
@@ -125,11 +127,8 @@ def compare_replayed(
         moved=_different(moved)[:MOST_CHANGED],
         alone=alone,
         within={
-            ms: (
-                _mean(each.within[ms][0] for each in compared),
-                _mean(each.within[ms][1] for each in compared),
-            )
-            for ms in DEADLINES_MS
+            ms: (_mean(each[ms][0] for each in timed), _mean(each[ms][1] for each in timed))
+            for ms in (DEADLINES_MS if timed else ())
         },
         judged=compare_judged(ranked.values(), judged),
     )
@@ -216,7 +215,7 @@ def _compared(
         distance=rank_distance(ours, theirs),
         alone={name: (found_by[0][name,], found_by[1][name,]) for name in names},
         is_approximate=any(recorded.lacks_scores(plan, position) for plan in (a, b)),
-        within=_within(recorded, a, position, hits[0]),
+        within=_within(recorded, a, position, hits[0]) if len(recorded.plan.asked) == 1 else {},
     )
     without = {
         name: [recorded.fused(plan, position, without={name}, count=DEPTH) for plan in (a, b)]

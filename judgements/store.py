@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -40,7 +40,8 @@ class Coverage:
 
     question: RecordedQuestion
     """The newest, and a shadow's only without another one: no caller keeps the answer of a shadow."""
-    documents: Collection[str]
+    documents: Mapping[str, RecordedQuestion]
+    """With the newest request that had each of them."""
     judged: int
     nothing_fits: bool
     """Somebody says so."""
@@ -152,14 +153,14 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
             for event in connection.execute(judgements.where(table.c.text_hash.in_(texts))):
                 judged[event.namespace, event.text_hash].add(event.object_id)
     newest_of: dict[tuple[str, str], RecordedQuestion] = {}
-    pools: dict[tuple[str, str], set[str]] = defaultdict(set)
+    pools: dict[tuple[str, str], dict[str, RecordedQuestion]] = defaultdict(dict)
     for question in sorted(recorded, key=lambda question: question.request_id.endswith(SUFFIX)):
         if of := documents[question.request_id, question.question]:
             text = question.namespace, question.text_hash
             newest_of.setdefault(text, question)
-            pools[text] |= of
+            pools[text] = {**dict.fromkeys(sorted(of), question), **pools[text]}
     return [
-        Coverage(question, pool := pools[text], len(pool & judged[text]), None in judged[text])
+        Coverage(question, pools[text], len(pools[text].keys() & judged[text]), None in judged[text])
         for text, question in newest_of.items()
     ]
 
@@ -200,15 +201,15 @@ def judged_share(coverage: Sequence[Coverage]) -> dict[str, dict[str, int]]:
 
 
 def grades_of(engine: Engine, question: RecordedQuestion, key_id: str) -> dict[str, int]:
-    """The grades that a key has given to documents of a question of a request."""
+    """The latest grades that a key has given to documents of this question, on whatever request."""
     query = select(table.c.object_id, table.c.grade).where(
-        table.c.request_id == question.request_id,
-        table.c.question == question.question,
+        table.c.namespace == question.namespace,
+        table.c.text_hash == question.text_hash,
         table.c.key_id == key_id,
         table.c.action_name == "grade",
     )
     with engine.connect() as connection:
-        return {row.object_id: row.grade for row in connection.execute(query)}
+        return {row.object_id: row.grade for row in connection.execute(query.order_by(table.c.at_ms))}
 
 
 def counts(engine: Engine, namespace: str) -> dict[str, dict[str, int]]:

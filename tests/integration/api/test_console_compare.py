@@ -54,7 +54,8 @@ def lists_of(browser: httpx.Client, request_id: str) -> dict[str, list[str]]:
 def test_the_page_says_what_bm25_alone_would_have_answered(browser: httpx.Client) -> None:
     data = page(browser, b="bm25")
     comparison = data["comparison"]
-    assert data["form"] == {"a": None, "b": "bm25", "namespace": None, "n": 100, "questions": "recent"}
+    any_request = {"namespace": None, "correlation_id": None, "n": 100, "questions": "recent"}
+    assert data["form"] == {"a": None, "b": "bm25", **any_request}
     assert (data["requests"], comparison["questions"], comparison["left_out"]) == (3, 3, {})
     moved = comparison["moved"]
     assert {question["text"] for question in moved} == {*QUESTIONS}

@@ -39,8 +39,8 @@ def test_the_questions_of_a_file_are_asked_in_few_requests_and_compared_once_the
         # The page that judges what settles it compares the same requests.
         assert page(browser, **given)["state"]["correlation_id"] == given["correlation_id"]
         ahead = browser.get("/console/compare", params={**given, "awaited": "3"}).text
-        assert "Look again" in ahead
-        assert "Look again" not in browser.get("/console/compare", params=given).text
+        assert "This page looks again" in ahead
+        assert "This page looks again" not in browser.get("/console/compare", params=given).text
     with visitor(api, "file-stranger", scopes=NOT_OPERATORS) as stranger:
         assert page(stranger, **given)["requests"] == 0
     reading = NOT_OPERATORS - {"search:run"}

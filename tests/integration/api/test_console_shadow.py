@@ -10,7 +10,7 @@ import pytest
 from chorale_client.tenants import owned
 
 from models.shadow_ids import shadow_id
-from tests.integration.api.test_console import visitor
+from tests.integration.api.test_console import token_of, visitor
 from tests.integration.api.test_console_requests import USER
 from tests.support.pipelines.shadowed import Shadowed, with_shadow
 from tests.support.servers.http_api import HttpApi
@@ -58,12 +58,28 @@ def test_a_judge_sees_the_documents_of_both_answers_under_one_question(
 ) -> None:
     with visitor(api, "acme", scopes=USER) as browser:
         judged = browser.get("/console/judge.json").json()
+        question = judged["question"]
+        # A document that only the shadow had is graded as a hit of the shadow.
+        hit = next(hit for hit in question["hits"] if hit["of"])
+        form = {
+            "token": token_of(browser),
+            "request": question["request_id"],
+            "question": "0",
+            f"grade.{hit['document_id']}": "2",
+            f"of.{hit['document_id']}": hit["of"],
+        }
+        assert browser.post("/console/judge", data=form).status_code == 303
+        again = browser.get(
+            "/console/judge.json", params={"request": shadow_id(question["request_id"])}
+        ).json()
+        graded = {hit["document_id"]: hit["grade"] for hit in again["question"]["hits"]}
+        assert graded[hit["document_id"]] == 2
     assert judged["questions"] == {"judged": 0, "all": 3}
-    request_id = judged["question"]["request_id"]
+    request_id = question["request_id"]
     ours, theirs = (
         {hit.document_id for hit in row.questions[0].hits[:10]}
         for row in map(shadowed.row, (request_id, shadow_id(request_id)))
         if row is not None
     )
     assert theirs - ours
-    assert {hit["document_id"] for hit in judged["question"]["hits"]} == ours | theirs
+    assert {hit["document_id"] for hit in question["hits"]} == ours | theirs
