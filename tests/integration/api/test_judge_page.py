@@ -75,7 +75,7 @@ def test_the_hits_of_a_question_are_shown_with_titles_and_without_a_sign_of_thei
     assert question["text"] == QUESTIONS[0]
     titles = {hit["document_id"]: hit["title"] for hit in question["hits"]}
     assert titles["bread"] == "Bread"
-    assert {*question["hits"][0]} == {"document_id", "title", "snippet", "grade"}
+    assert {*question["hits"][0]} == {"document_id", "title", "snippet", "grade", "of"}
     recorded = judge.get(f"/console/requests/{asked[0]}.json").json()["fusion"]["hits"]
     ranked = [hit["document_id"] for hit in recorded if hit["document_id"] in titles]
     assert len(ranked) > 3
