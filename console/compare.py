@@ -91,7 +91,7 @@ def compared_by(visit: Visit) -> Compared:
         configurations = {**pipeline.configurations, candidate.name: candidate}
         pipeline = replace(pipeline, configurations=configurations)
     among = store.GRADED_REQUESTS if only_judged else None
-    which = {name: parameters.get(name) for name in ("namespace", "correlation_id")} | {"among": among}
+    which = {**_chosen_requests(visit), "among": among}
     rows = visible_rows(visit.session.grant, visit.services, _requests(visit), by_callers=True, **which)
     judged = _judged(
         visit, {row.namespace for row in rows}, {asked.text_hash for row in rows for asked in row.questions}
@@ -138,6 +138,10 @@ def _requests(visit: Visit) -> int:
     return round(number_of({"n": "100", **visit.parameters}, "n", 1, _MOST))
 
 
+def _chosen_requests(visit: Visit) -> dict[str, str | None]:
+    return {name: visit.parameters.get(name) for name in ("namespace", "correlation_id")}
+
+
 def _judged(
     visit: Visit, namespaces: Collection[str], hashes: Collection[str]
 ) -> dict[tuple[str, str], JudgedQuestion]:
@@ -149,8 +153,7 @@ def _judged(
 def _shown(visit: Visit) -> dict[str, Any]:
     compared = compared_by(visit)
     b = visit.pipeline.configurations[compared.b]
-    given = {name: visit.parameters.get(name) for name in ("namespace", "correlation_id")}
-    form = {"a": compared.a, "b": compared.b, **given}
+    form = {"a": compared.a, "b": compared.b, **_chosen_requests(visit)}
     return {
         "form": {**form, "n": _requests(visit), "questions": visit.parameters.get("questions") or "recent"},
         "names": compared.names,
@@ -180,7 +183,7 @@ def _live(visit: Visit, compared: Compared) -> dict[str, Any] | None:
         return None
     # Looking through the whole trail for shared pages would take long.
     among = store.REQUESTS_WITH_FEEDBACK
-    which = visible_to(visit.session.grant, namespace=visit.parameters.get("namespace"), among=among)
+    which = visible_to(visit.session.grant, **_chosen_requests(visit), among=among)
     live = compare_live(
         declared.a, declared.b, impressions(visit.services.database, declared.a, declared.b, which)
     )
@@ -195,7 +198,7 @@ def _shadow(visit: Visit, compared: Compared) -> dict[str, Any] | None:
     if declared is None or not _are_sides(compared, declared):
         return None
     a, b = declared.a, declared.b
-    which = visible_to(visit.session.grant, namespace=visit.parameters.get("namespace"))
+    which = visible_to(visit.session.grant, **_chosen_requests(visit))
     pairs = shadow_pairs(visit.services.database, a, b, which, newest=_MOST_WITH_SHADOWS)
     if not pairs:
         return None

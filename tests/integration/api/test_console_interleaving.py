@@ -51,7 +51,8 @@ def test_feedback_of_the_keys_tenant_says_which_configuration_is_better(
         # 2^8 / 9 = 28.4 at the eighth.
         assert (live["better"], live["decided_after"]) == ("B", 8)
         assert live["verdict"] in browser.get("/console/compare", params={"b": "scores"}).text
-        assert compared(browser, a="rrf", b="scores", namespace="other")["shared"] == 0
+        for others in ({"namespace": "other"}, {"correlation_id": "other"}):
+            assert compared(browser, a="rrf", b="scores", **others)["shared"] == 0
         for other in ({"b": "bm25"}, {"a": "scores", "b": "scores"}, {"b": "scores", "k": "10"}):
             assert compared(browser, **other) is None
     with visitor(api, "zenith", scopes=USER) as stranger:

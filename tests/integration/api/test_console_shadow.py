@@ -48,7 +48,8 @@ def test_the_page_shows_what_b_would_have_answered_to_requests_of_the_keys_tenan
         assert 'These figures are of the <span class="number">3</span> with two complete answers' in page
         for other in ({"b": "scores"}, {"a": "rrf", "b": "rrf"}, {"b": "rrf", "k": "10"}):
             assert compared(browser, **other) is None
-        assert compared(browser, b="rrf", namespace="other") is None
+        for others in ({"namespace": "other"}, {"correlation_id": "other"}):
+            assert compared(browser, b="rrf", **others) is None
     with visitor(api, "zenith", scopes=USER) as stranger:
         assert compared(stranger, b="rrf") is None
 
