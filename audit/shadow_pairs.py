@@ -26,7 +26,7 @@ _SEARCH = f"{Stage.SEARCH}."
 
 @dataclass(frozen=True, slots=True)
 class ShadowPair:
-    """What the request and its shadow were answered; each pair is of A and of B."""
+    """The answers to a request, under A, and to its shadow, under B: the first and the second value of each pair."""
 
     request_id: str
     namespace: str

@@ -141,7 +141,7 @@ def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, 
 
 
 def _begun_ms(stage: Mapping[str, Any]) -> float | None:
-    """Of a branch that did not answer, when a worker began it, or when it was sent again."""
+    """When the stage began.  A branch that did not answer has the moment when a worker began it, or when it was sent again."""
     moments = (stage.get(name) for name in ("start_ms", "first_start_ms", "sent_again_ms"))
     return next((at_ms for at_ms in moments if at_ms is not None), None)
 

@@ -37,7 +37,7 @@ BEGINNING_CHARS = 600
 GRADE = "grade."
 """Before the id of a document, the field of its grade."""
 OF = "of."
-"""Before the id of a document that another request with the question had, the field with that request and position."""
+"""Before the id of a document, the field with the other request that had the document, and the question's position in it."""
 
 
 async def show(visit: Visit) -> dict[str, Any]:
@@ -107,8 +107,8 @@ async def _question(
     documents: Iterable[str] | None,
     requests: Mapping[str, RecordedQuestion],
 ) -> dict[str, Any]:
-    """The documents, or its first hits, without ranks, branches and scores.  A document of another request with the question
-    names it.  Raises InvalidRequest."""
+    """The documents, or its first hits, without ranks, branches and scores.  A document that another request
+    with this question had names that request.  Raises InvalidRequest."""
     if position not in map(str, range(len(row.questions))):
         raise InvalidRequest(f"question: the search has {len(row.questions)}, counted from 0")
     question = RecordedQuestion.of(row, int(position))

@@ -61,7 +61,7 @@ async def ask_file(visit: Visit, form: Mapping[str, str]) -> str:
 
 
 def questions_in(name: str, content: bytes) -> Iterator[dict[str, Any]]:
-    """Those of a text with a question on each line, or of the input of a job.  Raises InvalidRequest, which names the line."""
+    """The questions of a text file, one on each line, or of the input of a job.  Raises InvalidRequest, which names the line."""
     if name.lower().endswith(".txt"):
         try:
             lines = content.decode("utf-8-sig").splitlines()

@@ -42,7 +42,7 @@ PAGES = (
 FIRST = PATH + PAGES[0].path
 MOST_FILES = 50
 MOST_FIELDS = 200
-"""Of a form; Judge has up to two for each document."""
+"""Fields of a form.  Judge sends up to two for each document."""
 """Of a form."""
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -1,4 +1,4 @@
-"""How a shadow B would have answered what A answered to users.  Pure.
+"""How the answers of B to shadows differ from those of A to users.  Pure.
 
 Users saw A alone, so no clicks decide.  What is measured is what the trail has: other hits, times, and judged documents.  Each
 pair is of A and of B.

@@ -139,7 +139,7 @@ def waterfall(
         name, where = branch.name, branch_stage(branch.name)
         moments: Mapping[str, Any] = results.moments_ms.get(name, {})
         branches += [
-            replace(note, **moments) if note.stage == where else note
+            replace(note, **moments) if moments and note.stage == where else note
             for note in _branch_notes(name, results.envelopes.get(name), missing.get(where))
         ]
     return [*plan.stages, *(note.to_wire() for note in [*branches, *merged_notes(notes)])]

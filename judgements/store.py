@@ -39,9 +39,9 @@ class Coverage:
     """How many first hits all requests with one question have, and how many of them have a grade or a thumb."""
 
     question: RecordedQuestion
-    """The newest, and a shadow's only without another one: no caller keeps the answer of a shadow."""
+    """The newest one.  A shadow's stands here only if no other request had the question: no answer of a shadow is kept."""
     documents: Mapping[str, RecordedQuestion]
-    """With the newest request that had each of them."""
+    """By document id, the newest request that had the document among its first hits."""
     judged: int
     nothing_fits: bool
     """Somebody says so."""

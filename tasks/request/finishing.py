@@ -168,7 +168,7 @@ def _branch_answers(entry: Snapshot, request: Request, plan: Plan) -> BranchAnsw
 
 
 def _moments_ms(entry: Snapshot, branch: str) -> dict[str, int]:
-    """After acceptance: when a worker first began the branch, and when a second message was sent."""
+    """Milliseconds from acceptance until a worker first began the branch, and until a second message was sent."""
     moments = {"first_start_ms": entry.started.get(branch), "sent_again_ms": entry.sent_again.get(branch)}
     return {name: at_ms - entry.accepted_at_ms for name, at_ms in moments.items() if at_ms is not None}
 

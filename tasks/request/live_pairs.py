@@ -26,7 +26,7 @@ _SEARCHED = ("fusion", "sweeper")
 _SAME = {
     "correlation_id", "namespace", "questions", "top_k", "depth", "filters", "exclude_ids", "boosts", "relax",
 }  # fmt: skip
-"""What a shadow asks as its request did; everything else is its caller's affair."""
+"""The fields that a shadow has from its request.  All other fields concern the caller alone."""
 
 
 def is_drawn(request: Request, plan: Plan, declared: Interleaving) -> bool:

@@ -249,7 +249,7 @@ def listeners(resources: Resources) -> list[Listener]:
     figures = RequestFigures(resources.redis, branches=branches, breakers=breakers)
 
     def count_callers(ended: Sequence[Ended]) -> None:
-        """For a shadow nobody waits."""
+        """Nobody waits for a shadow."""
         shadow = resources.pipeline.shadow
         configured = (((request.plan or {}).get("configuration"), request) for request in ended)
         figures.ended(

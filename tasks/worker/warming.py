@@ -186,7 +186,7 @@ def _used_encoders(resources: Resources) -> list[str]:
 
 
 def _used_rerankers(resources: Resources, queues: Sequence[str]) -> Iterable[str]:
-    """Those of a fusion worker, and of a bulk worker that fuses shadows."""
+    """The rerankers that a fusion worker needs, or a bulk worker that fuses shadows."""
     pipeline = resources.pipeline
     if QUEUE_FUSION in queues:
         return pipeline.rerankers

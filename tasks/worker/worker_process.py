@@ -126,7 +126,7 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
     heartbeat = Heartbeat(resources.redis, name, queues, hung_after_s=hung_after_s, keep=keep)
     heartbeat.start()
     if QUEUE_BULK in queues:
-        # Of this thread and of those that it starts from here on: signs of life come as ever.
+        # This thread gives way, with those that it starts from here on.  The heartbeat has a thread already.
         os.nice(BULK_NICENESS)
     stop = threading.Event()
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +89,12 @@ def run(folder: Path, output: Path, **variables: str) -> subprocess.Popen[bytes]
         )
 
 
+def kill_once(running: subprocess.Popen[bytes], output: Path, *, says: str) -> None:
+    until(lambda: says in output.read_text(), 100)
+    running.kill()
+    running.wait()
+
+
 def sleepers(output: Path) -> list[int]:
     return [int(pid) for pid in re.findall(r"sleeper (\d+)", output.read_text())]
 
@@ -115,10 +120,7 @@ def test_tests_that_hang_fail_and_the_others_run(folder: Path, tmp_path: Path) -
 def test_a_killed_run_leaves_no_process_and_no_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "test_hangs.py").write_text(SLEEPER + "def test(): SLEEPER.wait()")
     output = tmp_path / "output"
-    killed = run(folder, output)
-    until(lambda: "beside /" in output.read_text(), 100)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    kill_once(run(folder, output), output, says="beside /")
     (pid,) = sleepers(output)
     (temporary,) = re.findall(r"beside (/.*)", output.read_text())
     until(lambda: not is_alive(pid))
@@ -130,10 +132,7 @@ def test_a_killed_run_leaves_no_redis_although_that_writes_its_title_over_its_en
 ) -> None:
     (folder / "test_serves.py").write_text(SERVES)
     output = tmp_path / "output"
-    killed = run(folder, output)
-    until(lambda: "sleeper" in output.read_text(), 100)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    kill_once(run(folder, output), output, says="sleeper")
     (pid,) = sleepers(output)
     until(lambda: not is_alive(pid))
 

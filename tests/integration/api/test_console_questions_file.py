@@ -93,6 +93,6 @@ def test_no_question_and_too_many_are_refused(
     api: HttpApi, files: dict[str, tuple[str, bytes]], why: str
 ) -> None:
     with visitor(api, "file", scopes=NOT_OPERATORS) as browser:
-        # A form without a file is no multipart form; the token decides first.
+        # Without a file httpx sends an ordinary form.
         answer = browser.post("/console/compare", data={"token": token_of(browser)}, files=files or None)
         assert (answer.status_code, why in answer.text) == (422, True), answer.text

@@ -1,4 +1,4 @@
-"""What pairs of a request and its shadow say of their two configurations."""
+"""The answers to requests are compared with the answers to their shadows."""
 
 from __future__ import annotations
 
