@@ -168,9 +168,11 @@ def request_of(form: Mapping[str, str], request_id: str) -> Request:
 
 def answer_view(answer: Answer) -> dict[str, Any]:
     question = answer.questions[0] if answer.questions else QuestionAnswer(status=answer.status)
-    branches = list(dict.fromkeys(name for hit in question.hits for name in hit.branches))
-    branches = [name for name in _searched(answer) if name in branches] or branches
-    bars = score_bars(question.hits, branches)
+    with_hits = dict.fromkeys(name for hit in question.hits for name in hit.branches)
+    searched = _searched(answer) or list(with_hits)
+    branches = [name for name in searched if name in with_hits]
+    # Of all branches, so that the colour of one does not depend on what the others found.
+    bars = score_bars(question.hits, searched)
     return {
         "request_id": answer.request_id,
         "namespace": answer.namespace,

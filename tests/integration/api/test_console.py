@@ -185,6 +185,13 @@ def test_the_search_page_says_why_each_hit_stands_where_it_stands(operator: http
     assert "<mark>Bread</mark>" in page
 
 
+def test_a_branch_keeps_its_colour_where_another_found_nothing(operator: httpx.Client) -> None:
+    answer = asked(operator, "zymurgy")  # no document has this word, so bm25 finds nothing
+    assert answer["chart"]["columns"][0]["name"] == "vector"
+    bars = [bar for hit in answer["hits"] for bar in hit["bars"]]
+    assert {bar["series"] for bar in bars if bar["branch"] == "vector"} == {1}
+
+
 def test_a_degraded_answer_names_branch_reason_and_says_that_the_rest_is_valid(
     operator: httpx.Client, api_pipeline: RunningPipeline
 ) -> None:
