@@ -23,9 +23,10 @@ from models.document_tables import (
     refused_table,
 )
 from models.documents import Document, Manifest, NamespaceState, Passage
-from search.documents import index_rows, lookups
+from search.documents import document_rows, index_rows, lookups
 from search.documents.database import Database, Plain
-from search.documents.index_rows import AT_ONCE, IndexRow, end_documents, insert_documents
+from search.documents.document_rows import end_documents, insert_documents
+from search.documents.index_rows import AT_ONCE, IndexRow
 from search.documents.lookups import OLD
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Entry
@@ -166,7 +167,7 @@ class DocumentTable:
                     connection, build.namespace_id, done.row.store, done.changes.ids, done.refused
                 )
                 ids.update(done.changes.ids)
-            index_rows.prune(connection, build.namespace_id, ids, stores)
+            document_rows.prune(connection, build.namespace_id, ids, stores)
             return _raise_generation(connection, build.name, by=int(is_seen))
 
     def refuse(self, build: Build, store: str, document_ids: Sequence[str]) -> None:
@@ -183,13 +184,13 @@ class DocumentTable:
 
     def changed_since(self, build: Build, sequence: int) -> list[str]:
         with self._database.reading() as connection:
-            rows = index_rows.changed_since(connection, build.namespace_id, sequence)
+            rows = document_rows.changed_since(connection, build.namespace_id, sequence)
             return [document_id for document_id, _ in rows]
 
     def changes_since(self, build: Build, sequence: int) -> Iterator[Changes]:
         """What a store has to do that contains everything up to a batch, in portions of whole batches."""
         with self._database.reading() as connection:
-            rows = index_rows.changed_since(connection, build.namespace_id, sequence)
+            rows = document_rows.changed_since(connection, build.namespace_id, sequence)
             latest = connection.execute(select(_N.sequence).where(_of(namespace_table, build))).scalar_one()
         if not rows and sequence < latest:
             # Every store has deleted what the last batches have deleted.

@@ -6,27 +6,20 @@ All functions work inside the caller's transaction.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, text, update
+from sqlalchemy import Connection, and_, delete, insert, select, update
 
 from models.batching import in_batches
-from models.document_tables import document_table, index_table, namespace_table, passage_table, refused_table
-from models.documents import Document, Manifest
-from models.errors import PartlyWritten
-from search.checks import refusal_reason
-from search.documents import lookups
-from search.documents.lookups import STORED
+from models.document_tables import index_table, namespace_table, refused_table
+from models.documents import Manifest
 from search.protocol import Index
 
 AT_ONCE = 500
 
-_D, _I, _N, _P, _R = (
-    table.c for table in (document_table, index_table, namespace_table, passage_table, refused_table)
-)
+_I, _N, _R = index_table.c, namespace_table.c, refused_table.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +63,6 @@ def delete_index(connection: Connection, row: IndexRow) -> None:
     connection.execute(delete(index_table).where(_of_index(row)))
 
 
-def changed_since(connection: Connection, namespace_id: int, sequence: int) -> list[tuple[str, int]]:
-    """Each document that a later batch wrote or deleted, with the last such batch, in the order of the batches."""
-    latest = func.max(func.coalesce(_D.ended, _D.sequence))
-    later = or_(_D.sequence > sequence, _D.ended > sequence)
-    statement = select(_D.document_id, latest).where(_D.namespace_id == namespace_id, later)
-    rows = connection.execute(statement.group_by(_D.document_id).order_by(latest, _D.document_id))
-    return [(document_id, last) for document_id, last in rows]
-
-
 def refused(connection: Connection, namespace_id: int, store: str) -> dict[str, str]:
     """The reasons by document id."""
     mine = and_(_R.namespace_id == namespace_id, _R.store == store)
@@ -110,124 +94,6 @@ def set_refused(
         connection.execute(insert(refused_table), rows)
 
 
-def prune(
-    connection: Connection, namespace_id: int, document_ids: Collection[str], stores: Collection[str]
-) -> None:
-    """Delete of these documents what every one of `stores` has replaced or deleted.
-
-    A passage loses its text and vector now, and its row later.
-    """
-    mine = and_(_I.namespace_id == namespace_id, _I.store.in_(stores))
-    least = connection.scalar(select(func.min(_I.sequence)).where(mine))
-    if least is None:
-        return
-    is_refused = select(_R.document_id).where(_R.namespace_id == namespace_id)
-    for part in in_batches(sorted(document_ids), AT_ONCE):
-        for table in (passage_table, document_table):
-            done = and_(
-                table.c.namespace_id == namespace_id,
-                table.c.document_id.in_(part),
-                # The plus keeps databases from the index on `ended`.
-                text(f"+{table.name}.ended <= {least}"),
-                table.c.document_id.not_in(is_refused),
-            )
-            if table is document_table:
-                connection.execute(delete(table).where(done))
-            else:
-                emptied = update(table).where(done, or_(_P.vector.is_not(None), _P.text != ""))
-                connection.execute(emptied.values(text="", heading="", vector=None))
-    is_empty = and_(_P.vector.is_(None), _P.text == "", _P.ended <= least - lookups.TOMBSTONE_BATCHES)
-    connection.execute(delete(passage_table).where(_P.namespace_id == namespace_id, is_empty))
-
-
 def _of_index(row: IndexRow) -> Any:
     index = row.index
     return and_(_I.namespace_id == index.namespace_id, _I.store == row.store, _I.name == index.name)
-
-
-def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence[Document]], int]) -> int:
-    """The result of `put` for the documents that a database can take; raises PartlyWritten naming the others."""
-    refused = {document.document_id: why for document in documents if (why := refusal_reason(document))}
-    try:
-        generation = put(
-            [_storable(document) for document in documents if document.document_id not in refused]
-        )
-    except PartlyWritten as error:
-        if not refused:
-            raise
-        # These documents are in the table, where `settle` finds them.
-        refused |= error.failures
-        generation = error.generation
-    if refused:
-        raise PartlyWritten(namespace, refused, generation)
-    return generation
-
-
-def _storable(document: Document) -> Document:
-    """The document without what no column of text takes: NUL and lone surrogates."""
-    passages = tuple(
-        replace(passage, text=_text(passage.text), heading=_text(passage.heading))
-        for passage in document.passages
-    )
-    return replace(document, title=_text(document.title), passages=passages)
-
-
-def _text(value: str) -> str:
-    return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
-
-
-def end_documents(
-    connection: Connection, namespace_id: int, sequence: int, document_ids: Sequence[str]
-) -> int:
-    """Mark documents and their passages as ended; returns how many documents existed."""
-    ended = 0
-    rows = [{"now": sequence, "namespace": namespace_id, "document": name} for name in document_ids]
-    for table in (passage_table, document_table) if rows else ():
-        # The plus keeps SQLite from the index on `ended`, which matches nearly every row.
-        statement = text(
-            f"UPDATE {table.name} SET ended = :now "
-            "WHERE namespace_id = :namespace AND document_id = :document AND +ended IS NULL"
-        )
-        ended = connection.execute(statement, rows).rowcount
-    return ended
-
-
-def insert_documents(
-    connection: Connection, namespace_id: int, sequence: int, documents: Sequence[Document]
-) -> None:
-    if not documents:
-        return
-    of_batch = {"namespace_id": namespace_id, "sequence": sequence}
-    connection.execute(
-        insert(document_table),
-        [
-            {
-                **of_batch,
-                "document_id": document.document_id,
-                "source": document.source,
-                "title": document.title,
-                "metadata": dict(document.metadata),
-                "content_hash": document.content_hash,
-                "near_duplicate_group": document.near_duplicate_group,
-                "revision": document.revision,
-            }
-            for document in documents
-        ],
-    )
-    passages = [
-        {
-            **of_batch,
-            "passage_id": passage.passage_id,
-            "document_id": document.document_id,
-            "position": passage.position,
-            "heading": passage.heading,
-            "text": passage.text,
-            "start": passage.start,
-            "end": passage.end,
-            "vector": None if passage.vector is None else np.asarray(passage.vector, STORED).tobytes(),
-        }
-        for document in documents
-        for passage in document.passages
-    ]
-    if passages:
-        connection.execute(insert(passage_table), passages)

@@ -27,9 +27,10 @@ from models.errors import (
     WrongDeclaration,
 )
 from search.checks import check_manifest, checked_documents, same_manifest
+from search.documents.document_rows import taken
 from search.documents.document_table import CURRENT, NEXT, Build, Changes, DocumentTable, Written
 from search.documents.engine_writer import EngineWriter
-from search.documents.index_rows import IndexRow, taken
+from search.documents.index_rows import IndexRow
 from search.documents.lookups import OLD
 from search.documents.verifying import Difference, difference
 from search.near_duplicate_rows import NearDuplicateRows

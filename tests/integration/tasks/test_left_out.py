@@ -22,7 +22,7 @@ from wiring.resources import Resources
 def test_each_document_of_a_message_is_indexed_or_reported_with_its_reason(
     redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = "search.documents.index_rows.refusal_reason"
+    refused = "search.documents.document_rows.refusal_reason"
     monkeypatch.setattr(refused, lambda document: "too large" if document.document_id == "refused" else None)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
     use_embedder(resources, HashingEmbedder())

@@ -174,7 +174,7 @@ def test_documents_that_the_store_refuses_are_reported_and_tried_by_the_next_run
     committed: list[int] = []
     documents = [raw("a"), raw("b"), raw("c")]
     with monkeypatch.context() as patched:
-        refused = "search.documents.index_rows.refusal_reason"
+        refused = "search.documents.document_rows.refusal_reason"
         patched.setattr(refused, lambda document: "too large" if document.document_id == "docs/b" else None)
         report = index(documents, committed=committed.append)
     assert (report.added, report.skipped) == (

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from search.documents import document_table, index_rows
+from search.documents import document_rows, document_table
 from search.embedded import store as embedded
 from tests.contracts.store_documents import EAST, NORTH, document
 from tests.support.stores.one_engine import embedded_store
@@ -38,7 +38,7 @@ POINTS: dict[str, tuple[Any, str, bool]] = {
     "in the first transaction": (document_table, "insert_documents", True),
     "before the words": (embedded, "write_index", False),
     "after the words": (embedded, "write_index", True),
-    "in the last transaction": (index_rows, "prune", True),
+    "in the last transaction": (document_rows, "prune", True),
 }
 """The functions in which the process dies, and whether it calls them before."""
 
