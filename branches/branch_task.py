@@ -14,7 +14,7 @@ from chorale_client.wire_names import Stage, StageStatus
 from branches.model_breakers import ModelBreaker
 from config.model_declarations import DEFAULT_ENCODER
 from fusion.rankings import LEXICAL, branch_texts, merged_dense, merged_lexical
-from ledger.outcomes import encoder_name
+from ledger.breaker_outcomes import encoder_name
 from models.branch_result import Degradation, StageNote
 from models.documents import Manifest, Matrix
 from models.errors import StageFailure

@@ -17,7 +17,7 @@ from branches.generators import Endpoint, generator_name
 from branches.model_breakers import NotAsked
 from cache.caches import CachedTexts
 from inference.language_models import skip_rule
-from ledger.outcomes import Verdict, counts_of
+from ledger.breaker_outcomes import Verdict, counts_of
 from models.branch_result import Degradation
 from models.errors import Declined, StageFailure
 from models.extensions import GenerationResult, PartialGeneration

@@ -15,7 +15,7 @@ from chorale_client.wire_names import Reason
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from ledger.outcomes import SHORTEST_FAIR_MS, Outcome, Verdict, counts_of
+from ledger.breaker_outcomes import SHORTEST_FAIR_MS, Outcome, Verdict, counts_of
 from models.errors import StageFailure
 
 if TYPE_CHECKING:

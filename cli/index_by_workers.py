@@ -24,7 +24,7 @@ from config.celery import is_redis
 from ingest.raw_documents import RawDocument, Skipped
 from ledger import ledger_scripts
 from models.errors import ServiceError
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 from monitoring.heartbeats import read_heartbeats
 from monitoring.queues import queue_states
 from tasks.indexing.indexing_run import IndexingRun, IndexReport, Progress, SourceDocuments
@@ -246,7 +246,7 @@ class _Sending:
             row = _row(item)
             if (why := why_not_sendable(row)) is not None:
                 why = f"{why}; --where here takes it"
-                self._run.report.skipped.append(Skipped(item.path, LeftOut.TOO_LARGE, why, item.line))
+                self._run.report.skipped.append(Skipped(item.path, NotIndexed.TOO_LARGE, why, item.line))
             else:
                 rows.append(row)
         if rows:
@@ -289,7 +289,7 @@ class _Sending:
         if (error := outcome.get("error")) is not None:
             raise ServiceError(error)
         # The headings of a file are known, and reported by its name.
-        known = [item for item in outcome["left_out"] if item.get("reason") == LeftOut.HEADINGS]
+        known = [item for item in outcome["left_out"] if item.get("reason") == NotIndexed.HEADINGS]
         self._run.report.add(
             {**outcome, "left_out": [item for item in outcome["left_out"] if item not in known]}
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from ingest.raw_documents import OpenFile, Record, Unreadable
 from models.documents import MAX_METADATA_DEPTH
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 _OTHER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
@@ -24,7 +24,7 @@ def read_bytes(file: OpenFile, *, max_bytes: int) -> bytes:
     """The whole file; raises Unreadable if it is larger than `max_bytes`, without reading the rest."""
     raw = file.read(max_bytes + 1)
     if len(raw) > max_bytes:
-        raise Unreadable(LeftOut.TOO_LARGE, f"larger than {max_bytes:,} bytes")
+        raise Unreadable(NotIndexed.TOO_LARGE, f"larger than {max_bytes:,} bytes")
     return raw
 
 
@@ -37,7 +37,7 @@ def read_text(file: OpenFile, *, max_bytes: int) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Unreadable(
-            LeftOut.NOT_UTF8, f"not UTF-8: byte 0x{raw[error.start]:02x} in line {line}; save it as UTF-8"
+            NotIndexed.NOT_UTF8, f"not UTF-8: byte 0x{raw[error.start]:02x} in line {line}; save it as UTF-8"
         ) from None
 
 
@@ -45,9 +45,9 @@ def refuse_binary(raw: bytes) -> None:
     """Raise Unreadable if a file that begins with `raw` is UTF-16, UTF-32 or binary."""
     for mark, name in _OTHER_MARKS.items():
         if raw.startswith(mark):
-            raise Unreadable(LeftOut.NOT_UTF8, f"encoded as {name}; save it as UTF-8")
+            raise Unreadable(NotIndexed.NOT_UTF8, f"encoded as {name}; save it as UTF-8")
     if b"\x00" in raw:
-        raise Unreadable(LeftOut.NOT_UTF8, "binary: it holds NUL bytes")
+        raise Unreadable(NotIndexed.NOT_UTF8, "binary: it holds NUL bytes")
 
 
 MAX_TITLE_CHARACTERS = 300

@@ -10,7 +10,7 @@ from typing import Any
 from ingest.clean import clean_line, clean_value
 from ingest.raw_documents import Fault, Markup, Record, Unreadable
 from models.documents import RESERVED_METADATA
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 FIELDS = ("id", "title", "text", *RESERVED_METADATA)
 """Our names of fields; a mapping says which names a file has for them."""
@@ -46,16 +46,16 @@ def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -
         title, text = (_text(everything, name) for name in (title_field, text_field))
         if not title.strip() and not text.strip():
             why = f"no text: {text_field!r} and {title_field!r} are missing or empty"
-            raise Unreadable(LeftOut.NO_TEXT, why)
+            raise Unreadable(NotIndexed.NO_TEXT, why)
         own = {id_field, title_field, text_field}
         kept = {**within, **{name: value for name, value in outer.items() if name not in own}}
         metadata, notes = with_reserved(kept, fields)
     except (ValueError, RecursionError, Unreadable) as error:
-        yield Fault(error.reason if isinstance(error, Unreadable) else LeftOut.MALFORMED, str(error), line)
+        yield Fault(error.reason if isinstance(error, Unreadable) else NotIndexed.MALFORMED, str(error), line)
         return
     twice = [name for name in outer if name not in own and within.get(name, "") not in ("", outer[name])]
     notes += [f"metadata: {name!r} has another value in the row itself; indexed without it" for name in twice]
-    yield from (Fault(LeftOut.METADATA, note, line) for note in notes)
+    yield from (Fault(NotIndexed.METADATA, note, line) for note in notes)
     markup: Markup = "markdown" if _ATX_HEADING.search(text) else "plain"
     yield Record(text, title, metadata, markup, own_id, line)
 
@@ -140,4 +140,4 @@ def properties_as_metadata(
         for name, moment in moments.items()
         if moment is None
     ]
-    return metadata, [Fault(LeftOut.METADATA, note) for note in notes]
+    return metadata, [Fault(NotIndexed.METADATA, note) for note in notes]

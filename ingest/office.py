@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from ingest.clean import read_bytes
 from ingest.collection_rows import properties_as_metadata
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Unreadable
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 """The beginning of a file in the form before Office 2007, which is also that of a file with a password."""
@@ -42,7 +42,7 @@ def package_of(file: OpenFile, options: ReadOptions) -> Package:
     raw = read_bytes(file, max_bytes=options.max_file_bytes)
     if raw.startswith(_OLE):
         old = "in the form before Office 2007; save it as .docx, .pptx or .xlsx"
-        raise Unreadable(LeftOut.MALFORMED, "locked with a password" if _ENCRYPTED in raw else old)
+        raise Unreadable(NotIndexed.MALFORMED, "locked with a password" if _ENCRYPTED in raw else old)
     content = io.BytesIO(raw)
     try:
         with zipfile.ZipFile(content) as archive:
@@ -50,7 +50,7 @@ def package_of(file: OpenFile, options: ReadOptions) -> Package:
             core = "docProps/core.xml"
             properties = archive.read(core) if core in archive.namelist() else b"<none/>"
     except zipfile.BadZipFile as error:
-        raise Unreadable(LeftOut.MALFORMED, f"damaged: {error}") from None
+        raise Unreadable(NotIndexed.MALFORMED, f"damaged: {error}") from None
     tree = ElementTree.fromstring(properties)  # noqa: S314  in the parser's process, and without entities
     title, author, created, modified = (
         tree.findtext(name, "", _DUBLIN_CORE) or ""
@@ -63,13 +63,13 @@ def package_of(file: OpenFile, options: ReadOptions) -> Package:
 def _check_parts(archive: zipfile.ZipFile) -> None:
     for part in archive.infolist():
         if part.filename.endswith("vbaProject.bin"):
-            raise Unreadable(LeftOut.MALFORMED, "it has macros; save it without them")
+            raise Unreadable(NotIndexed.MALFORMED, "it has macros; save it without them")
         if part.filename.endswith((".xml", ".rels")):
             with archive.open(part) as content:
                 # The format allows no declaration of a document type, and entities need one.
                 if b"<!DOCTYPE" in content.read(_PROLOG_BYTES).replace(b"\0", b""):
                     raise Unreadable(
-                        LeftOut.MALFORMED, f"{part.filename} declares entities or a document type"
+                        NotIndexed.MALFORMED, f"{part.filename} declares entities or a document type"
                     )
 
 

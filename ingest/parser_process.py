@@ -22,7 +22,7 @@ from typing import Any, Self
 from ingest.parsing import OUT_OF_MEMORY
 from ingest.raw_documents import Fault, Heading, ReadLimits, ReadOptions, Record, Unreadable
 from models.errors import ServiceError
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 _ROOT = Path(__file__).parents[1]
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from ingest.parsing import main; main()"
@@ -61,10 +61,10 @@ class ParserProcess:
                     headings = [Heading(*heading) for heading in message.pop("headings")]
                     yield Record(**message, headings=headings)
                 elif "why" in message:
-                    yield Fault(LeftOut(message["reason"]), message["why"], message["line"])
+                    yield Fault(NotIndexed(message["reason"]), message["why"], message["line"])
             is_done = True
             if message["end"]:
-                raise Unreadable(LeftOut(message["reason"]), message["end"])
+                raise Unreadable(NotIndexed(message["reason"]), message["end"])
         finally:
             if not is_done:
                 self._end()
@@ -102,17 +102,19 @@ class ParserProcess:
         most, searched = self._limits.output_mb * 1_000_000, 0
         while (end := self._arrived.find(b"\n", searched)) < 0:
             if (searched := len(self._arrived)) > most:
-                raise Unreadable(LeftOut.OVER_LIMIT, f"its text has more than {self._limits.output_mb:g} MB")
+                raise Unreadable(
+                    NotIndexed.OVER_LIMIT, f"its text has more than {self._limits.output_mb:g} MB"
+                )
             try:
                 self._socket.settimeout(max(ends_s - time.monotonic(), 0.001))
                 chunk = self._socket.recv(_CHUNK)
             except TimeoutError:
                 why = f"it takes more than {self._limits.time_s:g} s to read"
-                raise Unreadable(LeftOut.OVER_LIMIT, why) from None
+                raise Unreadable(NotIndexed.OVER_LIMIT, why) from None
             except ConnectionError:
                 chunk = b""
             if not chunk:
-                raise Unreadable(LeftOut.OVER_LIMIT, self._why_it_ended())
+                raise Unreadable(NotIndexed.OVER_LIMIT, self._why_it_ended())
             self._arrived += chunk
         line = bytes(self._arrived[:end])
         del self._arrived[: end + 1]

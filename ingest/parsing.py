@@ -21,7 +21,7 @@ from typing import Any
 from ingest.clean import cleaned
 from ingest.headings import TOO_MANY_HEADINGS, has_too_many_headings, with_headings
 from ingest.raw_documents import Fault, ReadLimits, ReadOptions, Unreadable
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 OUT_OF_MEMORY = 77
 """The exit code of a process that reached its limit of memory."""
@@ -80,7 +80,7 @@ def _parsed(
     raw: io.FileIO, stem: str, reader: str, options: Mapping[str, Any]
 ) -> Iterator[Mapping[str, Any]]:
     """Records and faults, and `end` with the reason where the file cannot be read, or not further."""
-    reason, why = LeftOut.MALFORMED, ""
+    reason, why = NotIndexed.MALFORMED, ""
     try:
         read = import_module(f"ingest.formats.{reader}").read
         stream = io.BufferedReader(_UpToItsSize(raw), _BLOCK)
@@ -90,10 +90,10 @@ def _parsed(
                 continue
             record = with_headings(cleaned(result), stem)
             if not record.text and record.line is None and _has_content(raw):
-                raise Unreadable(LeftOut.NO_TEXT, "no text in it")
+                raise Unreadable(NotIndexed.NO_TEXT, "no text in it")
             yield asdict(record)
             if record.markup == "markdown" and has_too_many_headings(record.text):
-                yield asdict(Fault(LeftOut.HEADINGS, TOO_MANY_HEADINGS, record.line))
+                yield asdict(Fault(NotIndexed.HEADINGS, TOO_MANY_HEADINGS, record.line))
     except Unreadable as error:
         reason, why = error.reason, str(error)
     except MemoryError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 Markup = Literal["plain", "markdown"]
 OpenFile: TypeAlias = "io.BufferedReader[Any]"
@@ -52,7 +52,7 @@ class Skipped:
     """Something that was not read, or only in part; reading continues."""
 
     path: str
-    reason: LeftOut
+    reason: NotIndexed
     why: str
     """The reason in this case, and what to do."""
     line: int | None = None
@@ -88,7 +88,7 @@ class Record:
 class Fault:
     """A part of a file that a format reader could not use; the rest is read."""
 
-    reason: LeftOut
+    reason: NotIndexed
     """With `is_part`, the document was read without the wrong part."""
     why: str
     line: int | None = None
@@ -97,7 +97,7 @@ class Fault:
 class Unreadable(Exception):
     """A whole file cannot be read; the message says why and what to do."""
 
-    def __init__(self, reason: LeftOut, why: str) -> None:
+    def __init__(self, reason: NotIndexed, why: str) -> None:
         super().__init__(why)
         self.reason = reason
 
@@ -105,7 +105,7 @@ class Unreadable(Exception):
 def missing_package(package: str, kind: str, extra: str) -> Unreadable:
     """The library of a format is not installed."""
     why = f"{kind} needs the package {package} (the extra `{extra}`): make {extra}, or pip install {package}"
-    return Unreadable(LeftOut.MISSING_PACKAGE, why)
+    return Unreadable(NotIndexed.MISSING_PACKAGE, why)
 
 
 @dataclass(frozen=True, slots=True)

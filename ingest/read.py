@@ -30,7 +30,7 @@ from ingest.raw_documents import (
     Unreadable,
 )
 from ingest.walk import Found, find
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 ADVICE = {
     "convert it to Markdown, for example with pandoc": ".odt .rtf .epub .tex .org .ipynb",
@@ -167,12 +167,12 @@ class _Reading:
         printable = _printable(path)
         reader = FORMATS.get(path.suffix.lower())
         if reader is None:
-            yield Skipped(printable, LeftOut.UNKNOWN_FORMAT, why_unread(path.suffix, FORMATS))
+            yield Skipped(printable, NotIndexed.UNKNOWN_FORMAT, why_unread(path.suffix, FORMATS))
             return
         try:
             file = checked_id(file)
         except ValueError as error:
-            yield Skipped(printable, LeftOut.WRONG_ID, str(error))
+            yield Skipped(printable, NotIndexed.WRONG_ID, str(error))
             return
         collection = reader in COLLECTIONS
         own_ids = self.ids == "given" and collection
@@ -192,10 +192,10 @@ class _Reading:
             yield Skipped(printable, error.reason, str(error), spares=spared)
         except OSError as error:
             why = f"cannot be read: {error.strerror or error}"
-            yield Skipped(printable, LeftOut.NOT_OPENED, why, spares=spared)
+            yield Skipped(printable, NotIndexed.NOT_OPENED, why, spares=spared)
         else:
             if not count:
-                yield Skipped(printable, LeftOut.EMPTY, "empty")
+                yield Skipped(printable, NotIndexed.EMPTY, "empty")
 
 
 def document_of(
@@ -203,7 +203,7 @@ def document_of(
 ) -> RawDocument | Skipped:
     """The cleaned record with its document id; `file` is the id of its file."""
     if not record.text:
-        reason = LeftOut.EMPTY if record.line is None else LeftOut.NO_TEXT
+        reason = NotIndexed.EMPTY if record.line is None else NotIndexed.NO_TEXT
         return Skipped(path, reason, "empty: there is no text in it", record.line)
     document_id = file
     if collection:
@@ -212,7 +212,7 @@ def document_of(
     try:
         document_id = checked_id(document_id)
     except ValueError as error:
-        return Skipped(path, LeftOut.WRONG_ID, str(error), record.line)
+        return Skipped(path, NotIndexed.WRONG_ID, str(error), record.line)
     return RawDocument(
         document_id,
         source,
@@ -242,7 +242,7 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
         why = fault if isinstance(row, Mapping) else f"{type(row).__name__}, not an object"
         if why is not None:
             is_json = isinstance(row, Mapping) and not why.startswith("not JSON")
-            yield Skipped(where, LeftOut.TOO_LARGE if is_json else LeftOut.MALFORMED, why, spares="")
+            yield Skipped(where, NotIndexed.TOO_LARGE if is_json else NotIndexed.MALFORMED, why, spares="")
             continue
         row = dict(row)
         markup: Markup | None = row.pop("markup") if row.get("markup") in get_args(Markup) else None
@@ -250,11 +250,11 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
             if isinstance(result, Fault):
                 yield Skipped(where, result.reason, result.why, spares=None if result.reason.is_part else "")
             elif result.given_id is None:
-                yield Skipped(where, LeftOut.WRONG_ID, "it has no id", spares="")
+                yield Skipped(where, NotIndexed.WRONG_ID, "it has no id", spares="")
             else:
                 record = cleaned(result if markup is None else replace(result, markup=markup))
                 if record.markup == "markdown" and has_too_many_headings(record.text):
-                    yield Skipped(where, LeftOut.HEADINGS, TOO_MANY_HEADINGS)
+                    yield Skipped(where, NotIndexed.HEADINGS, TOO_MANY_HEADINGS)
                 yield document_of(record, where, source, source, own_ids=True, collection=True)
 
 
@@ -265,7 +265,7 @@ def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | S
     return [
         item
         if isinstance(item, Skipped) or (later := last[item.document_id]) is item
-        else Skipped(item.path, LeftOut.SUPERSEDED, f"{later.path} has the same id and replaces it")
+        else Skipped(item.path, NotIndexed.SUPERSEDED, f"{later.path} has the same id and replaces it")
         for item in items
     ]
 
@@ -277,5 +277,5 @@ def read_ids(values: Iterable[Any]) -> tuple[list[str], list[Skipped]]:
         try:
             ids.append(checked_id(given_id(value) or ""))
         except ValueError as error:
-            skipped.append(Skipped(f"id {number}", LeftOut.WRONG_ID, str(error)))
+            skipped.append(Skipped(f"id {number}", NotIndexed.WRONG_ID, str(error)))
     return ids, skipped

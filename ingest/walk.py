@@ -15,7 +15,7 @@ from typing import Self
 
 from ingest.document_ids import MAX_ID_BYTES
 from ingest.raw_documents import Unreadable
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER = _OPEN | os.O_DIRECTORY
@@ -66,7 +66,7 @@ class RootFolder:
         descriptor = self._open(inside, _FILE)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise Unreadable(LeftOut.NOT_OPENED, "neither a file nor a folder")
+            raise Unreadable(NotIndexed.NOT_OPENED, "neither a file nor a folder")
         return descriptor
 
     def target(self, inside: str) -> tuple[str, int]:
@@ -74,7 +74,7 @@ class RootFolder:
         real = os.path.realpath(f"{self._real}/{inside}")
         below = os.path.relpath(real, self._real)
         if below == os.pardir or below.startswith(f"{os.pardir}/"):
-            raise Unreadable(LeftOut.NOT_OPENED, "a link that leads out of the folder")
+            raise Unreadable(NotIndexed.NOT_OPENED, "a link that leads out of the folder")
         return "" if below == os.curdir else below, stat.S_IFMT(os.lstat(real).st_mode)
 
     def _open(self, inside: str, flags: int) -> int:
@@ -116,7 +116,7 @@ class Found:
     """Path inside the given folder, with forward slashes; the name of a given file."""
     open: Callable[[], int] | None = None
     """Returns a descriptor of the file, for the caller to close; raises OSError, Unreadable.  None for what is not opened."""
-    reason: LeftOut = LeftOut.NOT_OPENED
+    reason: NotIndexed = NotIndexed.NOT_OPENED
     """Why it is not opened; `why_not` says it in words."""
     why_not: str = ""
 
@@ -133,7 +133,7 @@ def find(start: Path, *, follows_links: bool = False) -> Iterator[Found]:
     path = start if start.name not in ("", "..") else start.resolve()
     try:
         if path.is_symlink() and not follows_links:
-            raise Unreadable(LeftOut.NOT_OPENED, f"{_A_LINK}; give the path that it leads to")
+            raise Unreadable(NotIndexed.NOT_OPENED, f"{_A_LINK}; give the path that it leads to")
         with RootFolder(path.parent, follows_links=follows_links) as above:
             if path.is_dir():
                 with above.folder(path.name) as root:
@@ -152,7 +152,7 @@ def _walk(root: RootFolder, start: Path, *, follows_links: bool) -> Iterator[Fou
         path, target = start / inside, inside
         try:
             if kind == stat.S_IFLNK and not follows_links:
-                yield Found(path, inside, reason=LeftOut.LINK, why_not=_A_LINK)
+                yield Found(path, inside, reason=NotIndexed.LINK, why_not=_A_LINK)
                 continue
             if follows_links:
                 target, kind = root.target(inside)
@@ -160,13 +160,15 @@ def _walk(root: RootFolder, start: Path, *, follows_links: bool) -> Iterator[Fou
                     continue
             if kind == stat.S_IFDIR:
                 if len(os.fsencode(inside)) > MAX_PATH_BYTES:
-                    raise Unreadable(LeftOut.WRONG_ID, f"its path has more than {MAX_PATH_BYTES:,} bytes")
+                    raise Unreadable(NotIndexed.WRONG_ID, f"its path has more than {MAX_PATH_BYTES:,} bytes")
                 walked.add(target)
                 below = list[tuple[str, int]]()
                 for name, kind in root.names(inside):
                     way = f"{inside}/{name}" if inside else name
                     if name.startswith("."):
-                        yield Found(start / way, way, reason=LeftOut.HIDDEN, why_not=LeftOut.HIDDEN.meaning)
+                        yield Found(
+                            start / way, way, reason=NotIndexed.HIDDEN, why_not=NotIndexed.HIDDEN.meaning
+                        )
                     else:
                         below.append((way, kind))
                 waiting += [entry for entry in reversed(below) if entry[1] != stat.S_IFLNK]
@@ -174,7 +176,7 @@ def _walk(root: RootFolder, start: Path, *, follows_links: bool) -> Iterator[Fou
             elif kind == stat.S_IFREG:
                 yield Found(path, inside, partial(root.file, inside))
             else:
-                raise Unreadable(LeftOut.NOT_OPENED, "neither a file nor a folder")
+                raise Unreadable(NotIndexed.NOT_OPENED, "neither a file nor a folder")
         except (OSError, Unreadable) as error:
             yield _not_opened(path, inside, error)
 

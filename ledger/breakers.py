@@ -22,7 +22,7 @@ from redis import Redis
 
 from ledger import ledger_scripts
 from ledger.backlog import Load, read_loads, read_retry_after_ms
-from ledger.outcomes import Outcome, counts_of
+from ledger.breaker_outcomes import Outcome, counts_of
 
 ALL_WELL_FOR_S = 0.1
 """How long a process reuses a snapshot with every breaker closed and no overload."""

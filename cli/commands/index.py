@@ -276,15 +276,15 @@ def _report_line(report: IndexReport, namespace: str, source: str, took_s: float
 
 def show_left_out(report: IndexReport, where: str) -> None:
     """What is not indexed or not written, by reason, on stderr; hidden names are only counted.  `where` names the files."""
-    from models.left_out import LeftOut
+    from models.not_indexed import NotIndexed
 
-    for reason in LeftOut:
+    for reason in NotIndexed:
         names = [str(item) for item in report.skipped if item.reason is reason]
         heading = f"{reason} ({len(names):,}): {reason.meaning}"
         _list(
             heading,
             names,
-            limit=0 if reason is LeftOut.HIDDEN else SHOWN,
+            limit=0 if reason is NotIndexed.HIDDEN else SHOWN,
             style="yellow" if reason.is_fault else "dim",
         )
     _list(

@@ -75,7 +75,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
     from chorale_client.redis_urls import without_password
 
     from ledger.backlog import read_quarantine
-    from ledger.outcomes import store_name
+    from ledger.breaker_outcomes import store_name
     from monitoring.heartbeats import read_heartbeats
     from monitoring.queues import read_queues
     from tasks.registration import make_app

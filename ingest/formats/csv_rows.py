@@ -13,7 +13,7 @@ from typing import Any
 from ingest.clean import refuse_binary
 from ingest.collection_rows import record_of
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 SEPARATORS = ",;\t|"
 
@@ -41,7 +41,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         rows = csv.reader(chain([first], lines), delimiter=max(SEPARATORS, key=first.count), strict=True)
         header = [name.strip() for name in next(rows)]
     except (csv.Error, _LongRow) as error:
-        raise Unreadable(LeftOut.MALFORMED, f"the header is not CSV: {error}") from None
+        raise Unreadable(NotIndexed.MALFORMED, f"the header is not CSV: {error}") from None
     _check_header(header, options)
     while True:
         lines.characters = 0
@@ -50,7 +50,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         except StopIteration:
             return
         except (csv.Error, _LongRow) as error:
-            reason = LeftOut.TOO_LARGE if isinstance(error, _LongRow) else LeftOut.MALFORMED
+            reason = NotIndexed.TOO_LARGE if isinstance(error, _LongRow) else NotIndexed.MALFORMED
             yield Fault(reason, f"not CSV: {error}", lines.number)
             continue
         if any(cell.strip() for cell in cells):
@@ -89,23 +89,23 @@ def _check_header(header: list[str], options: ReadOptions) -> None:
     if text_column not in header and options.fields.get("title", "title") not in header:
         columns = ", ".join(repr(name[:40]) for name in header[:10])
         why = f"its first line has no column {text_column!r}; it has: {columns}; map the field `text` to one"
-        raise Unreadable(LeftOut.MALFORMED, why)
+        raise Unreadable(NotIndexed.MALFORMED, why)
     if len(set(header)) < len(header):
-        raise Unreadable(LeftOut.MALFORMED, "two columns have the same name")
+        raise Unreadable(NotIndexed.MALFORMED, "two columns have the same name")
 
 
 def _record(header: list[str], cells: list[str], options: ReadOptions, line: int) -> Iterator[Record | Fault]:
     if len(cells) != len(header):
-        yield Fault(LeftOut.MALFORMED, f"{len(cells)} columns, and {len(header)} in the header", line)
+        yield Fault(NotIndexed.MALFORMED, f"{len(cells)} columns, and {len(header)} in the header", line)
     elif any("\ud800" <= character <= "\udfff" for cell in cells for character in cell):
-        yield Fault(LeftOut.NOT_UTF8, "not UTF-8", line)
+        yield Fault(NotIndexed.NOT_UTF8, "not UTF-8", line)
     else:
         texts = {options.fields.get(name, name) for name in _TEXTS} | {"metadata"}
         row: dict[str, Any] = {
             name: cell if name in texts else _value(cell) for name, cell in zip(header, cells, strict=True)
         }
         if (metadata := row.pop("metadata", "").strip()) and not _is_object(metadata):
-            yield Fault(LeftOut.MALFORMED, "metadata: not a JSON object", line)
+            yield Fault(NotIndexed.MALFORMED, "metadata: not a JSON object", line)
             return
         row["metadata"] = json.loads(metadata) if metadata else None
         yield from record_of(row, options.fields, line=line)

@@ -11,7 +11,7 @@ from markdownify import MarkdownConverter
 from ingest.clean import read_text
 from ingest.collection_rows import with_reserved
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 DROPPED = ("head", "title", "script", "style", "template", "noscript", "svg", "iframe", "object")
 
@@ -53,7 +53,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     if not text:
         _drop_unseen(whole := BeautifulSoup(source, "html.parser"))
         text = _markdown(whole)
-    yield from (Fault(LeftOut.METADATA, note) for note in notes)
+    yield from (Fault(NotIndexed.METADATA, note) for note in notes)
     yield Record(text, title, metadata, "markdown")
 
 

@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 from ingest.clean import refuse_binary
 from ingest.collection_rows import record_of
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """Read line by line; a wrong line yields a Fault with its number."""
     for line, raw in _lines(file, options.max_line_bytes):
         if raw is None:
-            yield Fault(LeftOut.TOO_LARGE, f"longer than {options.max_line_bytes:,} bytes", line)
+            yield Fault(NotIndexed.TOO_LARGE, f"longer than {options.max_line_bytes:,} bytes", line)
         elif raw.strip():
             try:
                 row = _object(raw)
@@ -44,13 +44,13 @@ def _object(raw: bytes) -> dict[str, Any]:
     try:
         row = json.loads(raw.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError:
-        raise Unreadable(LeftOut.NOT_UTF8, "not UTF-8") from None
+        raise Unreadable(NotIndexed.NOT_UTF8, "not UTF-8") from None
     except RecursionError:
-        raise Unreadable(LeftOut.MALFORMED, "nested too deeply") from None
+        raise Unreadable(NotIndexed.MALFORMED, "nested too deeply") from None
     except ValueError as error:
-        raise Unreadable(LeftOut.MALFORMED, f"not JSON: {error}") from None
+        raise Unreadable(NotIndexed.MALFORMED, f"not JSON: {error}") from None
     if not isinstance(row, dict):
-        raise Unreadable(LeftOut.MALFORMED, "not a JSON object")
+        raise Unreadable(NotIndexed.MALFORMED, "not a JSON object")
     return row
 
 

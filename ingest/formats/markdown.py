@@ -11,7 +11,7 @@ import yaml
 from ingest.clean import clean_text, read_text
 from ingest.collection_rows import with_reserved
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _ENTRY = re.compile(r"^[\w\"'.-][^:\n]*:(?:[ \t]|$)", re.MULTILINE)
@@ -64,7 +64,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     except ValueError as error:
         metadata, notes = {}, [f"front matter: {error}; indexed without it"]
     notes += [f"front matter: {line[:60]!r} is not YAML; indexed without it" for line in unread]
-    yield from (Fault(LeftOut.METADATA, note) for note in notes)
+    yield from (Fault(NotIndexed.METADATA, note) for note in notes)
     yield Record(text, title, metadata, "markdown")
 
 

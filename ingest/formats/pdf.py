@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ingest.clean import read_bytes
 from ingest.collection_rows import properties_as_metadata
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable, missing_package
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 if TYPE_CHECKING:
     from pypdf import DocumentInformation
@@ -25,7 +25,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     try:
         pdf = PdfReader(io.BytesIO(read_bytes(file, max_bytes=options.max_file_bytes)))
         if pdf.is_encrypted and not pdf.decrypt(""):
-            raise Unreadable(LeftOut.MALFORMED, "locked with a password")
+            raise Unreadable(NotIndexed.MALFORMED, "locked with a password")
         texts, pictures = [], []
         for number, page in enumerate(pdf.pages, start=1):
             texts.append(page.extract_text())
@@ -37,16 +37,16 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         dates = {"created_at": _date(own, "creation_date"), "modified_at": _date(own, "modification_date")}
         metadata, faults = properties_as_metadata(str(own.author or ""), dates, options.fields)
     except PyPdfError as error:
-        raise Unreadable(LeftOut.MALFORMED, f"damaged: {error}") from None
+        raise Unreadable(NotIndexed.MALFORMED, f"damaged: {error}") from None
     if not text.strip():
         raise Unreadable(
-            LeftOut.NO_TEXT, "scanned: no text; it needs OCR first" if pictures else "no text in it"
+            NotIndexed.NO_TEXT, "scanned: no text; it needs OCR first" if pictures else "no text in it"
         )
     yield from faults
     if pictures:
         numbers = ", ".join(map(str, pictures[:10])) + (", …" if len(pictures) > 10 else "")
         yield Fault(
-            LeftOut.PICTURE_PAGES, f"pages with pictures and no text, which need OCR first: {numbers}"
+            NotIndexed.PICTURE_PAGES, f"pages with pictures and no text, which need OCR first: {numbers}"
         )
     yield Record(text, title, metadata)
 

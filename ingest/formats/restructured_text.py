@@ -10,7 +10,7 @@ from docutils.core import publish_doctree
 
 from ingest.clean import read_text
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 LEFT_OUT = (nodes.comment, nodes.substitution_definition, nodes.target, nodes.raw, nodes.meta, nodes.pending)
 
@@ -160,5 +160,5 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     source = read_text(file, max_bytes=options.max_file_bytes)
     tree = publish_doctree(source, settings_overrides=_SETTINGS)
     if names := not_included(tree):
-        yield Fault(LeftOut.DIRECTIVE, f"not included: {', '.join(names)}")
+        yield Fault(NotIndexed.DIRECTIVE, f"not included: {', '.join(names)}")
     yield Record(text_of(tree), first_heading(tree), markup="markdown")

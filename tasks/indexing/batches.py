@@ -14,7 +14,7 @@ from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import Splitter, passage_pieces
 from models.documents import Document, Manifest, Passage
 from models.errors import NotEverywhere, PartlyWritten
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 from search.documents.store import DocumentStore
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexingRun, IndexReport, Progress, SourceDocuments
 
@@ -103,7 +103,7 @@ class _Writer:
             failures, generation = error.failures, error.generation
         target.committed(generation)
         for document_id, why in failures.items():
-            report.skipped.append(Skipped(document_id, LeftOut.NOT_WRITTEN, f"{NOT_WRITTEN}: {why}"))
+            report.skipped.append(Skipped(document_id, NotIndexed.NOT_WRITTEN, f"{NOT_WRITTEN}: {why}"))
         written = [document.document_id for document in documents if document.document_id not in failures]
         replaced = sum(document_id in self.run.known for document_id in written)
         report.replaced += replaced

@@ -11,7 +11,7 @@ from typing import Any
 
 from ingest.document_ids import revision_hash
 from ingest.raw_documents import RawDocument, Skipped
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 _COUNTS = ("added", "replaced", "unchanged", "deleted", "passages")
 
@@ -47,7 +47,7 @@ class IndexReport:
     def reasons(self) -> dict[str, int]:
         """How much was left out, by reason."""
         counts = Counter(skipped.reason for skipped in self.skipped)
-        return {reason.value: counts[reason] for reason in LeftOut if counts[reason]}
+        return {reason.value: counts[reason] for reason in NotIndexed if counts[reason]}
 
     def to_wire(self) -> dict[str, Any]:
         """JSON: the outcome of a message."""
@@ -68,7 +68,7 @@ class IndexReport:
         self.skipped += [
             Skipped(
                 left_out["path"],
-                LeftOut(left_out.get("reason", LeftOut.MALFORMED)),
+                NotIndexed(left_out.get("reason", NotIndexed.MALFORMED)),
                 left_out["why"],
                 left_out["line"],
             )
@@ -159,7 +159,7 @@ class IndexingRun:
                 )
             if item.document_id in self.report.looked_at:
                 why = f"the id {item.document_id!r} was there before in this run; the first one is kept"
-                self.report.skipped.append(Skipped(item.path, LeftOut.REPEATED_ID, why, item.line))
+                self.report.skipped.append(Skipped(item.path, NotIndexed.REPEATED_ID, why, item.line))
                 continue
             self.report.looked_at.add(item.document_id)
             revision = revision_hash(item)

@@ -20,7 +20,7 @@ from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, UnknownNamespace
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 from search.analysis import ANALYSER, analyser, language_of
 from search.documents.store import Rebuilding
 from tasks.indexing.batches import IndexingTarget, index_documents
@@ -253,4 +253,4 @@ def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocum
 
 
 def _overtaken(document_id: str) -> Skipped:
-    return Skipped(document_id, LeftOut.SUPERSEDED, "overtaken: a later message has written or deleted it")
+    return Skipped(document_id, NotIndexed.SUPERSEDED, "overtaken: a later message has written or deleted it")

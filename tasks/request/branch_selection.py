@@ -13,8 +13,8 @@ from structlog import get_logger
 from config.declarations import BranchDeclaration
 from fusion.answer import question_status
 from fusion.branch_results import BranchAnswers, branch_stage
+from ledger.breaker_outcomes import Outcome, store_name
 from ledger.breakers import Breakers, LoadSnapshot
-from ledger.outcomes import Outcome, store_name
 from models.branch_result import BranchResult, Degradation, StageNote
 from models.plan import BranchPlan, Plan
 from wiring.resources import Resources

@@ -20,8 +20,8 @@ from config.logging import log_stage
 from fusion.answer import size_limited
 from fusion.branch_results import BranchAnswers, branch_stage
 from fusion.conditions import least_relaxed
+from ledger.breaker_outcomes import Outcome, outcomes
 from ledger.breakers import read_transitions
-from ledger.outcomes import Outcome, outcomes
 from ledger.protocol import End, Snapshot
 from models.branch_result import BranchResult, Degradation
 from models.plan import Plan, is_costly, read_planned

@@ -19,7 +19,7 @@ from branches.branch_task import BranchTask, asked_questions
 from config.model_declarations import DEFAULT_ENCODER
 from fusion.branch_results import branch_stage
 from fusion.rankings import collapse_ranking
-from ledger.outcomes import ended_before_its_store, failed_in_its_encoder
+from ledger.breaker_outcomes import ended_before_its_store, failed_in_its_encoder
 from ledger.protocol import Started
 from models.batching import in_batches
 from models.branch_result import BranchResult, Degradation, StageNote

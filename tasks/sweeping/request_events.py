@@ -33,7 +33,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from audit.outbox import Ended
-from ledger.outcomes import encoder_name, store_name
+from ledger.breaker_outcomes import encoder_name, store_name
 from models.duty import Duty
 from monitoring.counting import RequestFigures
 from monitoring.ended_requests import ended_branches, log_ended

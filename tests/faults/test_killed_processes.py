@@ -8,8 +8,8 @@ import pytest
 from chorale_client import make_request
 from chorale_client.keys import WAKEUPS
 
+from ledger.breaker_outcomes import Outcome
 from ledger.breakers import Breakers
-from ledger.outcomes import Outcome
 from tests.support.faults.killed_callers import ask_and_be_killed
 from tests.support.faults.lost_workers import (
     BM25_GONE,

@@ -12,7 +12,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from ingest.headings import MAX_HEADINGS
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 LARGEST_FILE = 32 * 1024 * 1024
 OUTPUT_MB = 1
@@ -63,37 +63,37 @@ def add_picture(writer: PdfWriter) -> None:
     scan[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): picture})
 
 
-FILES: Mapping[LeftOut, Callable[[Path], object]] = {
-    LeftOut.UNKNOWN_FORMAT: file("letter.odt", "PK"),
-    LeftOut.NOT_UTF8: file("latin.txt", b"caff\xe8"),
-    LeftOut.MALFORMED: file("torn.jsonl", "{torn\n"),
-    LeftOut.NO_TEXT: file("application.html", "<script>start()</script>"),
-    LeftOut.TOO_LARGE: too_large,
-    LeftOut.OVER_LIMIT: file("long.txt", "word " * 300_000),
-    LeftOut.NOT_OPENED: lambda folder: os.mkfifo(folder / "pipe.txt"),
-    LeftOut.WRONG_ID: rows("wrong.jsonl", {"id": "a\nb", "text": "The id has two lines."}),
-    LeftOut.REPEATED_ID: rows("twice.jsonl", {"id": "a", "text": "One."}, {"id": "a", "text": "Two."}),
-    LeftOut.METADATA: rows("date.jsonl", {"id": "d", "text": "It has a date.", "published_at": "soon"}),
-    LeftOut.PICTURE_PAGES: page_and_picture,
-    LeftOut.HEADINGS: file("headings.md", MANY_HEADINGS),
-    LeftOut.DIRECTIVE: file("part.rst", "It has a part.\n\n.. include:: other.rst\n"),
-    LeftOut.HIDDEN: lambda folder: (folder / ".git").mkdir(),
-    LeftOut.LINK: lambda folder: (folder / "link.txt").symlink_to("good.txt"),
-    LeftOut.EMPTY: file("empty.txt", "\n"),
+FILES: Mapping[NotIndexed, Callable[[Path], object]] = {
+    NotIndexed.UNKNOWN_FORMAT: file("letter.odt", "PK"),
+    NotIndexed.NOT_UTF8: file("latin.txt", b"caff\xe8"),
+    NotIndexed.MALFORMED: file("torn.jsonl", "{torn\n"),
+    NotIndexed.NO_TEXT: file("application.html", "<script>start()</script>"),
+    NotIndexed.TOO_LARGE: too_large,
+    NotIndexed.OVER_LIMIT: file("long.txt", "word " * 300_000),
+    NotIndexed.NOT_OPENED: lambda folder: os.mkfifo(folder / "pipe.txt"),
+    NotIndexed.WRONG_ID: rows("wrong.jsonl", {"id": "a\nb", "text": "The id has two lines."}),
+    NotIndexed.REPEATED_ID: rows("twice.jsonl", {"id": "a", "text": "One."}, {"id": "a", "text": "Two."}),
+    NotIndexed.METADATA: rows("date.jsonl", {"id": "d", "text": "It has a date.", "published_at": "soon"}),
+    NotIndexed.PICTURE_PAGES: page_and_picture,
+    NotIndexed.HEADINGS: file("headings.md", MANY_HEADINGS),
+    NotIndexed.DIRECTIVE: file("part.rst", "It has a part.\n\n.. include:: other.rst\n"),
+    NotIndexed.HIDDEN: lambda folder: (folder / ".git").mkdir(),
+    NotIndexed.LINK: lambda folder: (folder / "link.txt").symlink_to("good.txt"),
+    NotIndexed.EMPTY: file("empty.txt", "\n"),
 }
 """Writes one file, with one document, into a folder; two documents for REPEATED_ID, with `--ids given`."""
 
-ROWS: Mapping[LeftOut, list[Any]] = {
-    LeftOut.MALFORMED: ["no object"],
-    LeftOut.NO_TEXT: [{"id": "n"}],
-    LeftOut.TOO_LARGE: [{"id": "l", "text": "It has much metadata.", "metadata": {"much": "x" * 300_000}}],
-    LeftOut.WRONG_ID: [{"text": "It has no id."}],
-    LeftOut.METADATA: [{"id": "m", "text": "It has a date.", "published_at": "soon"}],
-    LeftOut.HEADINGS: [{"id": "h", "text": MANY_HEADINGS}],
-    LeftOut.SUPERSEDED: [{"id": "s", "text": "The first."}, {"id": "s", "text": "The last."}],
-    LeftOut.NOT_WRITTEN: [{"id": "refused", "text": "The store refuses it."}],
+ROWS: Mapping[NotIndexed, list[Any]] = {
+    NotIndexed.MALFORMED: ["no object"],
+    NotIndexed.NO_TEXT: [{"id": "n"}],
+    NotIndexed.TOO_LARGE: [{"id": "l", "text": "It has much metadata.", "metadata": {"much": "x" * 300_000}}],
+    NotIndexed.WRONG_ID: [{"text": "It has no id."}],
+    NotIndexed.METADATA: [{"id": "m", "text": "It has a date.", "published_at": "soon"}],
+    NotIndexed.HEADINGS: [{"id": "h", "text": MANY_HEADINGS}],
+    NotIndexed.SUPERSEDED: [{"id": "s", "text": "The first."}, {"id": "s", "text": "The last."}],
+    NotIndexed.NOT_WRITTEN: [{"id": "refused", "text": "The store refuses it."}],
 }
 """Documents that a program hands in; the store of the test refuses the document `refused`."""
 
-ELSEWHERE = {LeftOut.MISSING_PACKAGE}
+ELSEWHERE = {NotIndexed.MISSING_PACKAGE}
 """Cases that need another installation, with a test of their own."""

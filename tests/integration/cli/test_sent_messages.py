@@ -26,7 +26,7 @@ from cli.installation import Installation, NotRunning
 from config.settings import Settings
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import ServiceError, StoreUnavailable
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexReport, SourceDocuments
 from tasks.indexing.message_order import Turns
 from tasks.registration import make_app
@@ -132,7 +132,7 @@ def test_a_document_that_workers_skip_without_fault_is_no_fault_of_the_command(
     work(app, last_first=True)
     report = running.result(30)
     reason = "overtaken: a later message has written or deleted it"
-    assert report.skipped == [Skipped("wiki/a: b", LeftOut.SUPERSEDED, reason)]
+    assert report.skipped == [Skipped("wiki/a: b", NotIndexed.SUPERSEDED, reason)]
     assert not report.has_faults
 
 

@@ -10,8 +10,8 @@ from chorale_client.keys import FLIGHT, OUTBOX, entry_key
 from chorale_client.wire_names import QUEUE_FUSION
 from redis import Redis
 
+from ledger.breaker_outcomes import Outcome
 from ledger.breakers import Breakers
-from ledger.outcomes import Outcome
 from ledger.protocol import End
 from tasks.celery_internals.result_backend import part_id
 from tests.integration.ledger.real import Real

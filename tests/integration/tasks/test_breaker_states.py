@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from ledger import breakers as module
+from ledger.breaker_outcomes import Outcome
 from ledger.breakers import FEWEST_DURATIONS, Breaker, Breakers, BreakerTransition
-from ledger.outcomes import Outcome
 
 OPEN_S = 60
 

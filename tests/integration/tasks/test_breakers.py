@@ -12,8 +12,8 @@ from chorale_client import Answer
 
 from branches import searches
 from branches.branch_task import BranchTask
+from ledger.breaker_outcomes import Outcome
 from ledger.breakers import ALL_WELL_FOR_S
-from ledger.outcomes import Outcome
 from models.errors import StoreUnavailable
 from models.extensions import BranchKind, Kinds
 from models.hits import Ranking

@@ -14,7 +14,7 @@ from api.feedback import record
 from audit.queries import last
 from judgements.feedback import Event
 from ledger import breakers
-from ledger.outcomes import Outcome
+from ledger.breaker_outcomes import Outcome
 from tasks.sweeping import shadows as sending
 from tasks.worker.warming import warm_models
 from tests.integration.tasks.test_reranking import PLAIN, RERANKER

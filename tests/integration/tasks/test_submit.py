@@ -14,8 +14,8 @@ from chorale_client.keys import CACHE, GENERATION, entry_key
 from pydantic_core import from_json, to_json
 
 from config.settings import Settings
+from ledger.breaker_outcomes import Outcome
 from ledger.breakers import FEWEST_DURATIONS
-from ledger.outcomes import Outcome
 from models.plan import Plan
 from tasks.registration import make_app
 from tasks.request.answer_cache import question_keys

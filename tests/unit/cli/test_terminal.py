@@ -24,7 +24,7 @@ from cli.progress import ProgressBar
 from cli.terminal import Text, facts_table, plain_table, print_json
 from ingest.raw_documents import Skipped
 from models.errors import ServiceError
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 from tasks.indexing.indexing_run import IndexReport
 from tests.architecture.product import ROOT
 from tests.support.command_line import in_process
@@ -131,7 +131,7 @@ def test_an_error_is_shown_and_not_obeyed(error: Exception, capsys: pytest.Captu
 
 
 def test_a_file_name_cannot_look_like_a_line_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:
-    skipped = Skipped("/docs/a\n0 faults: all is well\x1b[2J.md", LeftOut.NOT_UTF8, "binary")
+    skipped = Skipped("/docs/a\n0 faults: all is well\x1b[2J.md", NotIndexed.NOT_UTF8, "binary")
     show_left_out(IndexReport(skipped=[skipped]), "this folder")
     lines = capsys.readouterr().err.splitlines()
     assert lines[1:] == [r"  /docs/a\n0 faults: all is well\x1b[2J.md: binary"]

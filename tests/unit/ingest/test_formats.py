@@ -12,7 +12,7 @@ from pypdf import PdfWriter
 
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 from tests.support.left_out import add_picture, with_page
 
 TABLE = ".. table:: Caption\n\n   == ==\n   a  b\n   == ==\n\n"
@@ -27,7 +27,7 @@ def read(folder: Path, name: str, content: str | dict[str, Any], **options: Any)
 
 def only(path: Path, **options: Any) -> RawDocument:
     documents, notes = read_all(path, **options)
-    assert {note.reason for note in notes} <= {LeftOut.DIRECTIVE}
+    assert {note.reason for note in notes} <= {NotIndexed.DIRECTIVE}
     (document,) = documents
     return document
 
@@ -118,7 +118,7 @@ def test_front_matter_that_is_not_yaml_is_read_line_by_line_and_the_rest_is_repo
     (tmp_path / "a.md").write_text(f"---\n{wrong}\nyear: 2026\n- lost\n---\nBody")
     (document,), (note,) = read_all(tmp_path / "a.md")
     assert (document.metadata["year"], document.text) == (2026, "Body")
-    assert (note.reason, note.spares) == (LeftOut.METADATA, None)
+    assert (note.reason, note.spares) == (NotIndexed.METADATA, None)
     assert note.why == "front matter: '- lost' is not YAML; indexed without it"
 
 
@@ -153,7 +153,7 @@ def test_restructured_text_opens_no_other_file(tmp_path: Path, directive: str) -
     (tmp_path / "a.rst").write_text(f"before\n\n.. {directive.format(secret)}\n\nafter")
     (document,), (note,) = read_all(tmp_path / "a.rst")
     assert document.text == "before\n\nafter"
-    assert note.reason is LeftOut.DIRECTIVE
+    assert note.reason is NotIndexed.DIRECTIVE
     assert directive.partition("::")[0] in note.why
 
 
@@ -305,9 +305,9 @@ def test_a_date_of_a_pdf_in_another_form_is_reported_and_the_document_kept(tmp_p
 def test_a_pdf_that_is_only_an_image_is_reported_as_scanned(tmp_path: Path) -> None:
     Image.new("L", (30, 30), "white").save(tmp_path / "scan.pdf")
     _, (scan,) = read_all(tmp_path / "scan.pdf")
-    assert (scan.reason, scan.why) == (LeftOut.NO_TEXT, "scanned: no text; it needs OCR first")
+    assert (scan.reason, scan.why) == (NotIndexed.NO_TEXT, "scanned: no text; it needs OCR first")
     _, (blank,) = read_all(pdf(tmp_path / "blank.pdf", ""))
-    assert (blank.reason, blank.why) == (LeftOut.NO_TEXT, "no text in it")
+    assert (blank.reason, blank.why) == (NotIndexed.NO_TEXT, "no text in it")
 
 
 def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are_not(tmp_path: Path) -> None:
@@ -318,6 +318,6 @@ def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are
     (document,), (note,) = read_all(tmp_path / "b.pdf")
     assert document.text.strip() == "Hello from a page"
     assert (note.reason, note.why) == (
-        LeftOut.PICTURE_PAGES,
+        NotIndexed.PICTURE_PAGES,
         "pages with pictures and no text, which need OCR first: 3",
     )

@@ -13,7 +13,7 @@ import ingest.read
 from ingest.parser_process import ParserProcess
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import estimated_documents, read_documents
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 SECRET = "root:$6$the password"
 
@@ -79,7 +79,7 @@ def test_links_inside_the_folder_are_followed_if_the_caller_wants_it(docs: Path)
     (docs / "d").symlink_to(".hidden")
     texts, skipped = read(docs, follows_links=True)
     assert texts == {**PLAIN, "s/b.txt": "two", "s/d/three.txt": "three"}
-    assert [(item.path, item.reason) for item in skipped] == [(str(docs / ".hidden"), LeftOut.HIDDEN)]
+    assert [(item.path, item.reason) for item in skipped] == [(str(docs / ".hidden"), NotIndexed.HIDDEN)]
     assert estimated_documents([docs], follows_links=True) == 4
 
 

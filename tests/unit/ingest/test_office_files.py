@@ -23,7 +23,7 @@ from pptx.util import Inches
 
 from ingest.raw_documents import RawDocument, ReadLimits, ReadOptions, Skipped, Unreadable
 from ingest.read import read_documents
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
@@ -207,7 +207,7 @@ def test_a_date_in_another_form_is_reported_and_the_document_kept(tmp_path: Path
     assert isinstance(note, Skipped)
     assert isinstance(document, RawDocument)
     assert (note.reason, note.why) == (
-        LeftOut.METADATA,
+        NotIndexed.METADATA,
         "created_at: 'soon' is not a date; indexed without it",
     )
 
@@ -215,7 +215,7 @@ def test_a_date_in_another_form_is_reported_and_the_document_kept(tmp_path: Path
 def test_a_file_with_a_password_is_reported_as_locked(tmp_path: Path) -> None:
     shutil.copy(Path(__file__).parent / "locked.xlsx", tmp_path / "a.xlsx")
     only = skipped(tmp_path / "a.xlsx")
-    assert only.reason is LeftOut.MALFORMED
+    assert only.reason is NotIndexed.MALFORMED
     assert only.why == "locked with a password"
 
 
@@ -230,7 +230,7 @@ def test_a_file_with_a_password_is_reported_as_locked(tmp_path: Path) -> None:
 )
 def test_macros_entities_and_damage_are_refused(tmp_path: Path, part: str, content: bytes, why: str) -> None:
     only = skipped(with_part(workbook(tmp_path / "a.xlsx", ["text"]), part, content))
-    assert only.reason is LeftOut.MALFORMED
+    assert only.reason is NotIndexed.MALFORMED
     assert why in only.why
 
 
@@ -242,7 +242,7 @@ def test_macros_entities_and_damage_are_refused(tmp_path: Path, part: str, conte
 def test_a_torn_or_old_file_is_refused(tmp_path: Path, suffix: str, content: bytes, why: str) -> None:
     (tmp_path / f"a.{suffix}").write_bytes(content)
     only = skipped(tmp_path / f"a.{suffix}")
-    assert only.reason is LeftOut.MALFORMED
+    assert only.reason is NotIndexed.MALFORMED
     assert why in only.why
 
 
@@ -253,7 +253,7 @@ def test_a_zip_bomb_ends_at_the_limit_of_memory(tmp_path: Path) -> None:
     with_part(path, "word/document.xml", text + b"</w:t></w:r></w:p></w:body></w:document>")
     assert path.stat().st_size < 1_000_000
     only = skipped(path, ReadLimits(memory_mb=150))
-    assert only.reason is LeftOut.OVER_LIMIT
+    assert only.reason is NotIndexed.OVER_LIMIT
     assert "more than 150 MB of memory" in only.why
 
 
@@ -277,7 +277,7 @@ def test_a_file_without_text_is_reported(tmp_path: Path, suffix: str) -> None:
         show = Presentation()
         show.slides.add_slide(show.slide_layouts[6])
         show.save(str(path))
-    assert skipped(path).reason is LeftOut.NO_TEXT
+    assert skipped(path).reason is NotIndexed.NO_TEXT
 
 
 @pytest.mark.parametrize(
@@ -296,4 +296,4 @@ def test_without_its_package_one_sentence_says_what_to_install(
     read = import_module(f"ingest.formats.{reader}").read
     with pytest.raises(Unreadable, match=f"make {target}, or pip install") as refused:
         next(read(io.BufferedReader(io.BytesIO(b"PK")), ReadOptions({}, 100, 100)))
-    assert refused.value.reason is LeftOut.MISSING_PACKAGE
+    assert refused.value.reason is NotIndexed.MISSING_PACKAGE

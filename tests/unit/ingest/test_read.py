@@ -9,7 +9,7 @@ import pytest
 
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import estimated_documents, read_documents
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 
 
 def ids(*paths: Path | str, **options: object) -> list[str]:
@@ -93,15 +93,19 @@ def test_a_file_without_a_reader_is_named_with_what_would_make_it_readable(
     by_name = list(read_documents([docs / name]))
     assert in_folder == by_name
     (skipped,) = in_folder
-    assert (skipped.path, skipped.reason, skipped.spares) == (str(docs / name), LeftOut.UNKNOWN_FORMAT, None)
+    assert (skipped.path, skipped.reason, skipped.spares) == (
+        str(docs / name),
+        NotIndexed.UNKNOWN_FORMAT,
+        None,
+    )
     assert skipped.why.startswith(why)
 
 
 def test_hidden_files_and_folders_are_reported_once_each(docs: Path) -> None:
     hidden = [item for item in read_documents([docs]) if isinstance(item, Skipped)]
     assert [(item.path, item.reason, item.is_fault) for item in hidden] == [
-        (str(docs / ".hidden"), LeftOut.HIDDEN, False),
-        (str(docs / ".x.txt"), LeftOut.HIDDEN, False),
+        (str(docs / ".hidden"), NotIndexed.HIDDEN, False),
+        (str(docs / ".x.txt"), NotIndexed.HIDDEN, False),
     ]
 
 

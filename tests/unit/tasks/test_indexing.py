@@ -15,7 +15,7 @@ from ingest.read import read_documents
 from ingest.split import splitter_name
 from models.documents import Manifest, Matrix
 from models.errors import ManifestMismatch
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 from search.protocol import Search
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.indexing_run import IndexReport, Progress, SourceDocuments
@@ -179,7 +179,7 @@ def test_documents_that_the_store_refuses_are_reported_and_tried_by_the_next_run
         report = index(documents, committed=committed.append)
     assert (report.added, report.skipped) == (
         2,
-        [Skipped("docs/b", LeftOut.NOT_WRITTEN, "not written: too large")],
+        [Skipped("docs/b", NotIndexed.NOT_WRITTEN, "not written: too large")],
     )
     assert committed == [report.generation] == [1]
     assert report.has_faults
@@ -277,7 +277,7 @@ def test_progress_counts_documents_and_passages_up_to_the_total(index: Index) ->
 @pytest.mark.parametrize("given", [list, iter])
 def test_the_first_documents_are_read_ahead_and_none_is_lost(given: Callable[[list[Any]], Any]) -> None:
     items: list[RawDocument | Skipped] = [RawDocument(f"d{n}", "docs", "", f"text {n}") for n in range(5)]
-    items.insert(1, Skipped("torn.txt", LeftOut.NOT_UTF8, "not text"))
+    items.insert(1, Skipped("torn.txt", NotIndexed.NOT_UTF8, "not text"))
     documents, first = SourceDocuments(given(items), "docs").with_first(3)
     assert first == ["text 0", "text 1"]
     assert list(documents.items) == items

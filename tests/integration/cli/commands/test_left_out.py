@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 from tests.integration.cli.commands.printed import document, shown
 from tests.support.command_line import Run
 from tests.support.left_out import FILES, OUTPUT_MB, file, page_and_picture
 
 
-def folder_of(folder: Path, *reasons: LeftOut) -> Path:
+def folder_of(folder: Path, *reasons: NotIndexed) -> Path:
     """A good file, and one for each reason."""
     folder.mkdir()
     (folder / "good.txt").write_text("Roses are cut in spring.")
@@ -26,15 +26,15 @@ def test_each_file_and_row_is_indexed_or_reported_with_its_reason(alone: Run, tm
     folder = folder_of(tmp_path / "docs", *FILES)
     called = alone("index", str(folder), "--ids=given", "--json", CHORALE_READ_OUTPUT_MB=str(OUTPUT_MB))
     report = document(called, 8)
-    assert report["reasons"] == {reason: 1 for reason in LeftOut if reason in FILES}
+    assert report["reasons"] == {reason: 1 for reason in NotIndexed if reason in FILES}
     # twice.jsonl has two rows, and every other file one document.
     given = len(list(folder.iterdir())) + 1
-    not_indexed = sum(not LeftOut(one["reason"]).is_part for one in report["skipped"])
+    not_indexed = sum(not NotIndexed(one["reason"]).is_part for one in report["skipped"])
     assert report["added"] + not_indexed == given == len(FILES) + 2
     for one in report["skipped"]:
         assert Path(one["path"]).parent == folder
         assert one["why"]
-        assert one["is_fault"] is LeftOut(one["reason"]).is_fault
+        assert one["is_fault"] is NotIndexed(one["reason"]).is_fault
 
 
 def test_a_pdf_and_a_word_file_are_named_where_their_packages_are_not_installed(
@@ -46,7 +46,7 @@ def test_a_pdf_and_a_word_file_are_named_where_their_packages_are_not_installed(
     for package in ("pypdf", "docx"):
         (tmp_path / f"{package}.py").write_text("raise ImportError")
     report = document(alone("index", str(folder), "--json", PYTHONPATH=str(tmp_path)), 8)
-    assert (report["added"], report["reasons"]) == (1, {LeftOut.MISSING_PACKAGE: 2})
+    assert (report["added"], report["reasons"]) == (1, {NotIndexed.MISSING_PACKAGE: 2})
 
 
 def test_the_exit_code_stays_0_for_what_nobody_wants_to_index(alone: Run, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_the_exit_code_stays_0_for_what_nobody_wants_to_index(alone: Run, tmp_pa
 
 
 def test_ten_names_are_shown_for_a_reason_and_hidden_ones_are_counted(alone: Run, tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "docs", LeftOut.HIDDEN)
+    folder = folder_of(tmp_path / "docs", NotIndexed.HIDDEN)
     for number in range(12):
         file(f"{number:02}.odt", "PK")(folder)
     called = alone("index", str(folder))

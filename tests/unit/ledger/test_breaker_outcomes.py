@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from chorale_client.wire_names import REASONS, Reason
 
-from ledger.outcomes import COUNTS, Outcome, outcomes
+from ledger.breaker_outcomes import COUNTS, Outcome, outcomes
 from models.branch_result import BranchResult, Degradation, StageNote
 from models.plan import BranchPlan, Plan
 from tests.unit.fusion.builders import branch as built_branch

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 
-class LeftOut(StrEnum):
+class NotIndexed(StrEnum):
     """The reason's word on the wire, with what it means.
 
     `is_fault`: something that was to be indexed is not (exit code 8).  `is_part`: the document is indexed without a part.

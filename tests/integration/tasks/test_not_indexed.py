@@ -9,7 +9,7 @@ import redis
 from chorale_client import Chorale
 
 from config.settings import Settings
-from models.left_out import LeftOut
+from models.not_indexed import NotIndexed
 from tasks.registration import make_app
 from tests.support.left_out import ROWS
 from tests.support.models.hashing_embedder import HashingEmbedder
@@ -32,7 +32,7 @@ def test_each_document_of_a_message_is_indexed_or_reported_with_its_reason(
     make_app(resources).tasks["chorale.index"].apply(kwargs=message, task_id="ticket").get()
     indexed = Chorale(redis_server.url).wait_visible("ticket")
     assert indexed.error is None
-    assert indexed.reasons == {reason: 1 for reason in LeftOut if reason in ROWS}
+    assert indexed.reasons == {reason: 1 for reason in NotIndexed if reason in ROWS}
     assert len(indexed.skipped) == len(ROWS)
-    not_indexed = sum(count for reason, count in indexed.reasons.items() if not LeftOut(reason).is_part)
+    not_indexed = sum(count for reason, count in indexed.reasons.items() if not NotIndexed(reason).is_part)
     assert indexed.added + not_indexed == len(given)
