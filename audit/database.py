@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -127,28 +125,24 @@ def upgrade(url: str | URL, *, wait_s: float = 60.0) -> None:
 
 @contextmanager
 def _alone_on_sqlite(engine: Engine, wait_s: float) -> Iterator[Connection]:
+    from filelock import FileLock, Timeout  # imports asyncio
+
     path = Path(engine.url.database or "")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f"{path.name}.lock").open("w") as lock:
-        give_up = time.monotonic() + wait_s
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    raise ServiceError(_busy(engine, wait_s)) from None
-                time.sleep(0.02)
-        with engine.connect() as connection:
-            # Two processes that set this at once would fail with "locked" despite the busy timeout: hence the lock file.
-            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-            connection.commit()
-            # Wait for a drainer as long as for another upgrade.
-            connection.exec_driver_sql(f"PRAGMA busy_timeout = {round(wait_s * 1000)}")
-            # Otherwise the driver would commit each CREATE, and a kill could leave half a schema.
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield connection
-            connection.commit()
+    try:
+        held = FileLock(path.with_name(f"{path.name}.lock")).acquire(wait_s, poll_interval=0.02)
+    except Timeout:
+        raise ServiceError(_busy(engine, wait_s)) from None
+    with held, engine.connect() as connection:
+        # Two processes that set this at once would fail with "locked" despite the busy timeout: hence the lock file.
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        connection.commit()
+        # Wait for a drainer as long as for another upgrade.
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {round(wait_s * 1000)}")
+        # Otherwise the driver would commit each CREATE, and a kill could leave half a schema.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        yield connection
+        connection.commit()
 
 
 @contextmanager

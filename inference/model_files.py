@@ -5,11 +5,9 @@ An installation accepts a revision on the hub, and the hashes that the files had
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -43,8 +41,11 @@ def check_first_seen(name: str, commit: str, hashes: Mapping[str, str], trust: M
     """
     if trust.hashes is None:
         return
+    from filelock import FileLock  # imports asyncio
+
     kept = trust.hashes / f"{name}@{trust.revision or 'main'}.json".replace("/", "--")
-    with _locked(trust.hashes):
+    trust.hashes.mkdir(parents=True, exist_ok=True)
+    with FileLock(trust.hashes / "lock"):
         try:
             first = json.loads(kept.read_text("utf-8"))
             seen, known = str(first["commit"]), dict[str, str](first["files"])
@@ -74,14 +75,6 @@ def _added(hashes: Mapping[str, str], known: Mapping[str, str]) -> set[str]:
     return {
         path for path in hashes.keys() - known.keys() if had_weights or path.endswith(DESCRIPTION_SUFFIXES)
     }
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 DESCRIPTION = tuple(f"*{suffix}" for suffix in DESCRIPTION_SUFFIXES)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
 from models.errors import ServiceError, WrongHome
 
@@ -18,26 +16,20 @@ def hold_home(home: Path) -> Iterator[None]:
 
     Raises ServiceError with the id of the process that holds it, WrongHome where the folder cannot be used.
     """
-    with _opened(home) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            raise ServiceError(
-                f"chorale is already running on {home} (process {holder}); "
-                "stop it, or set CHORALE_HOME to another folder."
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+    from filelock import FileLock, Timeout  # imports asyncio
 
-
-def _opened(home: Path) -> TextIO:
+    path = home / "up.lock"
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return (home / "up.lock").open("a+")
+        held = FileLock(path).acquire(0)
+    except Timeout:
+        raise ServiceError(
+            f"chorale is already running on {home} (process {path.read_text().strip() or 'unknown'}); "
+            "stop it, or set CHORALE_HOME to another folder."
+        ) from None
     except OSError as error:
         why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
         raise WrongHome(f"CHORALE_HOME={home} cannot be used ({why}): set it to a folder of yours") from error
+    with held:
+        path.write_text(str(os.getpid()))
+        yield

@@ -14,10 +14,9 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from models.errors import BadIndex, StoreUnavailable, WrongDeclaration
+from models.errors import BadIndex, StoreUnavailable, WriterBusy, WrongDeclaration
 from models.schema import Schema, SchemaTooNew
 from search.documents.file_reading import NEWEST, VERSION_TABLE, failure_of, file_number, gone, is_damaged
-from search.writer_lock import WriterLock, busy
 
 SCHEMA = Schema(
     name="the documents' database",
@@ -96,7 +95,7 @@ class Database:
         with self._guard:
             held = self._held.setdefault(namespace, _Held())
         if not held.thread.acquire(timeout=wait_s):
-            raise busy(f"namespace {namespace!r}")
+            raise _busy(namespace)
         try:
             if held.connection is not None:
                 yield
@@ -119,7 +118,7 @@ class Database:
         with ExitStack() as opened:
             if self._file is not None:
                 # A connection makes the file.
-                opened.enter_context(_file_lock(self._file, namespace).held(wait_s=wait_s))
+                opened.enter_context(_file_lock(self._file, namespace, wait_s))
             connection = opened.enter_context(self._engine.connect()).execution_options(writes=True)
             if self._file is None:
                 opened.enter_context(_advisory_lock(connection, namespace, wait_s))
@@ -135,7 +134,7 @@ class Database:
         if file_number(file) is None:
             return None
         # Without the lock, a file that another process has just made could be taken away from it.
-        with _file_lock(file, _SCHEMA_LOCK).held(wait_s=self._wait_s):
+        with _file_lock(file, _SCHEMA_LOCK, self._wait_s):
             if not is_damaged(file):
                 return None
             aside = file.with_name(f"{file.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
@@ -237,9 +236,19 @@ def _engine(url: Any, kind: str) -> Engine:
     return engine
 
 
-def _file_lock(file: Path, namespace: str) -> WriterLock:
+@contextmanager
+def _file_lock(file: Path, namespace: str, wait_s: float) -> Iterator[None]:
+    """The kernel releases it when its holder dies."""
+    from filelock import FileLock, Timeout  # imports asyncio
+
     path = file.with_name(f"{file.name}.locks") / f"{namespace or 'schema'}.lock"
-    return WriterLock(path, f"namespace {namespace!r}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        held = FileLock(path).acquire(wait_s, poll_interval=_POLL_S)
+    except Timeout:
+        raise _busy(namespace) from None
+    with held:
+        yield
 
 
 @contextmanager
@@ -250,7 +259,7 @@ def _advisory_lock(connection: Connection, namespace: str, wait_s: float) -> Ite
     while not connection.scalar(select(func.pg_try_advisory_lock(key))):
         connection.rollback()
         if time.monotonic() >= give_up:
-            raise busy(f"namespace {namespace!r}")
+            raise _busy(namespace)
         time.sleep(_POLL_S)
     connection.commit()
     try:
@@ -260,3 +269,7 @@ def _advisory_lock(connection: Connection, namespace: str, wait_s: float) -> Ite
             connection.rollback()
             connection.execute(select(func.pg_advisory_unlock(key)))
             connection.commit()
+
+
+def _busy(namespace: str) -> WriterBusy:
+    return WriterBusy(f"namespace {namespace!r} is being written by another process; wait for it or stop it")
