@@ -171,7 +171,7 @@ def answer_view(answer: Answer) -> dict[str, Any]:
     with_hits = dict.fromkeys(name for hit in question.hits for name in hit.branches)
     searched = _searched(answer) or list(with_hits)
     branches = [name for name in searched if name in with_hits]
-    # Of all branches, so that the colour of one does not depend on what the others found.
+    # All branches are numbered, so that the colour of a branch does not depend on what other branches found.
     bars = score_bars(question.hits, searched)
     return {
         "request_id": answer.request_id,

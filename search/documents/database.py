@@ -238,7 +238,7 @@ def _engine(url: Any, kind: str) -> Engine:
 
 @contextmanager
 def _file_lock(file: Path, namespace: str, wait_s: float) -> Iterator[None]:
-    """The kernel releases it when its holder dies."""
+    """Hold a namespace of a file against other processes; the kernel releases the lock when its holder dies."""
     from filelock import FileLock, Timeout  # imports asyncio
 
     path = file.with_name(f"{file.name}.locks") / f"{namespace or 'schema'}.lock"
