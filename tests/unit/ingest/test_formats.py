@@ -13,7 +13,7 @@ from pypdf import PdfWriter
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from models.not_indexed import NotIndexed
-from tests.support.left_out import add_picture, with_page
+from tests.support.not_indexed import add_picture, with_page
 
 TABLE = ".. table:: Caption\n\n   == ==\n   a  b\n   == ==\n\n"
 

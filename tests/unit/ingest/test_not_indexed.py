@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from models.not_indexed import NotIndexed
-from tests.support.left_out import ELSEWHERE, FILES, ROWS
+from tests.support.not_indexed import ELSEWHERE, FILES, ROWS
 
 WIRE = Path(__file__).parents[3] / "docs" / "reference" / "wire.md"
 

@@ -9,7 +9,7 @@ import pytest
 from models.not_indexed import NotIndexed
 from tests.integration.cli.commands.printed import document, shown
 from tests.support.command_line import Run
-from tests.support.left_out import FILES, OUTPUT_MB, file, page_and_picture
+from tests.support.not_indexed import FILES, OUTPUT_MB, file, page_and_picture
 
 
 def folder_of(folder: Path, *reasons: NotIndexed) -> Path:
