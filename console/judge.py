@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -48,22 +48,22 @@ async def show(visit: Visit) -> dict[str, Any]:
     is_comparing = "b" in visit.parameters
     data |= {"comparison": None, "state": address_of(visit.parameters) if is_comparing else {}}
     request_id, position = visit.parameters.get("request"), visit.parameters.get("question", "0")
-    documents: Iterable[str] | None = None
-    requests: Mapping[str, RecordedQuestion] = {}
+    documents: Mapping[str, RecordedQuestion | None] | None = None
     if request_id is None and is_comparing:
         await count_comparison(visit)
         data["comparison"], chosen = await to_thread.run_sync(_settling, visit)
         if chosen is None:
             return data
-        request_id, position, documents = chosen.request_id, str(chosen.question), chosen.documents
+        request_id, position = chosen.request_id, str(chosen.question)
+        documents = dict.fromkeys(chosen.documents)
     elif request_id is None:
         unjudged = next_unjudged(coverage, visit.parameters.get("after"))
         if unjudged is None:
             return data
         request_id, position = unjudged.question.request_id, str(unjudged.question.question)
-        documents = requests = unjudged.documents
+        documents = unjudged.documents
     row = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
-    return data | {"question": await _question(visit, row, position, documents, requests)}
+    return data | {"question": await _question(visit, row, position, documents)}
 
 
 def _settling(visit: Visit) -> tuple[dict[str, Any], OpenQuestion | None]:
@@ -101,14 +101,10 @@ def _name(question: RecordedQuestion) -> str:
 
 
 async def _question(
-    visit: Visit,
-    row: RequestRow,
-    position: str,
-    documents: Iterable[str] | None,
-    requests: Mapping[str, RecordedQuestion],
+    visit: Visit, row: RequestRow, position: str, documents: Mapping[str, RecordedQuestion | None] | None
 ) -> dict[str, Any]:
-    """The documents, or its first hits, without ranks, branches and scores.  A document that another request
-    with this question had names that request.  Raises InvalidRequest."""
+    """The documents, each with the request that had it if this is another one, or the first hits of the request.  Ranks,
+    branches and scores are not shown.  Raises InvalidRequest."""
     if position not in map(str, range(len(row.questions))):
         raise InvalidRequest(f"question: the search has {len(row.questions)}, counted from 0")
     question = RecordedQuestion.of(row, int(position))
@@ -117,10 +113,10 @@ async def _question(
         store.grades_of, visit.services.database, question, visit.session.grant.key_id
     )
     answered = [hit.document_id for hit in row.questions[question.question].hits[:JUDGED_HITS]]
-    shown = {*(answered if documents is None else documents)}
+    shown: Mapping[str, RecordedQuestion | None] = dict.fromkeys(answered) if documents is None else documents
     hits, has_reader = [], True
     for document_id in sorted(shown, key=lambda id_: _place(question, id_)):
-        of = requests.get(document_id, question)
+        of = shown[document_id] or question
         hit = kept.get((question.question, document_id))
         title: str | None = ""
         snippet: list[dict[str, Any]] = []

@@ -41,9 +41,9 @@ PAGES = (
 )
 FIRST = PATH + PAGES[0].path
 MOST_FILES = 50
+"""Files of a form."""
 MOST_FIELDS = 200
 """Fields of a form.  Judge sends up to two for each document."""
-"""Of a form."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 

@@ -158,7 +158,8 @@ def coverage(engine: Engine, which: Which, newest: int, *, tenant: str | None = 
         if of := documents[question.request_id, question.question]:
             text = question.namespace, question.text_hash
             newest_of.setdefault(text, question)
-            pools[text] = {**dict.fromkeys(sorted(of), question), **pools[text]}
+            for document_id in sorted(of):
+                pools[text].setdefault(document_id, question)
     return [
         Coverage(question, pools[text], len(pools[text].keys() & judged[text]), None in judged[text])
         for text, question in newest_of.items()

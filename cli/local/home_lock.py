@@ -16,7 +16,7 @@ def hold_home(home: Path) -> Iterator[None]:
 
     Raises ServiceError with the id of the process that holds it, WrongHome where the folder cannot be used.
     """
-    from filelock import FileLock, Timeout  # imports asyncio
+    from filelock import FileLock, Timeout  # its import takes 27 ms
 
     path = home / "up.lock"
     try:
