@@ -22,7 +22,9 @@ const shortcuts = {
 };
 
 document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input:not([type=range]), select, textarea, dialog, button, a");
+  // The focus stays in a dialog that was just closed until the browser draws the page.
+  const isTyping = event.target.checkVisibility()
+    && event.target.closest("input:not([type=range]), select, textarea, dialog, button, a");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !(event.key in shortcuts)) return;
   event.preventDefault();
   shortcuts[event.key]();

@@ -118,6 +118,20 @@ def test_the_keyboard_moves_through_rows_and_opens_them(visitor: Visitor) -> Non
     page.wait_for_url("**/console/corpus/default")
 
 
+def test_a_key_counts_as_soon_as_the_list_of_keys_is_closed(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(page.url.replace("/search", "/corpus"))
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
+    # In one step, so that the browser has not moved the focus out of the closed list.
+    page.evaluate("""() => {
+        const focused = document.activeElement;
+        document.getElementById("keys").close();
+        focused.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true, cancelable: true }));
+    }""")
+    expect(page.locator("tr.selected")).to_contain_text("default")
+
+
 def test_files_are_dropped_and_the_page_follows_them_until_they_can_be_found(visitor: Visitor) -> None:
     page = visitor.page
     page.goto(page.url.replace("/search", "/upload?namespace=dropped"))
