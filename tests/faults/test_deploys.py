@@ -174,7 +174,7 @@ def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit
     until(lambda: pipeline.resources.generations.in_redis("sent"))
     answer = pipeline.client().retrieve("green tea", namespace="sent", timeout_s=20)
     assert [hit.document_id for hit in answer.hits] == ["tea"]
-    assert pipeline.redis.llen(QUEUE_INDEX) == pipeline.redis.hlen("unacked") == 0
+    until(lambda: pipeline.redis.llen(QUEUE_INDEX) == pipeline.redis.hlen("unacked") == 0)
 
 
 def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complete(
