@@ -9,6 +9,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from shutil import which
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,10 +18,19 @@ from chorale_client.errors import ChoraleError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cli.demo.tour import DemoInstallation, Tour
+    from cli.demo.installation import DemoInstallation
+    from cli.demo.tour import Tour
 
 WIDTH = 100
 INTERRUPTED = 130
+_NEXT = """\
+  chorale up                        server, workers and sweeper, until Ctrl-C
+  chorale index ~/docs -n docs      text, Markdown, HTML, CSV, JSON lines, PDF, Office
+  chorale search "…" -n docs        with --explain: how each score came about
+
+  From a program (`chorale env` prints the address):
+
+"""
 _CLIENT = Path(__file__).resolve().parents[2] / "examples" / "client.py"
 
 
@@ -41,7 +51,8 @@ def demo(
 
         chorale demo --console
     """
-    from cli.demo.tour import Tour, demo_installation, operators_key
+    from cli.demo.installation import demo_installation
+    from cli.demo.tour import Tour
     from cli.local.measured_pipeline import LastLines
     from cli.local.ports import Address
     from cli.local.redis_server import free_port
@@ -58,10 +69,14 @@ def demo(
             _prepare(terminal, installation)
             tour = Tour(terminal, installation)
             tour.show()
-            _farewell(terminal)
+            _, _, program = _CLIENT.read_text(encoding="utf-8").partition('"""\n')
+            path = "" if which("chorale") else "  export PATH=$PWD/.venv/bin:$PATH\n"
+            terminal.print(
+                f"\n  Now with your documents:\n\n{path}{_NEXT}{indent(program.strip(), '    ')}\n"
+            )
             if http is not None:
                 terminal.print(f"  The console: http://{http}/", style="bold")
-                terminal.print(f"  Log in with this key: {operators_key(installation)}\n", soft_wrap=True)
+                terminal.print(f"  Log in with this key: {installation.new_key()}\n", soft_wrap=True)
             if sys.stdin.isatty() and sys.stdout.isatty():
                 _take_questions(tour)
             elif http is not None:
@@ -86,7 +101,6 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
     )
     console.print("  Starting Redis and a worker for each queue, in a temporary folder …", style="dim")
     with ProgressBar(console) as bar:
-        bar.say("  reading the documentation")
         documents = list(python_docs())
         bar.say("  indexing", total=len(documents))
         report = index_corpus(
@@ -105,49 +119,17 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
     )
 
 
-def _farewell(console: Console) -> None:
-    from rich.padding import Padding
-    from rich.rule import Rule
-    from rich.syntax import Syntax
-
-    from cli.terminal import Text
-
-    console.print()
-    console.print(Rule(Text(" Now with yours ", "bold cyan"), align="left", style="cyan dim"))
-    commands = {} if which("chorale") else {"export PATH=$PWD/.venv/bin:$PATH": "where `chorale` is"}
-    commands |= {
-        "chorale up": "server, workers and sweeper, until Ctrl-C",
-        "chorale index ~/docs -n docs": "text, Markdown, HTML, CSV, JSON lines, PDF, Office",
-        'chorale search "…" -n docs': "with --explain: how each score came about",
-    }
-    for command, what in commands.items():
-        console.print(Text.assemble("  ", (f"{command:<34}", "bold"), (what, "dim")))
-    console.print()
-    console.print("  From a program (`chorale env` prints the address):", style="dim")
-    _, _, code = _CLIENT.read_text(encoding="utf-8").partition('"""\n')
-    code = code.replace("\n\n", "\n").strip()
-    console.print(
-        Padding(Syntax(code, "python", theme="ansi_dark", background_color="default"), (0, 0, 1, 2))
-    )
-
-
 def _take_questions(tour: Tour) -> None:
     """Answer questions until an empty line or the end of the input."""
     from cli.answer_view import show_answer
 
     with suppress(ImportError):
         import_module("readline")  # with it `input` can edit its line
-    console = tour.console
-    console.print("  Ask the documentation yourself; an empty line ends.\n", style="dim")
-    while True:
-        try:
-            text = input("  ? ").strip()
-        except EOFError:
-            return
-        if not text:
-            return
-        try:
-            show_answer(console, tour.ask(text, timeout_s=10))
-        except ChoraleError as error:
-            console.print(f"  {error}", style="red")
-        console.print()
+    tour.console.print("  Ask the documentation yourself; an empty line ends.\n", style="dim")
+    with suppress(EOFError):
+        while text := input("  ? ").strip():
+            try:
+                show_answer(tour.console, tour.ask(text, timeout_s=10))
+            except ChoraleError as error:
+                tour.console.print(f"  {error}", style="red")
+            tour.console.print()

@@ -1,0 +1,81 @@
+"""The demo's own installation, in a temporary folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chorale_client import Chorale
+
+from access.grant import Grant
+from access.key_store import KeyStore, KeysUnavailable
+from cli.installation import upgraded_database
+from cli.local.processes import running
+from config.logging import set_up_logging
+from config.settings import load_settings
+from wiring.pipeline import load_pipeline
+from wiring.resources import Resources
+
+if TYPE_CHECKING:
+    from cli.local.child_process import Output
+    from cli.local.ports import Address
+    from cli.local.supervisor import Supervisor
+
+_SETTINGS = {
+    "CHORALE_LOG_LEVEL": "WARNING",
+    # A worker hangs, and the others answer.
+    "CHORALE_LAYOUT": "queues",
+    # The demo indexes by itself, and the fewer processes warm up the sooner it begins.
+    "CHORALE_WORKER_PROCESSES": "index=0,bulk=0",
+    # Twice as fast as fp32: a first look should not take two minutes on a small machine.
+    "CHORALE_EMBEDDER_DOCUMENT_PRECISION": "int8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DemoInstallation:
+    """A started installation, which may not be ready yet."""
+
+    resources: Resources
+    supervisor: Supervisor
+    client: Chorale
+    namespace: str = "python"
+
+    def new_key(self) -> str:
+        """A key for everything; it ends with the demo."""
+        database = upgraded_database(self.resources.settings, "keys", KeysUnavailable)
+        with closing(KeyStore(database)) as store:
+            return store.create(Grant("", "", None, frozenset({"admin"})), name="demo").text
+
+
+@contextmanager
+def demo_installation(output: Output, *, http: Address | None = None) -> Iterator[DemoInstallation]:
+    """With the default settings; `output` takes the lines of the workers, and the console is served at `http`.
+
+    It ends with the block, on SIGTERM, and when the terminal closes; its processes end with this one in any case.
+    Raises ServiceError if no Redis can be started.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+    with tempfile.TemporaryDirectory(prefix="chorale-demo-", ignore_cleanup_errors=True) as home:
+        for name in [name for name in os.environ if name.startswith("CHORALE_")]:
+            if name != "CHORALE_MODEL_THREADS":
+                del os.environ[name]
+        os.environ.update(_SETTINGS, CHORALE_HOME=home)
+        settings, pipeline = load_settings(), load_pipeline(None)
+        set_up_logging(level="WARNING", log_format="console", texts=False)
+        with running(settings, pipeline, output, http=http) as started:
+            resources = Resources(settings, pipeline, started.redis_url)
+            try:
+                yield DemoInstallation(resources, started.supervisor, Chorale(started.redis_url))
+            finally:
+                # A second request kills at once: the folder is deleted, so nothing needs an orderly end.
+                started.supervisor.request_stop()
+                started.supervisor.request_stop()
