@@ -118,14 +118,15 @@ def test_hostile_texts_come_back_unchanged(drainer: Drainer, redis_client: Redis
 
 
 def test_the_drainer_blocks_in_redis_until_there_is_an_entry(
-    drainer: Drainer, redis_client: Redis, redis_server: RedisServer, engine: Engine
+    redis_client: Redis, redis_server: RedisServer, engine: Engine
 ) -> None:
     put(redis_client, whole_entry())
-    drainer.drain_once(1)
     drained: list[int] = []
-    waiting = threading.Thread(target=lambda: drained.append(drainer.drain_once(2_000)))
-    waiting.start()
-    with redis_server.client() as other:
+    with redis_server.client(socket_timeout=None) as own, redis_server.client() as other:
+        drainer = Drainer(own, engine, keep_texts=True)
+        drainer.drain_once(1)
+        waiting = threading.Thread(target=lambda: drained.append(drainer.drain_once(60_000)))
+        waiting.start()
         until(lambda: other.info("clients")["blocked_clients"] == 1)
         put(other, whole_entry())
         waiting.join(10)

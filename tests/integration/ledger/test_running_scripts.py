@@ -98,5 +98,5 @@ def test_a_thread_that_has_ended_leaves_no_connection(
         thread = threading.Thread(target=scripts.run, args=["echo"], kwargs={"args": ["other"]})
         thread.start()
         thread.join()
-    # The server sees the end of the last connection a moment later.
-    until(lambda: len(redis_client.client_list()) == before)
+    # The server sees the end of the last connection a moment later, and perhaps that of a connection of an earlier test.
+    until(lambda: len(redis_client.client_list()) <= before)
