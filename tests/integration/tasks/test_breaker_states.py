@@ -51,7 +51,7 @@ def time_is_over(redis_client: redis.Redis, name: str) -> None:
 
 
 def claims(breakers: Breakers, request_id: str, *, early: bool = False) -> bool:
-    return breakers.claim(request_id, ["vector", "store:local"], timeout_s=2, early=early)
+    return breakers.claim(request_id, ["vector", "store:local"], timeout_s=60, early=early)
 
 
 def test_failures_in_a_row_open_the_breaker_which_keeps_the_last_reason(breakers: Breakers) -> None:
@@ -133,11 +133,11 @@ def test_the_claim_of_a_probe_that_never_ended_runs_out(
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     before_ms = now_ms()
-    assert half_open.claim("killed", ["vector"], timeout_s=2)
+    assert half_open.claim("killed", ["vector"], timeout_s=60)
     assert not claims(half_open, "another")
-    # Its own 2 s and a second more.
+    # Its own 60 s and a second more.
     claimed_until_ms = int(redis_client.hget("chorale:breaker:vector", "probe_until") or 0)
-    assert before_ms + 3_000 <= claimed_until_ms <= now_ms() + 3_000
+    assert before_ms + 61_000 <= claimed_until_ms <= now_ms() + 61_000
     redis_client.hset("chorale:breaker:vector", "probe_until", now_ms())
     assert claims(half_open, "another")
 
@@ -146,7 +146,7 @@ def test_a_branch_is_tried_only_if_its_store_may_be_tried_too(half_open: Breaker
     for _ in range(3):
         failed(half_open, name="store:local")
     assert not claims(half_open, "a"), "its store is open"
-    assert half_open.claim("b", ["vector"], timeout_s=2), "and nothing was claimed for it"
+    assert half_open.claim("b", ["vector"], timeout_s=60), "and nothing was claimed for it"
 
 
 def test_one_request_tries_all_branches_of_a_store(breakers: Breakers, redis_client: redis.Redis) -> None:
@@ -154,9 +154,9 @@ def test_one_request_tries_all_branches_of_a_store(breakers: Breakers, redis_cli
         for _ in range(3):
             failed(breakers, name=name)
         time_is_over(redis_client, name)
-    assert breakers.claim("a", ["bm25", "store:local"], timeout_s=2)
-    assert breakers.claim("a", ["vector", "store:local"], timeout_s=2)
-    assert not breakers.claim("b", ["hyde", "store:local"], timeout_s=2)
+    assert breakers.claim("a", ["bm25", "store:local"], timeout_s=60)
+    assert breakers.claim("a", ["vector", "store:local"], timeout_s=60)
+    assert not breakers.claim("b", ["hyde", "store:local"], timeout_s=60)
 
 
 def test_closed_breakers_are_not_looked_up_again_for_a_moment_and_open_ones_each_time(

@@ -61,7 +61,7 @@ def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no
         redis, client = served.redis, served.client()
         costly = client.submit(COSTLY, timeout_s=60)
         until(lambda: redis.exists(BEGUN), 20)
-        others = [client.retrieve(f"deposit {number}", timeout_s=10) for number in range(25)]
+        others = [client.retrieve(f"deposit {number}", timeout_s=30) for number in range(25)]
         assert {answer.status for answer in others} == {Status.COMPLETE}
         redis.delete(HOLD, LAST)
         answer = costly.answer(60)

@@ -31,7 +31,7 @@ def test_a_cancelled_request_is_over_for_whoever_waits_and_for_the_audit(
 
     answer = failing.answer(request_id)
     assert (answer.status, answer.hits) == ("cancelled", ())
-    assert AsyncResult(request_id, app=failing.app).get(timeout=1)["status"] == "cancelled"
+    assert AsyncResult(request_id, app=failing.app).get(timeout=20)["status"] == "cancelled"
     row = row_of(failing, answer)
     assert (row.status, row.ended_by) == ("cancelled", "client")
     assert failing.redis.exists(entry_key(request_id)) == 0

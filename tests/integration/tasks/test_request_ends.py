@@ -206,7 +206,7 @@ def test_while_the_broker_is_away_ends_wait_and_are_told_later(
     assert away.waiting() == (0, 1)
 
     away.teller._app = here.app  # the broker is back
-    until(lambda: away.teller.send_due(1) and away.waiting() == (0, 0), 10)
+    until(lambda: away.teller.send_due(1) and away.waiting() == (0, 0))
     assert here.sent()[0]["kwargs"]["request_id"] == request.request_id
 
 
@@ -228,7 +228,7 @@ def test_a_queue_that_is_not_there_yet_keeps_no_other_task_waiting(
         assert here.waiting() == (0, 1)
 
         connection.default_channel.queue_declare("reports", durable=True, auto_delete=False)
-        until(lambda: here.teller.send_due(1) and here.waiting() == (0, 0), 10)
+        until(lambda: here.teller.send_due(1) and here.waiting() == (0, 0))
         assert told("reports").headers["task"] == "reports.ended"
 
 
