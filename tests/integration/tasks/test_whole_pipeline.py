@@ -8,6 +8,7 @@ from chorale_client import (
     Chorale,
     make_request,
 )
+from chorale_client.keys import SWEEPER
 
 from tasks.request.retrieve import submit
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -48,15 +49,17 @@ def test_for_a_hundred_healthy_requests_the_chord_itself_called_the_callback(
 ) -> None:
     client = pipeline.client()
     client.retrieve("warm", cache="bypass", timeout_s=20)
-    # It calls the fusion again if a busy worker has not joined the request after a quarter of a second.
-    pipeline.pause("sweeper")
+    # A sweeper would call the fusion again if a busy worker had not joined a request after a quarter of a second.
+    pipeline.redis.set(SWEEPER, "nobody")
     try:
         with pipeline.redis.monitor() as monitor:
-            asked = (client.retrieve(f"bread {number}", cache="bypass", timeout_s=20) for number in range(100))
+            asked = (
+                client.retrieve(f"bread {number}", cache="bypass", timeout_s=20) for number in range(100)
+            )
             assert [answer.status for answer in asked] == ["complete"] * 100
             pipeline.redis.echo("end of the measurement")
             seen = iter(lambda: monitor.next_command()["command"], "ECHO end of the measurement")
             pushed = sum(command.startswith("LPUSH chorale.fusion") for command in seen)
     finally:
-        pipeline.resume("sweeper")
+        pipeline.redis.delete(SWEEPER)
     assert pushed == 100
