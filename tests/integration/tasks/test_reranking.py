@@ -242,7 +242,7 @@ def test_a_reranker_that_no_worker_needs_is_not_loaded(
 def test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wait_for_it(
     pipeline: OneProcess, fused: Answer
 ) -> None:
-    pipeline.redis.set(FAULT, "hang:2.5")
+    pipeline.redis.set(FAULT, "hang")
     first, second = (ask(pipeline, configuration="hurried") for _ in range(2))
     pipeline.redis.delete(FAULT)
     assert [reasons(first), reasons(second)] == [[("rerank", "timeout")], [("rerank", "not_started")]]

@@ -1,6 +1,6 @@
 """A cross-encoder whose fault a test sets through Redis: slow, hung, raising, NaN.
 
-Within `faulty_rerankers` it obeys `FAULT`: `slow:0.1` seconds a pair, `hang:2` seconds a run, `raise`, `nan`.
+Within `faulty_rerankers` it obeys `FAULT`: `slow:0.1` seconds a pair, `hang` until the test sets another, `raise`, `nan`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import redis
 
 from inference.pair_reranker import Logits
 from inference.rerankers import OnnxReranker
+from tests.support.waiting import until
 
 FAULT = "test:reranker"
 
@@ -34,7 +35,7 @@ def faulty_rerankers(client: redis.Redis) -> Iterator[None]:
             if fault == "slow":
                 time.sleep(float(seconds) * len(ids))
             elif fault == "hang":
-                time.sleep(float(seconds))
+                until(lambda: client.get(FAULT) != told, 60)
             elif fault == "raise":
                 raise RuntimeError("the weights are on fire")
             logits = run(ids, segments, mask)
