@@ -15,7 +15,6 @@ from chorale_client.coverage import Coverage
 from chorale_client.keys import entry_key
 
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
-from tests.support.servers.redis_server import free_port
 from tests.support.waiting import until
 
 QUESTION = "Who pays for repairs?"
@@ -78,7 +77,7 @@ class AdapterContract(ABC):
             assert (found.coverage["status"], found.coverage["branches"]) == ("failed", {"raises": "error"})
 
     def test_a_branch_that_hangs_costs_only_the_time_limit(self, pipeline: RunningPipeline) -> None:
-        options = {"branches": ["hangs"], "timeout_s": 0.5, "cache": "bypass"}
+        options = {"branches": ["hangs"], "timeout_s": 2, "cache": "bypass"}
         for found in self.both(pipeline.server.url, QUESTION, **options):
             assert found.documents == []
             assert found.coverage["branches"]["hangs"] in ("timeout", "not_started", "late")
@@ -121,7 +120,7 @@ class AdapterContract(ABC):
         with pytest.raises(InvalidRequest, match="top_k"):
             self.ask(pipeline.server.url, QUESTION, top_k=0)
         with pytest.raises(ServiceUnavailable):
-            asyncio.run(self.ask_async(f"redis://127.0.0.1:{free_port()}/0", QUESTION))
+            asyncio.run(self.ask_async("redis://127.0.0.1:1/0", QUESTION))
 
 
 def patient(**options: Any) -> Any:

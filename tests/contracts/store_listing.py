@@ -8,7 +8,6 @@ import pytest
 
 from models.errors import BadIndex, StoreTimeout
 from models.hits import Ranking
-from search.protocol import Search
 from tests.contracts.store_documents import document
 from tests.contracts.store_searches import Searching, asking
 from tests.support.stores.one_engine import OneEngine
@@ -90,7 +89,7 @@ class ListingContract(Searching):
         self, filled: OneEngine
     ) -> None:
         with pytest.raises(BadIndex, match="nowhere"):
-            filled.list_documents("nowhere", Search(depth=1), order_by="day", descending=True)
+            filled.list_documents("nowhere", asking(depth=1), order_by="day", descending=True)
         with pytest.raises(StoreTimeout):
             self.listed(filled, timeout_s=-1)
 

@@ -9,9 +9,8 @@ import pytest
 from chorale_client.wire_names import Reason
 
 from models.errors import BadIndex, ManifestMismatch, UnknownNamespace
-from search.protocol import Search
 from tests.contracts.store_documents import EAST, document, questions
-from tests.contracts.store_searches import Searching
+from tests.contracts.store_searches import Searching, asking
 from tests.support.stores.one_engine import OneEngine
 
 
@@ -28,7 +27,7 @@ class NamespacesContract(Searching):
             lambda: store.delete("nowhere", ["a"]),
         ]
         if self.has_vectors:
-            calls.append(lambda: store.search_vectors("nowhere", questions(EAST), Search(depth=1)))
+            calls.append(lambda: store.search_vectors("nowhere", questions(EAST), asking(depth=1)))
         for call in calls:
             with pytest.raises(UnknownNamespace, match="nowhere") as raised:
                 call()

@@ -10,9 +10,9 @@ import pytest
 
 from models.documents import Document, Passage, PassageText
 from models.errors import InvalidAnswer
-from search.protocol import ScoresText, Search
+from search.protocol import ScoresText
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions, unit
-from tests.contracts.store_searches import Searching
+from tests.contracts.store_searches import Searching, asking
 from tests.support.stores.one_engine import OneEngine
 
 HOSTILE = (
@@ -101,19 +101,19 @@ class TextContract(Searching):
 
     def test_a_list_of_texts_gets_a_ranking_each_in_order(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "apple"), document("b", "pear")])
-        texts = store.search_text("ns", ["pear", "nothing", "apple", ""], Search(depth=5))
+        texts = store.search_text("ns", ["pear", "nothing", "apple", ""], asking(depth=5))
         assert [[hit.document_id for hit in ranking.hits] for ranking in texts] == [["b"], [], ["a"], []]
-        assert store.search_text("ns", [], Search(depth=5)) == []
+        assert store.search_text("ns", [], asking(depth=5)) == []
 
     def test_given_passages_get_the_scores_that_a_search_gives_them(self, store: OneEngine) -> None:
         if not isinstance(store, ScoresText):
             pytest.skip("the store cannot score given passages")
         store.upsert("ns", [document(f"d{i}", "pear " * (i + 1) + "apple") for i in range(4)])
         store.upsert("ns", [document("other", "plum", "pear plum")])
-        [ranking] = store.search_text("ns", ["pear apple"], Search(depth=10))
+        [ranking] = store.search_text("ns", ["pear apple"], asking(depth=10))
         known = {hit.passage_id: hit.score for hit in ranking.hits}
         wanted = ["d3#0", "other#1", "other#0", "d0#0", "nowhere#0"]
-        scored = store.score_text("ns", ["pear apple", "", "pear"], [wanted, wanted, []])
+        scored = store.score_text("ns", ["pear apple", "", "pear"], [wanted, wanted, []], timeout_s=30)
         assert scored[0] == pytest.approx({name: known[name] for name in ("d3#0", "other#1", "d0#0")})
         assert scored[1:] == [{}, {}]
 
@@ -122,8 +122,8 @@ class TextContract(Searching):
         store.upsert("ns", [document("r", "rare filler"), document("k", "common filler")])
         assert self.found(store, "common rare", depth=1) == ["r#0"]
         # With 7 passages: ln(1 + 6.5/1.5) = 1.67 for the rare word, ln(1 + 1.5/6.5) = .21 for the common one.
-        (once,) = store.search_text("ns", ["common"], Search(depth=10))
-        (thrice,) = store.search_text("ns", ["common common common"], Search(depth=10))
+        (once,) = store.search_text("ns", ["common"], asking(depth=10))
+        (thrice,) = store.search_text("ns", ["common common common"], asking(depth=10))
         assert thrice.hits[0].score == pytest.approx(3 * once.hits[0].score, rel=1e-4)
 
     def test_a_shallow_ranking_is_the_beginning_of_a_deep_one(self, store: OneEngine) -> None:
@@ -135,9 +135,9 @@ class TextContract(Searching):
         texts = [text(chance.choice([3, 20, 60])) for _ in range(1_000)]
         store.upsert("ns", [document(f"d{i:04}", text) for i, text in enumerate(texts)])
         questions = [text(words) for words in (1, 2, 3, 8)]
-        deep = store.search_text("ns", questions, Search(depth=1_000, timeout_s=30))
+        deep = store.search_text("ns", questions, asking(depth=1_000))
         for depth in (1, 10, 100):
-            shallow = store.search_text("ns", questions, Search(depth=depth, timeout_s=30))
+            shallow = store.search_text("ns", questions, asking(depth=depth))
             assert [ranking.hits[:depth] for ranking in shallow] == [ranking.hits[:depth] for ranking in deep]
 
     def test_the_title_is_searched_with_the_text(self, store: OneEngine) -> None:
@@ -175,11 +175,11 @@ class VectorContract(Searching):
     def test_a_list_of_vectors_gets_a_ranking_each_in_order(self, store: OneEngine) -> None:
         tilted = unit(3, 4, 0, 0)  # its cosine with EAST is 3/5, with NORTH 4/5
         store.upsert("ns", [document("a", "apple"), document("b", "pear", vectors=(tilted,))])
-        vectors = store.search_vectors("ns", questions(NORTH, EAST), Search(depth=5))
+        vectors = store.search_vectors("ns", questions(NORTH, EAST), asking(depth=5))
         assert [[hit.document_id for hit in ranking.hits] for ranking in vectors] == [["b", "a"], ["a", "b"]]
         scores = [hit.score for ranking in vectors for hit in ranking.hits]
         assert scores == pytest.approx([0.8, 0.0, 1.0, 0.6], abs=1e-6), "cosines are exact"
-        assert store.search_vectors("ns", np.zeros((0, 4), np.float32), Search(depth=5)) == []
+        assert store.search_vectors("ns", np.zeros((0, 4), np.float32), asking(depth=5)) == []
 
     def test_a_ranking_by_vectors_says_how_well_the_encoder_knows_the_language(
         self, store: OneEngine
@@ -188,12 +188,12 @@ class VectorContract(Searching):
         store.create("unmeasured", MANIFEST)
         for namespace, known_words in (("italian", 0.14), ("unmeasured", None)):
             store.upsert(namespace, [document("a", "mela")])
-            [ranking] = store.search_vectors(namespace, questions(EAST), Search(depth=1))
+            [ranking] = store.search_vectors(namespace, questions(EAST), asking(depth=1))
             assert (len(ranking.hits), ranking.known_words) == (1, known_words)
 
     def test_a_question_vector_of_another_dimension_is_refused_naming_both(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "pear")])
         with pytest.raises(InvalidAnswer, match=r"3.*4"):
-            store.search_vectors("ns", np.ones((1, 3), np.float32), Search(depth=1))
+            store.search_vectors("ns", np.ones((1, 3), np.float32), asking(depth=1))
         with pytest.raises(InvalidAnswer):
-            store.search_vectors("ns", np.full((1, 4), np.nan, np.float32), Search(depth=1))
+            store.search_vectors("ns", np.full((1, 4), np.nan, np.float32), asking(depth=1))

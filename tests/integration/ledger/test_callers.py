@@ -27,7 +27,7 @@ def client(redis_server: RedisServer, redis_client: Redis) -> Chorale:
 
 def accept(redis_client: Redis, question: str = "bread") -> str:
     """Accept a request without publishing it, since the client publishes from a thread that outlives the test."""
-    return CallersLedger(redis_client).accept(make_request(question)).request_id
+    return CallersLedger(redis_client).accept(make_request(question, timeout_s=60)).request_id
 
 
 # Cancelling

@@ -23,7 +23,6 @@ from search.weaviate import connection
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.elasticsearch_server import address, corner, host_and_port, opened
-from tests.support.servers.redis_server import free_port
 from tests.support.servers.weaviate_server import shared_endpoint, shared_weaviate
 from tests.support.stores.known_index import index_of, with_known_indexes
 from tests.support.stores.several_stores import with_readers
@@ -101,17 +100,17 @@ def test_an_address_of_another_server_is_named() -> None:
         f"{endpoint.url} is not Elasticsearch 8 or 9 .OpenSearch is not supported.: check the store's url"
     )
     with opened("chorale", url=endpoint.url) as texts, pytest.raises(InvalidAnswer, match=message):
-        texts.search_text("ns", ["pear"], Search(depth=1))
+        texts.search_text("ns", ["pear"], Search(depth=1, timeout_s=30))
     host, port = host_and_port()
     for options, failure, message in (
         ({"url": address()}, InvalidAnswer, "is not Weaviate: check the store's `url`"),
         ({"grpc_host": host, "grpc_port": port}, StoreTimeout, "is `grpc_port` another server's"),
-        ({"grpc_port": free_port()}, StoreUnavailable, "`grpc_port`"),
-        ({"url": f"http://127.0.0.1:{free_port()}"}, StoreUnavailable, "`url` and `grpc_port`"),
+        ({"grpc_port": 1}, StoreUnavailable, "`grpc_port`"),
+        ({"url": "http://127.0.0.1:1"}, StoreUnavailable, "`url` and `grpc_port`"),
     ):
         store = with_known_indexes(WeaviateStore(shared_endpoint(**options)))
         with pytest.raises(failure, match=message):
-            store.search_text("ns", ["pear"], Search(depth=1, timeout_s=2))
+            store.search_text("ns", ["pear"], Search(depth=1, timeout_s=2 if failure is StoreTimeout else 30))
         store.close()
 
 
@@ -128,7 +127,7 @@ def test_an_index_of_another_layout_is_named() -> None:
         properties = {"title": {"type": "text"}}
         client.indices.create(index=f"{prefix}-ns.v1", mappings={"properties": properties})
         for call in (
-            lambda: store.search_text("ns", ["pear"], Search(depth=1)),
+            lambda: store.search_text("ns", ["pear"], Search(depth=1, timeout_s=30)),
             lambda: store.create(index_of()),
             lambda: store.write(index_of(), [document("a", "pear")], ()),
         ):

@@ -324,7 +324,7 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
     "hung up": (hangs_up, StoreUnavailable, "closed the connection"),
     "silence": (sleeps(20), StoreTimeout, "did not answer within 0.3 s"),
     "headers that never end": (drips(400, 0.05, headers=True), StoreTimeout, "did not answer"),
-    "a body that never ends": (drips(20, 0.05, headers=False), StoreTimeout, "did not answer"),
+    "a body that never ends": (drips(400, 0.05, headers=False), StoreTimeout, "did not answer"),
 }
 
 

@@ -48,6 +48,10 @@ class TcpProxy:
         """Holds all bytes, like a network that drops packets: nothing arrives, and no connection is closed."""
         self._flows.clear()
 
+    @property
+    def is_stalled(self) -> bool:
+        return not self._flows.is_set()
+
     def flow(self) -> None:
         """Forwards again, beginning with the held bytes."""
         self._flows.set()

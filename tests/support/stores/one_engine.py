@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from models.documents import Document, Manifest, Matrix
+from models.documents import Document, Manifest, Matrix, PassageText
 from models.hits import Ranking
 from search.documents.document_table import NEXT
 from search.documents.reading import DocumentReader, Documents
@@ -42,6 +42,13 @@ class OneEngine(DocumentStore):
             namespace, search, order_by=order_by, descending=descending
         )
         return listed
+
+    def texts(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 30.0
+    ) -> dict[str, PassageText]:
+        """The half second that an engine has by default is little for a server on a busy machine."""
+        read: dict[str, PassageText] = self.engine.texts(namespace, passage_ids, timeout_s=timeout_s)
+        return read
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["engine"], name)

@@ -154,7 +154,7 @@ def test_each_namespace_has_one_writer_at_a_time(store: DocumentStore, url: str,
 def test_a_writer_whose_lock_connection_is_lost_writes_nothing_more(tmp_path: Path) -> None:
     with empty_database("postgresql", tmp_path) as url:
         database, server = Database(url, writer_wait_s=0.2), create_engine(url, isolation_level="AUTOCOMMIT")
-        table, other = DocumentTable(database), DocumentTable(Database(url, writer_wait_s=0.2))
+        table, other = DocumentTable(database), DocumentTable(Database(url, writer_wait_s=30))
         with table.exclusive(NS):
             table.raise_generation(NS, 1)
             with database.writing(NS) as connection:

@@ -125,7 +125,7 @@ def test_an_analyser_that_the_server_lacks_is_named(prefix: str) -> None:
 def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> None:
     with TcpProxy(host_and_port()) as proxy, opened(prefix) as watching:
         url = f"http://127.0.0.1:{proxy.port}"
-        with opened(prefix, url=url, write_timeout_s=2) as store:
+        with opened(prefix, url=url, write_timeout_s=30) as store:
             store.create(index_of())
             store.write(index_of(), [document("a", "old", "old")], ())
             bodies = [document("a", "new pear"), *(document(f"d{n}", "pear " * 2_000) for n in range(200))]

@@ -50,24 +50,25 @@ def store(server: WeaviateServer) -> Iterator[WeaviateStore]:
     store.close()
 
 
-def calls(store: WeaviateStore) -> list[Callable[[], object]]:
-    """The calls of a request, each with a limit of half a second."""
+def calls(store: WeaviateStore, limit_s: float = 30) -> list[Callable[[], object]]:
+    """The calls of a request."""
+    search = Search(depth=3, timeout_s=limit_s)
     return [
-        lambda: store.search_text("ns", ["pear"], Search(depth=3, timeout_s=0.5)),
-        lambda: store.search_vectors("ns", questions(EAST), Search(depth=3, timeout_s=0.5)),
+        lambda: store.search_text("ns", ["pear"], search),
+        lambda: store.search_vectors("ns", questions(EAST), search),
     ]
 
 
 def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(store: WeaviateStore) -> None:
     with capture_logs() as logs:
-        store.search_text("ns", ["pear"], Search(depth=1))
+        store.search_text("ns", ["pear"], Search(depth=1, timeout_s=30))
     assert logs == []
     with shared_weaviate() as other:
         other.create(index_of())
+        search = Search(depth=1, timeout_s=30)
         with capture_logs() as logs:
             for _ in range(2):
-                other.search_text("ns", ["pear"], Search(depth=1))
-            search = Search(depth=1)
+                other.search_text("ns", ["pear"], search)
             other.search_hybrid("ns", ["pear"], questions(EAST), search, alpha=0.5, fusion="ranked")
     (warning,) = logs
     assert "USE_INVERTED_SEARCHABLE=false" in warning["event"]
@@ -140,13 +141,13 @@ def test_a_slow_name_server_costs_no_more_than_the_time_given(monkeypatch: pytes
 def test_a_failing_server_is_named_in_time_and_found_again_once_it_is_back(
     server: WeaviateServer, store: WeaviateStore
 ) -> None:
-    for failing, recovering, failure, message in (
-        (server.pause, server.go_on, StoreTimeout, r"within 0\.5 s"),
-        (server.kill, server.launch, StoreUnavailable, "is it running"),
+    for failing, recovering, limit_s, failure, message in (
+        (server.pause, server.go_on, 0.5, StoreTimeout, r"within 0\.5 s"),
+        (server.kill, server.launch, 30, StoreUnavailable, "is it running"),
     ):
         failing()
         try:
-            for call in calls(store):
+            for call in calls(store, limit_s):
                 with pytest.raises(failure, match=message):
                     call()
         finally:
