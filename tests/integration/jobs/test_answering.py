@@ -12,7 +12,6 @@ from pydantic_core import from_json
 from jobs.job import Line, Outcome
 from tests.support.pipelines.bulk import (
     BULK,
-    HASTE,
     SERVED,
     answered,
     documents,
@@ -26,6 +25,9 @@ from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
 QUESTIONS = [text for title, text in CORPUS.values()] + [title for title, text in CORPUS.values()]
+
+AT_ONCE = "from tasks.jobs import answering, feeder\nfeeder.IDLE_S = 0.1\n"
+"""Code for `preload`: a job is begun at once.  Nobody dies here, so the leases stay as long as they are."""
 
 FLAKY = """
 from branches.searches import search_bm25
@@ -50,7 +52,7 @@ declare(flaky=flaky)
 def pipeline() -> Iterator[RunningPipeline]:
     with (
         RedisServer() as server,
-        RunningPipeline(server, queues=[SERVED, BULK], sweeper=True, preload=HASTE) as running,
+        RunningPipeline(server, queues=[SERVED, BULK], sweeper=True, preload=AT_ONCE) as running,
     ):
         running.index()
         yield running
@@ -64,7 +66,7 @@ def flaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]
     options: dict[str, Any] = {
         "pipeline_file": file,
         "kinds": kinds_with("flaky"),
-        "preload": f"{FLAKY}{HASTE}answering.AGAIN_MS = 50\n",
+        "preload": f"{FLAKY}{AT_ONCE}answering.AGAIN_MS = 50\n",
     }
     with RedisServer() as server, RunningPipeline(server, queues=[BULK], sweeper=True, **options) as running:
         running.index()

@@ -193,7 +193,7 @@ def test_slow_lines_wait_for_no_full_message(
 
     def slow() -> Iterator[str]:
         yield from questions(2)
-        until(lambda: store.last(1)[0].total, 5)
+        until(lambda: store.last(1)[0].total)
         yield "the last"
 
     assert jobs.submit(slow(), namespace="docs").get().total == 3
@@ -211,7 +211,7 @@ def test_a_job_is_paused_resumed_cancelled_and_answered_again(jobs: ClientJobs, 
     assert [line["status"] for line in handle.results()] == ["cancelled"] * 3
     assert jobs.retry(handle.job_id, ["expired"]) == 3
     ended(store, handle.job_id, {2: result("failed")})
-    assert handle.wait(1).counts["failed"] == 1
+    assert handle.wait(20).counts["failed"] == 1
     assert jobs.retry(handle.job_id) == 1
     later = jobs.submit(questions(1), namespace="docs")
     assert [job.job_id for job in jobs.last(2)] == [later.job_id, handle.job_id]
@@ -270,7 +270,7 @@ def test_any_call_may_be_done_twice_and_leaves_nothing_in_redis(
     jobs._call("begin", job_id=handle.job_id, segments=store.get(handle.job_id).segments)
     states = [handle.pause().state, handle.resume().state, handle.cancel().state]
     assert states == ["paused", "queued", "cancelling"]
-    until(lambda: redis_client.keys(JOB_COMMANDS) == [], 5)
+    until(lambda: redis_client.keys(JOB_COMMANDS) == [])
     assert all(redis_client.pttl(key) > 0 for key in redis_client.keys(JOB_REPLY + "*"))
 
 
@@ -288,9 +288,9 @@ def test_a_locked_database_is_waited_for(
     monkeypatch.setattr(Jobs, "add", locked)
     assert jobs.submit(questions(3), namespace="docs").get().total == 3
     assert store.active()
-    monkeypatch.setattr(service_calls, "REPLY_S", 0.5)
+    monkeypatch.setattr(service_calls, "REPLY_S", 2)
     monkeypatch.setattr(Jobs, "last", locked)
-    failures += [JobsUnavailable("database is locked")] * 9
+    failures += [JobsUnavailable("database is locked")] * 99
     with pytest.raises(ServiceUnavailable, match="database is locked"):
         jobs.last()
 

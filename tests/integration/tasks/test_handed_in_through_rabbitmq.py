@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,7 +26,6 @@ from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
 QUEUE = "chorale.index"
-ANSWERS_WITHIN_S = 0.5
 TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}
 RENT = {"id": "rent", "title": "Rent", "text": "The rent is due on the third working day."}
 
@@ -57,8 +57,7 @@ def broker(url: str) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def proxy(url: str, broker: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
-    monkeypatch.setattr(chorale_client.publisher, "ANSWERS_WITHIN_S", ANSWERS_WITHIN_S)
+def proxy(url: str, broker: Connection) -> Iterator[TcpProxy]:
     parts = urlsplit(url)
     with TcpProxy((parts.hostname or "", parts.port or 5672)) as proxy:
         yield proxy
@@ -75,8 +74,13 @@ def waiting(broker: Connection) -> int:
         return int(channel.queue_declare(QUEUE, passive=True).message_count)
 
 
-def lost_on_the_way(proxy: TcpProxy) -> None:
-    """What was held never arrives, and the network works again."""
+@contextmanager
+def silent(proxy: TcpProxy, piece: bytes) -> Iterator[None]:
+    """The network holds this piece and what follows, nobody waits long for it, and it never arrives."""
+    proxy.stalls_at = piece
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chorale_client.publisher, "ANSWERS_WITHIN_S", 0.5)
+        yield
     proxy.cut()
     proxy.stalls_at = None
     proxy.flow()
@@ -117,10 +121,11 @@ def test_upsert_raises_in_time_when_the_network_to_the_broker_falls_silent(
 ) -> None:
     client = Chorale(redis_server.url, broker_url=at(url, port=proxy.port))
     client.upsert("docs", [TEA])
-    proxy.stalls_at = b"yardstick"
-    with pytest.raises(ServiceUnavailable, match="the broker has not taken the documents: timed out"):
+    with (
+        silent(proxy, b"yardstick"),
+        pytest.raises(ServiceUnavailable, match="the broker has not taken the documents: timed out"),
+    ):
         client.upsert("docs", [{"id": "inches", "text": "A yardstick has 36 inches."}])
-    lost_on_the_way(proxy)
     assert waiting(broker) == 1
 
     client.delete("docs", ["tea"])
@@ -143,10 +148,8 @@ def test_a_worker_returns_a_message_whose_retry_copy_the_broker_did_not_confirm(
     settings = Settings(home=tmp_path, broker_url=at(url, port=proxy.port))
     task = make_app(Resources(settings, load_pipeline(), redis_server.url), queues=(QUEUE,)).tasks[QUEUE]
     work = {"namespace": "docs", "documents": [{"id": "inches", "text": "A yardstick has 36 inches."}]}
-    proxy.stalls_at = b"yardstick"
-    assert task.apply(kwargs=work, task_id="one").state == "REJECTED"
-    lost_on_the_way(proxy)
-
+    with silent(proxy, b"yardstick"):
+        assert task.apply(kwargs=work, task_id="one").state == "REJECTED"
     assert task.apply(kwargs=work, task_id="one").state == "SUCCESS"
     assert waiting(broker) == 1
 
