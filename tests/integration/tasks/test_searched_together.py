@@ -19,6 +19,7 @@ from models.branch_result import BranchResult
 from models.errors import StoreUnavailable
 from models.extensions import BranchKind
 from models.hits import Ranking
+from tasks.request import batch
 from tasks.request.batch import answer_parts
 from tasks.request.planning import resolve
 from tasks.request.search import Part
@@ -150,9 +151,10 @@ def test_a_store_that_is_away_is_asked_once_for_all(here: OneProcess, searches: 
 
 
 def test_a_part_after_its_limit_leaves_the_batch_and_one_with_little_time_left_is_searched_first_and_alone(
-    here: OneProcess, searches: list[list[str]]
+    here: OneProcess, searches: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left_ms = {"bread": 20_000, "deposit": -3, "repairs": 90, "ERR-4711": 20_000}
+    monkeypatch.setattr(batch, "HURRIED_S", 30)
+    left_ms = {"bread": 60_000, "deposit": -3, "repairs": 20_000, "ERR-4711": 60_000}
     parts = [("bm25", started(here, question(text), left_ms=ms)) for text, ms in left_ms.items()]
     envelopes = answered(here, parts)
     assert [envelope.reason for envelope in envelopes] == [None, "late", None, None]
