@@ -34,16 +34,16 @@ def a_document(name: str, text: str = "rent", *, revision: str = "1", passages: 
     )
 
 
-def with_readers(address: str | Path, **stores: Any) -> DocumentStore:
+def with_readers(address: str | Path, *, writer_wait_s: float = 0.2, **stores: Any) -> DocumentStore:
     """The stores written as one, each of which reads the documents."""
-    documents = Documents(address, writer_wait_s=0.2)
+    documents = Documents(address, writer_wait_s=writer_wait_s)
     for name, store in stores.items():
         store.reader = DocumentReader(documents, name)
     return DocumentStore(stores, documents.table)
 
 
-def opened(url: str, **stores: EmbeddedStore) -> DocumentStore:
-    return with_readers(url, **stores)
+def opened(url: str, *, writer_wait_s: float = 0.2, **stores: EmbeddedStore) -> DocumentStore:
+    return with_readers(url, writer_wait_s=writer_wait_s, **stores)
 
 
 def shown(store: EmbeddedStore) -> dict[str, str]:

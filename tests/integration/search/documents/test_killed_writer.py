@@ -13,13 +13,15 @@ from tests.support.pipelines.pipeline import FORK_SERVER
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 
+WAIT_S = 30.0
+"""PostgreSQL releases the lock of a killed writer only once it has noticed its end."""
 WRITE = "from {module} import write_and_die; write_and_die({url!r}, {folder!r}, {place})"
 
 
 def write_and_die(url: str, folder: str, place: int) -> None:
     """Runs in its own process, which is killed at the given point."""
     texts, vectors = FailingStore(Path(folder, "texts")), FailingStore(Path(folder, "vectors"))
-    store = opened(url, texts=texts, vectors=vectors)
+    store = opened(url, writer_wait_s=WAIT_S, texts=texts, vectors=vectors)
 
     def kill(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -40,7 +42,7 @@ def write_and_die(url: str, folder: str, place: int) -> None:
 def test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(
     url: str, tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
-    store = opened(url, texts=texts, vectors=vectors)
+    store = opened(url, writer_wait_s=WAIT_S, texts=texts, vectors=vectors)
     store.create(NS, MANIFEST)
     store.upsert(NS, [a_document(f"d{number}", passages=2) for number in range(5)])
     store.close()
