@@ -128,7 +128,8 @@ class SentMessages:
 
         Raises NotRunning where no worker has been alive for a minute, RedisError.
         """
-        served_s = known_s = looked_s = time.monotonic()
+        served_s = looked_s = time.monotonic()
+        missing_s = 0.0
         while not (ended := self._ended()):
             time.sleep(LOOK_AGAIN_S)
             if (now_s := time.monotonic()) < looked_s + LOOK_FOR_WORKERS_S:
@@ -143,8 +144,9 @@ class SentMessages:
             else:
                 self._say_once(f"{trouble.what}: waiting for one")
             if trouble is not None or not queue.is_empty or queue.in_hand & self._bytes.keys():
-                known_s = now_s
-            elif now_s > known_s + LOST_AFTER_S:
+                missing_s = 0.0
+            # Counted by looks: while this process was stopped, it saw neither the message nor its outcome.
+            elif (missing_s := missing_s + LOOK_FOR_WORKERS_S) > LOST_AFTER_S:
                 # Later writes need not be recorded for the lost messages any more.
                 self._redis.zrem(self._not_done, *self._bytes)
                 return self._forget(dict.fromkeys(self._bytes))

@@ -36,7 +36,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 QUEUE = "chorale.index"
-LOOK_S, LOST_S = 0.02, 0.4
+LOOK_S, LOST_S = 0.05, 0.4
 SOURCE = "wiki"
 
 Index = Callable[..., "Future[IndexReport]"]
@@ -187,8 +187,8 @@ def test_the_reason_why_a_message_is_put_back_is_logged_once(
 def test_a_message_that_is_lost_ends_the_command(index: Index, redis_client: redis.Redis) -> None:
     running = index([page("a")])
     sent(redis_client)
-    redis_client.delete(QUEUE)
     assert list(redis_client.scan_iter(f"{NOT_DONE}*"))
+    redis_client.delete(QUEUE)
     with pytest.raises(ServiceError, match="the same command sends it again"):
         running.result(30)
     assert list(redis_client.scan_iter(f"{NOT_DONE}*")) == []
