@@ -34,7 +34,7 @@ if __name__ == "__main__":
     supervisor = Supervisor(children, output=JsonLines(sys.stderr), patience=Patience(stop_s=0.3))
     stop_on_signals(supervisor)
     with supervisor:
-        supervisor.wait_ready(10)
+        supervisor.wait_ready(60)
         # A process stopped before it has become its command could not yet be tied to this one.
         while any(
             "child_wrapper.py" in " ".join(psutil.Process(pid).cmdline())

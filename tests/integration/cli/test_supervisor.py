@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
-QUICK = Patience(restart_delay_s=0.05, stop_s=10, look_every_s=0.02, listen_every_s=0.05)
+QUICK = Patience(restart_delay_s=0.05, stop_s=60, look_every_s=0.02, listen_every_s=0.05)
 
 
 class Lines:
@@ -114,6 +114,7 @@ def test_a_child_waits_for_those_below_to_take_messages_and_not_for_their_models
     beats = {"worker": starting}
     children = [Child("worker", SLEEP), Child("http", SLEEP, level=2, beats=False)]
     with Supervisor(children, output=lines, heartbeats=lambda _: beats, patience=QUICK) as supervisor:
+        until(supervisor.pids)
         assert supervisor.wait_ready(0.5) == ("worker", "http")
         assert (set(supervisor.pids()), supervisor.is_serving) == ({"worker"}, False)
         beats["worker"] = replace(starting, about={"host": "here"})
@@ -152,6 +153,7 @@ def test_a_paused_child_does_not_count_as_hung_and_goes_on_when_resumed(lines: L
         process = psutil.Process(supervisor.pids()["worker"])
         supervisor.pause("worker")
         beats.ages_s["worker"] = 100.0
+        until(lambda: process.status() == psutil.STATUS_STOPPED)
         beats.wait_for(5)
         assert process.status() == psutil.STATUS_STOPPED
         beats.ages_s["worker"] = 0.0
