@@ -19,6 +19,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from cli.local import redis_server
 from cli.local.home_lock import hold_home
 from cli.local.redis_server import announce_redis, prepare_redis, redis_executable, withdraw_redis
 from config.home import find_redis_url
@@ -95,7 +96,10 @@ def test_what_was_written_is_there_after_a_kill(tmp_path: Path) -> None:
         assert client.get("kept") == b"yes"
 
 
-def test_a_server_that_was_left_behind_is_ended_before_another_starts(tmp_path: Path) -> None:
+def test_a_server_that_was_left_behind_is_ended_before_another_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_server, "_ORPHAN_LIMIT_S", 60.0)
     with served(tmp_path) as (_, _, left_behind):
         prepare_redis(tmp_path)
         assert left_behind.wait(15) == 0
