@@ -18,6 +18,7 @@ from jobs.segment_rows import lines_of
 from models.installation_tables import segment_table
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
+from tests.support.faults.observers import in_outbox
 from tests.support.pipelines.bulk import line, results, submit, wait_ended
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
@@ -32,13 +33,18 @@ def ids(pipeline: RunningPipeline) -> set[str]:
         engine.dispose()
 
 
+def wait_recorded(pipeline: RunningPipeline, *asked: str) -> None:
+    """Waits until these requests are in the trail and no longer in the outbox, which they leave a moment later."""
+    until(lambda: {*asked} <= ids(pipeline) and not any(in_outbox(pipeline.redis, one) for one in asked))
+
+
 def test_what_a_customer_asked_is_erased_once_it_is_confirmed(
     pipeline: RunningPipeline, chorale: Run
 ) -> None:
     client = pipeline.client()
     theirs = client.retrieve("who pays for repairs?", correlation_id="customer-17", timeout_s=20).request_id
     other = client.retrieve("when may a tenant leave?", timeout_s=20).request_id
-    until(lambda: {theirs, other} <= ids(pipeline))
+    wait_recorded(pipeline, theirs, other)
 
     erase = ("audit", "erase", "--correlation", "customer-17")
     assert "this deletes 1 request: add --yes" in complaint(chorale(*erase), 2)
@@ -56,7 +62,7 @@ def test_a_request_is_erased_by_what_the_list_shows_of_its_id(
     first, alike, other = "f5334cde-1", "f5334cff-2", "0ther-3"
     for request_id in (first, alike, other):
         pipeline.client().retrieve("who pays for repairs?", request_id=request_id, timeout_s=20)
-    until(lambda: {first, alike, other} <= ids(pipeline))
+    wait_recorded(pipeline, first, alike, other)
 
     erase = ("audit", "erase", "--yes", "--request")
     assert f"several ids begin with 'f5334c': {first}, {alike}" in complaint(chorale(*erase, "f5334c"))
@@ -75,7 +81,7 @@ def test_without_redis_the_trail_is_cleared_and_the_outbox_is_reported_as_not_cl
     pipeline: RunningPipeline, chorale: Run
 ) -> None:
     answer = pipeline.client().retrieve("who pays for repairs?", correlation_id="gone", timeout_s=20)
-    until(lambda: answer.request_id in ids(pipeline))
+    wait_recorded(pipeline, answer.request_id)
     nowhere = {"CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
     called = chorale("audit", "erase", "--correlation", "gone", "--yes", "--json", **nowhere)
     erased = document(called, 8)
@@ -100,7 +106,7 @@ def test_no_file_of_the_home_has_an_erased_question(pipeline: RunningPipeline, c
         [line(1, "who waters zyklamen?", correlation_id="erased"), line(2, "who pays for repairs?")],
     )
     wait_ended(pipeline, job_id)
-    until(lambda: asked in ids(pipeline))
+    wait_recorded(pipeline, asked)
     assert any(name.endswith(".aof") for name in files_with("zyklamen", home, redis_folder))
 
     erased = document(chorale("audit", "erase", "--correlation", "erased", "--yes", "--json"))
@@ -130,7 +136,7 @@ def test_the_ended_jobs_of_an_erased_namespace_are_deleted(pipeline: RunningPipe
     job_id = submit(pipeline, [line(1, "who pays?"), line(2, "who leaves?")], namespace="elsewhere")
     wait_ended(pipeline, job_id)
     refused = pipeline.client().retrieve("anything", namespace="elsewhere", timeout_s=20).request_id
-    until(lambda: refused in ids(pipeline))
+    wait_recorded(pipeline, refused)
     erased = document(chorale("audit", "erase", "--namespace", "elsewhere", "--yes", "--json"))
     assert (erased["removed"], erased["erased_from_jobs"]) == (1, 2)
     assert job_id not in {job.job_id for job in pipeline.resources.jobs.last(1_000)}
@@ -143,7 +149,7 @@ def test_jobs_of_an_erased_namespace_that_have_not_ended_are_named(
     job_id, jobs = uuid4().hex, pipeline.resources.jobs
     jobs.create(NewJob(job_id, "later"), now_ms=time.time_ns() // 1_000_000)
     refused = pipeline.client().retrieve("anything", namespace="later", timeout_s=20).request_id
-    until(lambda: refused in ids(pipeline))
+    wait_recorded(pipeline, refused)
     outcome = chorale("audit", "erase", "--namespace", "later", "--yes")
     assert outcome.returncode == 8
     assert "1 job has not ended and keeps its lines: `chorale jobs cancel`" in " ".join(
@@ -157,7 +163,7 @@ def test_a_database_that_somebody_reads_is_named_as_not_emptied(
     pipeline: RunningPipeline, chorale: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = pipeline.client().retrieve("who reads?", correlation_id="read", timeout_s=20).request_id
-    until(lambda: asked in ids(pipeline))
+    wait_recorded(pipeline, asked)
     monkeypatch.setattr(deletion, "CHECKPOINT_LIMIT_S", 0.0)
     with closing(
         sqlite3.connect(pipeline.resources.settings.home / "audit.db", isolation_level=None)
