@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline_files import PATIENT
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
 
@@ -23,10 +24,12 @@ DOCTOR = (sys.executable, "-c", f"import json; print(json.dumps({{'checks': {CHE
 
 
 @pytest.fixture(scope="package")
-def api_pipeline() -> Iterator[RunningPipeline]:
+def api_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    file = tmp_path_factory.mktemp("patient") / "pipeline.toml"
+    file.write_text(PATIENT, encoding="utf-8")
     with (
         RedisServer() as server,
-        RunningPipeline(server, alone=["chorale.hyde"], sweeper=True) as pipeline,
+        RunningPipeline(server, alone=["chorale.hyde"], sweeper=True, pipeline_file=file) as pipeline,
     ):
         pipeline.index()
         yield pipeline

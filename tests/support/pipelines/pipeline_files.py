@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,11 @@ def declared(folder: Path, text: str, name: str = "pipeline.toml") -> Pipeline:
     file.write_text(text, encoding="utf-8")
     return load_pipeline(file)
 
+
+PATIENT = re.sub(
+    r"(?m)^\[configurations\..*$", "\\g<0>\ntimeout_s = 20", DEFAULT_FILE.read_text(encoding="utf-8")
+)
+"""The built-in pipeline, whose requests may take longer by default than a busy machine stands still."""
 
 BM25_ALONE = LOCAL + branch("bm25")
 

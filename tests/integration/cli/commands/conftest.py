@@ -10,14 +10,17 @@ from chorale_client.wire_names import QUEUE_BULK
 
 from tests.support.command_line import Run, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline_files import PATIENT
 from tests.support.servers.redis_server import RedisServer
 
 
 @pytest.fixture(scope="package")
-def pipeline() -> Iterator[RunningPipeline]:
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    file = tmp_path_factory.mktemp("patient") / "pipeline.toml"
+    file.write_text(PATIENT, encoding="utf-8")
     with (
         RedisServer(appendonly=True) as server,
-        RunningPipeline(server, alone=["chorale.vector"], sweeper=True) as running,
+        RunningPipeline(server, alone=["chorale.vector"], sweeper=True, pipeline_file=file) as running,
     ):
         running.start(QUEUE_BULK)
         running.wait_ready()
