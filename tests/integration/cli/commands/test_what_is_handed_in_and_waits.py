@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from chorale_client import NoRoom
+from chorale_client.keys import HEARTBEAT
 
 from tests.support.command_line import Run, command
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -95,6 +96,8 @@ def test_who_indexes_by_workers_waits_for_room(pipeline: RunningPipeline, tmp_pa
     redis.config_set("maxmemory", redis.info("memory")["used_memory"] + 6_000_000)
     try:
         with nobody_at_work(pipeline):
+            # The heartbeat of a worker that hangs for longer would expire, and nobody would wait for that worker.
+            redis.persist(HEARTBEAT + QUEUE)
             # Nothing to index in them: they only wait.
             with suppress(NoRoom):
                 while True:
