@@ -14,6 +14,7 @@ import httpx
 import pytest
 from chorale_client import Answer
 
+from tests.support.faults.moments import joining_without_one_branch
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
@@ -97,7 +98,8 @@ def test_a_degraded_answer_says_without_stages_what_is_missing_and_why(
 ) -> None:
     api_pipeline.pause("chorale.hyde")
     try:
-        told = acme.post(SEARCHES, json={**BREAD, "cache": "bypass", "timeout_s": 1}).json()
+        with joining_without_one_branch(api_pipeline):
+            told = acme.post(SEARCHES, json={**BREAD, "cache": "bypass", "timeout_s": 20}).json()
     finally:
         api_pipeline.resume("chorale.hyde")
     assert (told["status"], "stages" in told) == ("degraded", False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from chorale_client.keys import ENTRY, WAKEUPS
@@ -19,6 +22,16 @@ def join_without_one_branch(pipeline: RunningPipeline, request_id: str = "", *, 
     until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"1")
     until(lambda: not begun or pipeline.redis.hexists(ENTRY + request_id, f"started:{begun}"))
     _now(pipeline, request_id, "join_at", _now_ms(pipeline))
+
+
+@contextmanager
+def joining_without_one_branch(pipeline: RunningPipeline) -> Iterator[None]:
+    """As `join_without_one_branch` for the request that the block asks, and waits for."""
+    until(lambda: not pipeline.redis.exists(WAKEUPS))
+    with ThreadPoolExecutor(1) as threads:
+        joined = threads.submit(join_without_one_branch, pipeline)
+        yield
+        joined.result()
 
 
 def end_without_fusion(pipeline: RunningPipeline, request_id: str = "") -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
+from tests.support.faults.moments import joining_without_one_branch
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
@@ -80,7 +81,8 @@ def test_a_degraded_answer_names_what_is_missing_and_has_exit_code_3(
 ) -> None:
     pipeline.pause("chorale.vector")
     try:
-        called = chorale("search", "flour and water", "--options", '{"cache": "bypass", "timeout_s": 3}')
+        with joining_without_one_branch(pipeline):
+            called = chorale("search", "flour and water", "--options", '{"cache": "bypass", "timeout_s": 20}')
     finally:
         pipeline.resume("chorale.vector")
     words = shown(called, 3)
