@@ -239,7 +239,8 @@ def test_changed_weights_are_compared_and_shown_as_a_configuration_to_copy(
     changed = {"b": "rrf", "weight.bm25": "1", "weight.vector": "0", "weight.hyde": "0", "k": "7"}
     data = page(browser, **changed)
     block = tomllib.loads(data["candidate"]["block"])["configurations"]["candidate"]
-    assert block == {"method": "rrf", "k": 7.0, "weights": {"bm25": 1.0, "vector": 0.0, "hyde": 0.0}}
+    weights = {"bm25": 1.0, "vector": 0.0, "hyde": 0.0}
+    assert block == {"method": "rrf", "k": 7.0, "timeout_s": 20.0, "weights": weights}
     # With no weight for another branch the order is that of BM25 alone.
     assert page(browser, a="bm25", **changed)["comparison"]["changed_first"] == 0
     html = browser.get("/console/compare", params=changed).text
