@@ -6,15 +6,15 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
+from chorale_client.keys import RATE
+from redis import Redis
 
 from tests.support.command_line import command
 from tests.support.pipelines.forked_children import run_module
@@ -30,7 +30,7 @@ def serving(api: HttpApi) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]
     """One more process for the Redis and database of `api`, and a caller of it."""
     port = free_port()
     settings = {"CHORALE_REDIS_URL": api.settings.redis_url or "", "CHORALE_HOME": str(api.settings.home)}
-    headers = {"Authorization": f"Bearer {api.key()}"}
+    headers = {"Authorization": f"Bearer {api.key(requests_per_minute=10_000)}"}
     with subprocess.Popen(**command("serve", f"--port={port}", **settings)) as process:
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as client:
@@ -40,11 +40,9 @@ def serving(api: HttpApi) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]
             process.kill()
 
 
-def connections(process: subprocess.Popen[str]) -> int:
-    """How many callers are connected."""
-    found = psutil.Process(process.pid).net_connections("tcp")
-    (here,) = {one.laddr for one in found if one.status == psutil.CONN_LISTEN}
-    return sum(one.laddr == here and one.status == psutil.CONN_ESTABLISHED for one in found)
+def calls_of(client: httpx.Client, redis: Redis) -> int:
+    """How many calls with the caller's key have been read."""
+    return int(redis.get(RATE + client.headers["authorization"].split("_")[1]) or 0)
 
 
 def answers(client: httpx.Client) -> bool:
@@ -56,15 +54,15 @@ def answers(client: httpx.Client) -> bool:
 
 @pytest.mark.slow
 def test_calls_that_wait_are_answered_when_the_process_stops(idle_api: HttpApi) -> None:
-    with serving(idle_api) as (process, client), ThreadPoolExecutor(3) as pool:
+    with serving(idle_api) as (process, client), idle_api.redis() as redis, ThreadPoolExecutor(3) as pool:
         sent = client.post("/v1/searches", json=BREAD, headers={"Prefer": "respond-async"})
         assert sent.status_code == 202, sent.text
         place = sent.headers["location"]
+        before = calls_of(client, redis)
         asking = pool.submit(client.post, "/v1/searches", json=BREAD, headers={"Prefer": "wait=50"})
         polling = pool.submit(client.get, f"{place}?wait=50")
         watching = pool.submit(client.get, f"{place}/events")
-        until(lambda: connections(process) >= 3)
-        time.sleep(1)  # their requests have been read
+        until(lambda: calls_of(client, redis) == before + 3)
         assert not any(call.done() for call in (asking, polling, watching))
         process.send_signal(signal.SIGTERM)
         for call in (asking, polling):
