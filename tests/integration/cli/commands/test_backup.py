@@ -24,6 +24,7 @@ from search.documents.index_rows import IndexRow
 from search.documents.store import DocumentStore
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run, as_process
+from tests.support.faults.observers import audited
 from tests.support.ledger.audit_rows import count
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE
@@ -144,6 +145,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
     """Pairs are indexed all the while: of each the backup has both or none."""
     question: dict[str, Any] = {"questions": "when may a tenant leave?", "cache": "bypass", "timeout_s": 20}
     before = pipeline.client().retrieve(**question)
+    audited(pipeline, before.request_id)
     store = embedded_store(pipeline.resources.settings.corpus_dir)
     store.create("pairs", WORDS)
 

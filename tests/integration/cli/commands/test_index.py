@@ -133,7 +133,8 @@ def test_an_interrupted_run_says_so_and_goes_on_when_repeated(alone: Run, tmp_pa
     documents, folder, home = 200, tmp_path / "many", tmp_path / "home"
     folder.mkdir()
     for number in range(documents):
-        words = " ".join(f"word{number * position % 977}" for position in range(1, 14))
+        # Long enough that the run is not over before the test has seen its first batch.
+        words = " ".join(f"word{number * position % 977}" for position in range(1, 60))
         (folder / f"{number:03}.txt").write_text(words)
     index, complained = ("index", str(folder), "-n", "many", "--json"), tmp_path / "complained"
     store = embedded_store(home / "corpus")
