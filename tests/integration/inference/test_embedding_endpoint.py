@@ -385,7 +385,7 @@ def test_another_model_under_the_same_name_has_another_probe(server: ChatServer)
 def test_time_limits_reach_the_endpoint_through_the_cache_and_both_sides(server: ChatServer) -> None:
     joined = TwoPrecisions(lambda _: opened(server, dimensions=4), questions="fp32", passages="fp32")
     assert not joined.knows_words
-    server.answer = after(3, embeds(SMALL))
+    server.answer = after(30, embeds(SMALL))
     for call in (CachedQuestions(joined).embed_questions, joined.embed_questions, joined.embed_passages):
         with pytest.raises(StoreTimeout, match=r"no answer within 0\.20 s"):
             call(["a"], timeout_s=0.2)

@@ -64,7 +64,13 @@ def test_calls_one_after_the_other_use_one_connection(tmp_path: Path, has_tls: b
 
 
 def test_calls_at_the_same_time_have_connections_of_their_own(server: Connected) -> None:
-    server.answer = server.noting(after(0.3, WELL))
+    together = threading.Barrier(2)
+
+    def once_both_have_asked(handler: Handler, body: dict[str, Any]) -> None:
+        together.wait(20)
+        WELL(handler, body)
+
+    server.answer = server.noting(once_both_have_asked)
     embedder = opened(server)
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda text: embedder.embed_questions([text], timeout_s=20), "ab"))
@@ -124,7 +130,7 @@ def test_a_server_that_hangs_up_on_a_new_connection_fails_as_before(server: Conn
 def test_the_time_limit_holds_on_a_kept_connection(server: Connected) -> None:
     embedder = opened(server)
     embedder.embed_questions(["a"], timeout_s=20)
-    server.answer = after(3, WELL)
+    server.answer = after(30, WELL)
     with pytest.raises(StoreTimeout, match=r"no answer within 0\.20 s"):
         embedder.embed_questions(["b"], timeout_s=0.2)
     server.answer = WELL

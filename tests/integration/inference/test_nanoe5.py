@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from inference.embedding_endpoint import EndpointEmbedder
 from models.errors import ModelMissing, StageFailure, StoreTimeout
+from tests.support.servers.redis_server import free_port
 from tests.support.servers.services import missing
 from tests.support.waiting import until
 
@@ -63,8 +63,7 @@ def answers(embedder: EndpointEmbedder) -> bool:
 
 @pytest.mark.slow
 def test_a_real_server_is_used_hung_killed_and_used_again(packages: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        port = chosen.getsockname()[1]
+    port = free_port()
     counted: list[int] = []
     embedder = EndpointEmbedder(
         "e5-passage",

@@ -169,7 +169,9 @@ def test_each_failure_has_its_reason_and_shows_no_key(server: ChatServer, chat: 
 
 
 @pytest.mark.parametrize(
-    "answer", [after(3, says("too late")), drips, drips_headers], ids=["slow", "drips", "drips headers"]
+    "answer",
+    [after(30, says("too late")), drips, functools.partial(drips_headers, seconds=30)],
+    ids=["slow", "drips", "drips headers"],
 )
 def test_a_slow_endpoint_costs_only_the_limit(server: ChatServer, chat: ChatModel, answer: Answer) -> None:
     ended = threading.Event()

@@ -177,23 +177,23 @@ def assert_nothing_quoted(failure: StageFailure) -> None:
 
 
 def test_a_slow_endpoint_costs_only_the_limit_and_its_pairs_have_no_score(server: ChatServer) -> None:
-    server.then = [after(3, lengths)]
+    server.then = [after(30, lengths)]
     assert opened(server).score(pairs("b", "c"), limit_s=0.3) == PairScores((None, None), 2)
 
 
 def test_the_pairs_of_the_question_that_is_answered_in_time_have_scores(server: ChatServer) -> None:
     def slow_for_one(handler: Handler, body: dict[str, Any]) -> None:
-        (after(3, lengths) if body["query"] == "slow" else lengths)(handler, body)
+        (after(30, lengths) if body["query"] == "slow" else lengths)(handler, body)
 
     server.answer = slow_for_one
     asked = [("quick", "ab"), ("slow", "ab"), ("quick", "abc")]
-    assert opened(server).score(asked, limit_s=1) == PairScores((2, None, 3), 3)
+    assert opened(server).score(asked, limit_s=3) == PairScores((2, None, 3), 3)
 
 
 def test_after_a_late_call_fewer_pairs_are_sent_and_later_more_again(server: ChatServer) -> None:
     reranker, many = opened(server), pairs(*"abcdefgh")
     assert reranker.most(1) >= 1_000
-    server.then = [after(3, lengths)]
+    server.then = [after(30, lengths)]
     assert reranker.score(many, limit_s=0.2).chosen == 8
     assert reranker.most(1) == 4
     # Of those that are sent, one may have no text.

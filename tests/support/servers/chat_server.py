@@ -121,13 +121,13 @@ def drips(handler: Handler, body: dict[str, Any]) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()
-    for _ in range(60):
+    for _ in range(600):
         handler.wfile.write(b" ")
         handler.wfile.flush()
         time.sleep(0.05)
 
 
-def drips_headers(handler: Handler, body: dict[str, Any], *, seconds: float = 3) -> None:
+def drips_headers(handler: Handler, body: dict[str, Any], *, seconds: float) -> None:
     """Does the same within a header, where a caller cannot look at the clock."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
     until_s = time.monotonic() + seconds
