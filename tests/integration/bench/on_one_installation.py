@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from socket import create_server
 from types import SimpleNamespace
 
 from bench import commands
 from bench.installation import measured_installation
 from cli.local.ports import Address
+from cli.local.redis_server import free_port
 
 DOCUMENTS = 30
 OTHERS = {"retrieve": ("retrieve",), "bulk-1": ("bulk",)}
 
 if __name__ == "__main__":
-    with create_server(("127.0.0.1", 0)) as free:
-        place = free.getsockname()
+    place = ("127.0.0.1", free_port())
     with measured_installation(DOCUMENTS, others=OTHERS, http=Address(*place), plain=True) as measured:
         vars(commands)["measured_installation"] = lambda *_, **__: nullcontext(measured)
         vars(commands)["create_server"] = lambda _: nullcontext(SimpleNamespace(getsockname=lambda: place))

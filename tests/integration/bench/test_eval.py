@@ -79,7 +79,7 @@ def test_a_judged_collection_is_indexed_in_a_namespace_of_its_own_asked_and_meas
     namespaces = {state.name: state.documents for state in pipeline.resources.writing_store.namespaces()}
     assert namespaces == {"eval-animals": 30}
     client = Chorale(pipeline.server.url)
-    assert client.retrieve("the animal7", namespace="eval-animals", cache="bypass").hits
+    assert client.retrieve("the animal7", namespace="eval-animals", cache="bypass", timeout_s=20).hits
 
 
 def test_two_configurations_are_compared_and_recorded_answers_compare_like_asked_ones(
