@@ -24,7 +24,7 @@ sys.exit(3)
 
 
 def test_an_installation_names_large_packages_and_what_takes_long(capfd: pytest.CaptureFixture[str]) -> None:
-    assert install([sys.executable, "-X", "utf8", "-c", PIP], quiet_s=0.3) == 3
+    assert install([sys.executable, "-X", "utf8", "-c", PIP], quiet_s=0.05) == 3
     printed = capfd.readouterr().out.splitlines()
     assert [line for line in printed if "so far" not in line] == [
         "  numpy-2.4.6 (16.6 MB)",
