@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from chorale_client import Answer, make_request
+from chorale_client import Answer
 from chorale_client.keys import ENTRY, QUARANTINE, WAKEUPS, entry_key
-from chorale_client.ledger import CallersLedger
 from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_DELETE, TASK_RETRIEVE
 
 from tests.faults.test_bad_messages import body, message
@@ -114,15 +113,18 @@ def test_a_request_that_was_changed_after_it_was_planned_is_not_cached_under_the
 
 def test_a_forged_entry_makes_the_sweeper_push_no_message_to_another_queue(faulty: RunningPipeline) -> None:
     plan = {"branches": [{"name": "bm25", "kind": "x", "queue": "app"}, {"name": "y", "queue": "app"}]}
-    request = make_request("bread", timeout_s=3)
-    CallersLedger(faulty.redis).accept(request)
     far = str(int(time.time() * 1000) + 60_000)
     fields = {"state": "planned", "plan": json.dumps(plan), "left": "2", "join_at": far}
     fields |= {"finish_reserve": "60", "fusion_reserve": "160"}
     for branch in ("bm25", "y"):
         fields |= {f"limit:{branch}": far, f"resend:{branch}": "1"}
-    write(faulty, request.request_id, **fields)
-    answer = answer_of(faulty, request.request_id)
+    with paused(faulty, "chorale.bm25"):
+        request_id = send(faulty, a_question())
+        write(faulty, request_id, **fields)
+        # The sweeper has looked at the parts once it has set its next moment for them.
+        until(lambda: faulty.redis.zscore(WAKEUPS, request_id))
+        write(faulty, request_id, finish_reserve="20000")
+        answer = answer_of(faulty, request_id)
     assert (answer.status, reasons(answer)) == ("failed", [("plan", "forged")])
     assert not faulty.redis.exists("app")
 
