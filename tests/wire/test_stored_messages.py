@@ -46,7 +46,8 @@ def document(v: int, name: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def pipeline() -> Iterator[RunningPipeline]:
     served = ["chorale.retrieve", "chorale.bm25", "chorale.fusion", "chorale.index"]
-    environment = {"CHORALE_BREAKER_FAILURES": "0"}
+    # A sweeper would plan a request that was accepted 0.1 s ago, before the test has stored its own text or plan.
+    environment = {"CHORALE_BREAKER_FAILURES": "0", "CHORALE_SWEEPER_THREADS": "false"}
     with (
         RedisServer() as server,
         RunningPipeline(server, queues=served, environment=environment) as running,
@@ -62,7 +63,7 @@ def deliver(pipeline: RunningPipeline, v: int, name: str) -> None:
 
 def answered(pipeline: RunningPipeline, request_id: str) -> Answer:
     """Returns the answer once there is one; no caller waits, so no caller ends the request."""
-    result = until(lambda: pipeline.redis.get(f"celery-task-meta-{request_id}"), 10)
+    result = until(lambda: pipeline.redis.get(f"celery-task-meta-{request_id}"))
     return Answer.model_validate(json.loads(result or b"")["result"])
 
 
@@ -111,7 +112,7 @@ def planned(pipeline: RunningPipeline, v: int, plan_of: int) -> str:
     ]
     chord = Chord(stored(plan_of, "plan"), parts, 60, 160, request=text_of(pipeline, request_id))
     assert ledger.plan(request_id, chord) == "planned"
-    until(lambda: pipeline.redis.hget(entry_key(request_id), "status:bm25"), 10)
+    until(lambda: pipeline.redis.hget(entry_key(request_id), "status:bm25"))
     reported = ledger.report(
         request_id, "of_the_test", BranchResult("of_the_test", "empty"), callback=stored(v, "fuse")
     )
@@ -132,7 +133,7 @@ def test_stored_documents_to_index_are_indexed(pipeline: RunningPipeline, v: int
     deliver(pipeline, v, "index")
     until(lambda: pipeline.resources.generations.in_redis(f"stored-v{v}"))
     answer = pipeline.client().retrieve(
-        "tea", namespace=f"stored-v{v}", branches=["bm25"], timeout_s=10, cache="bypass"
+        "tea", namespace=f"stored-v{v}", branches=["bm25"], timeout_s=20, cache="bypass"
     )
     assert found(answer) == ["tea"]
 
@@ -148,7 +149,7 @@ def test_a_message_of_an_unknown_version_is_refused_and_ends_no_worker(pipeline:
         assert "wire version 99, where versions 1 and 2 are read" in answer.degraded[0].detail
     assert [(one.where, one.reason) for one in part.degraded] == [("search.bm25", "not_configured")]
     assert "wire version 99" in part.degraded[0].detail
-    still = pipeline.client().retrieve("ERR-4711", branches=["bm25"], timeout_s=10, cache="bypass")
+    still = pipeline.client().retrieve("ERR-4711", branches=["bm25"], timeout_s=20, cache="bypass")
     assert (still.status, found(still)) == ("complete", ["error"])
     assert pipeline.resources.generations.in_redis("stored-v99") is None
     assert [name for name, process in pipeline.processes.items() if process.poll() is not None] == []
