@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from chorale_client.keys import WAKEUPS
+from chorale_client.wire_names import QUEUE_RETRIEVE
 
 from tests.support.faults.lost_workers import assert_next_is_whole
 from tests.support.faults.serving import nobody_has_ended, serving
@@ -35,6 +36,8 @@ def faulty(faulty_pipeline: RunningPipeline) -> Iterator[RunningPipeline]:
     nobody_has_ended(faulty_pipeline)
     assert_next_is_whole(faulty_pipeline, ["bm25"])
     until(lambda: faulty_pipeline.redis.zcard(WAKEUPS) == 0)
+    # The sweeper sends the message of a request that is planned late a second time.
+    until(lambda: faulty_pipeline.redis.llen(QUEUE_RETRIEVE) == 0)
 
 
 @pytest.fixture(scope="module")

@@ -120,7 +120,8 @@ def test_messages_that_wait_are_searched_together(pipeline: RunningPipeline) -> 
     assert sum(sizes) == 9
     assert max(sizes) == 8, "eight at once, the usual setting"
     until(lambda: pipeline.redis.zcard(WAKEUPS) == 0)
-    assert pipeline.redis.llen(BM25) == pipeline.redis.llen(QUEUE_FUSION) == 0, "something is left"
+    # A fusion that was late was called once more.
+    until(lambda: pipeline.redis.llen(BM25) == pipeline.redis.llen(QUEUE_FUSION) == 0)
 
 
 def test_a_part_that_exits_fails_alone(pipeline: RunningPipeline) -> None:
@@ -221,7 +222,7 @@ def test_a_busy_worker_sends_the_heartbeats_that_flower_expects(pipeline: Runnin
         listener = threading.Thread(target=receiver.capture, kwargs={"limit": None})
         listener.start()
         try:
-            ids = send(pipeline, ["it sleeps"])
+            ids = send(pipeline, ["it sleeps"], timeout_s=60)
             pid = sleeping_worker(pipeline)
             until(lambda: sum(beat["pid"] == pid and beat["active"] == 1 for beat in beats) >= 2)
         finally:
