@@ -228,7 +228,11 @@ def up(home: Path) -> Iterator[tuple[ForkedProcess, Redis]]:
 
 def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_path: Path) -> None:
     documents = [
-        {"id": f"note-{number}", "title": f"Note {number}", "text": f"The number {number} is a number. " * 10}
+        {
+            "id": f"note-{number}",
+            "title": f"Note {number}",
+            "text": f"The number {number} is a number. " * 400,
+        }
         for number in range(20)
     ]
     store = embedded_store(tmp_path / "corpus")
@@ -242,5 +246,5 @@ def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_p
         assert process.wait(60) == 0
     assert [state.documents for state in store.namespaces()] in ([], [0]), "there was no middle"
     with up(tmp_path):
-        until(lambda: [state.documents for state in store.namespaces()] == [20], 60)
+        until(lambda: [state.documents for state in store.namespaces()] == [20], 90)
     store.close()
