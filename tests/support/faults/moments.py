@@ -13,15 +13,17 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
 
-def join_without_one_branch(pipeline: RunningPipeline, request_id: str = "", *, begun: str = "") -> None:
+def join_without_one_branch(
+    pipeline: RunningPipeline, request_id: str = "", *, begun: str = "", in_ms: int = 0
+) -> None:
     """Once all branches but one have reported, the request (by default the one in flight) waits for that one no longer.
 
-    `begun`: that branch has to have begun before.
+    `begun`: that branch has to have begun before.  `in_ms`: it waits for so long yet.
     """
     request_id = request_id or in_flight(pipeline)
     until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"1")
     until(lambda: not begun or pipeline.redis.hexists(ENTRY + request_id, f"started:{begun}"))
-    _now(pipeline, request_id, "join_at", _now_ms(pipeline))
+    _now(pipeline, request_id, "join_at", _now_ms(pipeline) + in_ms)
 
 
 @contextmanager
