@@ -19,6 +19,7 @@ from monitoring.heartbeats import read_heartbeats
 from tests.support.pipelines.bulk import reviving
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 REPLICAS = ("replica.1", "replica.2")
 ANSWERS = "chorale.bm25,chorale.vector,chorale.hyde,chorale.fusion"
@@ -47,7 +48,7 @@ class Ends:
         return 1 - (self.statuses["complete"] + self.statuses["degraded"]) / max(1, self.statuses.total())
 
 
-def soak_replicas(requests: int, seed: int = 1) -> Ends:
+def soak_replicas(requests: int, seed: int = 1, *, timeout_s: float = TIMEOUT_S) -> Ends:
     """Asks, kills, and restarts what was killed; a replica is killed only while the other one serves."""
     ends, lock = Ends(), threading.Lock()
     with (
@@ -66,11 +67,11 @@ def soak_replicas(requests: int, seed: int = 1) -> Ends:
                 begun_s = time.monotonic()
                 with suppress(ServiceUnavailable):  # Redis is away: the caller asks again
                     answer = client.retrieve(
-                        f"who pays for repair {number}?", cache="bypass", timeout_s=TIMEOUT_S
+                        f"who pays for repair {number}?", cache="bypass", timeout_s=timeout_s
                     )
             with lock:
                 ends.statuses[answer.status] += 1
-                ends.late += time.monotonic() - begun_s > TIMEOUT_S + 1
+                ends.late += time.monotonic() - begun_s > timeout_s + 1
                 ends.reasons.update(f"{one.where}: {one.reason}" for one in answer.degraded)
 
         begun_s = time.monotonic()
@@ -79,10 +80,12 @@ def soak_replicas(requests: int, seed: int = 1) -> Ends:
             asked = 0
             while asked < requests:
                 some = min(REQUESTS_A_KILL, requests - asked)
+                if (victim := next(victims)) == "replica":
+                    until(lambda: len(_ready_replicas(running)) == len(REPLICAS), 60)
                 doing = [pool.submit(ask, number) for number in range(asked, asked + some)]
                 asked += some
                 doing[0].result()
-                _kill(running, server, next(victims), ends)
+                _kill(running, server, victim, ends)
                 for one in doing:
                     one.result()
         ends.seconds = time.monotonic() - begun_s

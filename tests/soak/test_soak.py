@@ -20,7 +20,7 @@ def test_a_thousand_requests_under_attack_each_end_once_and_correctly() -> None:
 
 
 def test_replicas_that_are_killed_in_turn_leave_at_most_one_request_in_fifty_without_an_answer() -> None:
-    ends = soak_replicas(540)
+    ends = soak_replicas(540, timeout_s=20)
     assert ends.statuses.total() == 540
     assert (ends.late, ends.failed <= 0.02) == (0, True), ends
     assert ends.killed["replica"] >= 2
