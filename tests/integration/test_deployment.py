@@ -92,7 +92,7 @@ class Composed:
         codes = {}
         for name, process in self.running.items():
             try:
-                codes[name] = process.wait(20)
+                codes[name] = process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 codes[name] = process.wait()
@@ -244,7 +244,7 @@ def test_the_answers_are_audited_in_postgresql(everything: Composed, database: s
             count: int | None = connection.scalar(sqlalchemy.text("SELECT count(*) FROM chorale_request"))
         return count
 
-    assert until(rows, 20)
+    assert until(rows)
     engine.dispose()
 
 
@@ -258,7 +258,7 @@ def test_flower_shows_the_workers_to_who_logs_in_and_to_nobody_else(everything: 
                 return [worker["hostname"] for worker in page.json()["data"]]
             return []
 
-        until(lambda: {name.partition("@")[0] for name in workers()} == set(BEATING), 30)
+        until(lambda: {name.partition("@")[0] for name in workers()} == set(BEATING), 60)
         assert flower.get("/workers").status_code == 401
         # Its login in Redis may not command workers.
         command = f"/api/worker/shutdown/{workers()[0]}"

@@ -27,6 +27,7 @@ from monitoring.counting import add_tokens
 from monitoring.exporter import render
 from tests.support.attacks.routes import JSONL, NAMESPACE, ROUTES, call
 from tests.support.client_on_a_loop import ClientOnALoop
+from tests.support.faults.moments import end_without_fusion
 from tests.support.pipelines.celery_application import CeleryApplication
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_acl import RolesPipeline, SecuredRedis, needs_tls
@@ -271,9 +272,9 @@ def test_a_caller_s_job_is_answered_and_nothing_on_its_way_is_refused(
     )
     found = [line["hits"][0]["document_id"] for line in job.results(wait=True)]
     assert found == ["repairs", "deposit"]
-    assert job.wait(10).outcome == "completed"
+    assert job.wait(30).outcome == "completed"
     with secured.client() as admin:
-        until(lambda: admin.llen("app") == 1, 10)
+        until(lambda: admin.llen("app") == 1)
     assert secured.denied() == []
 
 
@@ -296,7 +297,7 @@ def test_a_plain_celery_application_asks_with_a_caller_s_login_and_nothing_is_re
         )
     assert (answer["status"], answer["questions"][0]["hits"][0]["document_id"]) == ("complete", "repairs")
     with secured.client() as admin:
-        until(lambda: admin.llen("app") > waiting, 10)
+        until(lambda: admin.llen("app") > waiting)
     assert secured.denied() == []
 
 
@@ -313,7 +314,9 @@ def test_the_sweeper_ends_what_nobody_fuses_with_its_own_login(
 ) -> None:
     running.pause("chorale.fusion")
     try:
-        answer = caller.retrieve("What is bread baked from?", timeout_s=4)
+        request_id = caller.send("What is bread baked from?", timeout_s=20)
+        end_without_fusion(running, request_id)
+        answer = caller.answer(request_id, wait_s=20)
     finally:
         running.resume("chorale.fusion")
     assert answer.hits, answer.degraded
