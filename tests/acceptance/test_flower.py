@@ -19,6 +19,8 @@ from urllib.parse import unquote
 import pytest
 
 from cli.local.servers import VARIABLE, flower_child
+from tests.support.faults.moments import join_without_one_branch
+from tests.support.faults.waiting import one_branch_is_missing
 from tests.support.pipelines import bulk
 from tests.support.pipelines.pipeline import PYTHONPATH, RunningPipeline
 from tests.support.servers.redis_server import free_port
@@ -39,7 +41,7 @@ class Flower:
         if login:
             request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
         try:
-            with urllib.request.urlopen(request, timeout=10) as response:
+            with urllib.request.urlopen(request, timeout=60) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -112,6 +114,14 @@ def no_hyde(pipeline: RunningPipeline) -> Iterator[None]:
     pipeline.resume("chorale.hyde")
 
 
+@pytest.fixture
+def no_bulk(pipeline: RunningPipeline) -> Iterator[None]:
+    """The worker of jobs answers no line."""
+    pipeline.pause("chorale.bulk")
+    yield
+    pipeline.resume("chorale.bulk")
+
+
 def test_flower_shows_a_request_as_one_task_with_its_branches_as_children(
     flower: Flower, pipeline: RunningPipeline
 ) -> None:
@@ -152,7 +162,10 @@ def test_a_wrong_login_is_refused_and_metrics_need_none(flower: Flower) -> None:
 def test_a_degraded_request_has_a_state_and_a_metric_of_its_own(
     flower: Flower, pipeline: RunningPipeline
 ) -> None:
-    answer = pipeline.client().retrieve(QUESTION, cache="bypass", timeout_s=1)
+    client = pipeline.client()
+    request_id = client.send(QUESTION, cache="bypass", timeout_s=20)
+    join_without_one_branch(pipeline, request_id)
+    answer = client.answer(request_id, wait_s=20)
     task = flower.task_when(answer.request_id, "DEGRADED")
     result = result_of(task)
     assert result["branches"] == {**BRANCHES, "hyde": "not_started"}
@@ -169,7 +182,11 @@ def test_a_request_that_runs_is_shown_and_a_revoke_cancels_it(
     flower: Flower, pipeline: RunningPipeline
 ) -> None:
     client = pipeline.client()
+    # It tells of a request once, with what its branches have done by then.
+    pipeline.pause("sweeper")
     request_id = client.send(QUESTION, cache="bypass", timeout_s=60)
+    one_branch_is_missing(pipeline, request_id)
+    pipeline.resume("sweeper")
     task = flower.task_when(request_id, "STARTED")
     assert task["name"] == "chorale.retrieve"
     assert result_of(task) == {
@@ -197,6 +214,7 @@ def test_the_workers_that_answered_branches_count_them(flower: Flower, pipeline:
         assert sum(after[name][event] - before[name][event] for name in workers) >= len(BRANCHES)
 
 
+@pytest.mark.usefixtures("no_bulk")
 def test_a_job_is_one_task_in_progress_and_a_revoke_cancels_it(
     flower: Flower, pipeline: RunningPipeline
 ) -> None:
