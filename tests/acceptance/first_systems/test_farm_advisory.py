@@ -200,11 +200,12 @@ def test_an_empty_query_is_answered_at_once_with_nothing(here: OneProcess) -> No
     assert not [line for line in answer.stages if line.stage.startswith("search")]
 
 
-def test_an_index_that_is_not_there_is_a_clear_error(here: OneProcess, served_url: str) -> None:
-    [part, *_] = retrieve(here, namespace="nosuch").degraded
+@pytest.mark.usefixtures("served_url")
+def test_an_index_that_is_not_there_is_a_clear_error(here: OneProcess) -> None:
+    [part, *_] = here.client().retrieve(QUESTION, namespace="nosuch", timeout_s=30).degraded
     assert part.detail.startswith("there is no namespace 'nosuch'")
     with HttpApi(here.resources.settings) as api, api.client() as client:
-        body = {"namespace": "nosuch", "questions": [QUESTION]}
+        body = {"namespace": "nosuch", "questions": [QUESTION], "timeout_s": 30}
         found = client.post("/v1/searches", json=body)
     assert (found.status_code, found.json()["field"]) == (404, "namespace")
     assert found.json()["detail"].startswith("there is no namespace 'nosuch'")
