@@ -20,6 +20,7 @@ from cli.local.redis_server import is_free
 from tests.support.code_blocks import CodeBlock
 from tests.support.servers.redis_server import free_port
 from tests.support.typed_pages import Desk, FirstTerminal, blocks_of, starts
+from tests.support.waiting import until
 
 OLDER_HOME = Path(__file__).with_name("older_home.tar.gz")
 ITS_QUESTION = "f0203314-3b2d-4ad3-8f43-590276392db1"
@@ -101,14 +102,18 @@ def test_ctrl_c_and_two_commands_leave_no_process_no_port_and_no_file(
     desk: Desk, terminal: FirstTerminal
 ) -> None:
     processes = [psutil.Process(terminal.up.pid), *psutil.Process(terminal.up.pid).children(recursive=True)]
-    ports = {
-        connection.laddr.port
-        for process in processes
-        for connection in process.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
-    }
+
+    def listening() -> set[int]:
+        return {
+            connection.laddr.port
+            for process in processes
+            for connection in process.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        }
+
     # Redis listens, too.
-    assert {HTTP_PORT, FLOWER_PORT} < ports
+    until(lambda: {HTTP_PORT, FLOWER_PORT} < listening(), 60)
+    ports = listening()
     terminal.stop()
     type_there(desk, REMOVE_ALL)
     assert [process for process in processes if process.is_running()] == []

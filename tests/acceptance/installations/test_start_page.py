@@ -36,7 +36,7 @@ def test_every_command_of_the_start_page_does_what_it_says(desk: Desk) -> None:
         assert '"document_id":"my-docs/repairs.md"' in printed
         # The facts of the job when it has ended.
         assert re.search(r"^complete +1,000", printed, re.MULTILINE), printed
-        with httpx.Client(base_url="http://127.0.0.1:5555") as flower:
+        with httpx.Client(base_url="http://127.0.0.1:5555", timeout=60) as flower:
             (login,) = re.findall(r"login (\S+:\S+)", terminal.printed)
             assert flower.get("/workers", auth=tuple(login.split(":"))).status_code == 200
 

@@ -94,7 +94,7 @@ def test_it_names_a_namespace_whose_language_the_encoder_hardly_knows(tmp_path: 
             assert line.endswith(ADVICE)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
 
 
 def test_it_runs_what_was_asked_for_and_other_terminals_find_it(
@@ -174,6 +174,8 @@ def test_a_killed_worker_and_a_killed_redis_come_back(up: subprocess.Popen[str],
     assert before is not None
     with redis.Redis.from_url(before) as client:
         client.set("kept", "yes")
+        # Redis keeps writes back while the last ones go to the disk.
+        until(lambda: client.info("persistence")["aof_buffer_length"] == 0)
         server = int(client.info("server")["process_id"])
         worker = json.loads(client.get("chorale:heartbeat:bm25-1") or b"{}")["pid"]
     os.kill(worker, signal.SIGKILL)
