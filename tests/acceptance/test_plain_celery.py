@@ -47,7 +47,7 @@ class Both:
     def got(self, task: str, about: str) -> Any:
         """Returns the arguments of the application's task, one of which contains `about`.  If it ran again, they are
         the same."""
-        first, *others = until(lambda: self._runs(task, about), 20)
+        first, *others = until(lambda: self._runs(task, about), 60)
         assert [run for run in others if run != first] == []
         return first
 
@@ -64,7 +64,7 @@ class Both:
             with engine.connect() as connection:
                 return connection.scalar(query) or 0
 
-        found = until(rows, 20)
+        found = until(rows)
         engine.dispose()
         return found
 

@@ -69,7 +69,7 @@ def test_over_http_on_this_machine_without_keys_and_the_server_stops_although_a_
     settings = {**environment(pipeline), "CHORALE_SOFT_SHUTDOWN_S": "1"}
     with subprocess.Popen(command, cwd=ROOT, env=settings) as process:
         try:
-            until(lambda: process.poll() is not None or listens(address))
+            until(lambda: process.poll() is not None or listens(address), 60)
             arguments = {"query": QUESTION, "branches": ["bm25"]}
             assert ids(asyncio.run(ask(f"http://{address}/mcp", "chorale_search", arguments)))[0] == "repairs"
             with socket.create_connection((address.host, address.port)) as caller:
@@ -78,7 +78,7 @@ def test_over_http_on_this_machine_without_keys_and_the_server_stops_although_a_
                     b"Accept: application/json, text/event-stream\r\nContent-Length: 100\r\n\r\n{"
                 )
                 process.terminate()
-                assert process.wait(20) == -signal.SIGTERM
+                assert process.wait(60) == -signal.SIGTERM
         finally:
             process.kill()
 

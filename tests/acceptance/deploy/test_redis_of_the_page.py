@@ -55,6 +55,6 @@ def test_redis_as_the_page_starts_it_answers_another_host(tmp_path: Path) -> Non
                     except RedisError:
                         return False
 
-                until(answers, 20)
+                until(answers, 60)
         finally:
             server.terminate()
