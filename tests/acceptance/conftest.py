@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from chorale_client.default_timeout import publish_timeouts
 
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer, free_port
@@ -38,4 +39,6 @@ def pipeline() -> Iterator[RunningPipeline]:
         for namespace in ("default", "docs"):
             running.index(namespace=namespace)
         running.wait_ready()
+        # By default a request has two seconds, in which a busy machine may miss a branch.
+        publish_timeouts(running.redis, {"": 20.0})
         yield running

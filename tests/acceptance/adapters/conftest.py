@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from chorale_client.default_timeout import publish_timeouts
 
 from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
@@ -56,4 +57,6 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeli
             tags=["law"],
         )
         running.index({"error": CORPUS["error"]}, year=2020, url="https://example.org/errors/4711")
+        # By default a request has two seconds, in which a busy machine may miss a branch.
+        publish_timeouts(running.redis, {"": 20.0})
         yield running
