@@ -15,7 +15,7 @@ import redis
 
 from cli.local.redis_server import free_port as free_port
 
-START_LIMIT_S = 60.0
+START_LIMIT_S = 30.0
 # sockaddr_un holds 108 bytes; a temporary folder under a long TMPDIR would not fit.
 LONGEST_FOLDER = 80
 
