@@ -26,29 +26,33 @@ def _logits(folder: Path) -> tuple[float | None, ...]:
     return reranker.score([("a question", "words of a tree"), ("a date", "text")], limit_s=20).logits
 
 
+@pytest.mark.limit_s(300)
 @pytest.mark.slow  # PyTorch takes seconds to import
 def test_a_few_steps_leave_another_model_that_the_pipeline_loads(
     pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
     need("torch", "`make torch` installs it")
-    base, out = write_tiny_cross_encoder(tmp_path / "base"), tmp_path / "out"
-    (tmp_path / "qrels").mkdir()
+    base, out, folder = write_tiny_cross_encoder(tmp_path / "base"), tmp_path / "out", tmp_path / "judged"
+    pipeline.index(namespace="eval-judged")
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").touch()
     judgements = [f"q-{document}\t{document}\t1" for document in QUESTIONS]
-    (tmp_path / "qrels" / "train.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judgements]))
+    (folder / "qrels" / "train.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judgements]))
     queries = [json.dumps({"_id": f"q-{document}", "text": text}) for document, text in QUESTIONS.items()]
-    (tmp_path / "queries.jsonl").write_text("\n".join([*queries, '{"_id": "unjudged", "text": "?"}']))
+    (folder / "queries.jsonl").write_text("\n".join([*queries, '{"_id": "unjudged", "text": "?"}']))
 
-    options = f"--namespace docs --base {base} --out {out} --steps 3 --max-pieces 24"
-    found = subprocess.run(
-        [sys.executable, "-I", ROOT / "examples" / "reranker" / "train.py", tmp_path, *options.split()],
+    options = f"--base {base} --out {out} --steps 3 --max-pieces 24"
+    trained = subprocess.run(
+        [sys.executable, "-m", "examples.reranker.train", folder, *options.split()],
+        cwd=ROOT,
         env=outside(CHORALE_REDIS_URL=pipeline.server.tcp_url, HF_HUB_OFFLINE="1"),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
     )
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.startswith("3 questions\n")
-    assert f'[rerankers.trained]\nmodel = "{out}"\n' in found.stdout
-    trained = _logits(out)
-    assert None not in trained
-    assert trained != _logits(base)
+    assert trained.returncode == 0, trained.stderr
+    assert trained.stdout.startswith("3 questions\n")
+    assert f'[rerankers.trained]\nmodel = "{out}"\n' in trained.stdout
+    logits = _logits(out)
+    assert None not in logits
+    assert logits != _logits(base)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from search.weaviate.store import WeaviateStore
 from tests.support.command_line import command
@@ -29,16 +32,20 @@ def shown(running: RunningPipeline) -> list[list[str]]:
 
 def verified(running: RunningPipeline, *arguments: str) -> tuple[int, Any]:
     called = command("verify", "-n", "wiki", *arguments, "--json", **running.environment)
-    done = subprocess.run(**called, capture_output=True, timeout=60)
+    done = subprocess.run(**called, capture_output=True, timeout=120)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.limit_s(300)  # on a busy machine each command takes half a minute
 def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     with shared_engines(texts=False) as engines, RedisServer() as server:
         file.write_text(texts_and_vectors(*engines))
-        with RunningPipeline(server, pipeline_file=file, queues=["chorale.index"]) as running:
+        with (
+            RunningPipeline(server, pipeline_file=file, queues=["chorale.index"]) as running,
+            closing(running.resources.writing_store),
+        ):
             client = running.client()
             done = client.wait_visible(client.upsert("wiki", WIKI), wait_s=60)
             assert (done.added, done.error, done.unwritten) == (2, None, {})
@@ -65,4 +72,3 @@ def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(tmp_path
             assert (code, report["unwritten"]) == (0, {})
             assert shown(running) == [["wiki/tea"]] * 2
             assert not any(running.resources.writing_store.verify("wiki", mends=False).values())
-            running.resources.writing_store.close()
