@@ -30,6 +30,8 @@ _CONNECT = {"sqlite": {"timeout": 30.0}, "postgresql": {"connect_timeout": 5, "t
 _POLL_S = 0.02
 _SCHEMA_LOCK = ""
 """Held like a namespace; no namespace has an empty name."""
+_SCHEMA_WAIT_S = 60.0
+"""How long a process waits while another one makes or upgrades the tables: all workers of an installation start at once."""
 
 
 class Database:
@@ -157,7 +159,8 @@ class Database:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise failure_of(self._file, error) from error
-        with self.exclusive(_SCHEMA_LOCK), self.writing(_SCHEMA_LOCK) as connection:
+        schema_lock = self.exclusive(_SCHEMA_LOCK, wait_s=_SCHEMA_WAIT_S)
+        with schema_lock, self.writing(_SCHEMA_LOCK) as connection:
             try:
                 if inspect(connection).has_table(VERSION_TABLE):
                     # Revision 0003 takes over the tables that the revisions 0001 and 0002 have made.
@@ -271,5 +274,9 @@ def _advisory_lock(connection: Connection, namespace: str, wait_s: float) -> Ite
             connection.commit()
 
 
-def _busy(namespace: str) -> WriterBusy:
+def _busy(namespace: str) -> WriterBusy | DatabaseUnavailable:
+    if namespace == _SCHEMA_LOCK:
+        return DatabaseUnavailable(
+            "another process makes or upgrades the tables of the documents' database; wait for it"
+        )
     return WriterBusy(f"namespace {namespace!r} is being written by another process; wait for it or stop it")

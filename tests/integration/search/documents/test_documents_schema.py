@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,8 +15,8 @@ import pytest
 from sqlalchemy import Engine, MetaData, inspect, text
 
 from models.document_tables import documents_metadata, near_duplicates_metadata
-from models.errors import BadIndex
-from search.documents.database import SCHEMA, Database
+from models.errors import BadIndex, StoreUnavailable
+from search.documents.database import _SCHEMA_LOCK, SCHEMA, Database
 from search.documents.document_table import NEXT, Changes, DocumentTable
 from search.documents.file_reading import VERSION_TABLE
 from tests.contracts.schema import SchemaContract
@@ -103,6 +104,30 @@ class TestDocumentsSchema(SchemaContract):
             assert later is not None
             assert later.namespace_id > 1
         assert not [name for name in inspect(engine).get_table_names() if name.startswith("chorale_stored_d")]
+
+    def test_a_process_that_starts_while_another_makes_the_tables_waits_longer_than_for_a_writer(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Workers start at once, and on a busy machine making the tables takes seconds."""
+        with (
+            closing(DocumentTable(Database(url))) as maker,
+            closing(DocumentTable(Database(url, writer_wait_s=0))) as starting,
+            ThreadPoolExecutor(1) as thread,
+        ):
+            with maker.exclusive(_SCHEMA_LOCK):
+                waiting = thread.submit(starting.namespaces)
+                with pytest.raises(TimeoutError):
+                    waiting.result(0.5)
+            assert waiting.result(30) == []
+        monkeypatch.setattr("search.documents.database._SCHEMA_WAIT_S", 0.0)
+        with (
+            closing(DocumentTable(Database(url))) as maker,
+            closing(DocumentTable(Database(url))) as starting,
+            ThreadPoolExecutor(1) as thread,
+            maker.exclusive(_SCHEMA_LOCK),
+            pytest.raises(StoreUnavailable, match="another process makes or upgrades the tables"),
+        ):
+            thread.submit(starting.namespaces).result(30)
 
 
 def test_a_rebuild_does_not_take_the_file_of_a_newer_version_for_a_damaged_one(tmp_path: Path) -> None:
