@@ -56,7 +56,8 @@ class DemoInstallation:
 
 @contextmanager
 def demo_installation(output: Output, *, http: Address | None = None) -> Iterator[DemoInstallation]:
-    """With the default settings; `output` takes the lines of the workers, and the console is served at `http`.
+    """Start an installation with the default settings.  `output` takes the lines of the workers; `http` is where the console is
+    served.
 
     It ends with the block, on SIGTERM, and when the terminal closes; its processes end with this one in any case.
     Raises ServiceError if no Redis can be started.

@@ -18,7 +18,7 @@ def join_without_one_branch(
 ) -> None:
     """Once all branches but one have reported, the request (by default the one in flight) waits for that one no longer.
 
-    `begun`: that branch has to have begun before.  `in_ms`: it waits for so long yet.
+    `begun`: that branch has to have begun before.  `in_ms`: the request waits for that long before.
     """
     request_id = request_id or in_flight(pipeline)
     until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"1")
