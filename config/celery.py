@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from chorale_client.keys import UNACKED
 from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_INDEX
 from kombu import Exchange, Queue
@@ -43,6 +44,11 @@ def celery_settings(
             # The ledger keeps its messages and sends them again.  Redelivery by the broker takes more than a minute, and
             # loses a message that a dying worker had popped and not yet recorded.
             "ack_emulation": acknowledged,
+            # kombu has one set of these keys for all applications on a Redis, and each worker gives back the messages in it
+            # after its own `visibility_timeout`.
+            "unacked_key": UNACKED,
+            "unacked_index_key": f"{UNACKED}_index",
+            "unacked_mutex_key": f"{UNACKED}_mutex",
             "visibility_timeout": VISIBILITY_TIMEOUT_S,
             # Look for messages to redeliver every 5 s instead of every 100.
             "unacked_restore_interval": 5,

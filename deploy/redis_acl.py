@@ -25,7 +25,7 @@ from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import TypeAdapter, ValidationError
 
 from models.errors import WrongDeclaration
-from tasks.celery_internals.visibility import BINDINGS, KOMBU, UNACKED
+from tasks.celery_internals.visibility import BINDINGS, KOMBU
 
 SHORTEST_PASSWORD = 16
 """Minimum characters.  The file contains hashes without salt, so a password that can be guessed can be found."""
@@ -72,10 +72,11 @@ _STATE = (
     keys.FOLLOWERS + "*",
     keys.SIGNING,
     keys.QUARANTINE,
+    keys.UNACKED + "*",
 )
 _INDEXING = (keys.INDEXED + "*", keys.SENT + "*", keys.HANDED_IN, keys.NOT_DONE + "*", keys.WRITTEN + "*")
 _JOBS = (keys.FEEDER, keys.JOB_COMMANDS, keys.JOB_REPLY + "*")
-_QUEUES = ("chorale.*", f"{KOMBU}*", f"{UNACKED}*")
+_QUEUES = ("chorale.*", f"{KOMBU}*")
 _BOUND = (f"{BINDINGS}*.celeryev",)
 _REMOTE_CONTROL = ("*.celery.pidbox", f"{BINDINGS}*celery.pidbox")
 _EVENTS = ("/0.celeryev/*", "/0.celeryev")

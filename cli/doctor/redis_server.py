@@ -13,7 +13,7 @@ from cli.doctor.reports import Finding
 from cli.installation import Installation, NotRunning
 from config.home import find_redis_url
 from ledger.backlog import read_quarantine
-from tasks.celery_internals.visibility import BINDINGS, KOMBU, UNACKED
+from tasks.celery_internals.visibility import BINDINGS, KOMBU
 
 OLDEST_VERSION = (6, 2)
 """The oldest version with the commands that the ledger's scripts use."""
@@ -21,8 +21,8 @@ TESTED = (7, 4, 11)
 """The version of docker-compose.yml."""
 APART_S = 5.0
 """A difference of clocks that is worth a finding."""
-OURS = (PREFIX, "chorale.", RESULT, KOMBU, UNACKED, "celeryev")
-"""Prefixes of our own keys (`chorale_client.keys`), of Celery's and of kombu's."""
+OURS = (PREFIX, "chorale.", RESULT, KOMBU, "unacked", "celeryev")
+"""Prefixes of our own keys (`chorale_client.keys`), and of those of Celery and kombu, also in other applications."""
 LOOKED_AT = 10_000
 """Most keys that are read; a database may have millions."""
 PRIORITY, PRIORITY_STEPS = "\x06\x16", (3, 6, 9)

@@ -55,9 +55,12 @@
 | chorale:rate:<key>           | string     | calls of an API key in the minute that began with the first of |
 |                              |            | them; expires                                                  |
 | chorale:session:<hash>       | string     | a login of the console (JSON); expires                         |
+| chorale:unacked              | hash       | the broker's messages that index and bulk workers have taken   |
+|                              |            | and not acknowledged, by delivery tag (kombu writes them)      |
+| chorale:unacked_index        | sorted set | the last renewal of each (s)                                   |
 
-Celery and kombu own, beside the queues' lists: `_kombu.*`, `unacked*`, `celery-task-meta-*` of tasks
-whose results somebody asked for, and the channels `celeryev*` and `*.pidbox`.
+Celery and kombu own, beside the queues' lists: `_kombu.*`, `celery-task-meta-*` of tasks whose results somebody asked
+for, and the channels `celeryev*` and `*.pidbox`.  `unacked*` is that of other applications.
 
 Fields of a request's hash; times are milliseconds by the Redis server's clock:
 
@@ -119,6 +122,7 @@ TIMEOUTS = "chorale:timeouts"
 SESSION = "chorale:session:"
 RATE = "chorale:rate:"
 METRICS = "chorale:metrics"
+UNACKED = "chorale:unacked"
 RESULT = "celery-task-meta-"
 
 

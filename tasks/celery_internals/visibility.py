@@ -29,9 +29,6 @@ from ledger import ledger_scripts
 KOMBU = "_kombu."
 BINDINGS = f"{KOMBU}binding"
 """An exchange's queues."""
-UNACKED = "unacked"
-"""Messages that are not acknowledged."""
-
 
 RENEWALS = 3
 """Renewals in one `visibility_timeout`: one or two may fail."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tasks.celery_internals.visibility import BINDINGS, KOMBU, UNACKED
+from tasks.celery_internals.visibility import BINDINGS, KOMBU
 from tests.architecture.product import PRODUCT, ROOT, texts
 
 INTERNALS = ROOT / "tasks" / "celery_internals"
@@ -23,7 +23,7 @@ FINGERPRINTS = dict(re.findall(r"^\| `(\S+:\S+)` \|.*\| `(.*)` \|$", LIST, re.MU
 ON_THE_INTERNALS = [*INTERNALS.glob("*.py"), ROOT / "client" / "chorale_client" / "message_template.py"]
 OUTSIDE = [file for file in PRODUCT if file not in ON_THE_INTERNALS]
 
-MENTIONS = re.compile(r"celery|kombu|billiard|unacked")
+MENTIONS = re.compile(r"celery|kombu|billiard")
 
 DOCUMENTED = {
     "celery": {"Celery", "chord", "signals"},
@@ -70,8 +70,6 @@ def test_the_keys_of_kombu_have_the_prefixes_that_we_declare() -> None:
     redis = "kombu.transport.redis:Channel."
     assert found(redis + "keyprefix_queue").startswith(BINDINGS)
     assert BINDINGS.startswith(KOMBU)
-    for name in ("unacked_key", "unacked_index_key", "unacked_mutex_key"):
-        assert found(redis + name).startswith(UNACKED)
 
 
 def test_each_private_attribute_that_the_surface_uses_is_on_the_list() -> None:
@@ -90,7 +88,7 @@ def test_only_the_surface_uses_private_names_of_celery() -> None:
         if imported:
             undocumented |= {node.attr for node in private_attributes(file) if not is_own(node)}
             undocumented |= bases(file) & imported.keys()
-        keys = [text for text in texts(file) if re.search(r"_kombu\.|\bunacked(?!_restore)", text)]
+        keys = [text for text in texts(file) if "_kombu." in text]
         assert (undocumented, keys) == (set(), []), file
 
 

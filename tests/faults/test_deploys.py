@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
+from chorale_client.keys import UNACKED
 from chorale_client.wire_names import QUEUE_INDEX
 from redis import Redis
 
@@ -174,7 +175,7 @@ def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit
     until(lambda: pipeline.resources.generations.in_redis("sent"))
     answer = pipeline.client().retrieve("green tea", namespace="sent", timeout_s=20)
     assert [hit.document_id for hit in answer.hits] == ["tea"]
-    until(lambda: pipeline.redis.llen(QUEUE_INDEX) == pipeline.redis.hlen("unacked") == 0)
+    until(lambda: pipeline.redis.llen(QUEUE_INDEX) == pipeline.redis.hlen(UNACKED) == 0)
 
 
 def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complete(
@@ -241,7 +242,7 @@ def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_p
         make_app(resources).send_task(
             "chorale.index", kwargs={"namespace": "notes", "documents": documents}, queue=QUEUE_INDEX
         )
-        until(lambda: client.hlen("unacked"))
+        until(lambda: client.hlen(UNACKED))
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     assert [state.documents for state in store.namespaces()] in ([], [0]), "there was no middle"

@@ -10,7 +10,7 @@ import redis
 from celery import Celery
 from celery.app.control import Control
 from chorale_client import Chorale, ServiceUnavailable, UnknownRequest
-from chorale_client.keys import FOLLOWERS, entry_key
+from chorale_client.keys import FOLLOWERS, UNACKED, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.request_factory import make_request
@@ -130,8 +130,8 @@ OF_OTHERS = {
         ("INFO", "server"),
         ("ZRANGE", "chorale:not_done:docs", "0", "-1"),
         ("BRPOP", "chorale.index", "1"),
-        ("HGETALL", "unacked"),
-        ("HSET", "unacked", "x", "y"),
+        ("HGETALL", UNACKED),
+        ("HSET", UNACKED, "x", "y"),
         ("LRANGE", "chorale.index", "0", "-1"),
         ("LPUSH", "chorale.bm25", "x"),
         ("SET", "chorale:generation:default", "9"),

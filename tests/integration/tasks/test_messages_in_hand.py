@@ -11,6 +11,10 @@ from typing import Any, cast
 import kombu.transport.redis
 import pytest
 import redis
+from celery import Celery
+from chorale_client.keys import UNACKED
+from chorale_client.redis_urls import celery_url
+from kombu import Exchange, Queue
 
 from config.settings import Settings
 from tasks.registration import make_app
@@ -66,7 +70,7 @@ def test_a_long_message_is_processed_by_one_worker_although_another_is_idle(
     assert client.wait_visible(client.upsert("docs", [TEA]), wait_s=LONG_S + 20).added == 1
     assert len(begun(two_workers)) == 1
     # The worker acknowledges the message after it has stored the outcome.
-    until(lambda: two_workers.redis.hlen("unacked") == two_workers.redis.llen(QUEUE) == 0)
+    until(lambda: two_workers.redis.hlen(UNACKED) == two_workers.redis.llen(QUEUE) == 0)
 
 
 @pytest.mark.slow
@@ -109,7 +113,29 @@ def test_a_worker_can_return_or_drop_a_message_while_the_memory_of_redis_is_full
     else:
         channel.basic_reject(tag, requeue=how == "put back")
     assert redis_client.llen(QUEUE) == (how != "dropped")
-    assert redis_client.hlen("unacked") == redis_client.zcard("unacked_index") == 0
+    assert redis_client.hlen(UNACKED) == redis_client.zcard(f"{UNACKED}_index") == 0
+
+
+@pytest.mark.parametrize("kind", ["direct", "topic"])
+def test_a_message_that_another_application_has_taken_stays_with_that_application(
+    connected: Connect, redis_client: redis.Redis, redis_server: RedisServer, kind: str
+) -> None:
+    shop = Queue("shop", Exchange(f"shop-{kind}", type=kind), routing_key="shop.report")
+    with Celery(
+        "shop", broker=celery_url(redis_server.url), set_as_current=False
+    ).connection_for_read() as connection:
+        channel = connection.channel()
+        connection.Producer(channel).publish(
+            {}, exchange=shop.exchange, routing_key="shop.report", declare=[shop]
+        )
+        tag = channel.basic_get("shop").delivery_tag
+        ours = connected()
+        ours.basic_get(QUEUE)
+        ours.qos.visibility_timeout = 0
+        ours.qos.restore_visible()
+
+        assert redis_client.llen(QUEUE) == 1  # its own message is overdue
+        assert (redis_client.llen("shop"), redis_client.hkeys("unacked")) == (0, [tag.encode()])
 
 
 def test_a_worker_keeps_its_claim_on_a_message_while_the_memory_of_redis_is_full(
@@ -121,7 +147,7 @@ def test_a_worker_keeps_its_claim_on_a_message_while_the_memory_of_redis_is_full
     tag = channel.basic_get(QUEUE).delivery_tag
 
     def noted_s() -> float:
-        return cast("float", redis_client.zscore("unacked_index", tag))
+        return cast("float", redis_client.zscore(f"{UNACKED}_index", tag))
 
     first_s = noted_s()
     until(lambda: noted_s() > first_s)
@@ -136,7 +162,7 @@ def test_a_message_that_a_read_only_redis_keeps_from_its_queue_is_returned_later
     redis_client.replicaof("127.0.0.1", "1")
     try:
         channel.basic_reject(tag, requeue=True)
-        assert redis_client.hlen("unacked") == 1
+        assert redis_client.hlen(UNACKED) == 1
     finally:
         redis_client.replicaof("NO", "ONE")
 
@@ -159,6 +185,6 @@ def test_workers_on_hosts_with_different_clocks_take_no_message_from_each_other(
         tag = channel.basic_get(QUEUE).delivery_tag
         off_s = another_s
         connected().qos.restore_visible()
-        assert (redis_client.llen(QUEUE), redis_client.hlen("unacked")) == (0, 1)
+        assert (redis_client.llen(QUEUE), redis_client.hlen(UNACKED)) == (0, 1)
         off_s = 0.0
         channel.basic_reject(tag, requeue=True)
