@@ -93,7 +93,7 @@ class EventSender:
         return self._app.events.Dispatcher(
             channel=self._app.connection_for_write().channel(),
             hostname=self._hostname,
-            buffer_group={"task", "worker"},
+            buffer_group={"task"},
             buffer_limit=MOST,
             buffer_while_offline=False,
         )

@@ -61,17 +61,24 @@ def fork_children() -> None:
     vars(supervisor)["ChildProcess"] = ForkedChild
 
 
-def start_module(*argv: str, environment: Mapping[str, str], out: int, err: int) -> ForkedProcess:
-    """Starts `python -m MODULE ARGUMENT...` in this environment, in the folder of the tree, with these files as stdout and stderr."""
-    code = _WITH_FORKED_CHILDREN + _RUN.format(folder=str(ROOT), argv=list(argv))
+def start_module(
+    *argv: str, environment: Mapping[str, str], out: int, err: int, preload: str = ""
+) -> ForkedProcess:
+    """Starts `python -m MODULE ARGUMENT...` in this environment, in the folder of the tree, with these files as stdout and stderr.
+
+    It and its forked children run the code `preload` first.
+    """
+    code = preload + _WITH_FORKED_CHILDREN + _RUN.format(folder=str(ROOT), argv=list(argv))
     return FORK_SERVER.fork(code, environment, (out, err))
 
 
 @contextmanager
-def running_module(*argv: str, environment: Mapping[str, str]) -> Iterator[tuple[ForkedProcess, TextIO]]:
+def running_module(
+    *argv: str, environment: Mapping[str, str], preload: str = ""
+) -> Iterator[tuple[ForkedProcess, TextIO]]:
     """The process and its output, until it is killed with the block."""
     read, write = os.pipe()
-    process = start_module(*argv, environment=environment, out=write, err=write)
+    process = start_module(*argv, environment=environment, out=write, err=write, preload=preload)
     os.close(write)
     with os.fdopen(read) as output:
         try:
