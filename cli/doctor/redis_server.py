@@ -25,8 +25,8 @@ OURS = (PREFIX, "chorale.", RESULT, KOMBU, "unacked", "celeryev")
 """Prefixes of our own keys (`chorale_client.keys`), and of those of Celery and kombu, also in other applications."""
 LOOKED_AT = 10_000
 """Most keys that are read; a database may have millions."""
-PRIORITY, PRIORITY_STEPS = "\x06\x16", (3, 6, 9)
-"""kombu's lists of messages with a priority are called `<queue>\\x06\\x16<step>`."""
+SEPARATOR, PRIORITY_STEPS = "\x06\x16", (3, 6, 9)
+"""kombu's lists of messages with a priority are called `<queue><separator><step>`."""
 FULL = 0.9
 """Share of `maxmemory` beyond which Redis will soon refuse writes."""
 
@@ -90,15 +90,16 @@ def strangers(installation: Installation) -> Iterator[Finding]:
     """Find keys that belong neither to Chorale nor to a Celery application that asks it."""
     redis = installation.running_redis()
     names = [key.decode(errors="replace") for key in islice(redis.scan_iter(count=1_000), LOOKED_AT)]
-    # kombu keeps the bindings of an application's queues; its lists have the queues' names.
-    queues = {name.removeprefix(f"{BINDINGS}.") for name in names if name.startswith(BINDINGS)}
+    # kombu keeps the bindings of an application's queues (routing key, pattern, queue); its lists have the queues' names.
+    bindings: list[set[Any]] = [redis.smembers(name) for name in names if name.startswith(f"{BINDINGS}.")]
+    queues = {binding.decode().rpartition(SEPARATOR)[2] for members in bindings for binding in members}
     queues |= {*installation.pipeline.queues, *installation.settings.on_end_queues}
     foreign = [
         name
         for name in names
         if not name.startswith(OURS)
         and not name.endswith(".pidbox")
-        and name.partition(PRIORITY)[0] not in queues
+        and name.partition(SEPARATOR)[0] not in queues
     ]
     if foreign:
         yield Finding(
@@ -111,7 +112,7 @@ def priorities(installation: Installation) -> Iterator[Finding]:
     """Find messages that were sent with a priority, which kombu puts into lists of their own."""
     redis = installation.running_redis()
     for queue in installation.pipeline.queues:
-        waiting = {step: redis.llen(f"{queue}{PRIORITY}{step}") for step in PRIORITY_STEPS}
+        waiting = {step: redis.llen(f"{queue}{SEPARATOR}{step}") for step in PRIORITY_STEPS}
         if count := sum(waiting.values()):
             steps = ", ".join(str(step) for step, length in waiting.items() if length)
             yield Finding(

@@ -16,6 +16,7 @@ import pytest
 from celery import Celery
 from chorale_client.keys import OUTBOX, QUARANTINE, TO_TELL
 from chorale_client.redis_urls import celery_url
+from kombu import Exchange, Queue
 from redis import Redis
 from rich.console import Console
 
@@ -309,8 +310,11 @@ def test_a_short_write_lock_gives_no_finding(audited: Installation, monkeypatch:
 def test_the_queues_of_an_application_are_no_strangers_and_messages_with_a_priority_are_found(
     bare: Installation, redis_client: Redis
 ) -> None:
-    with Celery(broker=celery_url(bare.redis_url or "")) as app:
+    orders = Queue("shop.orders", Exchange("orders", type="topic"), routing_key="order.#")
+    with Celery(broker=celery_url(bare.redis_url or ""), set_as_current=False) as app:
         app.send_task("shop.own", queue="shop")
+        with app.producer_or_acquire() as producer:
+            producer.publish({}, exchange=orders.exchange, routing_key="order.paid", declare=[orders])
         assert findings(bare, "redis keys", "priorities") == []
         app.send_task("chorale.retrieve", args=["who pays?"], queue="chorale.retrieve", priority=5)
     # kombu's steps are 0, 3, 6 and 9.
