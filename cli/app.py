@@ -57,6 +57,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
 }
 """Panels of the help, each with its commands and the first paragraph of their own help."""
 
+_PROCESSES = ("worker", "serve", "sweeper")
 _ELSEWHERE = {
     "eval": ("evaluate", "evaluate"),
     "restore": ("backup", "restore"),
@@ -64,7 +65,7 @@ _ELSEWHERE = {
     "verify": ("delete", "verify"),
     "cancel": ("search", "cancel"),
     "env": ("status", "env"),
-    **{name: ("processes", name) for name in ("worker", "serve", "sweeper")},
+    **{name: ("processes", name) for name in _PROCESSES},
 }
 """File and function of the commands whose file or function has another name than the command."""
 
@@ -149,4 +150,4 @@ def run(command: Callable[..., object] = app, name: str = "chorale") -> None:
         # Imported here: this module imports Redis and the client, which a command's help does not need.
         from cli.exit_codes import exit_with
 
-        exit_with(error)
+        exit_with(error, is_process=" ".join(sys.argv[1:2]) in _PROCESSES)

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
+from tempfile import mkstemp
 from typing import Final
 
 from chorale_client.wire_names import Status
@@ -46,8 +47,12 @@ def of_job(outcome: str | None, counts: Mapping[str, int]) -> int:
     return BY_STATUS[Status.DEGRADED] if counts["degraded"] else 0
 
 
-def exit_with(error: Exception) -> None:
-    """Print one sentence, or the traceback of an unexpected error, and exit."""
+def exit_with(error: Exception, *, is_process: bool = False) -> None:
+    """Print one sentence, and exit.
+
+    The traceback of an unexpected error goes into a file that the sentence names, or to the log of a command that
+    `is_process`: stderr.
+    """
     from chorale_client.errors import ChoraleError, InvalidRequest
     from redis.exceptions import RedisError
 
@@ -62,10 +67,25 @@ def exit_with(error: Exception) -> None:
         sentence = _sentence_of(error)
     else:
         # Python would print the message of the error as it is.
-        sys.stderr.write(visible("".join(traceback.format_exception(error))))
-        sys.exit(OTHER)
+        details = visible("".join(traceback.format_exception(error)))
+        file = None if is_process else _kept(details)
+        if file is None:
+            sys.stderr.write(details)
+            sys.exit(OTHER)
+        sentence = f"an unexpected error; its details are in {file}"
     print(f"chorale: {visible(sentence)}", file=sys.stderr)
     sys.exit(WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
+
+
+def _kept(details: str) -> str | None:
+    """The name of a new file with these details, which only this user may read; None if it cannot be written."""
+    try:
+        descriptor, name = mkstemp(prefix="chorale-error-", suffix=".log")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(details)
+    except OSError:
+        return None
+    return name
 
 
 def _sentence_of(error: OSError) -> str:

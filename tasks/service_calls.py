@@ -92,9 +92,9 @@ class ServiceCalls(Duty):
         except tuple(ON_WIRE) as error:
             reason = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
             return {"error": ON_WIRE[type(error)], "message": str(reason)}
-        except Exception as error:
+        except Exception:
             log.exception("call failed", do=message.do)
-            return {"error": "failed", "message": f"{type(error).__name__}: {error}"[:500]}
+            return {"error": "failed", "message": "an unexpected error; the log of the sweeper has it"}
 
 
 class _Calls:

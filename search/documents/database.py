@@ -72,21 +72,22 @@ class Database:
 
     @contextmanager
     def writing(self, namespace: str) -> Iterator[Connection]:
-        """A transaction on the connection that holds the namespace; only inside `exclusive`.
+        """A transaction on the connection that holds the namespace; raises WriterBusy.
 
-        If that connection is lost, the lock is lost too: from then on it raises StoreUnavailable until `exclusive`
-        is left.
+        Several transactions that belong together need `exclusive` around them.  If its connection is lost, the lock is lost
+        too: from then on it raises StoreUnavailable until `exclusive` is left.
         """
-        connection = self._held[namespace].connection
-        assert connection is not None
-        if connection.invalidated:
-            # SQLAlchemy would reconnect with the next statement, without the lock.
-            raise StoreUnavailable(
-                f"the connection to the documents' database {self.address} that held namespace {namespace!r} is lost, and "
-                "another process may write it now: hand it in again"
-            )
-        with self._translated(), connection.begin():
-            yield connection
+        with self.exclusive(namespace):
+            connection = self._held[namespace].connection
+            assert connection is not None
+            if connection.invalidated:
+                # SQLAlchemy would reconnect with the next statement, without the lock.
+                raise StoreUnavailable(
+                    f"the connection to the documents' database {self.address} that held namespace {namespace!r} is lost, "
+                    "and another process may write it now: hand it in again"
+                )
+            with self._translated(), connection.begin():
+                yield connection
 
     @contextmanager
     def exclusive(self, namespace: str, *, wait_s: float | None = None) -> Iterator[None]:

@@ -82,7 +82,7 @@ class Written:
 
 
 class DocumentTable:
-    """Thread-safe.  Call writing methods inside `exclusive`."""
+    """Thread-safe.  Call methods that belong together inside `exclusive`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -61,16 +61,17 @@ class DocumentStore:
         If only some stores could, the next batch creates the namespace in the others.
         """
         check_manifest(namespace, manifest)
-        if self.table.find(namespace, self.which) is None:
+        build = self.table.find(namespace, self.which)
+        if build is None or _is_first_measure(build, manifest):
             with self.exclusive(namespace):
-                if self.table.find(namespace, self.which) is None:
+                build = self.table.find(namespace, self.which)
+                if build is None:
                     return self._make(namespace, manifest)
-        build = self.known(namespace)
+                same_manifest(namespace, build.manifest, manifest)
+                if _is_first_measure(build, manifest):
+                    build = replace(build, manifest=replace(build.manifest, known_words=manifest.known_words))
+                    self.table.describe(build)
         same_manifest(namespace, build.manifest, manifest)
-        if build.manifest.known_words is None and manifest.known_words is not None:
-            # The namespace was made before its first documents came.
-            build = replace(build, manifest=manifest)
-            self.table.describe(build)
         _in_some(list(self.table.indexes(build).values()), self._ensure)
         return build.manifest
 
@@ -333,6 +334,11 @@ class DocumentStore:
         refused = writer.write(row.index, changes)
         is_seen = row.is_shown and len(refused) < len(changes.ids)
         self.table.record(build, [Written(row, changes, refused)], stores=self._pruned_by, is_seen=is_seen)
+
+
+def _is_first_measure(build: Build, manifest: Manifest) -> bool:
+    """Whether the documents that were indexed so far had too few words to be measured."""
+    return build.manifest.known_words is None and manifest.known_words is not None
 
 
 def _in_some(rows: Sequence[IndexRow], create: Callable[[IndexRow], object]) -> None:

@@ -24,7 +24,7 @@ from structlog import get_logger
 
 from ledger import ledger_scripts
 from models.duty import retried
-from models.errors import ModelMissing, StageFailure, StoreTimeout, StoreUnavailable, WriterBusy
+from models.errors import ModelMissing, ServiceError, StageFailure, StoreTimeout, StoreUnavailable, WriterBusy
 from tasks.indexing.message_order import OUTCOME_KEPT_S, DoneByAnother, TurnOver, Turns, WriteOrder, turn_s
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ log = get_logger("chorale.index")
 PASSING = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
 """Failures after which a message is tried again, for KEPT_S.  OSError: a full disk, for example, is no fault of the
 documents."""
+TOLD = (*PASSING, ServiceError, ValueError)
+"""Failures whose message is written for callers."""
+UNEXPECTED = "an unexpected error; the log of the worker has it"
 
 
 @dataclass(slots=True)
@@ -83,10 +86,11 @@ class IndexMessage:
 
     def failed(self, error: Exception) -> None:
         """Put the message back if waiting helps; otherwise tell the caller the error."""
+        is_expected = isinstance(error, TOLD)
         # The caller learns no place and no other namespace; the log does.
-        detail = error.detail if isinstance(error, StageFailure) else str(error)
+        detail = error.detail if isinstance(error, StageFailure) else str(error) if is_expected else ""
         # A message may have half characters, which JSON cannot hold.
-        message = detail[:500].encode(errors="backslashreplace").decode() or type(error).__name__
+        message = detail[:500].encode(errors="backslashreplace").decode() or UNEXPECTED
         if isinstance(error, PASSING) and not self._is_old():
             log.warning("not indexed yet", **self.context, error=str(error)[:500])
             # First, since another worker may have the message at once.
@@ -95,7 +99,10 @@ class IndexMessage:
                 self.resources.redis.set(waiting_key(self.id), why, ex=KEPT_S)
             self.put_back()
             return
-        log.error("not indexed", **self.context, error=str(error)[:500], kind=type(error).__name__)
+        trace = None if is_expected else error
+        log.error(
+            "not indexed", **self.context, error=str(error)[:500], kind=type(error).__name__, exc_info=trace
+        )
         self._publish(self.context["namespace"], {"error": message})
 
     def done(self, report: IndexReport) -> None:

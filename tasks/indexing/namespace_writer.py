@@ -135,7 +135,14 @@ def index_corpus(
     manifest = manifest_for(resources, chosen.name, embedder, first, language=language, local_only=local_only)
     anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:
-        store.create(namespace, manifest)
+        try:
+            manifest = store.create(namespace, manifest)
+        except ManifestMismatch:
+            if present is not None:
+                raise
+            # Another process has made the namespace meanwhile: the language of its documents holds.
+            language = store.known(namespace).manifest.language
+            manifest = store.create(namespace, replace(manifest, language=language))
         # A corpus that begins anew, or was restored, goes on from the generation that readers were told last.
         resources.generations.rise_beyond(namespace)
     else:

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from chorale_client.job import Job
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
 from redis import Redis
 
+import tasks.service_calls
 from audit.database import upgrade
 from config.settings import Settings
 from tasks.service_calls import ServiceCalls
@@ -44,4 +46,21 @@ def test_calls_of_version_1_are_done_and_replied_to(
     assert job.counts["refused"] == 1
     assert replies[7] == {"result": [replies[6]["result"]]}
     resources.jobs.close()
+    resources.redis.connection_pool.disconnect()
+
+
+def test_a_call_that_fails_unexpectedly_is_replied_to_with_a_sentence(
+    redis_client: Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setitem(tasks.service_calls.CALLS, "fail", fails)
+    resources = Resources(Settings(home=tmp_path), load_pipeline(None), redis_server.url)
+    call: dict[str, Any] = {"do": "fail", "caller": "0" * 32, "number": 1, "given": {}}
+    redis_client.lpush(JOB_COMMANDS, json.dumps(call))
+    assert ServiceCalls(resources, lambda: None).do_next()
+    reply = json.loads(redis_client.lrange(JOB_REPLY + call["caller"], 0, -1)[0])
+    sentence = "an unexpected error; the log of the sweeper has it"
+    assert reply == {"number": 1, "error": "failed", "message": sentence}
     resources.redis.connection_pool.disconnect()

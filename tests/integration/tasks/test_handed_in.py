@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 import redis
+import structlog
 from celery import Celery
 from chorale_client import Chorale
 from chorale_client.errors import NotEnded, UnknownRequest
@@ -32,6 +33,7 @@ from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.message_order import Turns
 from tasks.registration import make_app
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.languages import ENGLISH, ITALIAN
 from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
@@ -166,10 +168,25 @@ def test_a_message_with_a_temporary_failure_is_retried_for_a_day_and_then_given_
     assert client.wait_visible(ticket).added == 1
 
 
-@pytest.mark.slow
-def test_an_unexpected_error_is_reported_and_ends_the_message(app: Celery, client: Chorale) -> None:
-    with failing(ZeroDivisionError()):
-        assert client.wait_visible(done(app, client.upsert("docs", [TEA]))).error == "ZeroDivisionError"
+def test_messages_in_two_languages_that_make_a_namespace_at_once_are_both_indexed(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one was read while there was no namespace, and the first one has made it since."""
+    client.wait_visible(done(app, client.upsert("docs", [RENT | {"text": ENGLISH}])))
+    monkeypatch.setattr(tasks.indexing.namespace_writer, "_present", lambda *_: None)
+    indexed = client.wait_visible(done(app, client.upsert("docs", [TEA | {"text": ITALIAN}])))
+    assert (indexed.error, indexed.added) == (None, 1)
+    assert app.resources.writing_store.known("docs").manifest.language == "en"
+
+
+@pytest.mark.parametrize("failure", [AssertionError(), KeyError("docs")], ids=repr)
+def test_an_unexpected_error_ends_the_message_and_only_the_log_has_its_details(
+    app: Celery, client: Chorale, failure: Exception
+) -> None:
+    with failing(failure), structlog.testing.capture_logs() as logged:
+        indexed = client.wait_visible(done(app, client.upsert("docs", [TEA])))
+    assert indexed.error == "an unexpected error; the log of the worker has it"
+    assert [(line["kind"], line["exc_info"]) for line in logged] == [(type(failure).__name__, failure)]
     assert not waiting_messages(app)
 
 

@@ -122,10 +122,15 @@ def test_json_keeps_the_values_exactly(capsys: pytest.CaptureFixture[str]) -> No
     assert not re.search("[\x9b\u202e]", text)
 
 
-@pytest.mark.parametrize("error", [ServiceError(BAD), OSError(5, "broken", BAD), ValueError(BAD)])
-def test_an_error_is_shown_and_not_obeyed(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("error", "is_process"),
+    [(ServiceError(BAD), False), (OSError(5, "broken", BAD), False), (ValueError(BAD), True)],
+)
+def test_an_error_is_shown_and_not_obeyed(
+    error: Exception, is_process: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
-        exit_with(error)
+        exit_with(error, is_process=is_process)
     text = capsys.readouterr().err
     assert (SHOWN in text, "\x1b" in text) == (True, False)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
+import tasks.indexing.namespace_writer
 from tests.integration.cli.commands.printed import complaint, shown
 from tests.support.command_line import Run, as_process, command
 
@@ -21,6 +23,22 @@ def test_a_home_or_a_backup_that_cannot_be_written_is_named(alone: Run, tmp_path
     (tmp_path / "home").mkdir()
     sentence = complaint(alone("backup", "/proc/bk"))
     assert sentence == "chorale: no backup was written to /proc/bk: No such file or directory\n"
+
+
+def test_an_unexpected_error_is_a_sentence_that_names_the_file_with_its_details(
+    alone: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "note.md").write_text("Roses are cut in spring.")
+    sentence = complaint(alone("index", str(tmp_path / "note.md"), "--where", "here"))
+    (details,) = tmp_path.glob("chorale-error-*.log")
+    assert sentence == f"chorale: an unexpected error; its details are in {details}\n"
+    assert details.read_text().endswith("AssertionError\n")
+    assert details.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,30 @@ def test_each_namespace_has_one_writer_at_a_time(store: DocumentStore, url: str,
                 thread.submit(writer.upsert, NS, [a_document("a")]).result()
     other.close()
     assert store.upsert(NS, [a_document("a")]) == 1
+
+
+def test_a_namespace_whose_first_documents_were_too_short_to_measure_is_measured_later(
+    store: DocumentStore,
+) -> None:
+    store.upsert(NS, [a_document("short")])
+    assert store.create(NS, replace(MANIFEST, known_words=0.9)) == replace(MANIFEST, known_words=0.9)
+    assert store.create(NS, MANIFEST).known_words == 0.9
+    assert store.known(NS).manifest.known_words == 0.9
+    assert store.upsert(NS, [a_document("long")]) == 2
+
+
+def test_a_single_write_to_the_table_holds_the_namespace_by_itself(
+    store: DocumentStore, url: str, tmp_path: Path
+) -> None:
+    other = opened(url, texts=EmbeddedStore(tmp_path / "1"))
+    build = store.known(NS)
+    store.table.put(build, [a_document("a")])
+    with other.exclusive(NS), pytest.raises(WriterBusy, match="law"):
+        store.table.put(build, [a_document("b")])
+    with store.exclusive(NS), ThreadPoolExecutor(1) as thread, pytest.raises(WriterBusy, match="law"):
+        thread.submit(store.table.put, build, [a_document("c")]).result()
+    assert store.table.ids(build) == ["a"]
+    other.close()
 
 
 def test_a_writer_whose_lock_connection_is_lost_writes_nothing_more(tmp_path: Path) -> None:
