@@ -47,7 +47,8 @@ class Drainer(Duty):
     `engine` comes from `audit.database.open_database`, its schema from `audit.database.upgrade`.  Texts of questions,
     filters and tags are written only with `keep_texts`; without, questions are hashed under `hash_key` (None: a key of this
     drainer alone).  `batch` entries are read and written together; an entry of a large bulk request can have megabytes.
-    `run` calls `prepare` before each batch.  `on_written` gets the requests that this drainer has written.
+    `run` calls `prepare` before each batch.  `on_written` gets the requests whose rows this drainer has inserted: each request
+    once, or never if the drainer is killed before the call.
     """
 
     failing = "audit: writing fails, ended requests wait in the outbox"
@@ -149,8 +150,9 @@ class Drainer(Duty):
         return written, {}
 
     def _write(self, batch: Mapping[bytes | str, Rows]) -> list[bytes | str]:
-        """Write the entries that are still in the outbox, and return them; the others were written by another drainer, or
-        deleted.
+        """Write the entries that are still in the outbox; the others were written by another drainer, or deleted.
+
+        Returns those that this drainer inserted: another one may have committed an entry that it has not deleted yet.
 
         The check takes place between INSERT and COMMIT.  Whoever deletes a request from the outbox waits for the commit
         (`table_deletion.wait_for_drainers`) and then deletes its rows.
@@ -158,10 +160,10 @@ class Drainer(Duty):
         gone: set[bytes | str] = set()
         while left := {entry: rows for entry, rows in batch.items() if entry not in gone}:
             with self._engine.begin() as connection:
-                insert_new(connection, list(left.values()))
+                inserted = insert_new(connection, left)
                 newly: Any = self._scripts.run("gone", [OUTBOX], list(left))
                 if not newly:
-                    return list(left)
+                    return inserted
                 connection.rollback()
             gone.update(newly)
         return []
@@ -174,19 +176,20 @@ class Drainer(Duty):
             self._scripts.run("set_aside", [OUTBOX, UNREADABLE], args)
 
 
-def insert_new(connection: Connection, batch: Sequence[Rows]) -> int:
-    """Insert the requests that are not in the tables yet, with their children; returns how many were new."""
+def insert_new(connection: Connection, batch: Mapping[bytes | str, Rows]) -> list[bytes | str]:
+    """Insert the requests that are not in the tables yet, with their children; returns their entries."""
     insert = INSERTS[connection.dialect.name]
-    first: dict[tuple[str, int], Rows] = {}
-    for rows in batch:
-        first.setdefault(rows.identity, rows)
+    first: dict[tuple[str, int], bytes | str] = {}
+    for entry, rows in batch.items():
+        first.setdefault(rows.identity, entry)
     new = connection.execute(
         insert(RequestRow)
         .on_conflict_do_nothing(index_elements=["request_id", "accepted_at_ms"])
         .returning(RequestRow.request_id, RequestRow.accepted_at_ms),
-        [rows.request for rows in first.values()],
+        [batch[entry].request for entry in first.values()],
     ).all()
-    inserted = [first[request_id, accepted_at_ms] for request_id, accepted_at_ms in new]
+    entries = [first[request_id, accepted_at_ms] for request_id, accepted_at_ms in new]
+    inserted = [batch[entry] for entry in entries]
     for table, children in (
         (QuestionRow, [row for rows in inserted for row in rows.questions]),
         (BranchRow, [row for rows in inserted for row in rows.branches]),
@@ -194,7 +197,7 @@ def insert_new(connection: Connection, batch: Sequence[Rows]) -> int:
     ):
         if children:
             connection.execute(insert(table), children)
-    return len(inserted)
+    return entries
 
 
 def is_about_values(error: Exception) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from chorale_client.keys import OUTBOX
+from chorale_client.keys import OUTBOX, TO_TELL
 from redis import Redis
 from sqlalchemy import Engine, func, select
 
 from audit.drainer import LONGEST_BACK_OFF_S, Drainer, back_off_s
-from audit.outbox import UNREADABLE, outbox_state
+from audit.outbox import UNREADABLE, Ended, outbox_state
 from audit.queries import show
 from models.audit_tables import BranchRow, HitRow, QuestionRow
 from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, put, whole_entry
@@ -68,6 +69,70 @@ def test_the_first_of_two_ends_of_a_request_is_kept_and_an_id_used_again_later_i
     put(redis_client, whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS + 1))
     drainer.drain_once(1)
     assert (count(engine), children(engine)) == (2, [2, 6, 2])
+
+
+class Interrupted(Redis):
+    """A client that first does something else when a drainer takes what it has committed out of the outbox."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        if self.meanwhile is not None and (args[0] == "XDEL" or TO_TELL in args):
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture
+def interrupted(redis_server: RedisServer) -> Iterator[Interrupted]:
+    with Interrupted.from_url(redis_server.url) as client:
+        yield client
+
+
+def test_of_two_drainers_that_read_the_same_entries_only_the_one_that_inserts_a_request_reports_it(
+    redis_client: Redis, interrupted: Interrupted, engine: Engine
+) -> None:
+    """As while a deploy replaces one sweeper by another."""
+    reported: list[tuple[str, str]] = []
+
+    def drainer(name: str, client: Redis) -> Drainer:
+        def report(ended: Sequence[Ended]) -> None:
+            reported.extend((name, one.request_id) for one in ended)
+
+        return Drainer(client, engine, keep_texts=True, on_written=report)
+
+    def second() -> None:
+        put(redis_client, whole_entry(make_request(request_id="c")))
+        assert drainer("second", redis_client).drain_once(1) == 3
+
+    put(redis_client, *(whole_entry(make_request(request_id=name)) for name in "ab"))
+    interrupted.meanwhile = second
+    assert drainer("first", interrupted).drain_once(1) == 2
+    assert sorted(reported) == [("first", "a"), ("first", "b"), ("second", "c")]
+    assert (count(engine), redis_client.xlen(OUTBOX)) == (3, 0)
+
+
+def test_a_request_that_ended_twice_is_reported_once(redis_client: Redis, engine: Engine) -> None:
+    request, reported = make_request(request_id="twice"), list[Ended]()
+    put(redis_client, whole_entry(request), whole_entry(request, by="sweeper"))
+    assert Drainer(redis_client, engine, keep_texts=True, on_written=reported.extend).drain_once(1) == 2
+    assert [(one.request_id, one.by) for one in reported] == [("twice", "fusion")]
+
+
+def test_a_callback_is_passed_on_by_another_drainer_if_the_first_dies_after_its_commit(
+    redis_client: Redis, interrupted: Interrupted, engine: Engine
+) -> None:
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    on_end = {"task": "shop.ended", "queue": "shop"}
+    put(redis_client, whole_entry(make_request(request_id="told", on_end=on_end)))
+    interrupted.meanwhile = dies
+    with pytest.raises(KeyboardInterrupt):
+        Drainer(interrupted, engine, keep_texts=True).drain_once(1)
+    assert (count(engine), redis_client.xlen(OUTBOX), redis_client.xlen(TO_TELL)) == (1, 1, 0)
+    Drainer(redis_client, engine, keep_texts=True).drain_once(1)
+    assert (count(engine), redis_client.xlen(OUTBOX), redis_client.xlen(TO_TELL)) == (1, 0, 1)
 
 
 def test_an_unreadable_entry_is_set_aside_and_the_others_are_written(
