@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from redis import Redis
+import re
 import ssl
 from dataclasses import dataclass
 
@@ -13,10 +14,23 @@ from chorale_client.redis_urls import without_password
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,
     NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
+    TimeoutError,
+    TryAgainError,
 )
+
+_PASSING = (ReadOnlyError, OutOfMemoryError, ClusterDownError, TryAgainError)
+_PASSING_CODES = re.compile(
+    r"(?:^| -|caused error: )(READONLY|MISCONF|LOADING|OOM|BUSY|NOREPLICAS|MASTERDOWN|UNBLOCKED|CLUSTERDOWN|TRYAGAIN)\b"
+)
+"""Codes of replies that say that the server cannot serve now.  redis-py puts words before the code of a command in a pipeline,
+and Redis before version 7 before the code of a command in a script."""
 
 
 def open_redis(url: str, *, limit_s: float = 2.0) -> Redis:
@@ -30,6 +44,14 @@ def redis_ms(redis: Redis) -> int:
     """Milliseconds since 1970 by the Redis server's clock."""
     seconds, micros = redis.time()
     return seconds * 1_000 + micros // 1_000
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same command may succeed later without anybody's change: Redis is away, or it answers that it cannot serve
+    now, as a replica after a failover, after a failed save, or while it is full or busy."""
+    if isinstance(error, ResponseError):
+        return isinstance(error, _PASSING) or bool(_PASSING_CODES.search(str(error)))
+    return isinstance(error, ConnectionError | TimeoutError | OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +79,8 @@ def explained(error: RedisError, url: str | None = None) -> Explanation:
             f"{server} does not allow this login to do that ({message.partition(' script: ')[0]})",
             "put a login with that permission into CHORALE_REDIS_URL, such as the operator's",
         )
+    if isinstance(error, ResponseError) and is_passing(error):
+        return Explanation(f"{server} cannot serve now ({message})", "wait, or see its log")
     if isinstance(error, ResponseError):
         return Explanation(f"{server} refuses the command ({message})", "see its log, and CHORALE_REDIS_URL")
     if isinstance(error, BusyLoadingError):

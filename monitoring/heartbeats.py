@@ -10,9 +10,11 @@ from typing import Any
 import redis
 from chorale_client.keys import HEARTBEAT
 
-from config.redis_client import open_redis, redis_ms
+from config.redis_client import is_passing, open_redis, redis_ms
 
 ANSWER_LIMIT_S = 1.0
+LOOK, LOOK_KEPT_S = f"{HEARTBEAT}?", 10
+"""What a supervisor writes to see whether the workers can write; it is no heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class RedisHeartbeats:
     """Reads the heartbeats of some processes in one round trip.
 
     `server` names the process that is the Redis server itself.  Its heartbeat is that it answers, so a hung server is
-    restarted.  While it does not answer, nothing is known of the workers, and none of them counts as hung.
+    restarted.  While it does not answer, or takes no writes, nothing is known of the workers, and none of them counts as hung.
     """
 
     def __init__(self, url: str, *, server: str | None = None) -> None:
@@ -87,6 +89,7 @@ class RedisHeartbeats:
         try:
             now_ms = redis_ms(self._client)
             values = self._client.mget([HEARTBEAT + name for name in workers] or ["-"])
+            takes_writes = self._takes_writes()
         except redis.BusyLoadingError:
             # The server reads its append-only file: it is alive, and a large file takes long.
             return {**dict.fromkeys(workers), **self._of_server(is_ready=False)}
@@ -97,7 +100,14 @@ class RedisHeartbeats:
             for name, value in zip(workers, values, strict=False)
             if (beat := parse_heartbeat(name, value, now_ms)) is not None
         }
-        return {**beats, **self._of_server(is_ready=True)}
+        return {**(beats if takes_writes else dict.fromkeys(workers)), **self._of_server(is_ready=True)}
+
+    def _takes_writes(self) -> bool:
+        try:
+            self._client.set(LOOK, 1, ex=LOOK_KEPT_S)
+        except redis.ResponseError as error:
+            return not is_passing(error)
+        return True
 
     def _of_server(self, *, is_ready: bool) -> dict[str, Heartbeat]:
         return {self._server: Heartbeat(self._server, 0.0, is_ready)} if self._server else {}

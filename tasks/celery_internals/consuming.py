@@ -19,8 +19,10 @@ from celery.worker.state import maybe_shutdown
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
 from kombu import Connection as KombuConnection
 from kombu.transport import redis
+from redis.exceptions import OutOfMemoryError, ResponseError
 from structlog import get_logger
 
+from config.redis_client import is_passing
 from tasks.celery_internals.batch_consumer import BatchConsumer
 from tasks.celery_internals.result_backend import PART_SEPARATOR, id_of_task
 from tasks.celery_internals.visibility import QoS
@@ -28,8 +30,8 @@ from tasks.celery_internals.visibility import QoS
 log = get_logger("chorale.intake")
 
 
-FIRST_S, STEP_S, LONGEST_S = 0.1, 0.1, 1.0
-"""Waits between attempts.  A worker that is told to stop meanwhile stops."""
+STEP_S, LONGEST_S = 0.1, 1.0
+"""Each wait between attempts is longer than the last by STEP_S.  A worker that is told to stop meanwhile stops."""
 
 
 CALLERS = {QUEUE_RETRIEVE: (TASK_RETRIEVE,), QUEUE_INDEX: (TASK_INDEX, TASK_DELETE)}
@@ -68,14 +70,17 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
     """The setting `worker_consumer` names this class."""
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Reconnect within a moment after the broker has returned.
+        """Reconnect within a moment after the broker has returned, and takes writes.
 
         Celery waits two seconds after its first failed attempt, then four, then six: longer than a request lives.  If
         RabbitMQ refuses the login, it ends with a traceback.
         """
         errors: list[str] = []
+        wait_s = 0.0
 
         def send_due(error: Exception, _interval_s: float) -> None:
+            if isinstance(error, ResponseError) and not is_passing(error):
+                raise error
             if not errors:
                 errors.append(str(error))
                 log.warning("broker unreachable", broker=conn.as_uri(), error=errors[0][:200])
@@ -84,20 +89,38 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
             try:
                 conn.ensure_connection(
                     send_due,
-                    interval_start=FIRST_S,
+                    interval_start=STEP_S,
                     interval_step=STEP_S,
                     interval_max=LONGEST_S,
                     callback=maybe_shutdown,
                 )
+                if isinstance(conn.transport, Transport):
+                    # A replica answers too, but refuses what a consumer does first.
+                    for queue in self.app.amqp.queues.consume_from.values():
+                        queue(conn.default_channel).declare()
                 break
             except (*conn.connection_errors, *conn.channel_errors) as error:
                 # kombu does not try again after a refused login or virtual host.
-                send_due(error, LONGEST_S)
+                wait_s = min(wait_s + STEP_S, LONGEST_S)
+                send_due(error, wait_s)
                 maybe_shutdown()
-                time.sleep(LONGEST_S)
+                time.sleep(wait_s)
         if errors:
             log.info("broker answers again")
         return super().ensure_connected(conn)
+
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        self._raise_if_lasting(exc)
+        super().on_connection_error_before_connected(exc)
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        self._raise_if_lasting(exc)
+        super().on_connection_error_after_connected(exc)
+
+    def _raise_if_lasting(self, error: Exception) -> None:
+        """End the worker for a refusal that waiting does not heal, such as a missing permission."""
+        if isinstance(error, self.channel_errors) and not is_passing(error):
+            raise error
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
         handle = super().create_task_handler(*args, **kwargs)
@@ -146,6 +169,18 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
 
 class Channel(redis.Channel):
     QoS = QoS
+
+    def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
+        try:
+            super()._queue_bind(exchange, routing_key, pattern, queue)  # type: ignore[no-untyped-call]
+        except OutOfMemoryError:
+            # A full Redis refuses to add what is there already; its messages still have to be worked on.
+            if all(bound[2] != queue for bound in self.get_table(exchange)):  # type: ignore[no-untyped-call]
+                raise
+
+    def _size(self, queue: str) -> int:
+        # kombu asks in a transaction, which a full Redis refuses.  There is one list for each queue (`priority_steps`).
+        return int(self.client.llen(queue))
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

@@ -22,7 +22,7 @@ from typing import Any
 from chorale_client.scripts import Scripts
 from kombu.transport import redis
 from kombu.utils.json import dumps, loads
-from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
+from redis.exceptions import RedisError, ResponseError
 
 from ledger import ledger_scripts
 
@@ -69,7 +69,7 @@ class QoS(redis.QoS):
     def ack(self, delivery_tag: str) -> None:
         try:
             self._run("forget_taken", [delivery_tag])
-        except (ConnectionError, TimeoutError, OSError) as error:
+        except (RedisError, OSError) as error:
             # kombu logs it and goes on: a worker that may have no further message would wait for this one for ever.
             self.channel.connection.lost = error
             raise

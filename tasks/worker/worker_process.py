@@ -110,7 +110,10 @@ def _celery_worker(app: Celery, queues: Sequence[str], name: str) -> Any:
 
 
 def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> None:
-    """Work on these queues until told to stop (`tasks.celery_internals.warm_shutdown`).  Raises WrongDeclaration for an unknown queue."""
+    """Work on these queues until told to stop (`tasks.celery_internals.warm_shutdown`).
+
+    Raises WrongDeclaration for an unknown queue, and SystemExit with Celery's exit code if the worker ends by an error.
+    """
     resources = Resources.from_environment(kinds)
     settings = resources.settings
     if unknown := [queue for queue in queues if queue not in resources.pipeline.queues]:
@@ -163,6 +166,8 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
             signals.worker_ready.connect(consuming)
             with stopping_softly(worker, settings.soft_shutdown_s):
                 worker.start()
+            if worker.exitcode:
+                sys.exit(worker.exitcode)
     finally:
         stop.set()
         heartbeat.stop()

@@ -16,6 +16,7 @@ from config.declarations import Pipeline
 from config.settings import Settings, load_settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat, RedisHeartbeats, parse_heartbeat
+from tests.support.faults.refusals import Refusal, full, read_only
 from tests.support.pipelines.pipeline_files import BM25_ALONE, Declares
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
@@ -85,6 +86,17 @@ def test_while_redis_does_not_answer_heartbeats_are_unknown_and_that_of_redis_is
     assert heartbeats(["redis", "a", "b"]) == {"a": None, "b": None}
     own_redis_server.resume()
     assert heartbeats(["redis", "a", "b"]).keys() == {"redis", "a"}
+
+
+@pytest.mark.parametrize("refusing", [read_only, full])
+def test_while_redis_takes_no_writes_it_lives_and_heartbeats_are_unknown(
+    own_redis_server: RedisServer, refusing: Refusal
+) -> None:
+    heartbeats = RedisHeartbeats(own_redis_server.url, server="redis")
+    assert heartbeats(["redis", "a"]).keys() == {"redis"}
+    with refusing(own_redis_server):
+        assert heartbeats(["redis", "a"]) == {"redis": Heartbeat("redis", 0.0, is_ready=True), "a": None}
+    assert heartbeats(["redis", "a"]).keys() == {"redis"}
 
 
 def test_each_output_line_names_its_process() -> None:
