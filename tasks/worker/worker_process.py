@@ -156,10 +156,12 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
 
             def ready() -> None:
                 heartbeat.ready = True
-                heartbeat.beat()
                 served = [branch.name for branch in resources.pipeline.branches if branch.queue in queues]
-                if closed := resources.breakers.close_unserved(served):
-                    log.info("breakers closed: a worker came back", branches=closed)
+                # A full Redis refuses both; the heartbeat's thread tries again and says so.
+                with contextlib.suppress(RedisError):
+                    heartbeat.beat()
+                    if closed := resources.breakers.close_unserved(served):
+                        log.info("breakers closed: a worker came back", branches=closed)
                 log.info("ready", queues=list(queues), name=name, pid=os.getpid(), lean=app.fanout.is_lean)
 
             # Not before it consumes: a message sent earlier would wait in the broker.

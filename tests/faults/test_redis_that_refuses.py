@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.faults.moments import join_without_one_branch
+from tests.support.faults.observers import asking, order_by
 from tests.support.faults.refusals import (
     Refusal,
     busy_with_a_script,
@@ -69,6 +71,23 @@ def test_workers_that_lose_their_connections_to_a_full_redis_connect_again(runni
     with full(running.server):
         running.redis.client_kill_filter(_type="normal", skipme=True)
         until(lambda: [one["cmd"] for one in running.redis.client_list()].count("brpop") == len(QUEUES))
+
+
+def test_a_fusion_worker_that_starts_while_redis_is_full_believes_the_branches(
+    running: RunningPipeline, said: Path
+) -> None:
+    expected = order_by(running, ["bm25", "hyde"])
+    running.pause("chorale.vector")
+    asked = asking(running, request_id="started-full", timeout_s=20)
+    running.kill("chorale.fusion")
+    join_without_one_branch(running, "started-full")
+    with full(running.server):
+        running.start("chorale.fusion")
+        answer = asked.result(60)
+    running.resume("chorale.vector")
+    assert (answer.documents, answer.branches) == (expected, {"bm25", "hyde"})
+    assert answer.missing == [("search.vector", "not_started")]
+    assert "Traceback" not in said.read_text()
 
 
 def test_a_worker_that_may_no_longer_take_messages_says_so_and_ends_with_exit_code_1(

@@ -23,7 +23,9 @@ from redis import Redis
 from ledger.protocol import Action, BranchDispatch, Chord, End
 from ledger.signing import Signer
 from tests.integration.ledger.real import Real
+from tests.support.faults.refusals import full
 from tests.support.ledger.requests import BODY, failed, ok, plan
+from tests.support.servers.redis_server import RedisServer
 
 Fields = dict[Any, Any]
 
@@ -376,6 +378,17 @@ def test_a_key_comes_back_into_an_emptied_redis(redis_client: Redis) -> None:
     redis_client.flushall()
     old.keep()
     assert Signer(redis_client).verifies(mac, b"a")
+
+
+def test_a_process_that_starts_while_redis_is_full_signs_with_the_key_that_is_there(
+    own_redis_server: RedisServer,
+) -> None:
+    with own_redis_server.client() as client:
+        mac = Signer(client).sign(b"a")
+        with full(own_redis_server):
+            new = Signer(client)
+            assert new.verifies(mac, b"a")
+            assert new.sign(b"a") == mac
 
 
 def test_a_process_that_started_after_redis_was_emptied_is_believed(
