@@ -11,12 +11,11 @@ from chorale_client.keys import PREFIX, QUARANTINE, RESULT
 
 from cli.doctor.reports import Finding
 from cli.installation import Installation, NotRunning
+from cli.local.redis_server import OLDEST_VERSION
 from config.home import find_redis_url
 from ledger.backlog import read_quarantine
 from tasks.celery_internals.visibility import BINDINGS, KOMBU
 
-OLDEST_VERSION = (6, 2)
-"""The oldest version with the commands that the ledger's scripts use."""
 TESTED = (7, 4, 11)
 """The version of docker-compose.yml."""
 APART_S = 5.0

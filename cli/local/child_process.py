@@ -38,6 +38,8 @@ class Child:
     """A level starts when the levels below it are ready; the highest level stops first."""
     beats: bool = True
     """Whether it has a heartbeat; a child without one is ready as soon as it runs, and never counts as hung."""
+    is_needed: bool = False
+    """Whether everything stops if it ends before it has served once; another child is started again and again."""
 
 
 class ChildProcess:

@@ -164,7 +164,7 @@ def running(
         own_redis: list[Child] = []
         if settings.redis_url is None:
             redis_url, command = prepare_redis(home)
-            own_redis = [Child(REDIS, command, level=0)]
+            own_redis = [Child(REDIS, command, level=0, is_needed=True)]
         else:
             redis_url = settings.redis_url
             _check_answers(redis_url)
@@ -189,6 +189,11 @@ def running(
         finally:
             if own_redis:
                 withdraw_redis(home)
+            if supervisor.failure:
+                raise ServiceError(
+                    f"{supervisor.failure}: if another server wrote {home / 'redis'}, put that one on the PATH, or move the folder away "
+                    "(documents and the audit trail are elsewhere; requests in flight and kept answers are lost)"
+                )
 
 
 def _check_answers(redis_url: str) -> None:

