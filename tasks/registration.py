@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from celery import Celery
 
 from config.celery import celery_settings, needs_acknowledgement
@@ -16,7 +18,7 @@ from wiring.resources import Resources
 def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     """An app with all tasks; `queues` are those that this process works on, none for a caller.
 
-    Its tasks find what they use as `app.resources` and `app.fanout`: an app and its settings belong together.
+    Its tasks find what they use as `app.resources` and `app.fanout`, and its consumer finds `app.answer_unread`: an app and its settings belong together.
     """
     settings = resources.settings
     app = Celery("chorale", amqp=AMQP, set_as_current=False)
@@ -30,6 +32,7 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     )
     app.resources = resources
     app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
+    app.answer_unread = partial(retrieve.answer_unread, resources)
     for module in (retrieve, batch, index_tasks, answering):
         module.register(app)
     return app

@@ -1,23 +1,27 @@
 """A worker takes its messages without delay, and an unreadable message never ends the worker.
 
-Celery acknowledges a message whose body it cannot decode, and goes on.  Other faults end the worker, or come back for
-ever after it reconnects: text that is no JSON or nested too deep, no object, no headers, a task name or an id of a wrong
-type, a task that raises SystemExit in a solo pool.  Here all of these are logged and dropped; if the message names a
-part of a request, that part has failed.
+Celery drops a message whose body it cannot decode, and writes the whole message to the log.  Other faults end the worker,
+or come back for ever after it reconnects: text that is no JSON or nested too deep, no object, no headers, a task name or
+an id of a wrong type, a task that raises SystemExit in a solo pool.  Here all of these are dropped, and logged without
+their texts.  If the message names a part of a request, that part has failed; a message of `chorale.retrieve` whose id can
+be read has a failed answer.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from celery.app import amqp
-from celery.exceptions import WorkerLostError
+from celery.app.task import Context
+from celery.exceptions import InvalidTaskError, NotRegistered, WorkerLostError
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
 from kombu import Connection as KombuConnection
+from kombu.exceptions import ContentDisallowed
 from kombu.transport import redis
 from redis.exceptions import OutOfMemoryError, ResponseError
 from structlog import get_logger
@@ -37,6 +41,9 @@ STEP_S, LONGEST_S = 0.1, 1.0
 CALLERS = {QUEUE_RETRIEVE: (TASK_RETRIEVE,), QUEUE_INDEX: (TASK_INDEX, TASK_DELETE)}
 """The only tasks that a worker takes from the queues to which callers' logins can write."""
 
+TEXTS_IN_HEADERS = ("argsrepr", "kwargsrepr")
+"""Celery repeats the arguments there, and logs them with a failure."""
+
 ROUNDS = 1_000
 """Maximum rounds of ready callbacks to run before the event loop checks its timers."""
 
@@ -49,11 +56,24 @@ def _is_callers(message: Any, tasks: Sequence[str]) -> bool:
     """Whether the message is of one of these tasks.  A message with the id of a part gets another id, because its failure
     would count as a failure of the part's branch."""
     headers = message.get("headers") if isinstance(message, dict) else None
-    if not isinstance(headers, dict) or headers.get("task") not in tasks:
+    if not isinstance(headers, dict):
+        return False
+    if "task" not in headers:
+        return True  # of protocol 1, which `Consumer` refuses
+    if headers["task"] not in tasks:
         return False
     if TASK_RETRIEVE in tasks and PART_SEPARATOR in str(headers.get("id")):
         headers["id"] = id_of_task(str(headers["id"]))
     return True
+
+
+def _task_and_id(message: Any) -> tuple[object, object]:
+    """The task's name and id from the headers, or from a JSON body of Celery's protocol 1; None where there is none."""
+    fields = message.headers
+    if isinstance(fields, Mapping) and "task" not in fields:
+        with suppress(Exception):  # kombu raises many kinds; it refuses to read all but JSON
+            fields = message.decode()
+    return (fields.get("task"), fields.get("id")) if isinstance(fields, Mapping) else (None, None)
 
 
 def _lost(connection_errors: tuple[type[BaseException], ...]) -> tuple[type[BaseException], ...]:
@@ -134,18 +154,43 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
 
         def on_task_received(message: Any) -> Any:
             try:
+                if isinstance(message.headers, dict):
+                    for name in TEXTS_IN_HEADERS:
+                        message.headers.pop(name, None)
+                    if "task" not in message.headers:
+                        raise InvalidTaskError("is not of Celery's protocol 2: set task_protocol to 2")
                 return handle(message)
             except lost:
                 raise
             except Exception as error:
-                _drop("task message", error)
-                if not message.acknowledged:
-                    message.reject_log_error(log, self.connection_errors)
-                task_id = message.headers.get("id")
-                if isinstance(task_id, str):
-                    self.app.backend.mark_as_failure(task_id, _cause(error))
+                self._refuse(message, error)
 
         return on_task_received
+
+    # Celery's own answers to these messages are lines of the log with the whole message.
+
+    def on_unknown_message(self, body: Any, message: Any) -> None:
+        self._refuse(message, InvalidTaskError("is not of Celery's protocol 2"))
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
+        self._refuse(message, NotRegistered(message.headers["task"]))
+
+    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
+        self._refuse(message, exc)
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        self._refuse(message, exc)
+
+    def _refuse(self, message: Any, error: Exception) -> None:
+        _drop("task message", error)
+        if not message.acknowledged:
+            message.reject_log_error(log, self.connection_errors)
+        task, task_id = _task_and_id(message)
+        if not isinstance(task_id, str):
+            return
+        if isinstance(error, ContentDisallowed):
+            error = ContentDisallowed(f"{error}; only JSON is read: set task_serializer to 'json'")
+        self.app.backend.mark_as_failure(task_id, _cause(error), request=Context(task=task))
 
     def reconnect_if_lost(self) -> None:
         """Raise the error of a failed acknowledgement, so that Celery connects again."""

@@ -7,7 +7,8 @@ The setting `result_backend` names this class.  What Celery calls, and what happ
 | `on_chord_part_return`, a part ended      | report, and publish the callback if the ledger says `due`     |
 | `mark_as_failure` of an unknown task      | report as failed: the part's id names request and branch      |
 | `store_result` of a part or the callback  | nothing                                                       |
-| a failure under the request's id          | the sweeper looks at the request at once                      |
+| a failure under the request's id          | the sweeper looks at the request at once; one that was never  |
+|                                           | accepted ends as `failed`                                     |
 | `mark_as_revoked` of a request's id       | the request ends as `cancelled`                               |
 | `mark_as_revoked` of a bulk job's id      | the feeder cancels the job                                    |
 | `apply_chord`, `set_chord_size`           | nothing: the plan holds what is expected                      |
@@ -22,11 +23,13 @@ from typing import Any
 
 from celery import states
 from celery.backends.redis import RedisBackend
-from celery.exceptions import ChordError, TaskRevokedError
+from celery.exceptions import ChordError, InvalidTaskError, TaskRevokedError
+from chorale_client.errors import InvalidRequest
 from chorale_client.keys import REVOKED, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.request import check_identifier
-from chorale_client.wire_names import Reason
+from chorale_client.wire_names import TASK_RETRIEVE, Reason
+from kombu.exceptions import ContentDisallowed
 from redis.exceptions import ConnectionError, RedisError
 from structlog import get_logger
 
@@ -134,6 +137,9 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
             if is_part:
                 self.report_all([(request_id, failed_part(task_id, exc), None)])
             else:
+                if request is not None and request.task == TASK_RETRIEVE:
+                    # Its request may never have been accepted.
+                    self.app.answer_unread(task_id, InvalidRequest(f"message: {_said(exc)}"))
                 self.ledger.hasten(request_id)
         except RedisError as error:
             # The sweeper ends the request without this report.
@@ -192,6 +198,12 @@ def failed_part(task_id: str, error: Any) -> BranchResult:
     attempt = int(again[0]) if again and again[0].isdecimal() else 1
     reason = Reason.CANCELLED if isinstance(error, TaskRevokedError) else Reason.ERROR
     return BranchResult.failed(branch, reason, f"{type(error).__name__}: {error}", attempt=attempt)
+
+
+def _said(error: Any) -> str:
+    """What Celery says of a message; other errors need their class to be understood."""
+    is_of_celery = isinstance(error, InvalidTaskError | ContentDisallowed)
+    return str(error) if is_of_celery else f"{type(error).__name__}: {error}"
 
 
 def _while_redis_returns(do: Callable[[], Made]) -> Made:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 from celery import Celery
@@ -232,10 +233,13 @@ def resolve_plan(
     return with_reranker_fingerprint(resources, plan)
 
 
-def _answer_unread(resources: Resources, fields: Mapping[str, Any], own_id: str, error: ValueError) -> None:
-    """End an unreadable request as `failed`, under its own id or, if it has no valid one, under `own_id`."""
+def answer_unread(
+    resources: Resources, task_id: object, error: ValueError, fields: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """End an unreadable request as `failed`, under its own id or, if it has no valid one, under the task's."""
+    own_id = id_of_task(task_id)
     try:
-        placeholder = placeholder_request(fields["request_id"], fields)
+        placeholder = placeholder_request(fields.get("request_id", own_id), fields)
     except ValidationError:
         placeholder = placeholder_request(own_id, fields)
     placeholder = placeholder.model_copy(update=_callbacks(resources, fields))
@@ -300,7 +304,7 @@ def retrieve_task(
         if task.request.chord:
             task.app.backend.fail_chord(task.request.chord, str(error))
         if isinstance(error, InvalidRequest):
-            _answer_unread(resources, fields, own_id, error)
+            answer_unread(resources, own_id, error, fields)
     if is_followed(task.request):
         raise Ignore  # otherwise Celery would send the linked tasks now
     return accepted_id
