@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-_REDIS = ("redis", "rediss", "unix")
-_BROKERS = ("redis", "rediss", "redis+socket", "rediss+socket", "amqp", "amqps", "pyamqp")
+from chorale_client.redis_urls import address_of
+
+_REDIS = ("redis", "rediss", "unix", "redis+socket")
+_AMQP = ("amqp", "amqps", "pyamqp")
+_BROKERS = (*_REDIS, *_AMQP)
 _DATABASES = ("sqlite", "postgresql")
 _DATABASE = re.compile(r"[\w+]+://([^:/]*(:[^@]*)?@)?(\[[^/?]+\]|[^/:?@]+)?(:\d{1,5})?([/?].*)?")
 """An address as SQLAlchemy parses it; importing SQLAlchemy takes a second."""
@@ -23,21 +26,14 @@ _UNREADABLE = (
 
 
 def check_redis(url: str) -> str:
-    """Like the other checks, for `field_validator`."""
-    from redis import Redis, RedisError
-
-    _check_server(url, _REDIS)
-    try:
-        Redis.from_url(url).connection_pool.make_connection()
-    except (ValueError, TypeError, RedisError):
-        raise ValueError(
-            "after the ? there is an option that redis-py does not know, or a wrong value"
-        ) from None
-    return url
+    """The address in redis-py's spelling.  Like the other checks, for `field_validator`."""
+    return address_of(_check_server(url, _REDIS))
 
 
 def check_broker(url: str) -> str:
-    return _check_server(url, _BROKERS)
+    """The address; that of a Redis in redis-py's spelling, so that equal addresses are equal."""
+    _check_server(url, _BROKERS)
+    return url if url.startswith(_AMQP) else address_of(url)
 
 
 def check_database(url: str) -> str:

@@ -21,7 +21,7 @@ VISIBILITY_TIMEOUT_S = 60
 
 
 def is_redis(broker_url: str) -> bool:
-    return broker_url.partition("://")[0] in ("redis", "rediss", "redis+socket", "rediss+socket")
+    return broker_url.partition("://")[0] in ("redis", "rediss", "unix", "redis+socket")
 
 
 def needs_acknowledgement(queues: Iterable[str]) -> bool:

@@ -86,7 +86,7 @@ class Settings(BaseModel):
     home: Path = Field(default_factory=_default_home)
     """Folder of all data."""
     redis_url: str | None = Field(None, repr=False)
-    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: that of `chorale up`."""
+    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`, `redis+socket://`). Not set: that of `chorale up`."""
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ)."""
     audit_url: str | None = Field(None, repr=False)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from ledger.breakers import Breaker
 
+ForCelery: TypeAlias = Annotated[
+    bool, typer.Option("--celery", help="In Celery's spelling, which differs for a Unix socket.")
+]
 Fields: TypeAlias = Mapping[str, Any]
 """JSON of `chorale status --json`."""
 
@@ -200,7 +203,7 @@ def breakers_table(breakers: Sequence[Fields]) -> Table:
     return table
 
 
-def env(as_json: AsJson = False) -> None:
+def env(as_json: AsJson = False, celery: ForCelery = False) -> None:
     """Print the variables with which applications, examples and Celery find the running Chorale, with passwords.
 
     Chorale's own commands need none of them: they find the `chorale up` of their CHORALE_HOME.
@@ -209,8 +212,12 @@ def env(as_json: AsJson = False) -> None:
 
         eval "$(chorale env)"
 
+        eval "$(chorale env --celery)"
+
         chorale env --json
     """
+    from chorale_client.redis_urls import SCHEMES, celery_url
+
     from config.home import find_redis_url
 
     installation = find_installation()
@@ -222,7 +229,11 @@ def env(as_json: AsJson = False) -> None:
         "CHORALE_REDIS_URL": running_url or installation.redis_url,
         "CHORALE_BROKER_URL": settings.broker_url,
     }
-    variables = {name: value for name, value in addresses.items() if value is not None}
+    variables = {
+        name: celery_url(value) if value.startswith("rediss:" if not celery else SCHEMES) else value
+        for name, value in addresses.items()
+        if value is not None
+    }
     if as_json:
         print_json({"environment": variables})
         return

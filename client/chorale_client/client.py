@@ -65,7 +65,7 @@ class Chorale:
 
     `redis_url` is the Redis of the pipeline, by default that of the variable CHORALE_REDIS_URL, which `chorale env` prints,
     or `redis://localhost:6379/0`; addresses of redis-py and of Celery are taken.  `broker_url` is Celery's broker, if that is another server.  Threads may
-    share one client; each thread waits on its own connection.
+    share one client; each thread waits on its own connection.  Raises ValueError for a wrong address.
     """
 
     def __init__(

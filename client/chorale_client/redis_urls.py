@@ -3,26 +3,76 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from redis.connection import ConnectionPool
+from redis.exceptions import RedisError
+
 _OF_BROKERS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
 """TLS options of RabbitMQ addresses: redis-py's name to py-amqp's name."""
+
+OPTIONS = (
+    "db", "username", "password", "ssl_cert_reqs", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"
+)  # fmt: skip
+"""The options after the `?` of an address of Redis that people use; redis-py knows more."""
+
+SCHEMES = ("redis", "rediss", "unix", "redis+socket")
 
 VARIABLE = "CHORALE_REDIS_URL"
 LOCAL = "redis://localhost:6379/0"
 
 
+VERIFICATIONS = ("none", "optional", "required")
+"""How strictly `ssl_cert_reqs` has the server's certificate verified; Celery also writes `CERT_NONE` and so on."""
+
+
 def address_of(url: str | None = None) -> str:
-    """The address for redis-py: the given one, in either spelling, else that of `CHORALE_REDIS_URL`, else `LOCAL`."""
+    """The address for redis-py: the given one, in either spelling, else that of `CHORALE_REDIS_URL`, else `LOCAL`.
+
+    Raises ValueError that names the wrong option, without its value, which may be a password.
+    """
     url = url or os.environ.get(VARIABLE) or LOCAL
     parts = urlsplit(url)
-    if parts.scheme != "redis+socket":
-        return url
+    if parts.scheme not in SCHEMES:
+        raise ValueError(
+            f"the address of Redis begins with one of: {', '.join(f'{name}://' for name in SCHEMES)}"
+        )
     options = dict(parse_qsl(parts.query))
-    options["db"] = options.pop("virtual_host", "0")
-    return f"unix://{parts.netloc}{parts.path}?{urlencode(options)}"
+    if "virtual_host" in options or parts.scheme == "redis+socket":
+        options["db"] = options.pop("virtual_host", "0")
+    if "ssl_cert_reqs" in options:
+        options["ssl_cert_reqs"] = options["ssl_cert_reqs"].removeprefix("CERT_").lower()
+        if options["ssl_cert_reqs"] not in VERIFICATIONS:
+            allowed = ", ".join((*VERIFICATIONS, *(f"CERT_{name.upper()}" for name in VERIFICATIONS)))
+            raise ValueError(f"the address of Redis: ssl_cert_reqs is one of: {allowed}")
+    if options != dict(parse_qsl(parts.query)):
+        parts = parts._replace(query=urlencode(options, safe="/"))
+    if parts.scheme == "redis+socket":
+        # `urlunsplit` leaves out the slashes of an empty host.
+        url = f"unix://{parts.netloc}{parts.path}?{parts.query}"
+    else:
+        url = url.partition("?")[0] + f"?{parts.query}" * bool(parts.query)
+    _check_options(url)
+    return url
+
+
+def _check_options(url: str) -> None:
+    """Raises ValueError for an address or an option that redis-py refuses, which it does only when it connects."""
+    try:
+        ConnectionPool.from_url(url).make_connection()
+    except TypeError as error:
+        unknown = re.findall(r"argument '(\w+)'", str(error))
+        raise ValueError(
+            f"the address of Redis: {', '.join(unknown) or 'an option'} is not an option; there are: {', '.join(OPTIONS)}"
+        ) from None
+    except (ValueError, RedisError) as error:
+        said = (
+            "the port is no number; in a user or password write / as %2F" if "Port" in str(error) else error
+        )
+        raise ValueError(f"the address of Redis: {said}") from None
 
 
 def celery_url(url: str) -> str:

@@ -92,6 +92,13 @@ def test_a_password_is_not_shown(url: str, shown: str) -> None:
         ("redis://elsewhere:6379/2", "redis://:secret@127.0.0.1:6380/0", "redis://elsewhere:6379/2"),
         ("redis+socket:///run/r.sock?virtual_host=3", None, "unix:///run/r.sock?db=3"),
         ("redis+socket://user:pass@/run/r.sock", None, "unix://user:pass@/run/r.sock?db=0"),
+        ("rediss://host/0?ssl_cert_reqs=CERT_NONE", None, "rediss://host/0?ssl_cert_reqs=none"),
+        (
+            "rediss://:p%2Fw@host/0?ssl_cert_reqs=CERT_OPTIONAL&ssl_ca_certs=/a%20b.crt",
+            None,
+            "rediss://:p%2Fw@host/0?ssl_cert_reqs=optional&ssl_ca_certs=/a+b.crt",
+        ),
+        ("redis://host?virtual_host=3", None, "redis://host?db=3"),
     ],
 )
 def test_the_client_takes_every_spelling_and_the_variable_of_chorale_env(

@@ -108,9 +108,17 @@ WRONG_ADDRESSES = [
     *[("CHORALE_REDIS_URL", url.format(scheme="redis://", end="/0"), "/ as %2F") for url in UNENCODED],
     ("CHORALE_REDIS_URL", "unix://me:open/sesame@/run/redis.sock", "/ as %2F"),
     ("CHORALE_REDIS_URL", "rediss://me:sesame@here/sesame", "the database of a Redis, is a number"),
-    ("CHORALE_REDIS_URL", "redis://me:sesame@here/0?sesame=1", "after the ?"),
-    ("CHORALE_REDIS_URL", "redis://me:sesame@here/0?socket_timeout=sesame", "after the ?"),
-    ("CHORALE_REDIS_URL", "rediss://me:sesame@here/0?ssl_cert_reqs=sesame", "after the ?"),
+    ("CHORALE_REDIS_URL", "redis://me:sesame@here/0?colour=sesame", "colour is not an option"),
+    (
+        "CHORALE_REDIS_URL",
+        "redis://me:sesame@here/0?socket_timeout=sesame",
+        "Invalid value for 'socket_timeout'",
+    ),
+    (
+        "CHORALE_REDIS_URL",
+        "rediss://me:sesame@here/0?ssl_cert_reqs=sesame",
+        "ssl_cert_reqs is one of: none, ",
+    ),
     *[("CHORALE_BROKER_URL", url.format(scheme="amqps://", end="//"), "@ as %40") for url in UNENCODED],
     ("CHORALE_BROKER_URL", "redis://me:sesame@here/sesame", "the database of a Redis, is a number"),
     *[
@@ -139,7 +147,7 @@ def test_the_error_for_a_wrong_address_says_what_to_do_and_hides_the_password(
     ("variable", "value"),
     [
         ("CHORALE_REDIS_URL", "unix:///run/redis.sock?db=0"),
-        ("CHORALE_BROKER_URL", "redis+socket:///run/redis.sock?virtual_host=0"),
+        ("CHORALE_BROKER_URL", "unix:///run/redis.sock?db=0"),
         ("CHORALE_BROKER_URL", "amqps://user:word@here//"),
         ("CHORALE_REDIS_URL", "unix://me:w%2Frd@/run/redis.sock?db=0"),
         ("CHORALE_REDIS_URL", "unix:///run/a@b/redis.sock"),
@@ -177,3 +185,18 @@ def test_the_reference_page_is_current_on_any_machine(monkeypatch: pytest.Monkey
     monkeypatch.setenv("HOME", "/elsewhere")
     monkeypatch.setenv("CHORALE_LANGUAGE", "it")
     assert PAGE.read_text(encoding="utf-8") == settings_page(), "run `python -m docs.reference.settings`"
+
+
+@pytest.mark.parametrize("variable", ["CHORALE_REDIS_URL", "CHORALE_BROKER_URL"])
+@pytest.mark.parametrize(
+    ("celerys", "ours"),
+    [
+        ("redis+socket:///run/redis.sock?virtual_host=1", "unix:///run/redis.sock?db=1"),
+        ("rediss://here/0?ssl_cert_reqs=CERT_REQUIRED", "rediss://here/0?ssl_cert_reqs=required"),
+    ],
+)
+def test_celery_s_spelling_of_a_redis_is_taken_as_the_same_address(
+    variable: str, celerys: str, ours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, celerys)
+    assert getattr(load_settings(), variable.removeprefix("CHORALE_").lower()) == ours
