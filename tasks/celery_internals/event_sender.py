@@ -38,6 +38,18 @@ HEARTBEAT_S = 2.0
 MOST = 10_000
 """Events in one message."""
 
+_MESSAGE = {"args": "()", "kwargs": "{}", "retries": 0, "eta": None, "expires": None}
+_FAMILY = {"root_id": None, "parent_id": None}
+_USUAL: Mapping[str, Mapping[str, Any]] = {
+    "task-sent": {**_MESSAGE, **_FAMILY, "queue": None, "exchange": None, "routing_key": None},
+    "task-received": {**_MESSAGE, **_FAMILY},
+    "task-failed": {"exception": "", "traceback": "none"},
+    "task-rejected": {"requeue": False},
+    "task-revoked": {"terminated": False, "signum": None, "expired": False},
+    "worker-offline": {"freq": HEARTBEAT_S, **state.SOFTWARE_INFO},
+}
+"""Fields that Celery documents for an event, and monitors such as `celery events` read; an event may have other values."""
+
 
 def heartbeat(*, active: int, processed: int) -> Event:
     """A sign of life; the counts are of tasks."""
@@ -72,7 +84,7 @@ class EventSender:
             try:
                 dispatcher = self._dispatcher = self._dispatcher or self._open()
                 for kind, fields in events:
-                    dispatcher.send(kind, Event=_of_its_worker, **fields)
+                    dispatcher.send(kind, Event=_of_its_worker, **{**_USUAL.get(kind, {}), **fields})
                 dispatcher.flush(errors=False)
             except BROKER_ERRORS as error:
                 if not self._is_away:
@@ -89,7 +101,7 @@ class EventSender:
 
     def _open(self) -> Any:
         # With a channel kombu tries to connect once, and not for ever.  Celery sends the events of a group that it buffers as
-        # one message.
+        # one message, a list.  Other workers read the events of workers, and no list.
         return self._app.events.Dispatcher(
             channel=self._app.connection_for_write().channel(),
             hostname=self._hostname,

@@ -144,7 +144,8 @@ def events_of_running(
     yield "task-started", {"uuid": request_id, **times, "result": repr({**result, "branches": progress})}
     for branch in branches:
         result = {"status": progress[branch["name"]]}
-        yield "task-sent", {**_about_branch(request_id, branch), **times, "result": repr(result)}
+        about = {**_about_branch(request_id, branch), "queue": branch.get("queue")}
+        yield "task-sent", {**about, **times, "result": repr(result)}
 
 
 def _progress(branch: str, entry: Mapping[str, str]) -> str:
@@ -219,10 +220,7 @@ def _events_of_branches(ended: Ended) -> Iterator[Event]:
         by = {"worker": str(worker)} if worker else {}
         if by:
             # Flower counts it as processed.  With a time, Flower would also count it as prefetched until an event `started`.
-            yield (
-                "task-received",
-                {"uuid": about["uuid"], "name": about["name"], "received": None, **started, **by},
-            )
+            yield "task-received", {**about, "received": None, **started, **by}
         again = {"attempt": branch.attempt} if branch.attempt > 1 else {}
         fields = {
             **about,

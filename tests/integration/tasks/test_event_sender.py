@@ -1,22 +1,76 @@
-"""Events for Flower through both brokers, and without a broker."""
+"""Events for Flower through both brokers, and without a broker; and what Celery's own programs make of them."""
 
 from __future__ import annotations
 
+import io
+import json
+import os
+import re
+import subprocess
+import sys
 import threading
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from celery import Celery
+from celery.events.dumper import Dumper
+from celery.events.state import State
 from chorale_client.redis_urls import celery_url
+from chorale_client.wire_names import Status
+from pydantic_core import to_json
 
-from tasks.celery_internals.event_sender import EventSender, heartbeat
+from tasks.celery_internals.event_sender import Event, EventSender, heartbeat
+from tasks.jobs.feeder import events_of
+from tasks.sweeping.request_events import events_of_ended, events_of_running
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
+from tests.unit.tasks.test_job_events import JOB
+from tests.unit.tasks.test_job_events import ended as ended_job
+from tests.unit.tasks.test_request_events import ACCEPTED_MS, ENVELOPE, ended
 
 EVENTS = [("task-received", {"uuid": "r", "name": "chorale.retrieve"}), ("task-degraded", {"uuid": "r"})]
+
+TEXT = "Who pays for repairs?"
+ENTRY = {
+    "state": "planned",
+    "accepted_at": str(ACCEPTED_MS),
+    "request": to_json({"namespace": "docs", "questions": [{"text": TEXT}]}).decode(),
+    "plan": to_json({"branches": [{"name": "bm25", "kind": "bm25", "queue": "chorale.bm25"}]}).decode(),
+}
+EVERY_EVENT: list[Event] = [
+    heartbeat(active=1, processed=2),
+    *events_of_running("r", ENTRY, is_new=True, with_texts=False),
+    *(
+        event
+        for status in Status
+        for event in events_of_ended(
+            ended(status, envelopes={"bm25": {**ENVELOPE, "worker": "bm25@host"}}), with_texts=False
+        )
+    ),
+    *events_of_ended(ended("failed", envelopes={}), with_texts=False),
+    *events_of(JOB, None),
+    *(event for outcome in ("completed", "failed") for event in events_of(ended_job(outcome), "running")),
+]
+"""At least one event of each kind that the product sends while it runs."""
+
+DOCUMENTED = {
+    "task-sent": "uuid name args kwargs retries eta expires queue exchange routing_key root_id parent_id",
+    "task-received": "uuid name args kwargs retries eta hostname timestamp root_id parent_id",
+    "task-started": "uuid hostname timestamp pid",
+    "task-succeeded": "uuid result runtime hostname timestamp",
+    "task-failed": "uuid exception traceback hostname timestamp",
+    "task-rejected": "uuid requeue",
+    "task-revoked": "uuid terminated signum expired",
+    "worker-heartbeat": "hostname timestamp freq sw_ident sw_ver sw_sys active processed",
+    "worker-offline": "hostname timestamp freq sw_ident sw_ver sw_sys",
+}
+"""The fields of each event in Celery's documentation ("Event Reference")."""
+OURS = {"task-degraded", "task-progress"}
 
 
 def app_of(url: str) -> Celery:
@@ -82,3 +136,105 @@ def test_while_the_broker_is_away_events_are_lost_and_nobody_waits(own_redis_ser
         wait_until_heard(sender, events)
     assert {one["type"] for one in events} == {"worker-heartbeat"}
     sender.close()
+
+
+def test_only_events_of_tasks_share_a_message(own_redis_server: RedisServer) -> None:
+    """Other Celery workers read each event of a worker as one object, whose routing key is its type."""
+    sender = EventSender(app_of(own_redis_server.url), "sweeper")
+    with own_redis_server.client() as client, client.pubsub(ignore_subscribe_messages=True) as channel:
+        channel.psubscribe("/0.celeryev/*")
+        channel.get_message(timeout=5)
+        sender.send([*EVENTS, heartbeat(active=1, processed=2), heartbeat(active=2, processed=3)])
+        sender.close()
+        sent = []
+        while (message := channel.get_message(timeout=2)) is not None:
+            sent.append(json.loads(message["data"]))
+    bodies = [
+        (message["properties"]["delivery_info"]["routing_key"], json.loads(b64decode(message["body"])))
+        for message in sent
+    ]
+    keys = ["worker.heartbeat", "worker.heartbeat", "task.multi", "worker.offline"]
+    assert [key for key, _ in bodies] == keys
+    assert [len(body) for key, body in bodies if key == "task.multi"] == [len(EVENTS)]
+    assert {body["hostname"].split("@")[0] for key, body in bodies if key != "task.multi"} == {"sweeper"}
+
+
+def test_every_event_has_the_fields_that_celery_documents_and_no_text(own_redis_server: RedisServer) -> None:
+    app = app_of(own_redis_server.url)
+    sender = EventSender(app, "sweeper")
+    with heard(app) as events:
+        wait_until_heard(sender, events)
+        sender.send(EVERY_EVENT)
+        sender.close()
+        until(lambda: events[-1]["type"] == "worker-offline")
+    assert {event["type"] for event in events} == DOCUMENTED.keys() | OURS
+    for event in events:
+        fields = set(DOCUMENTED.get(event["type"], "uuid hostname timestamp").split())
+        assert not fields - event.keys(), event
+    assert TEXT not in str(events)
+
+    # What `celery events`, Flower and the exporters for Prometheus make of them.
+    state, out = State(), io.StringIO()
+    for event in events:
+        state.event(dict(event))
+        Dumper(out).on_event(dict(event))
+    assert {task.name for task in state.tasks.values()} == {
+        "chorale.retrieve",
+        "chorale.search.bm25",
+        "chorale.job",
+    }
+    assert out.getvalue().count("\n") == len(events)
+    for task in state.tasks.values():
+        assert isinstance(task.traceback, str) or task.state != "FAILURE"
+
+
+SECOND = "app = __import__('celery').Celery('second', broker={url!r}, set_as_current=False)"
+
+
+@contextmanager
+def celery(url: str, folder: Path, *arguments: str) -> Iterator[Path]:
+    """A program of Celery's with the settings of an ordinary application; yields the file of what it prints."""
+    (folder / "second.py").write_text(SECOND.format(url=celery_url(url)))
+    printed = folder / f"{arguments[0]}.txt"
+    with printed.open("w") as out:
+        program = subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", "second", *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield printed
+        assert program.poll() is None, printed.read_text()
+    finally:
+        program.kill()
+        program.wait()
+
+
+@pytest.mark.slow
+def test_a_second_worker_with_gossip_and_celery_s_dump_take_every_event(
+    own_redis_server: RedisServer, tmp_path: Path
+) -> None:
+    url = own_redis_server.url
+    sender = EventSender(app_of(url), "sweeper")
+    worker = celery(url, tmp_path, "worker", "-Q", "mine", "-P", "solo", "-l", "DEBUG")
+    dump = celery(url, tmp_path, "events", "--dump")
+    with worker as logged, dump as dumped:
+        until(lambda: " ready." in logged.read_text(), 60)
+
+        def is_seen() -> bool:
+            sender.send([heartbeat(active=1, processed=2)])
+            return "sweeper@" in logged.read_text() and "sweeper@" in dumped.read_text()
+
+        until(is_seen, 60)
+        sender.send(EVERY_EVENT)
+        sender.send([heartbeat(active=7, processed=7)])
+        sender.close()
+        until(lambda: "shutdown" in dumped.read_text(), 60)
+        until(lambda: re.search("sweeper@.* left", logged.read_text()), 60)
+    assert "ERROR" not in logged.read_text()
+    assert "Traceback" not in dumped.read_text()
+    assert "task received: chorale.retrieve(r) args=() kwargs=" in dumped.read_text()
+    assert TEXT not in dumped.read_text()
