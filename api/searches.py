@@ -36,7 +36,7 @@ from api.limits import count_cost
 from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, response_of
 from api.services import Services, ServicesDep
 from api.timestamps import SCHEMA
-from api.waiting import Closing, unless_gone, with_pauses
+from api.waiting import Closing, ending_in_time, unless_gone, with_pauses
 from models.plan import ordinary_calls
 
 log = logging.getLogger(__name__)
@@ -143,11 +143,12 @@ async def create_search(
         answer = await unless_gone(http, asking if idempotency_key is None else asyncio.shield(asking))
         response = ended(answer, grant, parts)
     else:
-        handle = await services.client.submit_request(request)
-        if handle.state == "new" and preferred.wait_s == 0:
-            response = not_ended(handle.id, Standing(Status.ACCEPTED, {}), partial=False)
-        else:
-            response = await _within(http, services, grant, handle.id, preferred.wait_s, parts)
+        async with ending_in_time(preferred.wait_s):
+            handle = await services.client.submit_request(request)
+            if handle.state == "new" and preferred.wait_s == 0:
+                response = not_ended(handle.id, Standing(Status.ACCEPTED, {}), partial=False)
+            else:
+                response = await _within(http, services, grant, handle.id, preferred.wait_s, parts)
     if preferred.applied:
         response.headers["Preference-Applied"] = preferred.applied
     return response
@@ -165,7 +166,8 @@ async def get_search(
 ) -> Response:
     """The answer of a search, for as long as it is kept; what is known so far if it has not ended."""
     grant.check_owned(search_id)
-    return await _within(http, services, grant, search_id, wait, include, partial=partial)
+    async with ending_in_time(wait):
+        return await _within(http, services, grant, search_id, wait, include, partial=partial)
 
 
 @router.delete("/{search_id}", response_model=SearchAnswer)

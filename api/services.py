@@ -28,6 +28,8 @@ from models.errors import ServiceError, WrongDeclaration
 
 log = logging.getLogger(__name__)
 
+SHORT_S = 1.0
+"""Longest wait for Redis before a search has its own time limit: for the count of a key's calls, and a session of the console."""
 FEW_THREADS = 8
 UPLOADS = 32
 """Uploads that a process reads at the same time; each has a thread."""
@@ -40,7 +42,7 @@ class Services:
 
     settings: Settings
     redis: Redis
-    """Does not decode responses."""
+    """For short questions: gives up after SHORT_S.  Does not decode responses."""
     blocking_redis: BlockingRedis
     """The same for code that blocks; gives up after 2 s."""
     client: AsyncChorale
@@ -85,11 +87,7 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
     database = open_database(settings.audit_database_url)
     keys = KeyStore(settings.audit_database_url)
     jobs = Jobs(settings.audit_database_url)
-    redis = Redis.from_url(
-        redis_url,
-        socket_timeout=settings.redis_socket_timeout_s,
-        socket_connect_timeout=settings.redis_connect_timeout_s,
-    )
+    redis = Redis.from_url(redis_url, socket_timeout=SHORT_S, socket_connect_timeout=SHORT_S)
     blocking_redis = open_redis(redis_url)
     options: dict[str, Any] = {"broker_url": settings.broker_url, "answer_ttl_s": settings.answer_ttl_s}
     client, blocking_client = AsyncChorale(redis_url, **options), Chorale(redis_url, **options)

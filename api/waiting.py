@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from chorale_client.errors import ServiceUnavailable
 from starlette.requests import Request
 
 T = TypeVar("T")
@@ -59,6 +61,20 @@ async def with_pauses(
                 following = asyncio.ensure_future(anext(parts, None))
     finally:
         following.cancel()
+
+
+REPLY_S, GRACE_S = 2.0, 0.5
+"""A silent Redis delays the end of a call that waits by GRACE_S, and other calls by REPLY_S."""
+
+
+@asynccontextmanager
+async def ending_in_time(wait_s: float) -> AsyncIterator[None]:
+    """Raises ServiceUnavailable when what it contains takes longer than a call that waits so many seconds may take."""
+    try:
+        async with asyncio.timeout(max(REPLY_S, wait_s + GRACE_S)):
+            yield
+    except TimeoutError:
+        raise ServiceUnavailable("Redis does not answer: no reply in time") from None
 
 
 class Closing:

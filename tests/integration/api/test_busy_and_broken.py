@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
-from chorale_client import service_calls
+from chorale_client import AsyncChorale, service_calls
 from chorale_client.keys import WAKEUPS
 
-from api import health, searches
+from api import health, searches, services
 from tests.integration.api.conftest import serving_without_workers
 from tests.integration.api.test_searches import BREAD, LONG, SEARCHES, problem
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -106,6 +108,36 @@ def test_without_redis_a_search_is_a_problem_that_is_worth_repeating(
         own_redis_server.start()
         until(lambda: client.get(f"{SEARCHES}/t.acme.x").status_code == 404)
         assert client.post(SEARCHES, json=LONG, headers={"Prefer": "wait=0"}).status_code == 202
+
+
+@pytest.mark.parametrize("requests_per_minute", [None, 1_000])
+def test_while_redis_is_silent_every_call_ends_in_time(
+    own_redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, requests_per_minute: int | None
+) -> None:
+    """Redis goes on after the last call has ended.  The limit of a single command would end none of them."""
+    monkeypatch.setattr(services, "AsyncChorale", partial(AsyncChorale, socket_timeout_s=60))
+    with (
+        RunningPipeline(
+            own_redis_server, queues=[], environment={"CHORALE_REDIS_SOCKET_TIMEOUT_S": "60"}
+        ) as pipeline,
+        HttpApi(pipeline.resources.settings) as api,
+        api.client(requests_per_minute=requests_per_minute) as client,
+        ThreadPoolExecutor(8) as threads,
+    ):
+
+        def ask(prefer: str = "") -> httpx.Response:
+            headers = {"Prefer": prefer} if prefer else {}
+            return client.post(SEARCHES, json={**BREAD, "timeout_s": 1}, headers=headers)
+
+        location = ask("respond-async").headers["location"]
+        own_redis_server.pause()
+        try:
+            calls = [threads.submit(ask, prefer) for prefer in ("", "wait=1", "respond-async")]
+            calls += [threads.submit(client.get, location + query) for query in ("", "?wait=1")]
+            for call in calls:
+                problem(call.result(), 503, "unavailable")
+        finally:
+            own_redis_server.resume()
 
 
 def test_an_error_of_the_service_has_the_headers_of_the_key_s_calls(
