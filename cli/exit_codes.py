@@ -22,6 +22,9 @@ PART_DONE: Final = 8
 GOLDEN_FAILED: Final = 9
 """More golden questions failed than may fail."""
 
+UNSUPPORTED: Final = 78
+"""The Redis is of a kind that does not work; it is no use to start the process again.  EX_CONFIG of BSD's sysexits.h."""
+
 BY_STATUS: Mapping[str, int] = {
     Status.COMPLETE: 0,
     Status.DEGRADED: 3,
@@ -57,7 +60,7 @@ def exit_with(error: Exception, *, is_process: bool = False) -> None:
     from redis.exceptions import RedisError
 
     from config.redis_client import explained
-    from models.errors import ServiceError, WrongDeclaration
+    from models.errors import ServiceError, UnsupportedRedis, WrongDeclaration
 
     if isinstance(error, ServiceError | ChoraleError):
         sentence = str(error)
@@ -74,6 +77,8 @@ def exit_with(error: Exception, *, is_process: bool = False) -> None:
             sys.exit(OTHER)
         sentence = f"an unexpected error; its details are in {file}"
     print(f"chorale: {visible(sentence)}", file=sys.stderr)
+    if isinstance(error, UnsupportedRedis):
+        sys.exit(UNSUPPORTED)
     sys.exit(WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from config.redis_client import open_redis
+from config.redis_client import open_redis, refuse_cluster
 from config.visible_text import visible
-from models.errors import ServiceError
+from models.errors import ServiceError, UnsupportedRedis
 
 if TYPE_CHECKING:
     from chorale_client import Chorale
@@ -97,6 +97,9 @@ class Installation:
         client = open_redis(self.redis_url)
         try:
             client.ping()
+            refuse_cluster(client, self.redis_url)
+        except UnsupportedRedis as error:
+            return NotRunning(error.what, error.mend)
         except RedisError as error:
             from config.home import find_redis_url
             from config.redis_client import explained

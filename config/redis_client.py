@@ -10,6 +10,8 @@ import re
 import ssl
 from dataclasses import dataclass
 
+from chorale_client.keys import SWEEPER, WAKEUPS
+from chorale_client.redis_cluster import NO_CLUSTER, is_of_cluster
 from chorale_client.redis_urls import without_password
 from redis.exceptions import (
     AuthenticationError,
@@ -24,6 +26,8 @@ from redis.exceptions import (
     TimeoutError,
     TryAgainError,
 )
+
+from models.errors import UnsupportedRedis
 
 _PASSING = (ReadOnlyError, OutOfMemoryError, ClusterDownError, TryAgainError)
 _PASSING_CODES = re.compile(
@@ -54,6 +58,17 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, ConnectionError | TimeoutError | OSError)
 
 
+def refuse_cluster(client: Redis, url: str) -> None:
+    """Raises UnsupportedRedis if the server is a Redis Cluster.  Says nothing of a server that does not answer."""
+    try:
+        # Two slots, of which a cluster serves no command at once.
+        client.mget(WAKEUPS, SWEEPER)
+    except RedisError as error:
+        if is_of_cluster(error):
+            why = explained(error, url)
+            raise UnsupportedRedis(why.what, why.mend) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """`what` is wrong, and how to `mend` it; together one sentence."""
@@ -70,6 +85,11 @@ def explained(error: RedisError, url: str | None = None) -> Explanation:
     server = f"the Redis at {without_password(url)}" if url else "Redis"
     is_tls = (url or "").startswith("rediss://")
     cause, message = _cause(error), str(error).removesuffix(".")
+    if is_of_cluster(error):
+        return Explanation(
+            f"{NO_CLUSTER}, and {server} is one ({message})",
+            "use one Redis server, or one address that follows the primary (docs/operate.md)",
+        )
     if isinstance(error, AuthenticationError):
         return Explanation(
             f"{server} refuses the login ({message})", "correct user and password in CHORALE_REDIS_URL"

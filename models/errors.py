@@ -15,6 +15,17 @@ class ServiceError(Exception):
     """The base of everything that the service raises."""
 
 
+class UnsupportedRedis(ServiceError):
+    """The Redis is of a kind that the service cannot work with.  A process that ends by it should not be started again.
+
+    `what` is wrong, and `mend` is what to do about it.
+    """
+
+    def __init__(self, what: str, mend: str) -> None:
+        super().__init__(f"{what}: {mend}")
+        self.what, self.mend = what, mend
+
+
 class StageFailure(ServiceError):
     """A stage failed; `reason` and `detail` go into the envelope."""
 

@@ -24,7 +24,7 @@ from cli.local.supervisor import Supervisor
 from config.blas_threads import VARIABLES
 from config.home import check_home, shared
 from config.model_declarations import EndpointEncoder
-from config.redis_client import open_redis
+from config.redis_client import open_redis, refuse_cluster
 from config.settings import cores, variables
 from models.errors import ServiceError, WrongDeclaration
 from monitoring.heartbeats import RedisHeartbeats
@@ -156,7 +156,7 @@ def running(
 
     `workers` makes other processes of the environment than those of the layout.  All of them stop with the block.
 
-    Raises ServiceError: WrongHome, PortTaken, or because another `chorale up` runs or no Redis can be used.
+    Raises ServiceError: WrongHome, PortTaken, UnsupportedRedis, or because another `chorale up` runs or no Redis can be used.
     """
     home = settings.home
     with hold_home(home):
@@ -200,6 +200,7 @@ def _check_answers(redis_url: str) -> None:
     try:
         with open_redis(redis_url) as client:
             client.ping()
+            refuse_cluster(client, redis_url)
     except (RedisError, ValueError) as error:
         raise ServiceError(
             f"The Redis of CHORALE_REDIS_URL, {without_password(redis_url)}, does not answer ({error}); "

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from cli.exit_codes import UNSUPPORTED
 from cli.local.child_process import Child, ChildProcess, Output
-from models.errors import ServiceError
+from models.errors import ServiceError, UnsupportedRedis
 from monitoring.heartbeats import Heartbeat
 
 NAME = "chorale"
@@ -104,6 +105,7 @@ class Supervisor:
         self._lock = threading.Lock()
         # A plain number: a signal handler increments it, and the thread that it interrupts could hold a lock.
         self._stop_requests = 0
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
 
     def request_stop(self) -> None:
@@ -132,9 +134,11 @@ class Supervisor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop all children, the highest level first, and wait until they have ended."""
+        """Stop all children, the highest level first, and wait until they have ended.  Raises what ended the supervisor."""
         self.request_stop()
         self.wait()
+        if self._error is not None:
+            raise self._error
 
     def wait_ready(self, timeout_s: float) -> tuple[str, ...]:
         """Wait until every child is ready; returns the names of those that are not when the time or the run ends."""
@@ -180,6 +184,8 @@ class Supervisor:
                     for watched in self._watched.values():
                         self._look_after(watched, beats, now)
                 time.sleep(self._patience.look_every_s)
+        except Exception as error:
+            self._error = error
         finally:
             with self._lock:
                 self._end_all()
@@ -201,6 +207,10 @@ class Supervisor:
                 self._start(watched)
             return
         if (code := watched.run.exit_code) is not None:
+            if code == UNSUPPORTED:
+                raise UnsupportedRedis(
+                    f"{watched.child.name} cannot work with its Redis", "see its last line"
+                )
             why = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             if watched.child.is_needed and not watched.has_served:
                 self._give_up(watched, why)

@@ -16,6 +16,7 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError, Timeout
 
 from chorale_client.answer import Answer
 from chorale_client.errors import ServiceUnavailable
+from chorale_client.redis_cluster import NO_CLUSTER, is_of_cluster
 
 T = TypeVar("T")
 
@@ -61,6 +62,8 @@ def read_answer(result: bytes) -> Answer:
 
 def unavailable(error: Exception, *, accepted: str | None = None) -> ServiceUnavailable:
     """`accepted` is the id of a request that the ledger has."""
+    if is_of_cluster(error):
+        return ServiceUnavailable(f"{NO_CLUSTER}: give the address of one Redis server ({error})")
     what = "Redis refuses" if isinstance(error, ResponseError) else "Redis does not answer"
     later = f"; {accepted} was accepted, its answer can be asked for later" if accepted else ""
     return ServiceUnavailable(f"{what}: {str(error) or 'no reply in time'}{later}")

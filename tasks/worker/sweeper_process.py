@@ -11,6 +11,7 @@ from celery import Celery
 from structlog import get_logger
 
 from config.logging import set_up_logging
+from config.redis_client import refuse_cluster
 from config.secret_keys import audit_key
 from models.extensions import Kinds
 from tasks.celery_internals.event_sender import EventSender
@@ -33,10 +34,11 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(*, name: str, only: str | None = None, kinds: Kinds = BUILT_IN) -> None:
-    """Run until told to stop; `only` is `sweep` or `drain`, to do one of the two."""
+    """Run until told to stop; `only` is `sweep` or `drain`, to do one of the two.  Raises UnsupportedRedis."""
     resources = Resources.from_environment(kinds)
     settings = resources.settings
     set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
+    refuse_cluster(resources.redis, resources.redis_url)
     stop = threading.Event()
     # Blocked here, and so in every thread, a signal waits for `sigwait`; a handler would run only once the main thread wakes.
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)

@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.logging import set_up_logging
-from config.redis_client import explained
+from config.redis_client import explained, refuse_cluster
 from config.settings import Settings
 from models.duty import Made, retried
 from models.errors import WrongDeclaration
@@ -112,7 +112,7 @@ def _celery_worker(app: Celery, queues: Sequence[str], name: str) -> Any:
 def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> None:
     """Work on these queues until told to stop (`tasks.celery_internals.warm_shutdown`).
 
-    Raises WrongDeclaration for an unknown queue, and SystemExit with Celery's exit code if the worker ends by an error.
+    Raises WrongDeclaration for an unknown queue, UnsupportedRedis, and SystemExit with Celery's exit code if the worker ends by an error.
     """
     resources = Resources.from_environment(kinds)
     settings = resources.settings
@@ -124,6 +124,7 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
     app = make_app(resources, queues=tuple(queues))
     # Before the heartbeat, which would otherwise wait for Redis when the worker is told to stop.
     when_redis_answers(resources.redis.ping, resources.redis_url)
+    refuse_cluster(resources.redis, resources.redis_url)
     hung_after_s = HUNG_AFTER_S if {QUEUE_INDEX, QUEUE_BULK}.isdisjoint(queues) else None
     keep = resources.signer.keep
     heartbeat = Heartbeat(resources.redis, name, queues, hung_after_s=hung_after_s, keep=keep)

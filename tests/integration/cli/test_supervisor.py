@@ -18,6 +18,7 @@ import pytest
 
 from cli.local.child_process import Child, ChildProcess
 from cli.local.supervisor import Patience, Supervisor
+from models.errors import UnsupportedRedis
 from monitoring.heartbeats import Heartbeat
 from tests.support.waiting import until
 
@@ -102,6 +103,32 @@ def test_a_needed_child_that_has_served_is_started_again(lines: Lines) -> None:
         os.kill(first, signal.SIGKILL)
         until(lambda: supervisor.pids().get("needed", first) != first)
         assert supervisor.failure is None
+
+
+def test_a_child_that_cannot_work_with_its_redis_is_not_started_again_and_ends_the_others(
+    lines: Lines,
+) -> None:
+    children = [python("print('here'); raise SystemExit(78)"), Child("well", SLEEP, beats=False)]
+    with (
+        pytest.raises(UnsupportedRedis, match="child cannot work with its Redis"),
+        Supervisor(children, output=lines, patience=QUICK) as supervisor,
+    ):
+        assert supervisor.wait(60)
+    assert lines.of("child") == ["here"]
+    assert supervisor.pids() == {}
+
+
+def test_an_error_of_the_supervisor_itself_is_not_taken_for_a_stop(lines: Lines) -> None:
+    def broken(names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
+        raise ValueError("broken")
+
+    children = [Child("worker", SLEEP)]
+    with (
+        pytest.raises(ValueError, match="broken"),
+        Supervisor(children, output=lines, heartbeats=broken, patience=QUICK) as supervisor,
+    ):
+        assert supervisor.wait(60)
+    assert supervisor.pids() == {}
 
 
 def test_a_command_that_is_not_there_is_tried_again_and_the_others_run(lines: Lines) -> None:
