@@ -49,7 +49,7 @@ class ChordPath:
 
     def _channel(self) -> PubSub:
         if not hasattr(self._local, "channel"):
-            self._local.channel = self._resources.redis.pubsub(ignore_subscribe_messages=True)
+            self._local.channel = self._resources.redis.pubsub()
         channel: PubSub = self._local.channel
         return channel
 

@@ -20,6 +20,7 @@ from chorale_client.default_timeout import DefaultTimes
 from chorale_client.documents import checked_documents, checked_list
 from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress
+from chorale_client.idle_connections import keep_alive
 from chorale_client.index_tickets import (
     Indexed,
     doubt_message,
@@ -33,7 +34,7 @@ from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
 from chorale_client.limits import MAX_DELETED
 from chorale_client.publisher import Publisher
-from chorale_client.redis_time_limit import TimeLimit, keep_to
+from chorale_client.redis_time_limit import TimeLimit, TwoAttempts, keep_to
 from chorale_client.redis_urls import address_of
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_factory import Questions, RequestOptions, make_request
@@ -77,21 +78,26 @@ class Chorale:
         socket_timeout_s: float = 2,
     ) -> None:
         url = address_of(redis_url)
-        self._redis = Redis.from_url(
-            url,
-            socket_timeout=socket_timeout_s,
-            socket_connect_timeout=socket_timeout_s,
-            max_connections=MOST_CONNECTIONS,
-        )
         self._patience_s = socket_timeout_s
         self._limit = TimeLimit()
-        keep_to(self._limit, self._redis)
+        attempts = TwoAttempts(self._limit, socket_timeout_s)
+        self._redis = self._connected(url, retry=attempts, retry_on_error=list(PASSING))
+        # A subscription that is made anew may have missed its announcement, so redis-py must not do that unnoticed.
+        self._subscribing = self._connected(url)
         self._ledger = CallersLedger(self._redis, answer_ttl_s=answer_ttl_s)
         self._default_times = DefaultTimes()
         self.publisher = Publisher(broker_url, url)
         self._local = threading.local()
         self.jobs = Jobs(self._redis, socket_timeout_s=socket_timeout_s)
         """Bulk jobs."""
+
+    def _connected(self, url: str, **options: Any) -> Redis:
+        timeouts_s = {"socket_timeout": self._patience_s, "socket_connect_timeout": self._patience_s}
+        client = Redis.from_url(
+            url, max_connections=MOST_CONNECTIONS, **timeouts_s, **keep_alive(url), **options
+        )
+        keep_to(self._limit, client)
+        return client
 
     def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
         """Ask and wait for the answer, at most `timeout_s`.
@@ -309,6 +315,7 @@ class Chorale:
         """Wait until the messages are sent, and close this thread's connections.  Other threads close theirs when they end."""
         self.publisher.close()
         self._local.__dict__.clear()
+        self._subscribing.close()
         self._redis.close()
 
     # Each thread keeps one subscription connection: a new one for each request would cost more than the request.  A
@@ -318,7 +325,7 @@ class Chorale:
         channel = cast("PubSub | None", getattr(self._local, "channel", None))
         is_new = channel is None or self._local.pid != os.getpid()
         if channel is None or is_new:
-            channel = self._local.channel = self._redis.pubsub(ignore_subscribe_messages=True)
+            channel = self._local.channel = self._subscribing.pubsub()
             self._local.pid = os.getpid()
         try:
             channel.subscribe(result_key(request_id))

@@ -14,7 +14,9 @@ from typing import Any, TypeVar, cast
 from pydantic_core import from_json
 from redis import Redis
 from redis.client import PubSub
+from redis.exceptions import TimeoutError
 
+from chorale_client import idle_connections
 from chorale_client.errors import NotEnded, RequestIdConflict, UnknownRequest, safe_repr
 from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.request import Request
@@ -204,14 +206,23 @@ class CallersLedger:
     def wait(self, channel: PubSub, request_id: str, wait_s: float) -> bytes | None:
         """The announced result, or None after `wait_s` by this machine's monotonic clock.
 
-        Subscribe before `accept`, so that no end is missed.
+        Subscribe before `accept`, so that no end is missed.  `channel` shows the confirmations too; without one in time
+        the connection counts as lost, and this raises redis-py's TimeoutError.
         """
         name = result_key(request_id).encode()
-        until = time.monotonic() + wait_s
+        until, is_asked = time.monotonic() + wait_s, True
         while (left_s := until - time.monotonic()) > 0:
-            message = channel.get_message(timeout=left_s)
-            if message is not None and message["channel"] == name:
+            pause_s = idle_connections.ANSWERS_WITHIN_S if is_asked else idle_connections.IDLE_S
+            message = channel.get_message(timeout=min(left_s, pause_s))
+            if message is None:
+                if is_asked and time.monotonic() < until:
+                    raise TimeoutError("a subscription got no reply in time")
+                channel.ping()
+                is_asked = True
+            elif (message["type"], message["channel"]) == ("message", name):
                 return cast(bytes, message["data"])
+            elif (message["type"], message["channel"]) in (("subscribe", name), ("pong", None)):
+                is_asked = False
         return None
 
     def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:

@@ -30,7 +30,7 @@ REPLY_S = 15.0
 AGAIN_S = 10.0
 """A call without a reply is sent again after this time."""
 LOOK_S = 1.0
-"""Pause before another attempt, and longest wait of one BLPOP, which is shorter than a socket's timeout."""
+"""Pause before another attempt, and longest wait of one BLPOP, which is shorter than the first attempt of a command."""
 BYTES_A_BYTE = 2
 """Redis holds a call twice while it is written."""
 FROM_WIRE: dict[str, type[ChoraleError]] = {
@@ -45,7 +45,7 @@ class ServiceCall:
 
     def __init__(self, redis: Redis, do: str, *, socket_timeout_s: float, **arguments: Any) -> None:
         self._redis = redis
-        self._look_s = min(LOOK_S, socket_timeout_s / 2)
+        self._look_s = min(LOOK_S, socket_timeout_s / 4)
         self._do, self._caller = do, uuid.uuid4().hex
         head = {"v": WIRE_VERSION, "do": do, "caller": self._caller, "number": 1}
         self._message = to_json({**head, "given": arguments})

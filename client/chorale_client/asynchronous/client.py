@@ -18,7 +18,8 @@ from redis.exceptions import RedisError
 
 from chorale_client import ledger
 from chorale_client.answer import Answer
-from chorale_client.asynchronous.connections import Announcements, Commands, Listener
+from chorale_client.asynchronous.announcements import Announcements, Listener
+from chorale_client.asynchronous.connections import Commands, checking, until
 from chorale_client.client import (
     ATTEMPTS_TO_ACCEPT,
     FINISH_S,
@@ -32,6 +33,7 @@ from chorale_client.client import (
 from chorale_client.default_timeout import DefaultTimes
 from chorale_client.errors import ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress, Standing, standing
+from chorale_client.idle_connections import keep_alive
 from chorale_client.index_tickets import Indexed, outcome_of
 from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted
@@ -71,9 +73,11 @@ class AsyncChorale:
             socket_connect_timeout=socket_timeout_s,
             retry=Retry(NoBackoff(), 0),
             protocol=2,
+            **keep_alive(url),
         )
+        pool.connection_class = checking(pool.connection_class)
         self._redis = Redis.from_pool(pool)
-        self._commands = Commands(self._redis)
+        self._commands = Commands(self._redis, attempt_s=socket_timeout_s / 2)
         self._announcements = Announcements(pool)
         self._patience_s = socket_timeout_s
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
@@ -115,7 +119,7 @@ class AsyncChorale:
         ends_at_s = begun_s + request.timeout_s + GRACE_S
         accepted: Accepted | None = None
         try:
-            async with asyncio.timeout_at(ends_at_s + FINISH_S):
+            async with until(ends_at_s + FINISH_S):
                 with self._announcements.listening(result_key(request.request_id)) as listener:
                     accepted = await self._enqueue(request, ends_at_s - GRACE_S)
                     listener.set_accepted()
@@ -277,7 +281,7 @@ class AsyncChorale:
     async def with_default_timeout(self, request: Request) -> Request:
         """The request with its configuration's own time limit, if it has none of its own."""
         try:
-            async with asyncio.timeout(LOOKUP_S):
+            async with until(asyncio.get_running_loop().time() + LOOKUP_S):
                 return await self._commands.run_exchange(self._default_times.apply(request))
         except TimeoutError:
             return self._default_times.last_known(request)
@@ -293,7 +297,7 @@ class AsyncChorale:
 
 async def _in_time(doing: Coroutine[Any, Any, T], until_s: float) -> T:
     try:
-        async with asyncio.timeout_at(until_s):
+        async with until(until_s):
             return await doing
     except (RedisError, TimeoutError) as error:
         raise unavailable(error) from error

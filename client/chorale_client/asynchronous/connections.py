@@ -1,34 +1,79 @@
-"""The connections of an event loop: redis-py's pool for commands, and one for what is announced.
-
-One task reads the announcements of all waiting calls.  After a lost connection the task subscribes again to all that is
-waited for, and has each waiting call look for its result once, since it may have missed the announcement.
-"""
+"""The connections of an event loop for commands: redis-py's pool."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
-from redis.asyncio.connection import ConnectionPool
 from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
-from chorale_client.client import RECONNECT_S
-from chorale_client.sans_io import Exchange, RoundTrip, Script
+from chorale_client import idle_connections
+from chorale_client.sans_io import PASSING, Exchange, RoundTrip, Script
 from chorale_client.scripts import script_text
 
 T = TypeVar("T")
 
 
-class Commands:
-    """Belongs to one event loop.  Every method raises RedisError."""
+def checking(kind: Any) -> Any:
+    """The class of connections `kind`, which asks an idle server for a sign of life before each command."""
 
-    def __init__(self, client: Redis) -> None:
+    class Checked(kind):  # type: ignore[misc]  # TCP, TLS or unix socket, as the address says
+        _heard_at_s = 0.0
+
+        async def _connect(self) -> None:
+            await super()._connect()
+            self._heard_at_s = idle_connections.now_s()
+
+        async def check_health(self) -> None:
+            """redis-py calls it before a command is sent."""
+            if idle_connections.now_s() - self._heard_at_s < idle_connections.IDLE_S:
+                return
+            try:
+                async with asyncio.timeout(idle_connections.ANSWERS_WITHIN_S):
+                    await self.send_command("PING", check_health=False)
+                    await self.read_response()
+            except (RedisError, OSError):
+                await self.disconnect(nowait=True)
+                await self.connect()
+
+        async def read_response(self, *args: Any, **options: Any) -> Any:
+            response = await super().read_response(*args, **options)
+            self._heard_at_s = idle_connections.now_s()
+            return response
+
+    return Checked
+
+
+_ends_at_s: ContextVar[float] = ContextVar("ends_at_s", default=math.inf)
+
+
+@asynccontextmanager
+async def until(moment_s: float) -> AsyncIterator[None]:
+    """As `asyncio.timeout_at`; commands that are sent in it know how much time their caller has."""
+    token = _ends_at_s.set(moment_s)
+    try:
+        async with asyncio.timeout_at(moment_s):
+            yield
+    finally:
+        _ends_at_s.reset(token)
+
+
+class Commands:
+    """Belongs to one event loop.  Every method raises RedisError.
+
+    A command that gets no answer in `attempt_s`, or in half of its caller's time, is sent again on a new connection.
+    """
+
+    def __init__(self, client: Redis, *, attempt_s: float) -> None:
         self._client = client
+        self._attempt_s = attempt_s
+        self._heard_at_s = -math.inf
         self._scripts: dict[str, AsyncScript] = {}
         self._under_way: set[asyncio.Task[Any]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -36,9 +81,8 @@ class Commands:
 
     async def connect(self) -> None:
         """Returns when a connection is open."""
-        if not self._is_closed:
-            pool = self._client.connection_pool
-            await pool.release(await pool.get_connection())
+        if idle_connections.now_s() - self._heard_at_s > idle_connections.IDLE_S:
+            await self._send([("PING",)])
 
     async def run_exchange(self, steps: Exchange[T], when_late: Callable[[T], None] | None = None) -> T:
         """The outcome of the steps.  If the caller is cancelled, they go on, and `when_late` gets the outcome."""
@@ -88,6 +132,17 @@ class Commands:
             return cast("T", end.value)
 
     async def _send(self, trip: RoundTrip) -> Sequence[Any]:
+        loop = asyncio.get_running_loop()
+        half_s = (_ends_at_s.get() - loop.time()) / 2
+        try:
+            async with asyncio.timeout(min(self._attempt_s, half_s)):
+                replies = await self._send_once(trip)
+        except (*PASSING, TimeoutError):
+            replies = await self._send_once(trip)
+        self._heard_at_s = idle_connections.now_s()
+        return replies
+
+    async def _send_once(self, trip: RoundTrip) -> Sequence[Any]:
         if self._is_closed:
             raise RedisError("the client is closed")
         if len(trip) == 1 and isinstance(script := trip[0], Script):
@@ -98,137 +153,3 @@ class Commands:
             for words in trip:
                 pipeline.execute_command(*cast("tuple[Any, ...]", words))
             return cast("Sequence[Any]", await pipeline.execute())
-
-
-class Listener:
-    """One waiting call.  `is_accepted`: the request may have ended before the subscription."""
-
-    def __init__(self, *, is_accepted: bool) -> None:
-        self.result: bytes | None = None
-        """The announced result."""
-        self.must_read = False
-        """Whether the end may have come before the subscription."""
-        self._is_accepted = is_accepted
-        self._woken = asyncio.Event()
-
-    def set_accepted(self) -> None:
-        """The request was accepted; if the subscription is only confirmed after this, it may miss the end."""
-        self._is_accepted = True
-
-    async def wait(self, until_s: float) -> None:
-        """Wait until there is a result, the call has to look, or the event loop's clock shows `until_s`."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(until_s):
-                while self.result is None and not self.must_read:
-                    self._woken.clear()
-                    await self._woken.wait()
-
-    def read_if_accepted(self) -> None:
-        """Have the call look for its result, if its request may have ended."""
-        self.must_read = self._is_accepted
-        self._woken.set()
-
-    def set_result(self, result: bytes) -> None:
-        self.result = result
-        self._woken.set()
-
-
-class Announcements:
-    """Belongs to one event loop."""
-
-    def __init__(self, pool: ConnectionPool) -> None:
-        # A subscriber may hear nothing for hours.
-        kwargs = {**pool.connection_kwargs, "socket_timeout": None}
-        self._connection: Any = pool.connection_class(**kwargs)
-        self._listeners: dict[bytes, list[Listener]] = {}
-        self._subscribed: set[bytes] = set()
-        """The channels that the server has confirmed."""
-        self._requested: set[bytes] = set()
-        """The channels for which SUBSCRIBE was sent on this connection."""
-        self._is_ready = False
-        """Whether the connection is open."""
-        self._writing: asyncio.Task[None] | None = None
-        self._reading: asyncio.Task[None] | None = None
-
-    @contextmanager
-    def listening(self, name: str, *, is_accepted: bool = False) -> Iterator[Listener]:
-        """Subscribes to a channel.  The subscription goes out with the next turn of the event loop."""
-        channel, listener = name.encode(), Listener(is_accepted=is_accepted)
-        self._listeners.setdefault(channel, []).append(listener)
-        if channel in self._subscribed:
-            listener.read_if_accepted()
-        self._change()
-        try:
-            yield listener
-        finally:
-            listeners = self._listeners[channel]
-            listeners.remove(listener)
-            if not listeners:
-                del self._listeners[channel]
-                self._change()
-
-    async def renew(self) -> None:
-        """Drop the connection, which has missed an announcement; the reading task makes a new one."""
-        await self._connection.disconnect(nowait=True)
-
-    async def close(self) -> None:
-        """Disconnect.  Every waiting call has to look for its result itself."""
-        # The cancelled reading task would disconnect without waiting: over TLS the socket could outlive the event loop.
-        with suppress(RedisError):  # a server that is silent
-            await self._connection.disconnect()
-        for task in (self._writing, self._reading):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait([task])
-        for listener in itertools.chain(*self._listeners.values()):
-            listener.read_if_accepted()
-
-    def _change(self) -> None:
-        if self._reading is None:
-            self._reading = asyncio.get_running_loop().create_task(self._read(), name="chorale-announcements")
-        elif self._writing is None and self._is_ready:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
-
-    async def _write(self) -> None:
-        try:
-            while self._is_ready:
-                new, gone = self._listeners.keys() - self._requested, self._requested - self._listeners.keys()
-                if not new and not gone:
-                    return
-                self._requested = set(self._listeners)
-                self._subscribed -= gone
-                commands = [("UNSUBSCRIBE", *gone)] * bool(gone) + [("SUBSCRIBE", *new)] * bool(new)
-                packed = self._connection.pack_commands(commands)
-                await self._connection.send_packed_command(packed, check_health=False)
-        except (RedisError, OSError):
-            await self._connection.disconnect(nowait=True)  # the reading task connects again
-        finally:
-            self._writing = None
-
-    async def _read(self) -> None:
-        try:
-            while self._listeners or self._connection.is_connected:
-                try:
-                    await self._connection.connect()
-                    self._is_ready = True
-                    await self._write()
-                    while True:
-                        self._receive(await self._connection.read_response())
-                except (RedisError, OSError):
-                    self._is_ready = False
-                    await self._connection.disconnect(nowait=True)
-                    self._requested.clear()
-                    self._subscribed.clear()
-                    await asyncio.sleep(RECONNECT_S)
-        finally:
-            self._reading = None
-
-    def _receive(self, message: Sequence[Any]) -> None:
-        kind, channel, data = message
-        if kind == b"subscribe" and channel in self._requested:
-            self._subscribed.add(channel)
-            for listener in self._listeners.get(channel, ()):
-                listener.read_if_accepted()
-        elif kind == b"message":
-            for listener in self._listeners.get(channel, ()):
-                listener.set_result(data)

@@ -21,8 +21,8 @@ from chorale_client import (
     Status,
     make_request,
 )
+from chorale_client.asynchronous.announcements import Announcements
 from chorale_client.asynchronous.client import MOST_CONNECTIONS
-from chorale_client.asynchronous.connections import Announcements
 from chorale_client.keys import OUTBOX, OVERLOAD, entry_key
 from chorale_client.wire_names import QUEUE_RETRIEVE
 from redis import Redis

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a server: it can cut connections, slow them down, hold them still, or turn callers away."""
+"""A TCP proxy in front of a server: it can cut connections, slow them down, hold them still, lose their bytes, or turn callers away."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class TcpProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._open: set[socket.socket] = set()
+        self._dropped: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._flows = threading.Event()
         self._flows.set()
@@ -47,6 +48,13 @@ class TcpProxy:
     def stall(self) -> None:
         """Holds all bytes, like a network that drops packets: nothing arrives, and no connection is closed."""
         self._flows.clear()
+
+    def drop(self) -> int:
+        """Loses all bytes of the connections there are, as a balancer that forgets idle ones: none is closed, and new ones
+        work.  Returns the number of connections."""
+        with self._lock:
+            self._dropped |= self._open
+        return len(self._dropped) // 2
 
     @property
     def is_stalled(self) -> bool:
@@ -97,7 +105,8 @@ class TcpProxy:
                 if self.stalls_at is not None and self.stalls_at in piece:
                     self.stall()
                 self._flows.wait()
-                sink.sendall(piece)
+                if source not in self._dropped:
+                    sink.sendall(piece)
         with self._lock:
             self._open -= {source, sink}
         _close(source)

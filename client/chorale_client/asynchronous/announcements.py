@@ -1,0 +1,190 @@
+"""One connection of an event loop for all that is announced.
+
+One task reads the announcements of all waiting calls.  After a lost connection the task subscribes again to all that is
+waited for, and has each waiting call look for its result once, since it may have missed the announcement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from redis.asyncio.connection import ConnectionPool
+from redis.exceptions import RedisError
+
+from chorale_client import idle_connections
+from chorale_client.client import RECONNECT_S
+
+
+class Listener:
+    """One waiting call.  `is_accepted`: the request may have ended before the subscription."""
+
+    def __init__(self, *, is_accepted: bool) -> None:
+        self.result: bytes | None = None
+        """The announced result."""
+        self.must_read = False
+        """Whether the end may have come before the subscription."""
+        self._is_accepted = is_accepted
+        self._woken = asyncio.Event()
+
+    def set_accepted(self) -> None:
+        """The request was accepted; if the subscription is only confirmed after this, it may miss the end."""
+        self._is_accepted = True
+
+    async def wait(self, until_s: float) -> None:
+        """Wait until there is a result, the call has to look, or the event loop's clock shows `until_s`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until_s):
+                while self.result is None and not self.must_read:
+                    self._woken.clear()
+                    await self._woken.wait()
+
+    def read_if_accepted(self) -> None:
+        """Have the call look for its result, if its request may have ended."""
+        self.must_read = self._is_accepted
+        self._woken.set()
+
+    def set_result(self, result: bytes) -> None:
+        self.result = result
+        self._woken.set()
+
+
+class Announcements:
+    """Belongs to one event loop."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        # A subscriber may hear nothing for hours.
+        kwargs = {**pool.connection_kwargs, "socket_timeout": None}
+        self._connection: Any = pool.connection_class(**kwargs)
+        self._listeners: dict[bytes, list[Listener]] = {}
+        self._subscribed: set[bytes] = set()
+        """The channels that the server has confirmed."""
+        self._requested: set[bytes] = set()
+        """The channels for which SUBSCRIBE was sent on this connection."""
+        self._is_ready = False
+        """Whether the connection is open."""
+        self._asked_at_s: float | None = None
+        """When the oldest command was sent that the server has not answered."""
+        self._heard_at_s = 0.0
+        self._watching: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def listening(self, name: str, *, is_accepted: bool = False) -> Iterator[Listener]:
+        """Subscribes to a channel.  The subscription goes out with the next turn of the event loop."""
+        channel, listener = name.encode(), Listener(is_accepted=is_accepted)
+        self._listeners.setdefault(channel, []).append(listener)
+        if channel in self._subscribed:
+            listener.read_if_accepted()
+        self._change()
+        try:
+            yield listener
+        finally:
+            listeners = self._listeners[channel]
+            listeners.remove(listener)
+            if not listeners:
+                del self._listeners[channel]
+                self._change()
+
+    async def renew(self) -> None:
+        """Drop the connection, which has missed an announcement; the reading task makes a new one."""
+        await self._connection.disconnect(nowait=True)
+
+    async def close(self) -> None:
+        """Disconnect.  Every waiting call has to look for its result itself."""
+        self._is_ready = False
+        # The cancelled reading task would disconnect without waiting: over TLS the socket could outlive the event loop.
+        with suppress(RedisError):  # a server that is silent
+            await self._connection.disconnect()
+        for task in (self._watching, self._writing, self._reading):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        for listener in itertools.chain(*self._listeners.values()):
+            listener.read_if_accepted()
+
+    def _change(self) -> None:
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._read(), name="chorale-announcements")
+        elif self._writing is None and self._is_ready:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        """While somebody listens, ask a server that is silent, and drop a connection on which it does not answer."""
+        loop = asyncio.get_running_loop()
+        try:
+            while self._listeners:
+                await asyncio.sleep(idle_connections.ANSWERS_WITHIN_S / 2)
+                # The reading task sees first what came while the event loop was busy.
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                if not self._is_ready:
+                    continue
+                if self._asked_at_s is None:
+                    if idle_connections.now_s() - self._heard_at_s > idle_connections.IDLE_S:
+                        await self._ask([("PING",)])
+                elif loop.time() - self._asked_at_s > idle_connections.ANSWERS_WITHIN_S:
+                    await self._connection.disconnect(nowait=True)
+        except (RedisError, OSError):
+            await self._connection.disconnect(nowait=True)
+        finally:
+            self._watching = None
+
+    async def _ask(self, commands: Sequence[tuple[Any, ...]]) -> None:
+        if self._asked_at_s is None:
+            self._asked_at_s = asyncio.get_running_loop().time()
+        packed = self._connection.pack_commands(commands)
+        await self._connection.send_packed_command(packed, check_health=False)
+
+    async def _write(self) -> None:
+        try:
+            while self._is_ready:
+                new, gone = self._listeners.keys() - self._requested, self._requested - self._listeners.keys()
+                if not new and not gone:
+                    return
+                self._requested = set(self._listeners)
+                self._subscribed -= gone
+                commands = [("UNSUBSCRIBE", *gone)] * bool(gone) + [("SUBSCRIBE", *new)] * bool(new)
+                await self._ask(commands)
+        except (RedisError, OSError):
+            await self._connection.disconnect(nowait=True)  # the reading task connects again
+        finally:
+            self._writing = None
+
+    async def _read(self) -> None:
+        try:
+            while self._listeners or self._connection.is_connected:
+                try:
+                    await self._connection.connect()
+                    self._is_ready = True
+                    await self._write()
+                    while True:
+                        self._receive(await self._connection.read_response())
+                except (RedisError, OSError):
+                    self._is_ready = False
+                    await self._connection.disconnect(nowait=True)
+                    self._requested.clear()
+                    self._subscribed.clear()
+                    self._asked_at_s = None
+                    await asyncio.sleep(RECONNECT_S)
+        finally:
+            self._reading = None
+
+    def _receive(self, message: Sequence[Any]) -> None:
+        self._heard_at_s, self._asked_at_s = idle_connections.now_s(), None
+        if isinstance(message, bytes) or len(message) == 2:
+            return  # the answer to PING
+        kind, channel, data = message
+        if kind == b"subscribe" and channel in self._requested:
+            self._subscribed.add(channel)
+            for listener in self._listeners.get(channel, ()):
+                listener.read_if_accepted()
+        elif kind == b"message":
+            for listener in self._listeners.get(channel, ()):
+                listener.set_result(data)
