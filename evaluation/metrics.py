@@ -21,8 +21,8 @@ from evaluation.collection import Judgements
 from judgements.feedback import HIGHEST_GRADE
 from models.errors import ServiceError
 
-MEASURES = {"ndcg@10": "nDCG@10", "recall@10": "R@10", "recall@100": "R@100", "mrr@10": "RR@10"}
-"""`ir-measures`' name of a measure by ours."""
+MEASURES = {"ndcg@10": ("nDCG", 10), "recall@10": ("R", 10), "recall@100": ("R", 100), "mrr@10": ("RR", 10)}
+"""`ir-measures`' name of a measure and its depth by our name."""
 
 
 def measure(judgements: Judgements, rankings: Mapping[str, Sequence[str]]) -> dict[str, float]:
@@ -45,7 +45,8 @@ def measure_each(
         raise ServiceError(
             "`ir-measures` is not installed; `make eval` or `pip install ir-measures` installs it"
         ) from None
-    measures = {ir_measures.parse_measure(theirs): name for name, theirs in MEASURES.items()}
+    # Its own reader of such names fails on Python 3.14.
+    measures = {getattr(ir_measures, theirs) @ depth: name for name, (theirs, depth) in MEASURES.items()}
     # trec_eval sorts by score and breaks ties by id; the negated rank as score keeps our order.
     run = {
         question_id: {

@@ -11,6 +11,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -27,6 +28,7 @@ OUT_OF_MEMORY = 77
 """The exit code of a process that reached its limit of memory."""
 _MORE_S = 5
 """Seconds after which the process ends by itself, should nobody have ended it at its limit of time."""
+_LOOK_EVERY_S = 0.02
 _BLOCK = 1 << 18
 
 
@@ -50,11 +52,26 @@ def main() -> None:
 
 
 def _limit_memory(more_bytes: int) -> None:
-    """Only Linux counts a process's own memory exactly, and lets no process have more."""
-    if sys.platform == "linux":
+    """Only Linux counts a process's own memory exactly, and lets no process have more; elsewhere a thread looks after it."""
+    try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + more_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    except OSError:
+        threading.Thread(target=_end_beyond, args=(_most_memory() + more_bytes,), daemon=True).start()
+        return
+    most = pages * resource.getpagesize() + more_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _end_beyond(most_bytes: int) -> None:
+    while _most_memory() <= most_bytes:
+        time.sleep(_LOOK_EVERY_S)
+    os._exit(OUT_OF_MEMORY)
+
+
+def _most_memory() -> int:
+    """The most bytes of memory that this process has had."""
+    unit = 1 if sys.platform == "darwin" else 1_024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _limit_time(more_s: float) -> None:
