@@ -109,8 +109,9 @@ class Grant:
         (`chorale_client.default_timeout`).  Raises OutOfScope for a namespace outside this grant, Forbidden if the
         request has `on_end` and the key lacks the scope `admin`, and InvalidRequest for a filter that is nested too deep.
         """
-        if request.linked:
-            raise InvalidRequest("linked: unknown field")
+        for name in ("linked", "headers"):
+            if getattr(request, name):
+                raise InvalidRequest(f"{name}: unknown field")
         if request.on_end is not None:
             self.require("admin")
         self.check_namespace(request.namespace)

@@ -70,6 +70,7 @@ class SearchRequest(Request):
     request_id: SkipJsonSchema[str] = ""
     on_end: SkipJsonSchema[dict[str, str] | None] = None
     linked: SkipJsonSchema[tuple[Linked, ...]] = ()
+    headers: SkipJsonSchema[dict[str, Any]] = Field(default_factory=dict)
 
 
 class SearchAnswer(Answer):
@@ -99,6 +100,7 @@ NOT_OVER_HTTP = {
     "request_id": "unknown field; the header `Idempotency-Key` makes a call repeatable",
     "on_end": "unknown field; a key may not send tasks to other applications",
     "linked": "unknown field; a key may not send tasks to other applications",
+    "headers": "unknown field; a key may not send tasks to other applications",
 }
 
 UNKNOWN_TO_THE_PIPELINE = ("plan", Reason.NOT_CONFIGURED)

@@ -121,8 +121,8 @@ def _hash(text: bytes, key: bytes | None) -> str:
 
 
 def _options(request: Row, *, keep_texts: bool) -> Row:
-    # The arguments of linked tasks are the user's.
-    left_out = ("questions", "linked", *(() if keep_texts else ("filters", "tags")))
+    # The arguments of linked tasks, and headers, are the user's.
+    left_out = ("questions", "linked", "headers", *(() if keep_texts else ("filters", "tags")))
     options = {name: value for name, value in request.items() if name not in left_out}
     if not keep_texts and isinstance(relax := options.get("relax"), list):
         options["relax"] = [name for name in relax if not str(name).startswith(RELAXABLE_FILTER)]

@@ -18,7 +18,8 @@ from wiring.resources import Resources
 def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     """An app with all tasks; `queues` are those that this process works on, none for a caller.
 
-    Its tasks find what they use as `app.resources` and `app.fanout`, and its consumer finds `app.answer_unread`: an app and its settings belong together.
+    Its tasks find what they use as `app.resources` and `app.fanout`, and what Celery calls for messages that
+    no task reads finds `app.answer_unread` and `app.cancel_unread`: an app and its settings belong together.
     """
     settings = resources.settings
     app = Celery("chorale", amqp=AMQP, set_as_current=False)
@@ -33,6 +34,7 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     app.resources = resources
     app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
     app.answer_unread = partial(retrieve.answer_unread, resources)
+    app.cancel_unread = partial(retrieve.cancel_unread, resources)
     for module in (retrieve, batch, index_tasks, answering):
         module.register(app)
     return app

@@ -9,19 +9,23 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 
-def is_plain(text: str) -> bool:
-    """Whether this can be the name of a task or a queue, or an address."""
-    return 0 < len(text) <= 2_000 and text.isascii() and text.isprintable() and " " not in text
+def is_address(text: str) -> bool:
+    return is_name(text) and text.isascii() and " " not in text
+
+
+def is_name(text: str) -> bool:
+    """Whether this can be the name of a task or a queue: Celery takes any text."""
+    return 0 < len(text) <= 2_000 and text.isprintable()
 
 
 def check_callback_task(value: Mapping[str, str]) -> Mapping[str, str]:
-    if set(value) != {"task", "queue"} or not all(map(is_plain, value.values())):
+    if set(value) != {"task", "queue"} or not all(map(is_name, value.values())):
         raise ValueError('takes {"task": name, "queue": name}')
     return value
 
 
 def _check_name(value: str) -> str:
-    if not is_plain(value):
+    if not is_name(value):
         raise ValueError("no name of a task or a queue")
     return value
 
@@ -45,8 +49,37 @@ def _check_json(value: Any) -> Any:
 
 AsJson = AfterValidator(_check_json)
 
-OPTIONS = ("countdown", "expires", "priority", "time_limit", "soft_time_limit")
+OPTIONS = (
+    "countdown",
+    "eta",
+    "expires",
+    "headers",
+    "priority",
+    "serializer",
+    "time_limit",
+    "soft_time_limit",
+)
 Option = Annotated[str, AfterValidator(_check_option)]
+
+
+def _check_options(value: dict[str, Any]) -> dict[str, Any]:
+    if value.get("serializer", "json") != "json":
+        raise ValueError("serializer: only json is passed on")
+    if not isinstance(value.get("headers") or {}, dict):
+        raise ValueError("headers: not an object")
+    return value
+
+
+MAX_HEADERS_BYTES = 16_384
+
+
+def _check_headers(value: dict[str, Any]) -> dict[str, Any]:
+    if len(to_json(value)) > MAX_HEADERS_BYTES:
+        raise ValueError(f"more than {MAX_HEADERS_BYTES:,} bytes of JSON")
+    return value
+
+
+Headers = Annotated[dict[str, Any], AsJson, AfterValidator(_check_headers)]
 
 
 class Linked(BaseModel):
@@ -62,7 +95,9 @@ class Linked(BaseModel):
     """Sent only if the request is `failed`, `cancelled` or `refused`."""
     args: Annotated[tuple[Any, ...], AsJson] = Field((), strict=False)
     kwargs: Annotated[dict[str, Any], AsJson] = Field(default_factory=dict)
-    options: Annotated[dict[Option, Any], AsJson] = Field(default_factory=dict)
+    options: Annotated[dict[Option, Any], AsJson, AfterValidator(_check_options)] = Field(
+        default_factory=dict
+    )
     task_id: str | None = Field(None, max_length=256)
     root_id: str | None = Field(None, max_length=256)
     ignore_result: bool = False

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from chorale_client.callbacks import is_plain
+from chorale_client.callbacks import is_address, is_name
 from chorale_client.request import Namespace
 from chorale_client.wire_names import WIRE_VERSION
 
@@ -21,9 +21,11 @@ def _without_nul(value: str) -> str:
 
 
 def _check_callback(value: dict[str, str]) -> dict[str, str]:
-    if set(value) not in ({"task", "queue"}, {"url"}) or not all(map(is_plain, value.values())):
+    if set(value) not in ({"task", "queue"}, {"url"}) or not all(map(is_name, value.values())):
         raise ValueError('either {"task": name, "queue": name} or {"url": address}')
     if "url" in value:
+        if not is_address(value["url"]):
+            raise ValueError("url: no address")
         _check_url(value["url"])
     return value
 

@@ -31,7 +31,17 @@ from chorale_client.request_factory import make_request
 SEPARATORS = ",;\t|"
 """The separator of a CSV file is the one of these that its header has most often."""
 
-_NOT_OF_A_LINE = {"v", "questions", "request_id", "timeout_s", "hedge", "on_end", "linked", "traceparent"}
+_NOT_OF_A_LINE = {
+    "v",
+    "questions",
+    "request_id",
+    "timeout_s",
+    "hedge",
+    "on_end",
+    "linked",
+    "headers",
+    "traceparent",
+}
 LINE_OPTIONS = tuple(name for name in Request.model_fields if name not in _NOT_OF_A_LINE)
 """Options of a request that a line may have, and the defaults of all lines."""
 METADATA = "metadata"

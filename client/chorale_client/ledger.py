@@ -24,8 +24,6 @@ from chorale_client.request_factory import request_json
 from chorale_client.sans_io import Exchange, RoundTrip, Script, run_exchange
 from chorale_client.scripts import PRELUDE, Scripts
 from chorale_client.terminal_answers import (
-    CANCELLED_QUESTION,
-    CANCELLED_UNTIL_QUESTIONS,
     not_ended_body,
     refused_body,
     unaudited_body,
@@ -63,7 +61,9 @@ class Accepted:
 def fingerprint(request: Request) -> str:
     """A hash that is equal for equal requests; it detects an id that is used again for another request."""
     # A request that is sent again may come from another span.
-    not_said = {"traceparent"} if "timeout_s" in request.model_fields_set else {"traceparent", "timeout_s"}
+    not_said = {"traceparent", "headers"}
+    if "timeout_s" not in request.model_fields_set:
+        not_said.add("timeout_s")
     # Older clients and workers do not know these fields, and make the same hash without them.
     not_said |= {name for name in ("on_end", "linked") if not getattr(request, name)}
     return hashlib.sha256(request.model_dump_json(exclude=not_said).encode()).hexdigest()[:32]
@@ -156,8 +156,7 @@ def finish_failed(request: Request, accepted_at_ms: int, *, answer_ttl_ms: int) 
 
 def cancel(request_id: str) -> Exchange[bytes | None]:
     """The steps of `CallersLedger.cancel`."""
-    args = [request_id, CANCELLED_UNTIL_QUESTIONS, CANCELLED_QUESTION]
-    (ended,) = yield [Script("cancel", _keys_of_an_end(request_id), args)]
+    (ended,) = yield [Script("cancel", _keys_of_an_end(request_id), [request_id])]
     return cast("bytes | None", ended)
 
 

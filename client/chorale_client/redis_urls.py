@@ -108,9 +108,12 @@ def broker_tls(url: str) -> dict[str, Any] | bool:
     """
     parts = urlsplit(url)
     if parts.scheme == "rediss":
-        from kombu.utils.url import parse_url
-
-        return dict(parse_url(celery_url(url))["ssl"])
+        options = dict(parse_qsl(urlsplit(celery_url(address_of(url))).query))
+        tls: dict[str, Any] = {name: value for name, value in options.items() if name.startswith("ssl_")}
+        tls["ssl_cert_reqs"] = ssl.VerifyMode[f"CERT_{tls['ssl_cert_reqs'].upper()}"]
+        if "ssl_check_hostname" in tls:
+            tls["ssl_check_hostname"] = tls["ssl_check_hostname"].lower() != "false"
+        return tls
     if parts.scheme != "amqps":
         return False
     files = {_OF_BROKERS[name]: file for name, file in parse_qsl(parts.query) if name in _OF_BROKERS}

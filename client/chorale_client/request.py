@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from chorale_client.callbacks import Linked, check_callback_task
+from chorale_client.callbacks import Headers, Linked, check_callback_task
 from chorale_client.errors import safe_repr
 from chorale_client.filters import check_filters
 from chorale_client.limits import (
@@ -292,6 +292,8 @@ class Request(_Wire):
     the program uses OpenTelemetry."""
     linked: tuple[Linked, ...] = Field((), max_length=64, strict=False)
     """Written by `chorale.retrieve`, from `link`, `link_error` and the rest of a chain in Celery's message."""
+    headers: Headers = Field(default_factory=dict)
+    """Written by `chorale.retrieve`: the headers of the caller's own in Celery's message, for the tasks that follow."""
 
     @model_validator(mode="after")
     def _bounded(self) -> Request:

@@ -187,7 +187,7 @@ WARNINGS: dict[Warned, str] = {
     Warned.FILTER: "a condition that is invalid, names an unknown field, is met by no document, or has a value of another type "
     "than the documents",
     Warned.QUESTIONS: "no branch searches these variants or hypothetical documents, or BM25 searches only the first words of a question",
-    Warned.REQUEST: "a field that this version does not know was ignored",
+    Warned.REQUEST: "a field that this version does not know was ignored, or a task that should follow cannot be sent",
     Warned.RULES: "the rules of the namespace could not be read; those that were read before hold",
     Warned.DEPTH: "the store returns no more passages, so a branch has fewer documents than requested",
     Warned.SOURCE: "hits of an endpoint, or values of their metadata, were left out",

@@ -6,17 +6,48 @@ Celery would send these tasks when `chorale.retrieve` returns, which is long bef
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from chorale_client.callbacks import Linked
-from chorale_client.errors import InvalidRequest
-from pydantic import ValidationError
+from chorale_client.callbacks import Headers, Linked
+from chorale_client.errors import InvalidRequest, display_name
+from pydantic import TypeAdapter, ValidationError
 
 Signature = Mapping[str, Any]
 
+OF_THE_PROTOCOL = {
+    *(
+        "lang",
+        "task",
+        "id",
+        "root_id",
+        "parent_id",
+        "group",
+        "group_index",
+        "meth",
+        "shadow",
+        "eta",
+        "expires",
+        "retries",
+    ),
+    *(
+        "timelimit",
+        "argsrepr",
+        "kwargsrepr",
+        "origin",
+        "ignore_result",
+        "replaced_task_nesting",
+        "stamped_headers",
+    ),
+    *("stamps", "compression", "headers"),
+}
+"""The headers of Celery's task protocol 2."""
+HEADERS = TypeAdapter[dict[str, Any]](Headers)
 READ = {"queue", "task_id", "ignore_result", "link", "link_error"}
 OF_THE_SENDER = {"reply_to", "group_id", "group_index", "root_id", "parent_id", "stamped_headers", "stamps"}
 """Options that Celery adds, and which say nothing about how to send the task."""
+OF_CHORALE = {"retry", "retry_policy"}
+"""Options that say what Chorale does anyway: it tries to send for a day."""
 
 
 def is_followed(message: Any) -> bool:
@@ -24,10 +55,20 @@ def is_followed(message: Any) -> bool:
     return bool(message.callbacks or message.errbacks or message.chain)
 
 
-def linked_tasks(message: Any, queues: Sequence[str]) -> tuple[Linked, ...]:
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What follows a request: the tasks to send, the headers that they get, and why others are not sent."""
+
+    linked: tuple[Linked, ...] = ()
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+
+
+def linked_tasks(message: Any, queues: Sequence[str]) -> Following:
     """The tasks to send when the request has ended; `message` is Celery's `task.request`.
 
-    A signature without a queue goes to the first of `queues`.  Raises InvalidRequest.
+    A signature without a queue goes to the first of `queues`.  One with an option that is not passed on is refused alone.
+    Raises InvalidRequest.
     """
     if message.chord:
         raise InvalidRequest(
@@ -36,16 +77,34 @@ def linked_tasks(message: Any, queues: Sequence[str]) -> tuple[Linked, ...]:
         )
     try:
         chain = list(message.chain or ())
-        tasks = [
+        read = [
             *_read(message.callbacks or (), (), queues, "answer"),
             *_read(chain[-1:], chain[:-1], queues, "answer"),
             *_read(message.errbacks or (), (), queues, "request_id"),
         ]
-        return tuple(Linked(**{**dict(task), "root_id": message.root_id}) for task in tasks)
+        linked = (
+            Linked(**{**dict(one), "root_id": message.root_id}) for one in read if not isinstance(one, str)
+        )
+        headers, *too_large = _headers(message)
+        refused = (*(one for one in read if isinstance(one, str)), *too_large)
+        return Following(tuple(linked), headers, refused)
     except ValidationError as error:
         raise InvalidRequest(f"link: {InvalidRequest.from_validation(error)}") from None
     except (KeyError, AttributeError, TypeError) as error:
         raise InvalidRequest(f"link: no signature of Celery: {error!r}") from None
+
+
+def own_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those of Celery's protocol, which would change the task that is sent."""
+    return {name: value for name, value in headers.items() if name not in OF_THE_PROTOCOL}
+
+
+def _headers(message: Any) -> tuple[Any, ...]:
+    """The headers of the caller's own; or none, and why."""
+    try:
+        return (HEADERS.validate_python(own_headers(message.headers or {})),)
+    except ValidationError as error:
+        return {}, f"headers are not passed on: {InvalidRequest.from_validation(error)}"
 
 
 def _read(
@@ -53,7 +112,8 @@ def _read(
     rest: Sequence[Signature],
     queues: Sequence[str],
     first: Literal["answer", "request_id"],
-) -> Iterator[Linked]:
+) -> Iterator[Linked | str]:
+    """The tasks; a text says why one is refused."""
     for signature in signatures:
         kind = signature.get("subtask_type")
         if kind == "chain":
@@ -66,7 +126,11 @@ def _read(
                 f"link: a {kind} cannot follow a request; begin it in a task of yours that follows the request"
             )
         else:
-            yield _linked(signature, rest, queues, first)
+            try:
+                yield _linked(signature, rest, queues, first)
+            except ValidationError as error:
+                name = display_name(signature["task"])
+                yield f"link: {name} is not sent: {InvalidRequest.from_validation(error)}"
 
 
 def _linked(
@@ -83,7 +147,9 @@ def _linked(
         is_for_errors=first == "request_id",
         args=signature.get("args") or (),
         kwargs=signature.get("kwargs") or {},
-        options={name: value for name, value in options.items() if name not in READ | OF_THE_SENDER},
+        options={
+            name: value for name, value in options.items() if name not in READ | OF_THE_SENDER | OF_CHORALE
+        },
         task_id=options.get("task_id"),
         ignore_result=bool(options.get("ignore_result")),
         chain=tuple(rest),

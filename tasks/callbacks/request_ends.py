@@ -29,6 +29,7 @@ from config.callback_policy import check_on_end, check_queue
 from config.settings import Settings
 from models.duty import Duty, holds
 from models.errors import WrongDeclaration
+from tasks.callbacks.linked_tasks import own_headers
 from wiring.resources import Resources
 
 log = get_logger("chorale.callbacks")
@@ -146,12 +147,14 @@ def messages_of(fields: Mapping[bytes, bytes], settings: Settings) -> Iterator[d
     request = read_request(fields[b"request"]).request
     request_id, answer = fields[b"id"].decode(), from_json(fields[b"answer"])
     check_callbacks(request, settings)
+    headers = _headers(request)
     own_id = f"{request_id}.{fields[b'ended_at'].decode()}"
     if request.on_end:
         yield {
             **request.on_end,
             "kwargs": {"request_id": request_id, "status": answer["status"]},
             "task_id": own_id,
+            "headers": headers,
             "ignore_result": True,
         }
     for place, linked in enumerate(request.linked):
@@ -161,6 +164,7 @@ def messages_of(fields: Mapping[bytes, bytes], settings: Settings) -> Iterator[d
         yield {
             **linked.model_dump(exclude={"first", "is_for_errors", "options"}),
             **linked.options,
+            "headers": {**headers, **own_headers(linked.options.get("headers") or {})},
             "args": [*first, *linked.args],
             "task_id": linked.task_id or f"{own_id}.{place}",
             "root_id": linked.root_id or request_id,
@@ -169,6 +173,12 @@ def messages_of(fields: Mapping[bytes, bytes], settings: Settings) -> Iterator[d
             "link": list(linked.link),
             "link_error": list(linked.link_error),
         }
+
+
+def _headers(request: Request) -> dict[str, Any]:
+    """The headers of the caller's message, and its place in its trace, for the tasks that follow."""
+    trace = {"traceparent": request.traceparent} if request.traceparent else {}
+    return {**own_headers(request.headers), **trace}
 
 
 def check_callbacks(request: Request, settings: Settings) -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 from celery.app import amqp
-from celery.app.task import Context
 from celery.exceptions import InvalidTaskError, NotRegistered, WorkerLostError
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
@@ -190,7 +190,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
             return
         if isinstance(error, ContentDisallowed):
             error = ContentDisallowed(f"{error}; only JSON is read: set task_serializer to 'json'")
-        self.app.backend.mark_as_failure(task_id, _cause(error), request=Context(task=task))
+        self.app.backend.mark_as_failure(task_id, _cause(error), request=SimpleNamespace(task=task))
 
     def reconnect_if_lost(self) -> None:
         """Raise the error of a failed acknowledgement, so that Celery connects again."""

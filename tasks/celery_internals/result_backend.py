@@ -9,7 +9,8 @@ The setting `result_backend` names this class.  What Celery calls, and what happ
 | `store_result` of a part or the callback  | nothing                                                       |
 | a failure under the request's id          | the sweeper looks at the request at once; one that was never  |
 |                                           | accepted ends as `failed`                                     |
-| `mark_as_revoked` of a request's id       | the request ends as `cancelled`                               |
+| `mark_as_revoked` of a request's id       | the request ends as `cancelled`, also one whose message was   |
+|                                           | revoked, or had expired, before a worker read it              |
 | `mark_as_revoked` of a bulk job's id      | the feeder cancels the job                                    |
 | `apply_chord`, `set_chord_size`           | nothing: the plan holds what is expected                      |
 | `add_pending_result`, `on_task_call`      | nothing for parts or in tasks: no subscription is left behind |
@@ -168,13 +169,20 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         ):
             self.client.publish(key, value)
 
-    def mark_as_revoked(self, task_id: str, *args: Any, **kwargs: Any) -> None:
-        """Every worker that hears of the revoked id calls this, and each that takes a message with the id."""
-        if PART_SEPARATOR not in task_id and CallersLedger(self.client).cancel(task_id) is None:
+    def mark_as_revoked(
+        self, task_id: str, reason: str = "", request: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
+        """Every worker that hears of the revoked id calls this, and each that takes a message with the id, or one that has
+        expired."""
+        is_part = PART_SEPARATOR in task_id
+        ended = None if is_part else CallersLedger(self.client).cancel(task_id)
+        if request is not None and request.task == TASK_RETRIEVE:
+            self.app.cancel_unread(task_id)
+        elif ended is None and not is_part:
             # It may be the id of a bulk job, which the feeder knows.
             self.client.sadd(REVOKED, task_id)
             self.client.expire(REVOKED, REVOKED_FOR_S)
-        super().mark_as_revoked(task_id, *args, **kwargs)
+        super().mark_as_revoked(task_id, reason, request, *args, **kwargs)
 
     # Nobody waits for a part
 

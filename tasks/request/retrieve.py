@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
@@ -15,9 +16,9 @@ from chorale_client.default_timeout import with_default_timeout
 from chorale_client.errors import InvalidRequest, RequestIdConflict, display_name
 from chorale_client.keys import CACHE
 from chorale_client.request import Request
-from chorale_client.request_factory import check_fields
+from chorale_client.request_factory import check_fields, request_json
 from chorale_client.tracing import valid_traceparent
-from chorale_client.wire_names import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage
+from chorale_client.wire_names import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage, Warned
 from chorale_client.wire_reader import placeholder_request, read_request, refusal
 from pydantic import ValidationError
 from redis.exceptions import ResponseError
@@ -63,7 +64,7 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
     except WrongDeclaration as error:
         raise InvalidRequest(str(error)) from None
     request = with_default_timeout(request, resources.pipeline.timeouts_s)
-    return _Planner(resources, fanout, request, request.model_dump_json().encode(), warnings).submit()
+    return _Planner(resources, fanout, request, request_json(request).encode(), warnings).submit()
 
 
 def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: int = WIRE_VERSION) -> bool:
@@ -251,6 +252,14 @@ def answer_unread(
         _end_refused(resources, placeholder, error)
 
 
+def cancel_unread(resources: Resources, task_id: str) -> None:
+    """End a request as `cancelled` whose message no task has read."""
+    placeholder = placeholder_request(id_of_task(task_id), {})
+    with suppress(RequestIdConflict):  # it has ended
+        if resources.callers_ledger.accept(placeholder).is_new:
+            resources.callers_ledger.cancel(placeholder.request_id)
+
+
 def _callbacks(resources: Resources, unread: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an unreadable request that name the receivers of its end, if these can be read."""
     fields = {name: unread[name] for name in ("on_end", "linked") if name in unread}
@@ -294,11 +303,17 @@ def retrieve_task(
     try:
         _refuse_arguments(surplus, unknown if v == WIRE_VERSION else ())
         fields.setdefault("traceparent", valid_traceparent(task.request.get("traceparent")))
-        if linked := linked_tasks(task.request, resources.settings.on_end_queues):
-            fields["linked"] = linked
+        following = linked_tasks(task.request, resources.settings.on_end_queues)
+        if following.linked:
+            fields["linked"] = following.linked
+        if following.linked or fields.get("on_end"):
+            fields.setdefault("headers", following.headers)
+        for why in following.refused:
+            log.error("link refused", task_id=own_id, error=why)
         check_fields(fields)
         read = read_request(fields)
-        accepted_id = submit(resources, fanout, read.request, warnings=read.warnings)
+        refused = tuple(f"{Warned.REQUEST}: {why}" for why in following.refused)
+        accepted_id = submit(resources, fanout, read.request, warnings=(*read.warnings, *refused))
     except (InvalidRequest, RequestIdConflict) as error:
         log.error("invalid request", task_id=display_name(task.request.id), error=str(error))
         if task.request.chord:

@@ -142,12 +142,44 @@ WRONG = {
 }
 
 
+SETTINGS_OF_CALLERS = {
+    "task_serializer = 'yaml'": "only JSON is read: set task_serializer to 'json'",
+    "task_serializer = 'pickle'": "only JSON is read: set task_serializer to 'json'",
+    "task_protocol = 1": "set task_protocol to 2",
+}
+
+
+@pytest.mark.parametrize(("setting", "said"), SETTINGS_OF_CALLERS.items(), ids=SETTINGS_OF_CALLERS)
+def test_a_message_that_is_not_read_has_an_answer_that_names_the_setting(
+    both: Both, setting: str, said: str
+) -> None:
+    addresses = f"broker={both.user['BROKER_URL']!r}, backend={both.user['REDIS_URL']!r}"
+    both.run(f"from celery import Celery; other = Celery('other', {addresses}, set_as_current=False)")
+    both.run(f"other.conf.task_routes = app.conf.task_routes; other.conf.{setting}")
+    answer = both.asked(f"other.send_task('chorale.retrieve', args=[{QUESTION!r}])")
+
+    assert answer["status"] == "failed"
+    assert said in answer["degraded"][0]["detail"]
+
+
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
 def test_a_wrong_call_has_an_answer_that_says_what_is_wrong(both: Both, arguments: str, said: str) -> None:
     answer = both.asked(f"app.send_task('chorale.retrieve', {arguments})")
 
     assert answer["status"] == "failed"
     assert said in answer["degraded"][0]["detail"]
+
+
+@pytest.mark.parametrize("options", ["countdown=2", "expires=-1"])
+def test_a_message_that_celery_drops_is_a_cancelled_request_of_one_state(both: Both, options: str) -> None:
+    """A worker of the application hears of `revoke()` as well, and writes the state REVOKED."""
+    task_id = str(uuid.uuid4())
+    both.run(ask(f"task_id={task_id!r}, {options}") + (".revoke()" if "countdown" in options else ""))
+    assert both.audited(task_id) == 1
+
+    found = f"app.AsyncResult({task_id!r})"
+    state, result = both.run(f"found = [{found}.state, str({found}.result)]")
+    assert (state, result) == ("REVOKED", "revoked") or (state == "SUCCESS" and "'cancelled'" in result)
 
 
 # Tasks of the application that come after a request
@@ -159,6 +191,18 @@ def test_a_task_is_told_of_an_answer_and_of_the_same_one_from_the_cache(both: Bo
         told = {"task": "shop.ended", "queue": "shop"}
         answer = client.retrieve(QUESTION, namespace="default", timeout_s=20, on_end=told)
         assert both.got("ended", answer.request_id) == [answer.request_id, "complete"]
+
+
+def test_a_link_that_cannot_be_carried_is_named_in_the_answer_and_costs_the_request_nothing(
+    both: Both,
+) -> None:
+    refused = "keep.s().set(exchange='elsewhere')"
+    answer = both.asked(ask(f"link=[{refused}, keep.s().set(headers={{'tenant': 'a'}}, retry=True)]"))
+
+    assert answer["status"] == "complete"
+    (warning,) = answer["warnings"]
+    assert warning.startswith("request: link: shop.keep is not sent: options.exchange")
+    assert both.got("keep", answer["request_id"]) == [answer]
 
 
 def test_a_task_is_told_of_a_wrong_request_too(both: Both) -> None:

@@ -14,6 +14,7 @@ from redis.commands.core import Script
 
 from chorale_client import keys
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
+from chorale_client.terminal_answers import CANCELLED_QUESTION, CANCELLED_UNTIL_QUESTIONS
 from chorale_client.wire_names import QUEUE_FUSION
 
 _HERE = files(__name__)
@@ -24,6 +25,8 @@ def prelude(constants: ProtocolConstants = PROTOCOL) -> str:
     names = {name: f"'{value}'" for name, value in vars(keys).items() if name.isupper()}
     names |= {name.upper(): str(value) for name, value in asdict(constants).items()}
     names["QUEUE_FUSION"] = f"'{QUEUE_FUSION}'"
+    names["CANCELLED_UNTIL_QUESTIONS"] = f"'{CANCELLED_UNTIL_QUESTIONS}'"
+    names["CANCELLED_QUESTION"] = f"'{CANCELLED_QUESTION}'"
     functions = _HERE.joinpath("prelude.lua").read_text(encoding="utf-8")
     return f"local {', '.join(names)} =\n  {', '.join(names.values())}\n{functions}"
 

@@ -9,8 +9,13 @@ if known[1] then
   return { 'known', known[2], known[3], known[4] }
 end
 local result = redis.call('GET', KEYS[2])
-if result and result ~= ARGV[9] then return { 'ended', result } end
 local now = now_ms()
+if is_revoked(result) then
+  write_end(ARGV[1], { request = ARGV[2], fingerprint = ARGV[3], head = ARGV[4], accepted_at = now, answer_ttl = ARGV[7] },
+    'client', '', now)
+  result = redis.call('GET', KEYS[2])
+end
+if result and result ~= ARGV[9] then return { 'ended', result } end
 local deadline = now + ARGV[5]
 local retry_after_ms = tonumber(redis.call('HGET', KEYS[5], 'retry_after_ms'))
 local is_unaudited = outbox_share() >= 1

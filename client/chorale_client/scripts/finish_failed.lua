@@ -4,7 +4,7 @@
 --       body for a planned request, body for a request whose fusion began
 -- ->    the result, whoever wrote it
 local result = redis.call('GET', KEYS[2])
-if result then return result end
+if result and not is_revoked(result) then return result end
 local now = now_ms()
 local state = redis.call('HGET', KEYS[1], 'state')
 local body = state == 'planned' and ARGV[8] or state == 'fusing' and ARGV[9] or ARGV[2]

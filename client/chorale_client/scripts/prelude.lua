@@ -58,19 +58,41 @@ end
 -- Names and values of an entry for the outbox: Lua passes on only a few thousand at once.
 local MOST_FIELDS = 256
 
+local function cancelled_body(request)
+  local is_read, read = pcall(cjson.decode, request)
+  local questions = string.rep(CANCELLED_QUESTION .. ',', is_read and #read.questions or 0)
+  return CANCELLED_UNTIL_QUESTIONS .. string.sub(questions, 1, -2) .. ']}'
+end
+
+-- Whether a worker of an application has marked the request as revoked, which Celery's `revoke()` asks of every worker.  Its
+-- JSON is Celery's own; what the request's end has stored has a fingerprint.
+local function is_revoked(result)
+  local is_read, read = pcall(cjson.decode, result or '')
+  return is_read and type(read) == 'table' and read.status == 'REVOKED' and not read.fingerprint
+end
+
 -- Puts the head in front of `body` here, so that its times are by this clock and each follower gets its own head.
 -- Deletions stand before writes: Redis over `maxmemory` refuses writes only to a script that has not written yet.
+-- A revoked request ends as cancelled, whatever `body` says, and keeps Celery's state `REVOKED`.
 -- `only_counted`: count the request and write no entry for the audit.  `completed`: text for the audit alone, '' if none.
 local function write_end(id, entry, by, body, now, only_counted, completed)
   redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', WAKEUPS, id)
   local ended_at = iso_8601(now)
+  local stored = redis.call('GET', RESULT .. id)
+  local revoked = is_revoked(stored)
+  if revoked then body = cancelled_body(entry.request) end
   local answer = '{' .. entry.head .. ',"ended_at":"' .. ended_at .. 'Z","took_ms":'
     .. string.format('%d', math.max(0, now - entry.accepted_at)) .. ',' .. string.sub(body, 2)
   local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. ended_at
     .. '+00:00","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
-  redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
-  redis.call('PUBLISH', RESULT .. id, result)
+  if revoked then
+    stored = string.sub(stored, 1, -2) .. ',"fingerprint":"' .. entry.fingerprint .. '"}'
+    redis.call('SET', RESULT .. id, stored, 'PX', entry.answer_ttl)
+  else
+    redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
+    redis.call('PUBLISH', RESULT .. id, result)
+  end
   if only_counted then
     redis.call('INCR', OUTBOX_REFUSED)
     return result

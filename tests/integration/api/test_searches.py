@@ -245,6 +245,7 @@ def test_a_refused_search_says_when_to_ask_again(idle_api: HttpApi) -> None:
         ({"questions": ["x"], "request_id": "mine"}, "request_id"),
         ({"questions": ["x"], "on_end": {"task": "theirs", "queue": "app"}}, "on_end"),
         ({"questions": ["x"], "linked": [{"task": "theirs", "queue": "app"}]}, "linked"),
+        ({"questions": ["x"], "headers": {"tenant": "theirs"}}, "headers"),
         ({"questions": ["x"], "namespace": "Not so"}, "namespace"),
         ({"questions": ["x"], "filters": {"a": {"b": 1}}}, "filters"),
     ],

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from tests.support.ledger.script import Script, cancel, ends_by, finish, join, report, start, sweep, wait
+import json
+
+import pytest
+from celery import Celery
+
+from tests.support.ledger.script import (
+    Script,
+    accept,
+    cancel,
+    ends_by,
+    finish,
+    join,
+    report,
+    start,
+    sweep,
+    wait,
+)
 
 
 def test_a_cancelled_request_has_ended_without_hits(planned: Script) -> None:
@@ -25,3 +41,52 @@ def test_no_worker_or_sweeper_continues_a_cancelled_request(planned: Script) -> 
 def test_cancelling_an_ended_or_an_unknown_request_changes_nothing(planned: Script) -> None:
     planned >> finish() >> cancel() << "complete" >> cancel("never-sent") << None
     planned >> ends_by() << [("it", "fusion")]
+
+
+# Celery's own way: a worker of the caller's application writes the state REVOKED
+
+
+CELERYS_OWN = pytest.mark.filterwarnings("ignore:Call to deprecated setex")
+
+
+def revoke(ledger: Script, task_id: str = "it") -> None:
+    """As any worker of an application on this Redis does that hears of `AsyncResult(task_id).revoke()`."""
+    options = ledger.stepped.client.connection_pool.connection_kwargs
+    url = f"redis+socket://{options['path']}?virtual_host={options.get('db', 0)}"
+    with Celery("shop", backend=url, broker="memory://", set_as_current=False) as app:
+        app.backend.mark_as_revoked(task_id, reason="revoked", store_result=True)
+
+
+def audited(ledger: Script) -> list[str]:
+    return [json.loads(entry[b"answer"])["status"] for entry in ledger.stepped.outbox()]
+
+
+@CELERYS_OWN
+def test_a_revoked_request_keeps_its_state_and_is_cancelled_in_the_audit(planned: Script) -> None:
+    planned >> report("bm25") >> report("vector")
+    revoke(planned)
+    planned >> finish()
+
+    assert (planned.result() or {})["status"] == "REVOKED"
+    assert audited(planned) == ["cancelled"]
+    assert planned.stepped.moments() == {}
+
+
+@CELERYS_OWN
+def test_a_request_that_ended_before_it_was_revoked_stays_ended(planned: Script) -> None:
+    planned >> finish()
+    revoke(planned)
+
+    assert (planned.result() or {})["status"] == "SUCCESS"
+    assert audited(planned) == ["complete"]
+
+
+@CELERYS_OWN
+def test_a_request_whose_id_was_revoked_before_it_was_accepted_is_cancelled_once(script: Script) -> None:
+    revoke(script)
+    for _ in range(2):
+        script >> accept() << "ended"
+    script >> accept(top_k=3) << "conflict"
+
+    assert (script.result() or {})["status"] == "REVOKED"
+    assert audited(script) == ["cancelled"]

@@ -159,9 +159,36 @@ def test_linked_tasks_get_every_answer_and_those_for_errors_the_id_of_a_request_
     assert {message["parent_id"] for message in messages} == {request.request_id}
 
 
-def test_the_arguments_of_linked_tasks_are_not_in_the_audit(here: Installation) -> None:
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_what_follows_has_the_trace_and_the_headers_of_the_caller(here: Installation) -> None:
+    linked = (Linked(task="shop.keep", queue="shop", options={"headers": {"tenant": "b", "task": "evil"}}),)
+    here.ended(on_end=TOLD, linked=linked, traceparent=TRACE, headers={"tenant": "a", "id": "evil"})
+    here.teller.send_due(1)
+
+    told, kept = here.sent()
+    assert [(one["task"], one["traceparent"]) for one in (told, kept)] == [
+        ("shop.ended", TRACE),
+        ("shop.keep", TRACE),
+    ]
+    assert (told["tenant"], kept["tenant"]) == ("a", "b")
+    assert "evil" not in (told["id"], kept["id"])
+
+
+def test_a_task_is_sent_at_its_moment_to_a_queue_of_any_name(installed: Install) -> None:
+    here = installed(on_end_queues=("größe, mit Komma",))
+    linked = Linked(task="größe", queue="größe, mit Komma", options={"eta": "2030-01-02T00:00:00+00:00"})
+    here.ended(linked=(linked,))
+    here.teller.send_due(1)
+
+    (sent,) = here.sent("größe, mit Komma")
+    assert (sent["task"], sent["eta"]) == ("größe", "2030-01-02T00:00:00+00:00")
+
+
+def test_the_arguments_of_linked_tasks_and_headers_are_not_in_the_audit(here: Installation) -> None:
     linked = (Linked(task="keep", queue="shop", kwargs={"card": "4711-0815"}),)
-    here.ended(linked=linked)
+    here.ended(linked=linked, headers={"authorization": "4711-0815"})
 
     with here.engine.connect() as connection:
         rows = connection.exec_driver_sql("SELECT * FROM chorale_request").mappings().all()

@@ -138,13 +138,14 @@ def test_only_admin_may_have_tasks_told_of_an_end_and_nobody_outside_sends_celer
         GRANT.applied(request)
     assert ADMIN.applied(request) == request
     linked = Linked(task="shop.found", queue="shop")
-    with pytest.raises(InvalidRequest, match="linked: unknown field"):
-        GRANT.applied(asked().model_copy(update={"linked": (linked,)}))
+    for name, value in {"linked": (linked,), "headers": {"tenant": "theirs"}}.items():
+        with pytest.raises(InvalidRequest, match=f"{name}: unknown field"):
+            GRANT.applied(asked().model_copy(update={name: value}))
 
 
 CHECKED = {
     *("request_id", "namespace", "questions", "top_k", "offset", "depth", "filters", "relax", "timeout_s"),
-    *("on_end", "linked"),
+    *("on_end", "linked", "headers"),
 }
 """What a grant checks or changes."""
 HARMLESS = {

@@ -33,7 +33,7 @@ def shape(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_every_field_of_a_request_is_an_option() -> None:
-    assert HINTS.keys() == SCHEMAS.keys() - {"v", "questions", "linked"}
+    assert HINTS.keys() == SCHEMAS.keys() - {"v", "questions", "linked", "headers"}
 
 
 @pytest.mark.parametrize(("options", "model"), [(ThresholdOptions, Thresholds), (GroupingOptions, Grouping)])

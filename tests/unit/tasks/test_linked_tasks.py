@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from celery import Celery, chain, group
 from chorale_client.callbacks import Linked
 from chorale_client.errors import InvalidRequest
+from kombu.utils.json import dumps, loads
 
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
 
@@ -35,8 +36,8 @@ def message(monkeypatch: pytest.MonkeyPatch) -> Message:
     def apply(signature: Any, **options: Any) -> SimpleNamespace:
         sent.clear()
         signature.apply_async(**options)
-        _, _, embedded = json.loads(json.dumps(sent[0].body))
-        return SimpleNamespace(root_id=sent[0].headers["root_id"], **embedded)
+        _, _, embedded = loads(dumps(sent[0].body))
+        return SimpleNamespace(root_id=sent[0].headers["root_id"], headers=options.get("headers"), **embedded)
 
     return apply
 
@@ -47,7 +48,7 @@ def names(found: tuple[Linked, ...]) -> list[tuple[str, str, str | None]]:
 
 def test_a_call_that_nothing_follows_links_nothing(message: Message) -> None:
     assert not is_followed(message(ASK))
-    assert linked_tasks(message(ASK), QUEUES) == ()
+    assert linked_tasks(message(ASK), QUEUES).linked == ()
 
 
 def test_half_a_character_in_a_header_is_refused_by_field(message: Message) -> None:
@@ -60,7 +61,7 @@ def test_half_a_character_in_a_header_is_refused_by_field(message: Message) -> N
 def test_linked_tasks_get_the_answer_and_those_for_errors_the_id(message: Message) -> None:
     kept = task("keep", args=(1,), kwargs={"a": 2}, queue="reports", countdown=3)
     called = message(ASK, link=[kept, task("log", immutable=True)], link_error=task("failed"))
-    found = linked_tasks(called, QUEUES)
+    found = linked_tasks(called, QUEUES).linked
 
     assert is_followed(called)
     assert names(found) == [
@@ -76,12 +77,12 @@ def test_linked_tasks_get_the_answer_and_those_for_errors_the_id(message: Messag
 def test_the_rest_of_a_chain_travels_with_its_next_task(message: Message) -> None:
     steps = chain(ASK, task("a"), chain(task("b"), task("c")), app=app)
     steps.freeze()
-    (linked,) = linked_tasks(message(steps), QUEUES)
+    (linked,) = linked_tasks(message(steps), QUEUES).linked
     assert (linked.task, bool(linked.task_id)) == ("a", True)
     assert [one["task"] for one in linked.chain] == ["c", "b"], "as Celery writes it: the next is the last"
-    (linked,) = linked_tasks(message(ASK, link=chain(task("a"), task("b"), app=app)), QUEUES)
+    (linked,) = linked_tasks(message(ASK, link=chain(task("a"), task("b"), app=app)), QUEUES).linked
     assert (linked.task, [one["task"] for one in linked.chain]) == ("a", ["b"])
-    several = linked_tasks(message(chain(ASK, group(task("a"), task("b"), app=app), app=app)), QUEUES)
+    several = linked_tasks(message(chain(ASK, group(task("a"), task("b"), app=app), app=app)), QUEUES).linked
     assert [one.task for one in several] == ["a", "b"]
 
 
@@ -97,8 +98,6 @@ def test_a_chord_neither_follows_a_request_nor_has_one(message: Message) -> None
 @pytest.mark.parametrize(
     ("signature", "said"),
     [
-        (task("keep", queue="a b"), "queue: no name"),
-        (task("keep", exchange="elsewhere"), "options.exchange.*: is not passed on"),
         ({"args": []}, "no signature of Celery"),
         ({"task": "a", "subtask_type": "chain", "kwargs": {"tasks": []}}, "no signature of Celery"),
         ("keep", "link: "),
@@ -109,3 +108,49 @@ def test_what_cannot_be_sent_is_refused_by_name(signature: Any, said: str) -> No
     called = SimpleNamespace(callbacks=[signature], errbacks=None, chain=None, chord=None, root_id="a")
     with pytest.raises(InvalidRequest, match=said):
         linked_tasks(called, QUEUES)
+
+
+REFUSED = {
+    "a name with a line's end": (task("keep", queue="a\nb"), "queue: no name of a task or a queue"),
+    "an exchange": (task("keep", exchange="elsewhere"), "options.exchange"),
+    "another serializer": (task("keep", serializer="pickle"), "options: serializer: only json is passed on"),
+    "headers that are none": (task("keep", headers=[1]), "options: headers: not an object"),
+}
+
+
+@pytest.mark.parametrize(("signature", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_signature_that_cannot_be_carried_is_refused_alone(
+    message: Message, signature: Any, said: str
+) -> None:
+    following = linked_tasks(message(ASK, link=[signature, task("log")]), QUEUES)
+
+    assert names(following.linked) == [("log", "shop", "answer")]
+    (refused,) = following.refused
+    assert refused.startswith(f"link: keep is not sent: {said}")
+
+
+def test_headers_eta_retry_and_serializer_of_a_signature_are_carried(message: Message) -> None:
+    at = datetime(2030, 1, 2, tzinfo=UTC)
+    kept = task("keep", headers={"tenant": "b"}, eta=at, retry=True, retry_policy={}, serializer="json")
+    (linked,) = linked_tasks(message(ASK, link=kept), QUEUES).linked
+
+    assert linked.options["headers"] == {"tenant": "b"}
+    assert str(linked.options["eta"]).startswith("2030-01-02")
+    assert "retry" not in linked.options
+
+
+@pytest.mark.parametrize("name", ["größe berechnen", "a.b", "my queue", "очередь"])
+def test_a_queue_and_a_task_may_have_any_name_that_celery_takes(message: Message, name: str) -> None:
+    found = linked_tasks(message(ASK, link=task(name, queue=name)), (name,)).linked
+    assert names(found) == [(name, name, "answer")]
+
+
+def test_the_headers_of_the_callers_own_are_carried_and_those_of_celery_are_not(message: Message) -> None:
+    own = {"tenant": "a", "baggage": "x" * 9_000}
+    called = message(ASK, link=task("keep"), headers={**own, "task": "evil", "id": "1", "lang": "py"})
+    assert linked_tasks(called, QUEUES).headers == own
+
+    called.headers = {"baggage": "x" * 20_000}
+    following = linked_tasks(called, QUEUES)
+    assert (following.headers, len(following.linked)) == ({}, 1)
+    assert following.refused == ("headers are not passed on: request: more than 16,384 bytes of JSON",)
