@@ -13,7 +13,7 @@ from chorale_client.keys import HEARTBEAT
 from config.redis_client import is_passing, open_redis, redis_ms
 
 ANSWER_LIMIT_S = 1.0
-LOOK, LOOK_KEPT_S = f"{HEARTBEAT}?", 10
+PROBE, PROBE_TTL_S = f"{HEARTBEAT}?", 10
 """What a supervisor writes to see whether the workers can write; it is no heartbeat."""
 
 
@@ -104,7 +104,7 @@ class RedisHeartbeats:
 
     def _takes_writes(self) -> bool:
         try:
-            self._client.set(LOOK, 1, ex=LOOK_KEPT_S)
+            self._client.set(PROBE, 1, ex=PROBE_TTL_S)
         except redis.ResponseError as error:
             return not is_passing(error)
         return True

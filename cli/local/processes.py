@@ -20,7 +20,7 @@ from cli.local.home_lock import hold_home
 from cli.local.ports import Address
 from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
 from cli.local.servers import flower_child, http_child, with_http
-from cli.local.supervisor import Supervisor
+from cli.local.supervisor import NeverServed, Supervisor
 from config.blas_threads import VARIABLES
 from config.home import check_home, shared
 from config.model_declarations import EndpointEncoder
@@ -186,14 +186,14 @@ def running(
         try:
             with shared(home, os.environ, variables()), supervisor:
                 yield Running(supervisor, redis_url)
+        except NeverServed as error:
+            raise ServiceError(
+                f"{error}: if another server wrote {home / 'redis'}, put that one on the PATH, or move the folder away "
+                "(documents and the audit trail are elsewhere; requests in flight and kept answers are lost)"
+            ) from None
         finally:
             if own_redis:
                 withdraw_redis(home)
-            if supervisor.failure:
-                raise ServiceError(
-                    f"{supervisor.failure}: if another server wrote {home / 'redis'}, put that one on the PATH, or move the folder away "
-                    "(documents and the audit trail are elsewhere; requests in flight and kept answers are lost)"
-                )
 
 
 def _check_answers(redis_url: str) -> None:

@@ -43,6 +43,10 @@ class Patience:
     listen_every_s: float = 1.0
 
 
+class NeverServed(ServiceError):
+    """A child that is needed has ended before it served once."""
+
+
 class _Watched:
     """One child, its present run, and its state; times are monotonic seconds."""
 
@@ -100,8 +104,6 @@ class Supervisor:
         self._on_start = on_start
         self._patience = patience or Patience()
         self._listen_at = 0.0
-        self.failure: str | None = None
-        """Why the supervisor stopped by itself: a child that is needed never served."""
         self._lock = threading.Lock()
         # A plain number: a signal handler increments it, and the thread that it interrupts could hold a lock.
         self._stop_requests = 0
@@ -213,8 +215,9 @@ class Supervisor:
                 )
             why = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             if watched.child.is_needed and not watched.has_served:
-                self._give_up(watched, why)
-                return
+                raise NeverServed(
+                    f"{watched.child.name} {why} before it answered ({self._last_line(watched)})"
+                )
             self._plan_restart(watched, why, now)
         elif beats is not None:
             watched.hear(beats, now, self._patience)
@@ -243,12 +246,10 @@ class Supervisor:
         watched.is_ready = watched.is_serving = False
         self._say(f"{watched.child.name} {why}; it starts again in {delay_s:g} s")
 
-    def _give_up(self, watched: _Watched, why: str) -> None:
+    def _last_line(self, watched: _Watched) -> str:
         assert watched.run is not None
-        watched.run.kill()  # its last line is then there
-        last_line = self._last_lines.get(watched.child.name, b"").decode(errors="replace")
-        self.failure = f"{watched.child.name} {why} before it answered ({last_line})"
-        self.request_stop()
+        watched.run.kill()  # waits until all lines of the ended child have been read
+        return self._last_lines.get(watched.child.name, b"").decode(errors="replace")
 
     def _end_all(self) -> None:
         for level in reversed(self._levels):

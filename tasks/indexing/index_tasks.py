@@ -37,7 +37,7 @@ log = get_logger("chorale.index")
 PASSING = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
 """Failures after which a message is tried again, for KEPT_S.  OSError: a full disk, for example, is no fault of the
 documents."""
-TOLD = (*PASSING, ServiceError, ValueError)
+EXPECTED = (*PASSING, ServiceError, ValueError)
 """Failures whose message is written for callers."""
 UNEXPECTED = "an unexpected error; the log of the worker has it"
 
@@ -86,7 +86,7 @@ class IndexMessage:
 
     def failed(self, error: Exception) -> None:
         """Put the message back if waiting helps; otherwise tell the caller the error."""
-        is_expected = isinstance(error, TOLD)
+        is_expected = isinstance(error, EXPECTED)
         # The caller learns no place and no other namespace; the log does.
         detail = error.detail if isinstance(error, StageFailure) else str(error) if is_expected else ""
         # A message may have half characters, which JSON cannot hold.

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from cli.local.child_process import Child, ChildProcess
-from cli.local.supervisor import Patience, Supervisor
+from cli.local.supervisor import NeverServed, Patience, Supervisor
 from models.errors import UnsupportedRedis
 from monitoring.heartbeats import Heartbeat
 from tests.support.waiting import until
@@ -88,10 +88,13 @@ def test_a_needed_child_that_never_serves_ends_the_others_and_its_last_line_is_t
 ) -> None:
     needed = replace(python("print('here'); print('why'); raise SystemExit(7)"), is_needed=True, beats=True)
     other = Child("other", SLEEP, beats=False)
-    with Supervisor([needed, other], output=lines, patience=QUICK) as supervisor:
+    reason = r"^child ended with exit code 7 before it answered \(why\)$"
+    with (
+        pytest.raises(NeverServed, match=reason),
+        Supervisor([needed, other], output=lines, patience=QUICK) as supervisor,
+    ):
         assert supervisor.wait(60)
-        assert supervisor.pids() == {}
-    assert supervisor.failure == "child ended with exit code 7 before it answered (why)"
+    assert supervisor.pids() == {}
     assert lines.of("child") == ["here", "why"]
 
 
@@ -102,7 +105,6 @@ def test_a_needed_child_that_has_served_is_started_again(lines: Lines) -> None:
         first = supervisor.pids()["needed"]
         os.kill(first, signal.SIGKILL)
         until(lambda: supervisor.pids().get("needed", first) != first)
-        assert supervisor.failure is None
 
 
 def test_a_child_that_cannot_work_with_its_redis_is_not_started_again_and_ends_the_others(
