@@ -10,9 +10,12 @@ import zipfile
 from collections.abc import Iterable
 from importlib.metadata import PathDistribution, distribution, requires
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.support.servers.services import missing
 
 LIMIT_S = 120.0
 _NOT_SOURCES = shutil.ignore_patterns(
@@ -79,6 +82,25 @@ def environment(folder: Path, wheels: Iterable[Path], packages: Iterable[str]) -
     names = {name.partition("/")[0] for wheel in wheels for name in zipfile.ZipFile(wheel).namelist()}
     assert {path.name for path in set(site.iterdir()) - before} == names
     return python
+
+
+def installed(folder: Path, *requirements: str | Path, python: str) -> Path:
+    """The interpreter of a new environment with these packages from the package index, whose absence ends the test.
+
+    `python` is its version; without such an interpreter it is the one of this process.
+    """
+    uv = Path(sys.executable).with_name("uv")
+    options: Any = {
+        "env": outside(UV_PYTHON_DOWNLOADS="never"), "capture_output": True, "text": True, "timeout": LIMIT_S
+    }  # fmt: skip
+    found = subprocess.run((uv, "python", "find", python), **options).stdout.strip() or sys.executable
+    run(uv, "venv", "--quiet", "--python", found, folder, cwd=folder.parent)
+    install = (uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", *requirements)
+    done = subprocess.run(install, **options)
+    if "Failed to fetch" in done.stderr or "error sending request" in done.stderr:
+        missing(f"without a package index: {done.stderr[-300:]}")
+    assert done.returncode == 0, done.stderr
+    return folder / "bin" / "python"
 
 
 def applies(line: str, extras: Iterable[str] = ()) -> bool:

@@ -15,10 +15,14 @@ FOLDER = Path(__file__).parents[3] / "examples" / "celery"
 
 # Without `site`, the installed client is not on the path: it is installed by a .pth file.
 _BEGIN = f"import sys; sys.path[:0] = [{str(FOLDER)!r}, {sysconfig.get_paths()['purelib']!r}]\n"
-_LISTEN = """
-import json, importlib.util, traceback
+_BEGIN_ELSEWHERE = f"import sys; sys.path.insert(0, {str(FOLDER)!r})\n"
+_WITHOUT_OURS = """
+import importlib.util
 missing = [name for name in ("chorale_client", "tasks", "config") if importlib.util.find_spec(name)]
 assert not missing, missing
+"""
+_LISTEN = """
+import json, traceback
 from application import app
 names = {name: app.signature(f"shop.{name}") for name in ("length", "question", "failed", "waits")}
 for line in sys.stdin:
@@ -63,19 +67,26 @@ main()
 
 
 class CeleryApplication:
-    """Runs code in a process of a user's application; `worker` is another one, which works on the queue `shop`."""
+    """Runs code in a process of a user's application; `worker` is another one, which works on the queue `shop`.
 
-    def __init__(self, environment: Mapping[str, str], *, worker: bool = True) -> None:
+    `python` is the interpreter of another environment, which may have the client.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str], *, worker: bool = True, python: Path | None = None
+    ) -> None:
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CHORALE"))
         }
         self._environment = {**kept, **environment}
         self._has_worker = worker
+        self._command = [sys.executable, "-I", "-S", "-c"] if python is None else [str(python), "-I", "-c"]
+        self._begin = _BEGIN + _WITHOUT_OURS if python is None else _BEGIN_ELSEWHERE
         self._processes: list[subprocess.Popen[str]] = []
 
     def _start(self, code: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _BEGIN + code],
+            [*self._command, self._begin + code],
             cwd="/",
             env=self._environment,
             stdin=subprocess.PIPE,
