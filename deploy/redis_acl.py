@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chorale_client import keys
@@ -37,6 +38,8 @@ _ENDING = (
     *("hget", "hgetall", "hmget", "hset", "hsetnx", "hdel", "hincrby"),
 )
 """Commands of the scripts that accept and end requests, and of callers that wait for the end."""
+_RESULTS = ("mget", "setex", "expire")
+"""Further commands of Celery's results, of a group for example."""
 _PUBLISHING = ("lpush", "llen", "sadd", "smembers", "multi", "exec")
 """Commands of kombu's publishing; kombu stores a queue's bindings in a set."""
 _WORKING = (
@@ -47,12 +50,24 @@ _WORKING = (
     *("srem", "expire", "watch", "unwatch", "psubscribe", "punsubscribe"),
 )
 """Commands of planning, joining, sweeping and consuming, with kombu's acknowledgements."""
+_CONSUMING = (
+    *("brpop", "rpop", "lpush", "rpush", "llen", "sadd", "srem", "smembers", "del", "exists"),
+    *("hset", "hget", "hdel", "zadd", "zrem", "zrange", "zrangebyscore", "zrevrangebyscore", "time"),
+    *("multi", "exec", "watch", "unwatch", "get", "set", "pexpire", "publish", "psubscribe", "punsubscribe"),
+)
+"""Commands of an ordinary Celery worker on its broker."""
+_CHORDS = (
+    *("get", "set", "exists", "expire", "del", "incrby", "sismember", "sadd"),
+    *("zadd", "zcount", "zrange", "rpush", "lrange", "llen"),
+)
 _DRAINING = ("xadd", "xread", "xdel", "xlen", "xrange", "xtrim", "incr")
 _LOOKING = ("scan", "info", "bgrewriteaof")
 _ROOM = "info|memory"
 """Documents are accepted only if Redis has room for them."""
 
-_REQUESTS = (keys.ENTRY + "*", keys.RESULT + "*")
+_GROUPS = "celery-taskset-meta-*"
+"""Celery's results of groups, and the counts of an application's chords."""
+_REQUESTS = (keys.ENTRY + "*", keys.RESULT + "*", _GROUPS)
 _STATE = (
     keys.WAKEUPS,
     keys.GENERATION + "*",
@@ -78,6 +93,11 @@ _INDEXING = (keys.INDEXED + "*", keys.SENT + "*", keys.HANDED_IN, keys.NOT_DONE 
 _JOBS = (keys.FEEDER, keys.JOB_COMMANDS, keys.JOB_REPLY + "*")
 _QUEUES = ("chorale.*", f"{KOMBU}*")
 _BOUND = (f"{BINDINGS}*.celeryev",)
+_OWN_BROKER_KEYS = (
+    *("unacked", "unacked_index", "unacked_mutex"),
+    *("*.celery.pidbox*", "celeryev*", f"{BINDINGS}*.celeryev", f"{BINDINGS}_deadlines"),
+)
+"""Keys of Celery's own beside the queues of an application; Chorale's have other names."""
 _REMOTE_CONTROL = ("*.celery.pidbox", f"{BINDINGS}*celery.pidbox")
 _EVENTS = ("/0.celeryev/*", "/0.celeryev")
 _COMMANDS = ("/0.celery.pidbox",)
@@ -85,17 +105,26 @@ _COMMANDS = ("/0.celery.pidbox",)
 subscribed to, so the file is for database 0."""
 
 
+_SPECIAL = re.compile(r"[\s*?\[\]\\()]")
+"""Characters that mean something in the file: `?` stands for each in the name of a queue."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Some commands on some keys."""
+    """Some commands on some keys and channels."""
 
     keys: tuple[str, ...]
     """Patterns of keys to read and write; `%R~` before a pattern makes it read-only."""
     commands: tuple[str, ...]
+    channels: tuple[str, ...] = ()
+    """Patterns of channels for these commands alone."""
 
     def rules(self) -> str:
         patterns = [key if key.startswith("%") else f"~{key}" for key in self.keys]
-        return " ".join([*patterns, "-@all", *(f"+{command}" for command in dict.fromkeys(self.commands))])
+        named = [f"&{channel}" for channel in self.channels]
+        return " ".join(
+            [*patterns, *named, "-@all", *(f"+{command}" for command in dict.fromkeys(self.commands))]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +140,10 @@ class Role:
     def variable(self) -> str:
         return f"REDIS_{self.name.upper()}_PASSWORD"
 
-    def rule(self, password: str | None, more: Grant | None = None, channels: Iterable[str] = ()) -> str:
-        """The role's line of the file, with one grant and some channels more; the role is off without a password."""
+    def rule(self, password: str | None, more: Iterable[Grant] = (), channels: Iterable[str] = ()) -> str:
+        """The role's line of the file, with some grants and channels more; the role is off without a password."""
         state = ["on", f"#{hashlib.sha256(password.encode()).hexdigest()}"] if password else ["off"]
-        first, *others = (grant.rules() for grant in (*self.grants, *([more] if more else ())))
+        first, *others = (grant.rules() for grant in (*self.grants, *more))
         selectors = [f"({rules})" for rules in others]
         named = [f"&{channel}" for channel in (*self.channels, *channels)]
         return " ".join(["user", self.name, "reset", *state, "resetchannels", *named, first, *selectors])
@@ -147,13 +176,22 @@ def _sending_to(queue: str) -> tuple[Grant, ...]:
     )
 
 
+def _consuming(queues: Sequence[str]) -> Grant:
+    """What a Celery worker of an application does with the broker.  One BRPOP names all its queues."""
+    lists = [key for queue in queues for key in (queue, f"{queue}??[369]")]
+    bindings = [f"{BINDINGS}*.{queue}" for queue in queues]
+    # Not among the role's channels: PSUBSCRIBE to all results would show everybody's answers.
+    channels = (*_EVENTS, "/0.celeryev/worker.*", *_COMMANDS)
+    return Grant((*lists, *bindings, *_OWN_BROKER_KEYS), _CONSUMING, channels)
+
+
 def _asking(*also_read: str) -> tuple[Grant, ...]:
     """The grants that `chorale_client` needs to send requests."""
     read = (keys.OVERLOAD, keys.TIMEOUTS, keys.OUTBOX_LIMIT, *also_read)
     return (
         Grant(
             (*_REQUESTS, *(f"%R~{key}" for key in read)),
-            (*_CONNECTION, *_SCRIPTS, *_ENDING, "multi", "exec"),
+            (*_CONNECTION, *_SCRIPTS, *_ENDING, *_RESULTS, "multi", "exec"),
         ),
         _CALLING,
         _AUDITING,
@@ -174,6 +212,7 @@ _WRITING = (
 _WORKERS = (*_REQUESTS, *_STATE, *_QUEUES, *_BOUND, *_REMOTE_CONTROL)
 _OUTBOXES = (keys.OUTBOX, keys.OUTBOX + ":*", keys.METRICS)
 _WORK = (*_CONNECTION, *_SCRIPTS, *_ENDING, *_PUBLISHING, *_WORKING)
+_ANSWERS = (keys.RESULT + "*", _GROUPS)
 _EVERYWHERE = (keys.RESULT + "*", *_EVENTS, *_COMMANDS)
 
 _WATCHING = (
@@ -187,9 +226,11 @@ ROLES: Mapping[str, Role] = {
     role.name: role
     for role in (
         # chorale_client: applications that send requests
-        Role("caller", _asking(), channels=(keys.RESULT + "*",)),
+        Role("caller", _asking(), channels=_ANSWERS),
+        # an application's own Celery workers, which also ask
+        Role("application", (*_asking(), Grant((_GROUPS,), _CHORDS)), channels=_ANSWERS),
         # a caller that also hands in documents
-        Role("writer", _WRITING, channels=(keys.RESULT + "*",)),
+        Role("writer", _WRITING, channels=_ANSWERS),
         # the HTTP API: a writer that counts the calls of each key, and copies rules
         Role(
             "http",
@@ -237,8 +278,8 @@ ROLES: Mapping[str, Role] = {
 def acl_file(environ: Mapping[str, str]) -> str:
     """The whole file; raises WrongDeclaration if a password is too short, or if there is no password at all.
 
-    Without a login only PING is allowed, for health checks.  The sweeper may send tasks to CHORALE_ON_END_QUEUES.  Flower
-    may command workers if CHORALE_REMOTE_CONTROL is true.
+    Without a login only PING is allowed, for health checks.  Sweeper and callers may send tasks to CHORALE_ON_END_QUEUES, and
+    an application's workers take them.  Flower may command workers if CHORALE_REMOTE_CONTROL is true.
     """
     given = {name: environ.get(role.variable, "") for name, role in ROLES.items()}
     if not any(given.values()):
@@ -250,15 +291,21 @@ def acl_file(environ: Mapping[str, str]) -> str:
             raise WrongDeclaration(
                 f"{ROLES[name].variable} has {len(password)} characters; at least {SHORTEST_PASSWORD} are needed"
             )
-    queues = [name.strip() for name in environ.get("CHORALE_ON_END_QUEUES", "").split(",") if name.strip()]
-    more = {"sweeper": Grant(tuple(queues), ("lpush",))} if queues else {}
+    names = [name.strip() for name in environ.get("CHORALE_ON_END_QUEUES", "").split(",") if name.strip()]
+    queues = [_SPECIAL.sub("?", name) for name in names]
+    more: dict[str, tuple[Grant, ...]] = {}
+    if queues:
+        more["sweeper"] = (Grant(tuple(queues), ("lpush",)),)
+        more["caller"] = more["writer"] = tuple(grant for queue in queues for grant in _sending_to(queue))
+        more["application"] = (_consuming(queues),)
     channels: dict[str, tuple[str, ...]] = {}
     if _is_on(environ.get("CHORALE_REMOTE_CONTROL", "")):
-        more["flower"] = Grant((*_REMOTE_CONTROL, f"{BINDINGS}_deadlines"), _WATCHING)
+        more["flower"] = (Grant((*_REMOTE_CONTROL, f"{BINDINGS}_deadlines"), _WATCHING),)
         channels["flower"] = _COMMANDS
     lines = ["user default reset on nopass resetchannels -@all +ping"]
     lines += [
-        role.rule(given[name] or None, more.get(name), channels.get(name, ())) for name, role in ROLES.items()
+        role.rule(given[name] or None, more.get(name, ()), channels.get(name, ()))
+        for name, role in ROLES.items()
     ]
     return "\n".join(lines) + "\n"
 

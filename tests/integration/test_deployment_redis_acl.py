@@ -56,7 +56,7 @@ a = "words"
 b = "rrf"
 share = 1
 """
-LIMITED = ("caller", "writer", "http", "worker", "sweeper", "flower", "operator")
+LIMITED = ("caller", "application", "writer", "http", "worker", "sweeper", "flower", "operator")
 FORBIDDEN = (
     ("FLUSHALL",),
     ("FLUSHDB",),
@@ -113,10 +113,34 @@ OF_OTHERS = {
         ("SET", "chorale:feeder", "x"),
         ("GET", "chorale:indexed:x"),
         ("BRPOP", "chorale.retrieve", "1"),
+        ("BRPOP", "app", "1"),
+        ("DEL", "app"),
+        ("HGETALL", "unacked"),
         ("XRANGE", "chorale:outbox", "-", "+"),
         ("SCAN", "0"),
         ("PUBLISH", "/0.celery.pidbox", "x"),
         ("SUBSCRIBE", "/0.celeryev/worker.heartbeat"),
+        ("PSUBSCRIBE", "celery-task-meta-*"),
+    ),
+    "application": (
+        ("BRPOP", "chorale.retrieve", "1"),
+        ("BRPOP", "app", "chorale.retrieve", "1"),
+        ("BRPOP", "another", "1"),
+        ("LPUSH", "chorale.bm25", "x"),
+        ("DEL", "chorale.retrieve"),
+        ("HGETALL", "chorale.unacked"),
+        ("HGET", "chorale.unacked", "x"),
+        ("ZREM", "chorale.unacked_index", "x"),
+        ("DEL", "_kombu.binding.chorale.retrieve"),
+        ("ZRANGE", "chorale:moments", "0", "-1"),
+        ("XRANGE", "chorale:outbox", "-", "+"),
+        ("GET", "chorale:signing"),
+        ("GET", "chorale:cache:x"),
+        ("GET", "chorale:heartbeat:bm25"),
+        ("HSET", "chorale:breaker:bm25", "open_until", "9"),
+        ("SET", "chorale:generation:default", "9"),
+        ("EVAL", "return redis.call('RPOP', KEYS[1])", "1", "chorale.retrieve"),
+        ("SCAN", "0"),
     ),
     "writer": (
         ("DEL", "chorale.index"),

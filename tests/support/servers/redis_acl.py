@@ -18,10 +18,10 @@ from tests.support.servers.services import missing
 class SecuredRedis(RedisServer):
     """A Redis without a plain port; its self-signed certificate is its own authority (`ca_file`).
 
-    The sweeper may tell the queue `app` of the end of jobs.
+    `on_end_queues` are the application's.
     """
 
-    def __init__(self, *, remote_control: bool = False) -> None:
+    def __init__(self, *, remote_control: bool = False, on_end_queues: str = "app") -> None:
         self.tls_port = free_port()
         self.passwords = {role: secrets.token_urlsafe(24) for role in ROLES}
         super().__init__(appendonly=True, tls_port=str(self.tls_port), tls_auth_clients="no")
@@ -29,7 +29,7 @@ class SecuredRedis(RedisServer):
         Certificate.make(self.folder)
         acl = self.folder / "users.acl"
         passwords = {ROLES[role].variable: word for role, word in self.passwords.items()}
-        more = {"CHORALE_ON_END_QUEUES": "app", "CHORALE_REMOTE_CONTROL": str(remote_control)}
+        more = {"CHORALE_ON_END_QUEUES": on_end_queues, "CHORALE_REMOTE_CONTROL": str(remote_control)}
         acl.write_text(acl_file({**passwords, **more}))
         self._settings |= {
             "aclfile": str(acl),

@@ -62,6 +62,21 @@ def test_only_the_owner_may_read_the_file(
     assert file.read_text() == acl_file(os.environ)
 
 
+def test_an_application_takes_tasks_from_the_queues_of_on_end_alone() -> None:
+    def rules(**queues: str) -> list[str]:
+        text = acl_file({"REDIS_APPLICATION_PASSWORD": LONG, **queues})
+        (line,) = [line for line in text.splitlines() if line.startswith("user application ")]
+        return [rule for rule in line.split("(") if "+brpop" in rule]
+
+    assert rules() == []
+    (consuming,) = rules(CHORALE_ON_END_QUEUES="shop, reports")
+    assert {"~shop", "~reports", "~unacked"} <= set(consuming.split())
+    assert "chorale" not in consuming
+    # Blanks, brackets and the signs of patterns would end or widen a rule.
+    (consuming,) = rules(CHORALE_ON_END_QUEUES="two words (new)*")
+    assert "~two?words??new??" in consuming.split()
+
+
 CALLING = Grant(("*",), ("eval", "evalsha"))
 """Allows scripts; the other grants apply to their commands."""
 
