@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from anyio import CapacityLimiter
 from chorale_client import AsyncChorale, Chorale
+from chorale_client.failover import follow_primary
 from fastapi import Depends, Request
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
@@ -88,6 +89,7 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
     keys = KeyStore(settings.audit_database_url)
     jobs = Jobs(settings.audit_database_url)
     redis = Redis.from_url(redis_url, socket_timeout=SHORT_S, socket_connect_timeout=SHORT_S)
+    follow_primary(redis.connection_pool)
     blocking_redis = open_redis(redis_url)
     options: dict[str, Any] = {"broker_url": settings.broker_url, "answer_ttl_s": settings.answer_ttl_s}
     client, blocking_client = AsyncChorale(redis_url, **options), Chorale(redis_url, **options)

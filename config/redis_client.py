@@ -10,6 +10,7 @@ import re
 import ssl
 from dataclasses import dataclass
 
+from chorale_client.failover import follow_primary
 from chorale_client.keys import SWEEPER, WAKEUPS
 from chorale_client.redis_cluster import NO_CLUSTER, is_of_cluster
 from chorale_client.redis_urls import without_password
@@ -31,17 +32,19 @@ from models.errors import UnsupportedRedis
 
 _PASSING = (ReadOnlyError, OutOfMemoryError, ClusterDownError, TryAgainError)
 _PASSING_CODES = re.compile(
-    r"(?:^| -|caused error: )(READONLY|MISCONF|LOADING|OOM|BUSY|NOREPLICAS|MASTERDOWN|UNBLOCKED|CLUSTERDOWN|TRYAGAIN)\b"
+    r"(?:^| -|: )(READONLY|MISCONF|LOADING|OOM|BUSY|NOREPLICAS|MASTERDOWN|UNBLOCKED|CLUSTERDOWN|TRYAGAIN)\b"
 )
-"""Codes of replies that say that the server cannot serve now.  redis-py puts words before the code of a command in a pipeline,
-and Redis before version 7 before the code of a command in a script."""
+"""Codes of replies that say that the server cannot serve now.  Words stand before the code of a command in a pipeline, and
+often before that of a command in a script."""
 
 
 def open_redis(url: str, *, limit_s: float = 2.0) -> Redis:
     """A client whose calls fail after `limit_s`."""
     from redis import Redis
 
-    return Redis.from_url(url, socket_timeout=limit_s, socket_connect_timeout=limit_s)
+    client = Redis.from_url(url, socket_timeout=limit_s, socket_connect_timeout=limit_s)
+    follow_primary(client.connection_pool)
+    return client
 
 
 def redis_ms(redis: Redis) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from celery import Celery
+from chorale_client.failover import follow_primary
 
 from config.celery import celery_settings, needs_acknowledgement
 from tasks.celery_internals.consuming import AMQP
@@ -32,6 +33,7 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
         )
     )
     app.resources = resources
+    follow_primary(app.backend.client.connection_pool)
     app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
     app.answer_unread = partial(retrieve.answer_unread, resources)
     app.cancel_unread = partial(retrieve.cancel_unread, resources)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.client import MOST_CONNECTIONS
+from chorale_client.failover import follow_primary
 from chorale_client.ledger import CallersLedger
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION
 from redis import Redis
@@ -81,12 +82,14 @@ class Resources:
 
     @cached_property
     def redis(self) -> Redis:
-        return Redis.from_url(
+        client = Redis.from_url(
             self.redis_url,
             socket_timeout=self.settings.redis_socket_timeout_s,
             socket_connect_timeout=self.settings.redis_connect_timeout_s,
             max_connections=MOST_CONNECTIONS,
         )
+        follow_primary(client.connection_pool)
+        return client
 
     @cached_property
     def ledger(self) -> RedisLedger:

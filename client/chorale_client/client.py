@@ -20,6 +20,7 @@ from chorale_client.default_timeout import DefaultTimes
 from chorale_client.documents import checked_documents, checked_list
 from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress
+from chorale_client.failover import follow_primary
 from chorale_client.idle_connections import keep_alive
 from chorale_client.index_tickets import (
     Indexed,
@@ -96,6 +97,7 @@ class Chorale:
         client = Redis.from_url(
             url, max_connections=MOST_CONNECTIONS, **timeouts_s, **keep_alive(url), **options
         )
+        follow_primary(client.connection_pool)
         keep_to(self._limit, client)
         return client
 

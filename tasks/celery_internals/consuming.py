@@ -19,6 +19,7 @@ from celery.app import amqp
 from celery.exceptions import InvalidTaskError, NotRegistered, WorkerLostError
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
+from chorale_client.failover import follow_primary
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
 from kombu import Connection as KombuConnection
 from kombu.exceptions import ContentDisallowed
@@ -120,7 +121,8 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
                         queue(conn.default_channel).declare()
                 break
             except (*conn.connection_errors, *conn.channel_errors) as error:
-                # kombu does not try again after a refused login or virtual host.
+                # kombu does not try again after a refused login or virtual host.  A new connection may lead to another server.
+                conn.close()
                 wait_s = min(wait_s + STEP_S, LONGEST_S)
                 send_due(error, wait_s)
                 maybe_shutdown()
@@ -222,6 +224,12 @@ class Channel(redis.Channel):
             # A full Redis refuses to add what is there already; its messages still have to be worked on.
             if all(bound[2] != queue for bound in self.get_table(exchange)):  # type: ignore[no-untyped-call]
                 raise
+
+    def _get_pool(self, asynchronous: bool = False) -> Any:
+        pool = super()._get_pool(asynchronous)  # type: ignore[no-untyped-call]
+        if not asynchronous:  # the consumer itself connects again
+            follow_primary(pool)
+        return pool
 
     def _size(self, queue: str) -> int:
         # kombu asks in a transaction, which a full Redis refuses.  There is one list for each queue (`priority_steps`).

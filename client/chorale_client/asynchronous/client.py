@@ -33,6 +33,7 @@ from chorale_client.client import (
 from chorale_client.default_timeout import DefaultTimes
 from chorale_client.errors import ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress, Standing, standing
+from chorale_client.failover import follow_primary
 from chorale_client.idle_connections import keep_alive
 from chorale_client.index_tickets import Indexed, outcome_of
 from chorale_client.keys import result_key
@@ -75,6 +76,7 @@ class AsyncChorale:
             protocol=2,
             **keep_alive(url),
         )
+        follow_primary(pool)
         pool.connection_class = checking(pool.connection_class)
         self._redis = Redis.from_pool(pool)
         self._commands = Commands(self._redis, attempt_s=socket_timeout_s / 2)

@@ -15,7 +15,8 @@ class TcpProxy:
     """Forwards `port` on 127.0.0.1 to a unix socket or a (host, port); a context manager that starts and closes it."""
 
     def __init__(self, target: str | tuple[str, int]) -> None:
-        self._target = target
+        self.target = target
+        """Where new connections lead."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._open: set[socket.socket] = set()
@@ -81,12 +82,12 @@ class TcpProxy:
             except OSError:
                 return
             self.accepted += 1
-            family = socket.AF_UNIX if isinstance(self._target, str) else socket.AF_INET
+            family = socket.AF_UNIX if isinstance(self.target, str) else socket.AF_INET
             server = socket.socket(family, socket.SOCK_STREAM)
             try:
                 if self.is_refusing:
                     raise ConnectionRefusedError
-                server.connect(self._target)
+                server.connect(self.target)
             except OSError:
                 _close(caller)
                 _close(server)

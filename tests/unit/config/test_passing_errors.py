@@ -20,6 +20,7 @@ PASSING = [
     "CLUSTERDOWN The cluster is down",
     "TRYAGAIN Multiple keys request during rehashing of slot",
     "READONLY You can't write against a read only replica. script: f0, on @user_script:3.",
+    "ERR user_script:54: READONLY You can't write against a read only replica. script: f0, on @user_script:54.",
     # Redis 6.2
     "ERR Error running script (call to f_f0): @user_script:3: @user_script: 3: -READONLY You can't write.",
 ]

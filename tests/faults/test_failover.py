@@ -1,0 +1,76 @@
+"""A replica becomes the primary under load, behind an address that follows the primary: the same processes go on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+import pytest
+from chorale_client import Chorale, ServiceUnavailable
+from chorale_client.keys import HEARTBEAT
+
+from tests.contracts.client import NewClient
+from tests.support.client_on_a_loop import ClientOnALoop
+from tests.support.faults.serving import nobody_has_ended, serving
+from tests.support.servers.redis_server import RedisServer, free_port
+from tests.support.servers.tcp_proxy import TcpProxy
+from tests.support.waiting import until
+
+QUEUES = ["chorale.retrieve", "chorale.bm25,chorale.vector,chorale.hyde", "chorale.fusion", "chorale.index"]
+
+
+def answers(client: Chorale) -> bool:
+    """Whether a question is answered completely."""
+    with suppress(ServiceUnavailable):
+        return client.retrieve("bread", cache="bypass", timeout_s=5).status == "complete"
+    return False
+
+
+@contextmanager
+def under_load(client: Chorale) -> Iterator[None]:
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.wait(0.05):
+            answers(client)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("old_connections", ["cut", "kept"])
+@pytest.mark.parametrize("new_client", [Chorale, ClientOnALoop], ids=["threads", "loop"])
+def test_the_same_workers_and_clients_go_on_after_a_failover(
+    new_client: NewClient, old_connections: str
+) -> None:
+    """An address may keep the connections to the old primary, which takes no writes from then on."""
+    with (
+        RedisServer(port=free_port()) as primary,
+        RedisServer(port=free_port()) as replica,
+        TcpProxy(("127.0.0.1", primary.port)) as address,
+        serving(QUEUES, server=primary, environment={"CHORALE_REDIS_URL": address.redis_url}) as pipeline,
+        primary.client() as old,
+        replica.client() as new,
+        closing(new_client(address.redis_url)) as client,
+    ):
+        assert answers(client)
+        with under_load(client):
+            new.replicaof("127.0.0.1", primary.port)
+            until(lambda: new.info("replication")["master_link_status"] == "up")
+            new.replicaof("NO", "ONE")
+            old.replicaof("127.0.0.1", replica.port)
+            address.target = ("127.0.0.1", replica.port)
+            if old_connections == "cut":
+                address.cut()
+            until(lambda: answers(client), 60)
+
+        nobody_has_ended(pipeline)
+        new.delete(*(HEARTBEAT + name for name in pipeline.processes))
+        until(lambda: all(new.exists(HEARTBEAT + name) for name in pipeline.processes))
