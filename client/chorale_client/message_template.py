@@ -12,6 +12,7 @@ This relies on two facts beyond Celery's documented interface:
 from __future__ import annotations
 
 import json
+import re
 import threading
 from base64 import b64encode
 from collections.abc import Mapping
@@ -22,9 +23,6 @@ from celery import Celery
 from kombu import Connection
 from pydantic_core import to_json
 
-_TASK_ID, _ROOT_ID, _PARENT_ID, _GROUP_ID, _TAG, _BODY = (
-    f"00000000-0000-4000-8000-00000000000{digit}" for digit in range(6)
-)
 _TURN = threading.Lock()
 WITHOUT_ARGUMENTS: Mapping[str, Any] = {"ignore_result": True, "argsrepr": "()", "kwargsrepr": "{}"}
 """Celery repeats the arguments in the headers, for logs and Flower; left out, since they contain texts."""
@@ -34,12 +32,15 @@ class Template:
     """The message of one task, with places for ids and arguments."""
 
     def __init__(self, app: Celery, task: str, queue: str) -> None:
-        message = rendered_by_celery(
-            app, task, queue, task_id=_TASK_ID, root_id=_ROOT_ID, parent_id=_PARENT_ID, group_id=_GROUP_ID
-        )
-        message["properties"]["delivery_tag"] = _TAG
-        message["body"] = _BODY
-        self._text = json.dumps(message)
+        ids: dict[str, Any] = {name: str(uuid4()) for name in ("task_id", "root_id", "parent_id", "group_id")}
+        message = rendered_by_celery(app, task, queue, **ids)
+        places = {**ids, "tag": str(uuid4()), "body": str(uuid4())}
+        message["properties"]["delivery_tag"], message["body"] = places["tag"], places["body"]
+        # Texts and names of places in turn: what is filled in is never searched for places.
+        names = {json.dumps(place): name for name, place in places.items()}
+        self._parts = [
+            names.get(part, part) for part in re.split(f"({'|'.join(names)})", json.dumps(message))
+        ]
 
     def render(
         self,
@@ -51,12 +52,18 @@ class Template:
         group_id: str | None = None,
         chord: dict[str, Any] | None = None,
     ) -> bytes:
-        """The message, ready to be pushed onto the queue's list.  Ids must be JSON-safe as they are."""
+        """The message, ready to be pushed onto the queue's list."""
         body = to_json([[], kwargs, {"callbacks": None, "errbacks": None, "chain": None, "chord": chord}])
-        text = self._text.replace(_TASK_ID, task_id).replace(_ROOT_ID, root_id)
-        text = text.replace(f'"{_PARENT_ID}"', f'"{parent_id}"' if parent_id else "null")
-        text = text.replace(f'"{_GROUP_ID}"', f'"{group_id}"' if group_id else "null")
-        return text.replace(_TAG, str(uuid4())).replace(_BODY, b64encode(body).decode()).encode()
+        filled = {
+            "task_id": task_id,
+            "root_id": root_id,
+            "parent_id": parent_id,
+            "group_id": group_id,
+            "tag": str(uuid4()),
+            "body": b64encode(body).decode(),
+        }
+        values = {name: json.dumps(value) for name, value in filled.items()}
+        return "".join(values.get(part, part) for part in self._parts).encode()
 
 
 def rendered_by_celery(

@@ -26,6 +26,16 @@ def test_a_question_is_answered_by_all_three_branches(pipeline: RunningPipeline)
     assert {f"search.{name}" for name in ("bm25", "vector", "hyde")} <= {line.stage for line in answer.stages}
 
 
+@pytest.mark.parametrize("digit", range(6))
+def test_an_id_of_almost_nothing_but_zeros_is_an_id_like_any_other(
+    pipeline: RunningPipeline, digit: int
+) -> None:
+    request_id = f"00000000-0000-4000-8000-00000000000{digit}"
+    answer = pipeline.client().retrieve("bread", request_id=request_id, cache="bypass", timeout_s=20)
+
+    assert (answer.request_id, answer.status, answer.degraded) == (request_id, "complete", ())
+
+
 def test_async_result_agrees_before_and_after_the_end(pipeline: RunningPipeline) -> None:
     request = make_request("flour, water, salt and patience", cache="bypass", timeout_s=20)
     assert AsyncResult(request.request_id, app=pipeline.app).state == "PENDING"

@@ -75,3 +75,16 @@ def test_a_plain_chord_is_used_if_rendered_messages_differ_from_celerys_or_go_to
         assert not is_lean()
     app.conf.broker_url = "redis://127.0.0.1:1/0"
     assert not is_lean()
+
+
+@pytest.mark.parametrize("digit", range(6))
+def test_ids_and_texts_are_carried_as_they_are_even_those_that_look_like_places(
+    app: Celery, digit: int
+) -> None:
+    template = Template(app, TASK_FUSE, QUEUE_FUSION)
+    ids = [f"00000000-0000-4000-8000-00000000000{(digit + place) % 6}" for place in range(4)]
+    kwargs = {"request_id": ids[0], "text": '"tag" body "task_id"'}
+    message = json.loads(template.render(ids[0], kwargs, root_id=ids[1], parent_id=ids[2], group_id=ids[3]))
+    headers = [message["headers"][name] for name in ("id", "root_id", "parent_id", "group")]
+    assert [*headers, message["properties"]["correlation_id"]] == [*ids, ids[0]]
+    assert json.loads(b64decode(message["body"]))[1] == kwargs
