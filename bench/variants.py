@@ -45,7 +45,7 @@ class ChordPath:
             result = result or ledger.result(request.request_id)
         finally:
             channel.unsubscribe(name)
-        return complete(text, read_answer(result) if result else None)
+        return complete(text, read_answer(request.request_id, result) if result else None)
 
     def _channel(self) -> PubSub:
         if not hasattr(self._local, "channel"):

@@ -121,7 +121,7 @@ class Chorale:
                     for event in self.events(request.request_id, limit_s=request.timeout_s):
                         on_event(event)
         with self._limit.until(ends_at_s + FINISH_S):
-            return read_answer(self._result_of(request, ends_at_s))
+            return read_answer(request.request_id, self._result_of(request, ends_at_s))
 
     def _result_of(self, request: Request, ends_at_s: float) -> bytes:
         """Accept the request, wait for its end, and end it after the wait.  Reconnects while there is time."""
@@ -179,7 +179,8 @@ class Chorale:
         ends_at_s = time.monotonic() + wait_s
         with self._limit.until(ends_at_s + self._patience_s), redis_errors_translated():
             return read_answer(
-                self._wait_for_result(request_id, ends_at_s) or self._ledger.run_exchange(end_of(request_id))
+                request_id,
+                self._wait_for_result(request_id, ends_at_s) or self._ledger.run_exchange(end_of(request_id)),
             )
 
     def _wait_for_result(self, request_id: str, until_s: float) -> bytes | None:
@@ -221,7 +222,7 @@ class Chorale:
             result = self._ledger.cancel(request_id)
         if result is None:
             raise UnknownRequest(request_id)
-        return read_answer(result)
+        return read_answer(request_id, result)
 
     def upsert(
         self,

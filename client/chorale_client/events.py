@@ -103,7 +103,7 @@ class Progress:
             raise UnknownRequest(request_id)
         state = reply[0].decode()
         if state == "ended":
-            return list(self._ended(read_answer(cast("bytes", reply[1]))))
+            return list(self._ended(read_answer(request_id, cast("bytes", reply[1]))))
         words = [word.decode() for word in reply[1:]]
         return list(self._until(state, dict(zip(words[::2], words[1::2], strict=True))))
 

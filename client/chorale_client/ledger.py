@@ -21,7 +21,7 @@ from chorale_client.errors import NotEnded, RequestIdConflict, UnknownRequest, s
 from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.request import Request
 from chorale_client.request_factory import request_json
-from chorale_client.sans_io import Exchange, RoundTrip, Script, run_exchange
+from chorale_client.sans_io import Exchange, RoundTrip, Script, result_document, run_exchange
 from chorale_client.scripts import PRELUDE, Scripts
 from chorale_client.terminal_answers import (
     not_ended_body,
@@ -122,7 +122,7 @@ def _accepted(request_id: str, mark: str, answer: Sequence[bytes]) -> Accepted:
 
 def _has_ended_as(mark: str, answer: Sequence[bytes]) -> bool:
     """Whether the script found the end of a request with this fingerprint."""
-    return answer[0] == b"ended" and from_json(answer[1]).get("fingerprint") == mark
+    return answer[0] == b"ended" and result_document(answer[1]).get("fingerprint") == mark
 
 
 def result(request_id: str) -> Exchange[bytes | None]:

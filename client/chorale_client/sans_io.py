@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from pydantic import ValidationError
 from pydantic_core import from_json
 from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
-from chorale_client.answer import Answer
-from chorale_client.errors import ServiceUnavailable
+from chorale_client.answer import Answer, Degradation
+from chorale_client.errors import ServiceUnavailable, safe_repr
 from chorale_client.redis_cluster import NO_CLUSTER, is_of_cluster
+from chorale_client.wire_names import Reason, Stage, Status
 
 T = TypeVar("T")
 
@@ -55,9 +57,31 @@ PASSING = (ConnectionError, TimeoutError)
 """Errors after which the same command may succeed on a new connection."""
 
 
-def read_answer(result: bytes) -> Answer:
-    """The answer in a Celery result document."""
-    return Answer.model_validate(from_json(result)["result"])
+def result_document(result: bytes) -> dict[str, Any]:
+    """A Celery result document; empty if it is none."""
+    try:
+        document = from_json(result)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def read_answer(request_id: str, result: bytes) -> Answer:
+    """The answer in a Celery result document.
+
+    Celery itself, or another program, may have written an end without an answer under the request's id: then the request is
+    `cancelled` if it was revoked, and `failed` otherwise.
+    """
+    document = result_document(result)
+    try:
+        return Answer.model_validate(document.get("result"))
+    except ValidationError:
+        state = safe_repr(document.get("status"))
+    status, reason, detail = Status.FAILED, Reason.INVALID_ANSWER, f"another program wrote an end ({state})"
+    if state == "'REVOKED'":
+        status, reason, detail = Status.CANCELLED, Reason.CANCELLED, "revoked"
+    degraded = Degradation(where=Stage.PLAN, reason=reason, detail=detail)
+    return Answer(request_id=request_id, status=status, degraded=(degraded,))
 
 
 def unavailable(error: Exception, *, accepted: str | None = None) -> ServiceUnavailable:

@@ -9,9 +9,11 @@ import json
 import threading
 from base64 import b64decode
 from collections.abc import Callable
-from typing import cast
+from contextlib import closing, suppress
+from typing import Any, cast
 
 import pytest
+from celery import Celery
 from chorale_client import (
     Chorale,
     InvalidRequest,
@@ -43,6 +45,15 @@ BODY_WITH_STAGES = json.dumps(
     }
 )
 NewClient = Callable[..., Chorale]
+
+WRITTEN_BY_OTHERS: dict[str, tuple[Callable[[Any, str], object], Status]] = {
+    "revoked by Celery": (lambda backend, one: backend.mark_as_revoked(one), Status.CANCELLED),
+    "failed for Celery": (lambda backend, one: backend.mark_as_failure(one, ValueError("no")), Status.FAILED),
+    "another result": (lambda backend, one: backend.mark_as_done(one, 7), Status.FAILED),
+    "no JSON": (lambda backend, one: backend.client.set(result_key(one), b"\x80\x04."), Status.FAILED),
+    "no document": (lambda backend, one: backend.client.set(result_key(one), b"[1]"), Status.FAILED),
+}
+"""How an application ends a request by Celery's own means or others, and the status of its answer."""
 
 
 def branch_ended(name: str, status: str) -> dict[str, str]:
@@ -198,6 +209,27 @@ class HandleContract(ClientContract):
         for asking in (lambda: handle.answer(0), handle.cancel, lambda: list(handle.events())):
             with pytest.raises(UnknownRequest, match="'never-sent' not found"):
                 asking()
+
+    @pytest.mark.parametrize(("write", "status"), WRITTEN_BY_OTHERS.values(), ids=WRITTEN_BY_OTHERS)
+    def test_an_end_that_another_program_wrote_is_an_answer_too(
+        self,
+        client: Chorale,
+        redis_server: RedisServer,
+        redis_client: Redis,
+        write: Callable[[Any, str], object],
+        status: Status,
+    ) -> None:
+        request = make_request("bread", timeout_s=0.1)
+        with closing(Celery("shop", backend=redis_server.celery_url, set_as_current=False)) as app:
+            app.conf.result_expires = None  # with it Celery calls what redis-py deprecates
+            write(app.backend, request.request_id)
+        handle = client.handle(request.request_id)
+        answer = handle.answer(0)
+        assert (answer.request_id, answer.status, answer.hits) == (request.request_id, status, ())
+        assert len(answer.degraded) == 1
+        assert handle.answer(1) == handle.cancel() == list(handle.events())[-1].answer == answer
+        with suppress(RequestIdConflict):
+            assert client.ask(request).status != "complete"
 
 
 class EventsContract(ClientContract):

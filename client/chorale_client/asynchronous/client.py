@@ -134,7 +134,7 @@ class AsyncChorale:
                             async for event in self.events(request.request_id, limit_s=request.timeout_s):
                                 on_event(event)
                     result = accepted.result or await self._end(listener, request.request_id, ends_at_s)
-                return read_answer(result or await self._finish(request, accepted))
+                return read_answer(request.request_id, result or await self._finish(request, accepted))
         except CancelledError:
             if accepted is not None and accepted.is_new:
                 self._commands.begin(ledger.cancel(request.request_id))
@@ -160,7 +160,8 @@ class AsyncChorale:
         """As `Chorale.answer`."""
         until_s = asyncio.get_running_loop().time() + wait_s
         return read_answer(
-            await _in_time(self._wait_for_result(request_id, wait_s, until_s), until_s + self._patience_s)
+            request_id,
+            await _in_time(self._wait_for_result(request_id, wait_s, until_s), until_s + self._patience_s),
         )
 
     async def _wait_for_result(self, request_id: str, wait_s: float, until_s: float) -> bytes:
@@ -195,7 +196,7 @@ class AsyncChorale:
         """As `Chorale.cancel`."""
         if (result := await self._run_exchange(ledger.cancel(request_id))) is None:
             raise UnknownRequest(request_id)
-        return read_answer(result)
+        return read_answer(request_id, result)
 
     async def upsert(
         self,
