@@ -117,7 +117,7 @@ class RunningRedis:
 def find_redis_url(home: Path) -> str | None:
     """The address of the server that `chorale up` runs for this home; None if none answers."""
     running = read_running(home)
-    return running.url if running is not None and answers(running) else None
+    return running.url if running is not None and server_pid(running) else None
 
 
 def read_running(home: Path) -> RunningRedis | None:
@@ -128,14 +128,18 @@ def read_running(home: Path) -> RunningRedis | None:
         return None
 
 
-def answers(running: RunningRedis) -> bool:
-    """Whether this very process answers; its pid may have been reused by another program."""
+def server_pid(running: RunningRedis) -> int | None:
+    """The process id of the server at this address; None if none answers, or one that `chorale up` did not start.
+
+    It is the announced process, whose number may have been reused by another program, or a child of it (cli/local/child_wrapper.py).
+    """
     if not psutil.pid_exists(running.pid):
-        return False
+        return None
     try:
         with Redis.from_url(
             running.url, socket_timeout=ANSWER_LIMIT_S, socket_connect_timeout=ANSWER_LIMIT_S
         ) as client:
-            return int(client.info("server")["process_id"]) == running.pid
-    except (RedisError, ValueError, KeyError):
-        return False
+            pid = int(client.info("server")["process_id"])
+        return pid if running.pid in (pid, psutil.Process(pid).ppid()) else None
+    except (RedisError, ValueError, KeyError, psutil.Error):
+        return None

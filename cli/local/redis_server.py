@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from config.home import RunningRedis, answers, read_running, write_private
+from config.home import RunningRedis, read_running, server_pid, write_private
 from models.errors import ServiceError
 
 _ORPHAN_LIMIT_S = 5.0
@@ -162,14 +162,14 @@ def withdraw_redis(home: Path) -> None:
 
 def _end_orphan(home: Path) -> None:
     running = read_running(home)
-    if running is None or not answers(running):
+    if running is None or (pid := server_pid(running)) is None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
-            os.kill(running.pid, number)
+            os.kill(pid, number)
         give_up = time.monotonic() + _ORPHAN_LIMIT_S
         while time.monotonic() < give_up:
-            if not _runs(running.pid):
+            if not _runs(pid):
                 return
             time.sleep(0.02)
 

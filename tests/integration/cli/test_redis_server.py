@@ -114,10 +114,22 @@ def test_another_program_with_the_reused_process_id_is_left_alone(tmp_path: Path
 
 def test_another_server_at_the_address_is_not_ours(tmp_path: Path) -> None:
     with served(tmp_path) as (_, url, process):
-        announce_redis(tmp_path, url, os.getpid())
+        announce_redis(tmp_path, url, os.getppid())
         assert find_redis_url(tmp_path) is None
         announce_redis(tmp_path, url, process.pid)
         assert find_redis_url(tmp_path) == url
+
+
+def test_a_server_is_also_found_and_ended_by_the_process_that_looks_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel ends no child with its parent, the announced process is the server's parent."""
+    monkeypatch.setattr(redis_server, "_ORPHAN_LIMIT_S", 60.0)
+    with served(tmp_path) as (_, url, process):
+        announce_redis(tmp_path, url, os.getpid())
+        assert find_redis_url(tmp_path) == url
+        prepare_redis(tmp_path)
+        assert process.wait(15) == 0
 
 
 def test_an_unreadable_file_counts_as_no_server(tmp_path: Path) -> None:
