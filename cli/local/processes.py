@@ -19,7 +19,7 @@ from cli.local.child_process import Child, Output
 from cli.local.home_lock import hold_home
 from cli.local.ports import Address
 from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
-from cli.local.servers import flower_child, http_child, with_http
+from cli.local.servers import flower_address, flower_child, http_child, with_servers
 from cli.local.supervisor import NeverServed, Supervisor
 from config.blas_threads import VARIABLES
 from config.home import check_home, shared
@@ -180,7 +180,11 @@ def running(
         supervisor = Supervisor(
             [*own_redis, *make_workers(environment), *watching],
             output=output,
-            heartbeats=with_http(RedisHeartbeats(redis_url, server=REDIS if own_redis else None), http),
+            heartbeats=with_servers(
+                RedisHeartbeats(redis_url, server=REDIS if own_redis else None),
+                http,
+                None if flower_port is None else flower_address(flower_port),
+            ),
             on_start=announce,
         )
         try:

@@ -34,6 +34,9 @@ LOGIN_FILE = "flower_login"
 VARIABLE = "FLOWER_BASIC_AUTH"
 """Flower's own variable for its login, `user:password`; the child has it in its environment, which `ps` does not show."""
 
+PREFIX = "FLOWER_URL_PREFIX"
+"""Flower's own variable for the path of its pages behind a proxy, such as `flower`."""
+
 OPTIONS = (
     # Workers send what CHORALE_TASK_EVENTS says.
     "--enable_events=False",
@@ -50,24 +53,25 @@ def http_child(address: Address, environment: Mapping[str, str]) -> Child:
     return Child(HTTP, command, environment, level=2)
 
 
-def with_http(others: Heartbeats, address: Address | None) -> Heartbeats:
-    """Adds the HTTP API's heartbeat to `others`: its event loop answers `/healthz`.  A process that hangs does not."""
-    if address is None:
-        return others
+def with_servers(others: Heartbeats, http: Address | None, flower: Address | None) -> Heartbeats:
+    """Adds the heartbeats of the HTTP API and of Flower to `others`: their event loops answer a page of health.  A process that
+    hangs does not."""
+    servers = {HTTP: (http, "/healthz"), FLOWER: (flower, f"{flower_prefix()}/healthcheck")}
 
     def heartbeats(names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
-        beats = dict(others([name for name in names if name != HTTP]))
-        if _answers(address):
-            beats[HTTP] = Heartbeat(HTTP, 0.0, is_ready=True)
+        beats = dict(others([name for name in names if name not in servers]))
+        for name, (address, page) in servers.items():
+            if address is not None and _answers(address, page):
+                beats[name] = Heartbeat(name, 0.0, is_ready=True)
         return beats
 
     return heartbeats
 
 
-def _answers(address: Address) -> bool:
+def _answers(address: Address, page: str) -> bool:
     try:
         with closing(HTTPConnection(address.host, address.port, timeout=ANSWERS_WITHIN_S)) as connection:
-            connection.request("GET", "/healthz")
+            connection.request("GET", page)
             return connection.getresponse().status == 200
     except (OSError, HTTPException):
         return False
@@ -116,17 +120,27 @@ def own_key(settings: Settings) -> Path | None:
 
 def flower_child(home: Path, port: int, environment: Mapping[str, str]) -> Child:
     """Raises PortTaken."""
-    Address("127.0.0.1", port).check_free("Flower", "--flower-port")
+    flower_address(port).check_free("Flower", "--flower-port")
     # Otherwise a package `tasks` in the current folder would be imported instead of ours.
     folder = f"--workdir={Path(__file__).resolve().parents[2]}"
     command = (sys.executable, "-m", "celery", "--quiet", folder, "-A", "tasks.app", "flower", *OPTIONS)
     where = ("--address=127.0.0.1", f"--port={port}", "--logging=warning")
-    return Child(FLOWER, (*command, *where), {**environment, VARIABLE: login(home)}, level=2, beats=False)
+    return Child(FLOWER, (*command, *where), {**environment, VARIABLE: login(home)}, level=2)
+
+
+def flower_address(port: int) -> Address:
+    return Address("127.0.0.1", port)
+
+
+def flower_prefix() -> str:
+    """What stands before the path of each of Flower's pages."""
+    prefix = os.environ.get(PREFIX, "").strip("/")
+    return f"/{prefix}" if prefix else ""
 
 
 def flower_page(port: int) -> str:
     """The list of requests, without their branches."""
-    return f"http://127.0.0.1:{port}/tasks?name={TASK_RETRIEVE}"
+    return f"http://{flower_address(port)}{flower_prefix()}/tasks?name={TASK_RETRIEVE}"
 
 
 def login(home: Path) -> str:

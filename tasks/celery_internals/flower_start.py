@@ -64,7 +64,7 @@ def delay_wrong_logins(handler: Any) -> None:
 def missing_login(address: str, unix_socket: str, logins: Sequence[str] | None, oauth: str) -> str:
     """What is wrong with these options of Flower; empty if nothing is."""
     if not all(_LOGIN.fullmatch(login) for login in logins or ()):
-        return "Flower: a login is `user:password` (FLOWER_BASIC_AUTH), and neither part is empty"
+        return "Flower: a login is `user:password` (FLOWER_BASIC_AUTH), and neither part is empty; a comma separates two logins"
     if logins or oauth or unix_socket or _is_loopback(address):
         return ""
     return (

@@ -7,22 +7,33 @@ import json
 import os
 import re
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import yaml
 
-from cli.local.servers import VARIABLE, flower_child
+from cli.local.servers import (
+    FLOWER,
+    PREFIX,
+    VARIABLE,
+    flower_address,
+    flower_child,
+    flower_page,
+    with_servers,
+)
 from tests.support.faults.moments import join_without_one_branch
 from tests.support.faults.waiting import one_branch_is_missing
 from tests.support.pipelines import bulk
-from tests.support.pipelines.pipeline import PYTHONPATH, RunningPipeline
+from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.support.servers.redis_server import free_port
 from tests.support.waiting import until
 
@@ -68,10 +79,11 @@ class Flower:
         }
 
 
-@pytest.fixture(scope="module")
-def flower(pipeline: RunningPipeline) -> Iterator[Flower]:
+@contextmanager
+def started(pipeline: RunningPipeline, **more: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Yields the port and the process, as `chorale up` starts it."""
     port = free_port()
-    variables = {**os.environ, **pipeline.environment, "PYTHONPATH": PYTHONPATH, VARIABLE: LOGIN}
+    variables = {**os.environ, **pipeline.environment, "PYTHONPATH": PYTHONPATH, VARIABLE: LOGIN, **more}
     process = subprocess.Popen(
         flower_child(pipeline.home, port, {}).argv,
         env=variables,
@@ -80,14 +92,40 @@ def flower(pipeline: RunningPipeline) -> Iterator[Flower]:
         start_new_session=True,
     )
     try:
+        yield port, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def flower(pipeline: RunningPipeline) -> Iterator[Flower]:
+    with started(pipeline) as (port, process):
         found = Flower(f"http://127.0.0.1:{port}")
         # All workers and the sweeper.
         count = len(pipeline.processes)
         until(lambda: process.poll() is None and found.get("/workers?json=1")[1].count("@") >= count, 60)
         yield found
-    finally:
-        process.kill()
-        process.wait()
+
+
+def test_links_and_health_checks_follow_the_prefix(
+    pipeline: RunningPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PREFIX, "/shop/flower")
+    health = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["flower"]["healthcheck"]
+    with started(pipeline, **{PREFIX: "/shop/flower"}) as (port, _):
+        heartbeats = with_servers(lambda names: {}, None, flower_address(port))
+        until(lambda: heartbeats([FLOWER]).get(FLOWER), 60)
+
+        page = flower_page(port).removeprefix(f"http://127.0.0.1:{port}")
+        assert page.startswith("/shop/flower/tasks?")
+        assert Flower(f"http://127.0.0.1:{port}").get(page)[0] == 200
+        program = health["test"][-1].replace(":5555", f":{port}")
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_flower_that_does_not_listen_yet_has_no_heartbeat() -> None:
+    assert with_servers(lambda names: {}, None, flower_address(free_port()))([FLOWER]) == {}
 
 
 def value_of(page: str, field: str) -> str:

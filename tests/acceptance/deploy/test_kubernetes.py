@@ -130,6 +130,16 @@ def test_deployments_and_services_select_their_own_pods_and_two_releases_share_n
         assert service["spec"]["selector"] == of_kind("Deployment")[name]["spec"]["selector"]["matchLabels"]
 
 
+@pytest.mark.parametrize(
+    ("prefix", "page"),
+    [("", "/healthcheck"), ("flower", "/flower/healthcheck"), ("/a/b/", "/a/b/healthcheck")],
+)
+def test_the_probes_of_flower_follow_its_prefix(prefix: str, page: str) -> None:
+    container = containers(f"--set=settings.FLOWER_URL_PREFIX={prefix}")["chorale-flower"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["path"] == page
+
+
 def test_no_other_pod_reaches_flower_whose_metrics_ask_for_no_login() -> None:
     (policy,) = of_kind("NetworkPolicy").values()
     assert policy["spec"] == {

@@ -15,7 +15,7 @@ from access.grant import Grant
 from access.key_store import KeyStore
 from audit.database import upgrade
 from cli.local.ports import Address
-from cli.local.servers import curl, how_to_ask, http_child, own_key, with_http
+from cli.local.servers import curl, how_to_ask, http_child, own_key, with_servers
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat
@@ -69,7 +69,7 @@ def test_the_api_has_a_heartbeat_while_it_answers() -> None:
         return {"bm25-1": None}
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as server:
-        heartbeats = with_http(of_workers, Address("127.0.0.1", server.server_port))
+        heartbeats = with_servers(of_workers, Address("127.0.0.1", server.server_port), None)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         assert heartbeats(["bm25-1", "http"]) == {"bm25-1": None, "http": Heartbeat("http", 0.0, True)}
