@@ -60,6 +60,7 @@ def test_documents_are_indexed_and_found_and_nothing_outlives_a_killed_up(
     subprocess.run(**called(tmp_path, "index", str(note), "-n", "docs"), check=True)
     answer = until(lambda: complete_answer(tmp_path), 60)
 
+    assert answer is not None
     assert [hit["document_id"] for hit in answer["hits"]] == ["repairs.md"]
     up.kill()
     until(lambda: not any(map(runs, children)))
