@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from models.documents import Matrix
@@ -82,7 +83,9 @@ class ElasticsearchStore(DocumentWriter, FromDocuments):
         def work(index: Index) -> _T:
             try:
                 with readable(self._connection.address):
-                    return use(IndexCall(self._connection, self._layout(index, deadline), deadline))
+                    # The index was made before documents came by which their language can be measured.
+                    layout = replace(self._layout(index, deadline), manifest=index.manifest)
+                    return use(IndexCall(self._connection, layout, deadline))
             except MissingIndex:
                 self._layouts.pop(index.name, None)
                 raise

@@ -190,6 +190,11 @@ class VectorContract(Searching):
             store.upsert(namespace, [document("a", "mela")])
             [ranking] = store.search_vectors(namespace, questions(EAST), asking(depth=1))
             assert (len(ranking.hits), ranking.known_words) == (1, known_words)
+        # Longer documents have come.
+        store.create("unmeasured", replace(MANIFEST, known_words=0.9))
+        store.upsert("unmeasured", [document("b", "pera")])
+        [ranking] = store.search_vectors("unmeasured", questions(EAST), asking(depth=1))
+        assert ranking.known_words == 0.9
 
     def test_a_question_vector_of_another_dimension_is_refused_naming_both(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "pear")])
