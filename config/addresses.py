@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from chorale_client.redis_urls import address_of
+from chorale_client.redis_urls import address_of, wrong_scheme
 
 _REDIS = ("redis", "rediss", "unix", "redis+socket")
 _AMQP = ("amqp", "amqps", "pyamqp")
@@ -62,7 +62,7 @@ def server_of(url: str) -> str:
 def _check_scheme(url: str, schemes: tuple[str, ...]) -> None:
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme not in schemes and scheme.partition("+")[0] not in schemes:
-        raise ValueError(f"an address begins with one of: {', '.join(f'{name}://' for name in schemes)}")
+        raise ValueError(f"an address {wrong_scheme(scheme, schemes)}")
 
 
 def _check_server(url: str, schemes: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -29,6 +30,14 @@ VERIFICATIONS = ("none", "optional", "required")
 """How strictly `ssl_cert_reqs` has the server's certificate verified; Celery also writes `CERT_NONE` and so on."""
 
 
+def wrong_scheme(scheme: str, allowed: Sequence[str]) -> str:
+    """What is wrong with an address that begins with `scheme`."""
+    follows = "; in place of Sentinel's, give one address that follows the primary"
+    return (
+        f"begins with one of: {', '.join(f'{name}://' for name in allowed)}{follows * (scheme == 'sentinel')}"
+    )
+
+
 def address_of(url: str | None = None) -> str:
     """The address for redis-py: the given one, in either spelling, else that of `CHORALE_REDIS_URL`, else `LOCAL`.
 
@@ -37,9 +46,7 @@ def address_of(url: str | None = None) -> str:
     url = url or os.environ.get(VARIABLE) or LOCAL
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
-        raise ValueError(
-            f"the address of Redis begins with one of: {', '.join(f'{name}://' for name in SCHEMES)}"
-        )
+        raise ValueError(f"the address of Redis {wrong_scheme(parts.scheme, SCHEMES)}")
     options = dict(parse_qsl(parts.query))
     if "virtual_host" in options or parts.scheme == "redis+socket":
         options["db"] = options.pop("virtual_host", "0")

@@ -144,6 +144,7 @@ WRONG = {
     "redis://:secret@here/0?db=first": "Invalid value for 'db'",
     "redis+socket:///here?virtual_host=first": "Invalid value for 'db'",
     "redis://me:secret/34@here/0": "in a user or password write / as %2F",
+    "sentinel://:secret@here:26379": "in place of Sentinel's, give one address that follows the primary",
     "http://:secret@here": "begins with one of: redis://, rediss://, unix://, redis+socket://",
 }
 

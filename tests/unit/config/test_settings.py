@@ -119,6 +119,8 @@ WRONG_ADDRESSES = [
         "rediss://me:sesame@here/0?ssl_cert_reqs=sesame",
         "ssl_cert_reqs is one of: none, ",
     ),
+    ("CHORALE_REDIS_URL", "sentinel://:sesame@here:26379", "give one address that follows the primary"),
+    ("CHORALE_BROKER_URL", "sentinel://:sesame@here:26379", "give one address that follows the primary"),
     *[("CHORALE_BROKER_URL", url.format(scheme="amqps://", end="//"), "@ as %40") for url in UNENCODED],
     ("CHORALE_BROKER_URL", "redis://me:sesame@here/sesame", "the database of a Redis, is a number"),
     *[
