@@ -63,7 +63,7 @@ async def with_pauses(
         following.cancel()
 
 
-REPLY_S, GRACE_S = 2.0, 0.5
+REPLY_S, GRACE_S = 2.0, 1.0
 """A silent Redis delays the end of a call that waits by GRACE_S, and other calls by REPLY_S."""
 
 
