@@ -36,7 +36,7 @@ from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
 from chorale_client.limits import MAX_DELETED
 from chorale_client.publisher import Publisher
 from chorale_client.redis_time_limit import TimeLimit, TwoAttempts, keep_to
-from chorale_client.redis_urls import address_of
+from chorale_client.redis_urls import BROKER_VARIABLE, address_of
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_factory import Questions, RequestOptions, make_request
 from chorale_client.sans_io import PASSING, read_answer, redis_errors_translated, unavailable
@@ -65,9 +65,10 @@ UNTIL_THE_END_S = 61.0
 class Chorale:
     """Sends questions to a running pipeline and reads answers.
 
-    `redis_url` is the Redis of the pipeline, by default that of the variable CHORALE_REDIS_URL, which `chorale env` prints,
-    or `redis://localhost:6379/0`; addresses of redis-py and of Celery are taken.  `broker_url` is Celery's broker, if that is another server.  Threads may
-    share one client; each thread waits on its own connection.  Raises ValueError for a wrong address.
+    `redis_url` is the Redis of the pipeline, and `broker_url` Celery's broker, if that is another server.  By default they are
+    those of the variables CHORALE_REDIS_URL and CHORALE_BROKER_URL, which `chorale env` prints; without the first one
+    `redis://localhost:6379/0`, without the second one the pipeline's Redis.  Addresses of redis-py and of Celery are
+    taken.  Threads may share one client; each thread waits on its own connection.  Raises ValueError for a wrong address.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Chorale:
         self._subscribing = self._connected(url)
         self._ledger = CallersLedger(self._redis, answer_ttl_s=answer_ttl_s)
         self._default_times = DefaultTimes()
-        self.publisher = Publisher(broker_url, url)
+        self.publisher = Publisher(broker_url or os.environ.get(BROKER_VARIABLE), url)
         self._local = threading.local()
         self.jobs = Jobs(self._redis, socket_timeout_s=socket_timeout_s)
         """Bulk jobs."""

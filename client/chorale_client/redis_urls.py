@@ -23,6 +23,7 @@ OPTIONS = (
 SCHEMES = ("redis", "rediss", "unix", "redis+socket")
 
 VARIABLE = "CHORALE_REDIS_URL"
+BROKER_VARIABLE = "CHORALE_BROKER_URL"
 LOCAL = "redis://localhost:6379/0"
 
 

@@ -10,6 +10,7 @@ import threading
 from base64 import b64decode
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -117,6 +118,27 @@ class AskingContract(ClientContract):
             message = until(lambda: queue.get(no_ack=True))
             assert message.payload[1] == {"request_id": handle.id}
         assert redis_client.llen(QUEUE_RETRIEVE) == 0
+
+    def test_the_broker_of_the_environment_gets_every_message_and_redis_none(
+        self,
+        new_client: NewClient,
+        redis_server: RedisServer,
+        redis_client: Redis,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        rabbitmq = need("rabbitmq", "whether a client finds it in the environment is not tested")
+        monkeypatch.setenv("CHORALE_BROKER_URL", rabbitmq)
+        with own_queues(rabbitmq, [QUEUE_RETRIEVE, QUEUE_INDEX]) as connection:
+            channel = connection.default_channel
+            queues = [Queue(name, channel=channel) for name in (QUEUE_RETRIEVE, QUEUE_INDEX)]
+            for queue in queues:
+                queue.declare()
+            client = new_client(redis_server.url)
+            client.submit("bread")
+            client.upsert("docs", [{"id": "tea", "title": "Tea", "text": "Green tea."}])
+            for queue in queues:
+                assert until(partial(queue.get, no_ack=True))
+        assert [name for name in redis_client.keys("*") if redis_client.type(name) == b"list"] == []
 
     def test_a_refusal_comes_at_once_and_the_request_sent_again_gets_its_own_end(
         self, client: Chorale, redis_client: Redis
