@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 from uuid import uuid4
@@ -40,13 +41,15 @@ BROKER_ERRORS = (KombuError, RedisError, OSError, AMQPConnectionError, ChannelEr
 class Publisher:
     """Thread-safe.  A process that exits waits until its messages are sent."""
 
+    _connection: Connection | None = None
+
     def __init__(self, broker_url: str | None, redis_url: str) -> None:
         self._is_ledgers = broker_url in (None, redis_url) and celery_url(redis_url).startswith("redis")
         broker_url = broker_url or redis_url
         self._app = _sending_app(broker_url)
         self._is_redis = celery_url(broker_url).startswith("redis")
         self._thread = _new_thread()
-        self._connection: Connection | None = None
+        self._socket: Any = None
         self._sent_at_s = 0.0
         self._pid = os.getpid()
 
@@ -85,9 +88,13 @@ class Publisher:
     def close(self) -> None:
         """Wait until the messages are sent, and close the connections."""
         self._thread.shutdown()
-        if self._connection is not None:
-            self._connection.release()
+        self._drop_connection()
         self._app.close()
+
+    def __del__(self) -> None:
+        # A client that nobody has closed; the socket may also be its parent process's.
+        if self._connection is not None and self._pid == os.getpid():
+            self._connection.collect()
 
     def _send(self, request_id: str, until_s: float) -> None:
         if time.monotonic() > until_s:
@@ -109,12 +116,17 @@ class Publisher:
             connection = self._app.connection_for_write()
             connection.ensure_connection(max_retries=len(connection.alt), interval_start=0)
             self._connection = connection
+            is_amqp = connection.transport.driver_type == "amqp"
+            self._socket = connection.connection.transport.sock if is_amqp else None
         return self._connection
 
     def _drop_connection(self) -> None:
         if self._connection is not None:
-            # `collect` closes without AMQP's closing handshake, which might never be answered.
-            self._connection.collect()
+            with suppress(*BROKER_ERRORS):
+                if self._socket is not None:
+                    # AMQP's closing handshake might never be answered.
+                    self._socket.settimeout(idle_connections.ANSWERS_WITHIN_S)
+                self._connection.release()
         self._connection = None
 
 
@@ -168,7 +180,8 @@ def send_confirmed(app: Celery, task: str, **message: Any) -> None:
             connection.connection.transport.sock.settimeout(ANSWERS_WITHIN_S)
             app.send_task(task, producer=connection.Producer(), **message)
         except Exception as error:
-            connection.collect()  # as `_drop_connection`
+            # `collect` closes without AMQP's closing handshake, which might never be answered.
+            connection.collect()
             if isinstance(error, (*connection.connection_errors, *connection.channel_errors)):
                 raise OperationalError(str(error)) from error
             raise

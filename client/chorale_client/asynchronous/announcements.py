@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -117,24 +118,27 @@ class Announcements:
 
     async def _watch(self) -> None:
         """While somebody listens, ask a server that is silent, and drop a connection on which it does not answer."""
-        loop = asyncio.get_running_loop()
         try:
             while self._listeners:
                 await asyncio.sleep(idle_connections.ANSWERS_WITHIN_S / 2)
                 # The reading task sees first what came while the event loop was busy.
                 for _ in range(3):
                     await asyncio.sleep(0)
-                if not self._is_ready:
-                    continue
-                if self._asked_at_s is None:
-                    if idle_connections.now_s() - self._heard_at_s > idle_connections.IDLE_S:
-                        await self._ask([("PING",)])
-                elif loop.time() - self._asked_at_s > idle_connections.ANSWERS_WITHIN_S:
-                    await self._connection.disconnect(nowait=True)
-        except (RedisError, OSError):
-            await self._connection.disconnect(nowait=True)
+                if self._is_ready:
+                    await self._check()
         finally:
             self._watching = None
+
+    async def _check(self) -> None:
+        silent_s = idle_connections.now_s() - self._heard_at_s
+        unanswered_s = asyncio.get_running_loop().time() - (self._asked_at_s or math.inf)
+        try:
+            if unanswered_s > idle_connections.ANSWERS_WITHIN_S:
+                await self._connection.disconnect(nowait=True)
+            elif silent_s > idle_connections.IDLE_S and self._asked_at_s is None:
+                await self._ask([("PING",)])
+        except (RedisError, OSError):
+            await self._connection.disconnect(nowait=True)  # the reading task connects again
 
     async def _ask(self, commands: Sequence[tuple[Any, ...]]) -> None:
         if self._asked_at_s is None:
