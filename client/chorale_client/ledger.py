@@ -147,7 +147,7 @@ def end_of(request_id: str) -> Exchange[bytes]:
 def finish_failed(request: Request, accepted_at_ms: int, *, answer_ttl_ms: int) -> Exchange[bytes]:
     """The steps of `CallersLedger.finish_failed`."""
     request_id = request.request_id
-    args = [request_id, not_ended_body(request), request.model_dump_json(), fingerprint(request)]
+    args = [request_id, not_ended_body(request), request_json(request), fingerprint(request)]
     args += [head(request), str(accepted_at_ms), str(answer_ttl_ms)]
     args += [not_ended_body(request, state) for state in ("planned", "fusing")]
     (ended,) = yield [Script("finish_failed", _keys_of_an_end(request_id), args)]

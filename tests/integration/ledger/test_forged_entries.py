@@ -18,6 +18,7 @@ from chorale_client.keys import (
     WAKEUPS,
     entry_key,
 )
+from chorale_client.request_factory import request_json
 from redis import Redis
 
 from ledger.protocol import Action, BranchDispatch, Chord, End
@@ -306,7 +307,7 @@ def signed(real: Real) -> Request:
     """A planned request whose plan is signed with its text."""
     request = real.accepted()
     parts = [BranchDispatch(name, f"queue.{name}", 10_000, 5_000) for name in ("bm25", "vector")]
-    text = request.model_dump_json().encode()
+    text = request_json(request).encode()
     assert real.ledger.plan(request.request_id, Chord(b"{}", parts, 60, 160, request=text)) == "planned"
     return request
 
