@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
 from chorale_client.failover import follow_primary
 
 from config.celery import celery_settings, needs_acknowledgement
@@ -37,6 +39,14 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
     app.answer_unread = partial(retrieve.answer_unread, resources)
     app.cancel_unread = partial(retrieve.cancel_unread, resources)
+
+    def failed(sender: Any, task_id: str, exception: BaseException, **_: object) -> None:
+        # Celery tells nobody else of an error before the task begins, such as arguments that are no object.
+        if sender.app is app:
+            app.backend.mark_as_failure(task_id, exception, request=SimpleNamespace(task=sender.name))
+
+    app.failed_before_the_task = failed  # as long as the app is there
+    signals.task_internal_error.connect(failed)
     for module in (retrieve, batch, index_tasks, answering):
         module.register(app)
     return app

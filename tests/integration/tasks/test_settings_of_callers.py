@@ -102,11 +102,14 @@ def test_a_broken_message_with_an_id_has_a_failed_answer(
     assert "secret" not in log.read_text()
 
 
-def test_a_body_of_another_shape_has_a_failed_answer(application: Celery, log: Path) -> None:
+@pytest.mark.parametrize(
+    "body", [[QUESTION], [[], QUESTION, {}], [QUESTION, {}, {}], {"kwargs": QUESTION}], ids=str
+)
+def test_a_body_of_another_shape_has_a_failed_answer(application: Celery, log: Path, body: Any) -> None:
     task_id = str(uuid.uuid4())
     with application.producer_pool.acquire() as producer:
         headers = {"task": "chorale.retrieve", "id": task_id}
-        producer.publish([QUESTION], exchange="", routing_key="chorale.retrieve", headers=headers)
+        producer.publish(body, exchange="", routing_key="chorale.retrieve", headers=headers)
 
     assert application.AsyncResult(task_id).get(timeout=30)["status"] == "failed"
     assert "secret" not in log.read_text()
