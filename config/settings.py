@@ -129,7 +129,7 @@ class Settings(BaseModel):
     read_time_s: float = Field(60, ge=0.1, le=86_400)
     """Maximum seconds to read a file, or one record of it."""
     read_memory_mb: float = Field(1_000, ge=50, le=1_000_000)
-    """Maximum memory in MB to read a file, on Linux."""
+    """Maximum memory in MB to read a file; elsewhere than on Linux a file may exceed it for a moment."""
     read_output_mb: float = Field(100, ge=1, le=10_000)
     """Maximum text in MB of a file, or of one record of it."""
 

@@ -61,6 +61,7 @@ def test_documents_are_indexed_and_found_and_nothing_outlives_a_killed_up(
     answer = until(lambda: complete_answer(tmp_path), 60)
 
     assert answer is not None
-    assert [hit["document_id"] for hit in answer["hits"]] == ["repairs.md"]
+    (question,) = answer["questions"]
+    assert [hit["document_id"] for hit in question["hits"]] == ["repairs.md"]
     up.kill()
     until(lambda: not any(map(runs, children)))

@@ -157,7 +157,9 @@ def test_a_request_of_the_next_version_has_a_limit_of_unknown_fields_too() -> No
     assert len(read_request(fields).ignored) == MAX_IGNORED
     with pytest.raises(InvalidRequest, match=r"b0: unknown field; .* and 249 more"):
         read_request({**fields, "one": 1})
-    with pytest.raises(InvalidRequest, match=r"^v: wire version a number of thousands of digits"):
+    with pytest.raises(
+        InvalidRequest, match=r"^v: wire version (a number of thousands of|.* roughly 5001) digits"
+    ):
         read_request({**fields, "v": 10**5_000})
 
 

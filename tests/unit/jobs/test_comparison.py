@@ -94,4 +94,4 @@ def test_memory_stays_the_same_for_lines_in_the_same_order() -> None:
     compare(lines(3_000), lines(3_000))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 200_000
+    assert peak < 1_000_000, "all lines take seven times as much"
