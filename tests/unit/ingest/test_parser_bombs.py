@@ -99,7 +99,7 @@ def test_a_bomb_is_given_up_and_its_neighbour_read(tmp_path: Path, bomb: str) ->
 def test_memory_is_limited_where_there_is_no_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest.read, "ParserProcess", ParserProcess)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support" / "without_linux"))
-    (tmp_path / "a.rst").write_bytes(substitutions())
+    (tmp_path / "a.html").write_bytes(b"<p>a</p>" * 200_000)
     (tmp_path / "z.txt").write_text("the neighbour")
     limits = ReadLimits(time_s=60, memory_mb=50)
     document, skipped = sorted(read_documents([tmp_path], source="s", limits=limits), key=repr)
