@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -186,11 +186,11 @@ def test_a_message_that_celery_drops_is_a_cancelled_request_of_one_state(both: B
 
 
 def test_a_task_is_told_of_an_answer_and_of_the_same_one_from_the_cache(both: Both) -> None:
-    client = both.pipeline.client()
-    for _ in range(2):
-        told = {"task": "shop.ended", "queue": "shop"}
-        answer = client.retrieve(QUESTION, namespace="default", timeout_s=20, on_end=told)
-        assert both.got("ended", answer.request_id) == [answer.request_id, "complete"]
+    told = {"task": "shop.ended", "queue": "shop"}
+    with closing(both.pipeline.client()) as client:
+        for _ in range(2):
+            answer = client.retrieve(QUESTION, namespace="default", timeout_s=20, on_end=told)
+            assert both.got("ended", answer.request_id) == [answer.request_id, "complete"]
 
 
 def test_a_link_that_cannot_be_carried_is_named_in_the_answer_and_costs_the_request_nothing(
