@@ -117,9 +117,8 @@ def _parsed(
         raise
     # Parsers raise any exception for a malformed file; reading must continue.
     except Exception as error:
-        why = (
-            f"cannot be read: {getattr(error, 'strerror', None) or f'{type(error).__name__}: {error!s:.200}'}"
-        )
+        said = getattr(error, "strerror", None) or str(error)[:200] or "its parser failed"
+        why = f"cannot be read: {said}"
     yield {"end": why, "reason": reason}
 
 
