@@ -91,6 +91,18 @@ except Exception as error:
         (f"{_TOGETHER}::test_a_part_that_raises_fails_alone",),
     ),
     Mutant(
+        "Neighbours",
+        "workers keep the messages that they have taken under the keys of every application",
+        "tasks/celery_internals/visibility.py",
+        "QoS._run",
+        """keys = ("unacked_index", "unacked", *queues)
+with self.channel.conn_or_acquire() as client:
+    return ledger_scripts(client).run(script, keys, list(arguments), client=client)""",
+        (
+            "tests/integration/tasks/test_messages_in_hand.py::test_a_message_that_another_application_has_taken_stays_with_that_application",
+        ),
+    ),
+    Mutant(
         "Company",
         "questions with different filters and depths are searched as one",
         "tasks/request/batch.py",
