@@ -27,7 +27,7 @@ from sqlalchemy.engine import make_url
 from tests.support.pipelines.pipeline import CORPUS, PYTHONPATH, ROOT
 from tests.support.run.reaper import OWNER
 from tests.support.servers.elasticsearch_server import corner
-from tests.support.servers.redis_acl import SecuredRedis, needs_tls
+from tests.support.servers.redis_acl import SecuredRedis
 from tests.support.servers.redis_server import free_port
 from tests.support.servers.services import need
 from tests.support.servers.weaviate_server import own_collection
@@ -128,13 +128,6 @@ def database() -> Iterator[str]:
 def of_nobody(database: str) -> str:
     """The same database, in which this login does not exist."""
     return make_url(database).set(username="nobody", password=None).render_as_string()
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[SecuredRedis]:
-    needs_tls()
-    with SecuredRedis() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

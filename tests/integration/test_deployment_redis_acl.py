@@ -192,13 +192,6 @@ OF_OTHERS = {
 
 
 @pytest.fixture(scope="module")
-def secured() -> Iterator[SecuredRedis]:
-    needs_tls()
-    with SecuredRedis() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def running(secured: SecuredRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolesPipeline]:
     file = tmp_path_factory.mktemp("acl") / "pipeline.toml"
     file.write_text(ONE_QUEUE)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from cli.app import app as command
 from config.settings import Settings
 from tasks.registration import make_app
-from tests.support.servers.redis_acl import SecuredRedis, needs_tls
+from tests.support.servers.redis_acl import SecuredRedis
 from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
@@ -30,13 +30,6 @@ ON_A_SOCKET = [
     "redis+socket://{path}",
     "redis+socket://{path}?virtual_host=2",
 ]
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[SecuredRedis]:
-    needs_tls()
-    with SecuredRedis() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

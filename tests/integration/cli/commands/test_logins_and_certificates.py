@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,8 @@ from config.settings import Settings
 from tests.integration.cli.commands.findings import examined
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
-from tests.support.servers.redis_acl import SecuredRedis, needs_tls
+from tests.support.servers.redis_acl import SecuredRedis
 from tests.support.servers.redis_server import RedisServer, free_port
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[SecuredRedis]:
-    needs_tls()
-    with SecuredRedis() as server:
-        yield server
 
 
 def refusal(home: Path, url: str) -> NotRunning:
