@@ -17,12 +17,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingest.clean import cleaned
 from ingest.headings import TOO_MANY_HEADINGS, has_too_many_headings, with_headings
 from ingest.raw_documents import Fault, ReadLimits, ReadOptions, Unreadable
 from models.not_indexed import NotIndexed
+
+if TYPE_CHECKING:
+    import psutil
 
 OUT_OF_MEMORY = 77
 """The exit code of a process that reached its limit of memory."""
@@ -56,22 +59,21 @@ def _limit_memory(more_bytes: int) -> None:
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
-        threading.Thread(target=_end_beyond, args=(_most_memory() + more_bytes,), daemon=True).start()
+        import psutil
+
+        # Not `getrusage`: a process begins there with the most memory of the one that started it.
+        process = psutil.Process()
+        most = process.memory_info().rss + more_bytes
+        threading.Thread(target=_end_beyond, args=(process, most), daemon=True).start()
         return
     most = pages * resource.getpagesize() + more_bytes
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _end_beyond(most_bytes: int) -> None:
-    while _most_memory() <= most_bytes:
+def _end_beyond(process: psutil.Process, most_bytes: int) -> None:
+    while process.memory_info().rss <= most_bytes:
         time.sleep(_LOOK_EVERY_S)
     os._exit(OUT_OF_MEMORY)
-
-
-def _most_memory() -> int:
-    """The most bytes of memory that this process has had."""
-    unit = 1 if sys.platform == "darwin" else 1_024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _limit_time(more_s: float) -> None:
