@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from chorale_client.tenants import owned
 
 from models.shadow_ids import shadow_id
+from tasks.service_calls import ServiceCalls
 from tests.integration.api.test_console import token_of, visitor
 from tests.integration.api.test_console_requests import USER
 from tests.support.pipelines.shadowed import Shadowed, with_shadow
@@ -30,8 +32,16 @@ def shadowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shadowed]:
 
 @pytest.fixture(scope="module")
 def api(shadowed: Shadowed) -> Iterator[HttpApi]:
-    with HttpApi(shadowed.resources.settings) as api:
-        yield api
+    """A sweeper's thread reads the documents that the pages show."""
+    stop = threading.Event()
+    sweeper = threading.Thread(target=ServiceCalls(shadowed.resources, lambda: None).run, args=(stop,))
+    sweeper.start()
+    try:
+        with HttpApi(shadowed.resources.settings) as api:
+            yield api
+    finally:
+        stop.set()
+        sweeper.join()
 
 
 def compared(browser: httpx.Client, **parameters: str) -> Any:
