@@ -13,8 +13,8 @@ from chorale_client.keys import HEARTBEAT
 from config.redis_client import is_passing, open_redis, redis_ms
 
 ANSWER_LIMIT_S = 1.0
-PROBE, PROBE_TTL_S = f"{HEARTBEAT}?", 10
-"""What a supervisor writes to see whether the workers can write; it is no heartbeat."""
+PROBE = f"{HEARTBEAT}?"
+"""A key that never exists; a supervisor tries to replace its value, to see whether the workers can write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class RedisHeartbeats:
 
     def _takes_writes(self) -> bool:
         try:
-            self._client.set(PROBE, 1, ex=PROBE_TTL_S)
+            self._client.set(PROBE, 1, xx=True)
         except redis.ResponseError as error:
             return not is_passing(error)
         return True

@@ -15,7 +15,7 @@ from tests.support.servers.redis_server import RedisServer, free_port
 
 pytestmark = pytest.mark.slow
 
-COUNT = 300
+COUNT = 100
 LONGEST_S = 60
 """The longest `timeout_s` that a request may have."""
 LENGTH, AGE_S = "CHORALE_ADMISSION_LENGTH", "CHORALE_ADMISSION_AGE_S"
