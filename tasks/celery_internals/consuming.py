@@ -43,7 +43,7 @@ CALLERS = {QUEUE_RETRIEVE: (TASK_RETRIEVE,), QUEUE_INDEX: (TASK_INDEX, TASK_DELE
 """The only tasks that a worker takes from the queues to which callers' logins can write."""
 
 TEXTS_IN_HEADERS = ("argsrepr", "kwargsrepr")
-"""Celery repeats the arguments there, and logs them with a failure."""
+"""Celery repeats the arguments in these headers, and logs them with a failure."""
 
 ROUNDS = 1_000
 """Maximum rounds of ready callbacks to run before the event loop checks its timers."""
@@ -116,7 +116,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
                     callback=maybe_shutdown,
                 )
                 if isinstance(conn.transport, Transport):
-                    # A replica answers too, but refuses what a consumer does first.
+                    # A replica accepts connections, but refuses the declaration of queues.
                     for queue in self.app.amqp.queues.consume_from.values():
                         queue(conn.default_channel).declare()
                 break
@@ -169,7 +169,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
 
         return on_task_received
 
-    # Celery's own answers to these messages are lines of the log with the whole message.
+    # Celery's own methods would log the whole message.
 
     def on_unknown_message(self, body: Any, message: Any) -> None:
         self._refuse(message, InvalidTaskError("is not of Celery's protocol 2"))
@@ -221,7 +221,7 @@ class Channel(redis.Channel):
         try:
             super()._queue_bind(exchange, routing_key, pattern, queue)  # type: ignore[no-untyped-call]
         except OutOfMemoryError:
-            # A full Redis refuses to add what is there already; its messages still have to be worked on.
+            # A full Redis refuses SADD even for a binding that exists, and the messages of its queue still need a consumer.
             if all(bound[2] != queue for bound in self.get_table(exchange)):  # type: ignore[no-untyped-call]
                 raise
 
@@ -233,7 +233,9 @@ class Channel(redis.Channel):
 
     def _size(self, queue: str) -> int:
         # kombu asks in a transaction, which a full Redis refuses.  There is one list for each queue (`priority_steps`).
-        return int(self.client.llen(queue))
+        # The connection of `self.client` may have an unread reply to BRPOP.
+        with self.conn_or_acquire() as client:
+            return int(client.llen(queue))
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

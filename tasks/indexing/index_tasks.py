@@ -22,6 +22,7 @@ from pydantic_core import from_json, to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from config.redis_client import is_passing
 from ledger import ledger_scripts
 from models.duty import retried
 from models.errors import ModelMissing, ServiceError, StageFailure, StoreTimeout, StoreUnavailable, WriterBusy
@@ -143,10 +144,18 @@ class IndexMessage:
         reply = {"v": WIRE_VERSION, "namespace": namespace, "handed_in": self.handed_in, **outcome}
         keys = [waiting_key(self.id), NOT_DONE + namespace, INDEXED + self.id]
         args = [self.id, str(self.handed_in), to_json(reply), OUTCOME_KEPT_S]
+        scripts = ledger_scripts(self.resources.redis)
         try:
-            ledger_scripts(self.resources.redis).run("tell_indexed", keys, args)
+            retried(
+                lambda: scripts.run("tell_indexed", keys, args),
+                RedisError,
+                for_s=PATIENCE_S,
+                pause_s=lambda _: PAUSE_S,
+            )
         except RedisError as error:
-            log.warning("nobody is told what was indexed", task_id=self.id, error=str(error)[:200])
+            log.warning("no outcome recorded", **self.context, error=str(error)[:200])
+            if is_passing(error):
+                raise Reject(str(error), requeue=True) from error
 
 
 PATIENCE_S = 5.0

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from celery.exceptions import Reject
 from chorale_client.index_tickets import Indexed
+from chorale_client.keys import INDEXED
+from pydantic_core import from_json
+from redis import Redis
 
 from config.settings import Settings
 from models.documents import Matrix
+from tasks.indexing import index_tasks
 from tasks.indexing.handed_in_documents import Unfinished, UnfinishedMessages, index_handed_in
+from tasks.indexing.index_tasks import IndexMessage
+from tasks.indexing.indexing_run import IndexReport
 from tasks.indexing.message_order import TURN_ALONE_S, TURN_S, TurnOver, Turns
+from tests.support.faults.refusals import read_only
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
+from tests.support.servers.redis_server import RedisServer
 from wiring.pipeline import load_pipeline
 from wiring.resources import Resources
 
@@ -156,3 +169,33 @@ def test_a_killed_worker_costs_the_work_of_a_turn_at_most(resources: Resources, 
     running.run()
     assert {indexed.added + indexed.unchanged for indexed in running.ended.values()} == {DOCUMENTS}
     assert len(embedder.embedded) <= 1.2 * 6 * DOCUMENTS
+
+
+def test_an_outcome_that_redis_refuses_is_recorded_when_redis_takes_writes_again(
+    redis_server: RedisServer, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_tasks, "PAUSE_S", 0.05)
+    message = message_of(redis_client, "handed-in.1")
+    with ThreadPoolExecutor() as workers, ExitStack() as refusal:
+        refusal.enter_context(read_only(redis_server))
+        done = workers.submit(message.done, IndexReport(added=1))
+        time.sleep(0.2)
+        assert not done.done()
+        refusal.close()
+        done.result(10)
+    assert from_json(cast("bytes", redis_client.get(INDEXED + "handed-in.1")))["added"] == 1
+
+
+def test_a_message_whose_outcome_redis_refuses_for_long_is_delivered_again(
+    redis_server: RedisServer, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_tasks, "PATIENCE_S", 0.0)
+    message = message_of(redis_client, "handed-in.1")
+    with read_only(redis_server), pytest.raises(Reject) as rejected:
+        message.done(IndexReport(added=1))
+    assert rejected.value.requeue
+
+
+def message_of(redis: Redis, ticket: str) -> IndexMessage:
+    app = SimpleNamespace(resources=SimpleNamespace(redis=redis))
+    return IndexMessage(SimpleNamespace(app=app, request=SimpleNamespace(id=ticket)), "docs", handed_in=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,10 +14,11 @@ import redis
 from celery import Celery
 from chorale_client.keys import UNACKED
 from chorale_client.redis_urls import celery_url
-from kombu import Exchange, Queue
+from kombu import Exchange, Producer, Queue
 
 from config.settings import Settings
 from tasks.registration import make_app
+from tests.support.faults.refusals import read_only
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
@@ -116,6 +117,22 @@ def test_a_worker_can_return_or_drop_a_message_while_the_memory_of_redis_is_full
     assert redis_client.hlen(UNACKED) == redis_client.zcard(f"{UNACKED}_index") == 0
 
 
+def test_a_channel_that_waits_for_a_reply_declares_a_queue_and_still_receives_the_reply(
+    connected: Connect, redis_client: redis.Redis
+) -> None:
+    channel = connected()
+    received: list[Any] = []
+    channel.queue_declare("reply")
+    channel.basic_consume("reply", no_ack=True, callback=received.append, consumer_tag="1")
+    with suppress(TimeoutError):
+        channel.connection.drain_events(channel.connection, timeout=0.1)
+    Producer(channel).publish({}, routing_key="reply")
+
+    assert channel.queue_declare(QUEUE).message_count == 1
+    channel.connection.drain_events(channel.connection, timeout=5)
+    assert len(received) == 1
+
+
 @pytest.mark.parametrize("kind", ["direct", "topic"])
 def test_a_message_that_another_application_has_taken_stays_with_that_application(
     connected: Connect, redis_client: redis.Redis, redis_server: RedisServer, kind: str
@@ -154,17 +171,14 @@ def test_a_worker_keeps_its_claim_on_a_message_while_the_memory_of_redis_is_full
 
 
 def test_a_message_that_a_read_only_redis_keeps_from_its_queue_is_returned_later(
-    connected: Connect, redis_client: redis.Redis
+    connected: Connect, redis_client: redis.Redis, redis_server: RedisServer
 ) -> None:
     channel = connected()
     channel.qos.visibility_timeout = 1
     tag = channel.basic_get(QUEUE).delivery_tag
-    redis_client.replicaof("127.0.0.1", "1")
-    try:
+    with read_only(redis_server):
         channel.basic_reject(tag, requeue=True)
         assert redis_client.hlen(UNACKED) == 1
-    finally:
-        redis_client.replicaof("NO", "ONE")
 
     def is_back() -> bool:
         channel.qos.restore_visible(interval=1)
