@@ -30,7 +30,7 @@ from models.errors import ServiceError, WrongDeclaration
 log = logging.getLogger(__name__)
 
 SHORT_S = 1.0
-"""Longest wait for Redis before a search has its own time limit: for the count of a key's calls, and a session of the console."""
+"""Socket timeout of the short commands: the count of a key's calls, and the sessions of the console.  A search has its own limit."""
 FEW_THREADS = 8
 UPLOADS = 32
 """Uploads that a process reads at the same time; each has a thread."""

@@ -64,12 +64,12 @@ async def with_pauses(
 
 
 REPLY_S, GRACE_S = 2.0, 1.0
-"""A silent Redis delays the end of a call that waits by GRACE_S, and other calls by REPLY_S."""
+"""While Redis is silent, a call that waits ends at most GRACE_S after its wait, and every other call within REPLY_S."""
 
 
 @asynccontextmanager
 async def ending_in_time(wait_s: float) -> AsyncIterator[None]:
-    """Raises ServiceUnavailable when what it contains takes longer than a call that waits so many seconds may take."""
+    """Raises ServiceUnavailable if the block takes longer than REPLY_S and longer than `wait_s` and GRACE_S together."""
     try:
         async with asyncio.timeout(max(REPLY_S, wait_s + GRACE_S)):
             yield

@@ -177,7 +177,8 @@ class Drainer(Duty):
 
 
 def insert_new(connection: Connection, batch: Mapping[bytes | str, Rows]) -> list[bytes | str]:
-    """Insert the requests that are not in the tables yet, with their children; returns their entries."""
+    """Insert the requests that are not in the tables yet, with their children; returns the entries that were
+    inserted."""
     insert = INSERTS[connection.dialect.name]
     first: dict[tuple[str, int], bytes | str] = {}
     for entry, rows in batch.items():

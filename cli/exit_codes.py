@@ -23,7 +23,7 @@ GOLDEN_FAILED: Final = 9
 """More golden questions failed than may fail."""
 
 UNSUPPORTED: Final = 78
-"""The Redis is of a kind that does not work; it is no use to start the process again.  EX_CONFIG of BSD's sysexits.h."""
+"""Chorale does not support this kind of Redis, so a restart would fail too.  EX_CONFIG of BSD's sysexits.h."""
 
 BY_STATUS: Mapping[str, int] = {
     Status.COMPLETE: 0,
@@ -53,8 +53,8 @@ def of_job(outcome: str | None, counts: Mapping[str, int]) -> int:
 def exit_with(error: Exception, *, is_process: bool = False) -> None:
     """Print one sentence, and exit.
 
-    The traceback of an unexpected error goes into a file that the sentence names, or to the log of a command that
-    `is_process`: stderr.
+    The traceback of an unexpected error goes into a file, which the sentence names.  A command that `is_process` writes the
+    traceback to stderr, which is its log.
     """
     from chorale_client.errors import ChoraleError, InvalidRequest
     from redis.exceptions import RedisError

@@ -31,7 +31,7 @@ def check_redis(url: str) -> str:
 
 
 def check_broker(url: str) -> str:
-    """The address; that of a Redis in redis-py's spelling, so that equal addresses are equal."""
+    """The address.  An address of Redis is returned in redis-py's spelling, so that one server has one address."""
     _check_server(url, _BROKERS)
     return url if url.startswith(_AMQP) else address_of(url)
 

@@ -97,7 +97,7 @@ def celery_settings(
         "redis_backend_health_check_interval": 10,
         "broker_transport_options": transport,
         "broker_connection_retry_on_startup": True,
-        # The consumer decides which replies of Redis are a lost connection.
+        # `Consumer` decides which error replies of Redis count as a lost connection.
         "broker_channel_error_retry": True,
         "broker_pool_acquire_timeout": 1.0,
         # The sweeper retries publishing; a caller's thread must not wait for the broker.

@@ -97,7 +97,7 @@ _OWN_BROKER_KEYS = (
     *("unacked", "unacked_index", "unacked_mutex"),
     *("*.celery.pidbox*", "celeryev*", f"{BINDINGS}*.celeryev", f"{BINDINGS}_deadlines"),
 )
-"""Keys of Celery's own beside the queues of an application; Chorale's have other names."""
+"""Keys that Celery uses for an application beside its queues.  Chorale's own keys have other names."""
 _REMOTE_CONTROL = ("*.celery.pidbox", f"{BINDINGS}*celery.pidbox")
 _EVENTS = ("/0.celeryev/*", "/0.celeryev")
 _COMMANDS = ("/0.celery.pidbox",)

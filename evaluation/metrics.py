@@ -45,7 +45,7 @@ def measure_each(
         raise ServiceError(
             "`ir-measures` is not installed; `make eval` or `pip install ir-measures` installs it"
         ) from None
-    # Its own reader of such names fails on Python 3.14.
+    # `ir_measures.parse_measure` fails on Python 3.14.
     measures = {getattr(ir_measures, theirs) @ depth: name for name, (theirs, depth) in MEASURES.items()}
     # trec_eval sorts by score and breaks ties by id; the negated rank as score keeps our order.
     run = {

@@ -61,7 +61,7 @@ def _limit_memory(more_bytes: int) -> None:
     except OSError:
         import psutil
 
-        # Not `getrusage`: a process begins there with the most memory of the one that started it.
+        # The maximum of `getrusage` would include the memory of the parent process.
         process = psutil.Process()
         most = process.memory_info().rss + more_bytes
         threading.Thread(target=_end_beyond, args=(process, most), daemon=True).start()

@@ -46,7 +46,7 @@ class Signer:
         if self._is_given:
             return
         with self._lock:
-            # Read first: a full Redis takes no write, also of what is there.
+            # GET comes first: a full Redis refuses SET NX even if the key exists.
             shared = cast("bytes | None", self._client.get(SIGNING))
             if shared is None:
                 mine = self._keys[0] if self._keys else secrets.token_bytes(KEY_BYTES)

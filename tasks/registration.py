@@ -21,8 +21,8 @@ from wiring.resources import Resources
 def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     """An app with all tasks; `queues` are those that this process works on, none for a caller.
 
-    Its tasks find what they use as `app.resources` and `app.fanout`, and what Celery calls for messages that
-    no task reads finds `app.answer_unread` and `app.cancel_unread`: an app and its settings belong together.
+    Its tasks find what they use as `app.resources` and `app.fanout`.  The result backend calls `app.answer_unread` and
+    `app.cancel_unread` for messages that no task reads.  An app and its settings belong together.
     """
     settings = resources.settings
     app = Celery("chorale", amqp=AMQP, set_as_current=False)

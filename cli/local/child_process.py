@@ -39,7 +39,7 @@ class Child:
     beats: bool = True
     """Whether it has a heartbeat; a child without one is ready as soon as it runs, and never counts as hung."""
     is_needed: bool = False
-    """Whether everything stops if it ends before it has served once; another child is started again and again."""
+    """Whether the supervisor stops if this child ends before it has served once.  Any other child is started again."""
 
 
 class ChildProcess:

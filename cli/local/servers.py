@@ -54,8 +54,8 @@ def http_child(address: Address, environment: Mapping[str, str]) -> Child:
 
 
 def with_servers(others: Heartbeats, http: Address | None, flower: Address | None) -> Heartbeats:
-    """Adds the heartbeats of the HTTP API and of Flower to `others`: their event loops answer a page of health.  A process that
-    hangs does not."""
+    """Adds the heartbeats of the HTTP API and of Flower to `others`: their event loops answer a health page.  A process that hangs
+    does not answer."""
     servers = {HTTP: (http, "/healthz"), FLOWER: (flower, f"{flower_prefix()}/healthcheck")}
 
     def heartbeats(names: Sequence[str]) -> Mapping[str, Heartbeat | None]:

@@ -7,15 +7,15 @@ import time
 from typing import Any
 
 IDLE_S = 1.0
-"""A connection that has heard nothing for this time has to prove that the server hears it, before it is relied upon."""
+"""After this time without a reply, a connection is checked with PING before it is used."""
 ANSWERS_WITHIN_S = 0.25
-"""Then the server answers within this time, or the connection is replaced."""
+"""A connection is replaced if the server does not answer PING or SUBSCRIBE within this time."""
 
 now_s = time.monotonic
 """The clock of pauses, which tests set forward."""
 
 _KEEP_ALIVE_S = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""Balancers drop connections that were idle for a minute or more.  Linux would begin after two hours."""
+"""Balancers drop connections that were idle for a minute or more.  Linux's default begins after two hours."""
 
 
 def keep_alive(url: str) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class Publisher:
         self._app.close()
 
     def __del__(self) -> None:
-        # A client that nobody has closed; the socket may also be its parent process's.
+        # Nobody has closed this client.  After a fork the socket belongs to the parent process.
         if self._connection is not None and self._pid == os.getpid():
             self._connection.collect()
 
@@ -109,7 +109,7 @@ class Publisher:
             log.warning("not published, the sweeper will send it: %s: %s", request_id, error)
 
     def _open_connection(self) -> Connection:
-        """RabbitMQ answers no message, so a connection that was idle is not relied upon; a new one costs 3 ms."""
+        """RabbitMQ does not reply to a message, so a dead idle connection would go unnoticed.  A new connection costs 3 ms."""
         if idle_connections.now_s() - self._sent_at_s > idle_connections.IDLE_S:
             self._drop_connection()
         if self._connection is None:

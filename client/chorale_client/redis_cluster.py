@@ -1,4 +1,4 @@
-"""How a Redis Cluster shows itself, which is not supported: scripts of requests name keys of several slots."""
+"""The errors of a Redis Cluster.  It is not supported, because the scripts of requests name keys of several slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections to Redis whose waits end with the caller's time limit, and which notice that nobody hears them.
+"""Connections to Redis whose waits end with the caller's time limit, and which notice a dead peer.
 
 A socket timeout starts anew with each command; a caller has one limit for all of its commands.  A balancer or a firewall
 may drop a connection without a word: then an answer never comes, and the command is sent again on a new connection.  Every

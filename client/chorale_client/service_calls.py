@@ -30,7 +30,7 @@ REPLY_S = 15.0
 AGAIN_S = 10.0
 """A call without a reply is sent again after this time."""
 LOOK_S = 1.0
-"""Pause before another attempt, and longest wait of one BLPOP, which is shorter than the first attempt of a command."""
+"""Pause before another attempt, and longest wait of one BLPOP.  It is shorter than the first attempt of a command."""
 BYTES_A_BYTE = 2
 """Redis holds a call twice while it is written."""
 FROM_WIRE: dict[str, type[ChoraleError]] = {

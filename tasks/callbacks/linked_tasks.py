@@ -47,7 +47,7 @@ READ = {"queue", "task_id", "ignore_result", "link", "link_error"}
 OF_THE_SENDER = {"reply_to", "group_id", "group_index", "root_id", "parent_id", "stamped_headers", "stamps"}
 """Options that Celery adds, and which say nothing about how to send the task."""
 OF_CHORALE = {"retry", "retry_policy"}
-"""Options that say what Chorale does anyway: it tries to send for a day."""
+"""Options that are left out, because Chorale tries to send for a day anyway."""
 
 
 def is_followed(message: Any) -> bool:
@@ -95,12 +95,12 @@ def linked_tasks(message: Any, queues: Sequence[str]) -> Following:
 
 
 def own_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
-    """Without those of Celery's protocol, which would change the task that is sent."""
+    """The headers without those of Celery's protocol, which would change the task that is sent."""
     return {name: value for name, value in headers.items() if name not in OF_THE_PROTOCOL}
 
 
 def _headers(message: Any) -> tuple[Any, ...]:
-    """The headers of the caller's own; or none, and why."""
+    """The caller's own headers; or an empty object and the reason why they are refused."""
     try:
         return (HEADERS.validate_python(own_headers(message.headers or {})),)
     except ValidationError as error:
@@ -113,7 +113,7 @@ def _read(
     queues: Sequence[str],
     first: Literal["answer", "request_id"],
 ) -> Iterator[Linked | str]:
-    """The tasks; a text says why one is refused."""
+    """Yields a task for each signature, or the reason why the signature is refused."""
     for signature in signatures:
         kind = signature.get("subtask_type")
         if kind == "chain":

@@ -100,8 +100,8 @@ class EventSender:
             self._close()
 
     def _open(self) -> Any:
-        # With a channel kombu tries to connect once, and not for ever.  Celery sends the events of a group that it buffers as
-        # one message, a list.  Other workers read the events of workers, and no list.
+        # With a channel kombu tries to connect once, and not for ever.  Celery sends a buffered group of events as one list.
+        # Other workers read the events of workers, and expect no list.
         return self._app.events.Dispatcher(
             channel=self._app.connection_for_write().channel(),
             hostname=self._hostname,

@@ -158,7 +158,7 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
             def ready() -> None:
                 heartbeat.ready = True
                 served = [branch.name for branch in resources.pipeline.branches if branch.queue in queues]
-                # A full Redis refuses both; the heartbeat's thread tries again and says so.
+                # A full Redis refuses the heartbeat and the breakers; the heartbeat's thread tries again, and logs it.
                 with contextlib.suppress(RedisError):
                     heartbeat.beat()
                     if closed := resources.breakers.close_unserved(served):

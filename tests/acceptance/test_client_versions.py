@@ -38,7 +38,7 @@ def lowest() -> list[str]:
 
 
 APPLICATIONS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
-    # What pip is asked for beside the client, and what must come of it.
+    # The version of Python, the packages that pip installs beside the client, and the versions that pip must choose.
     "the lowest versions": ("3.11", (*lowest(), "kombu==5.3.*"), {"celery": "5.3.", "redis": "5.0."}),
     "Celery 5.4": ("3.12", ("celery[redis]==5.4.*", "kombu==5.4.*"), {"celery": "5.4.", "redis": "5."}),
     "Celery 5.5": ("3.12", ("celery[redis]==5.5.*",), {"celery": "5.5.", "redis": "5.2."}),

@@ -60,14 +60,14 @@ def test_workers_wait_while_redis_takes_no_writes(
 
 
 def test_workers_wait_while_redis_is_busy_with_a_script(running: RunningPipeline, said: Path) -> None:
-    """A worker that waits for a message is told nothing; the threads beside it are."""
+    """A worker that waits for a message gets no error; the threads beside it do."""
     before = lines(said, "no heartbeat is written")
     with busy_with_a_script(running.server):
         until(lambda: lines(said, "no heartbeat is written") == before + len(running.processes))
 
 
 def test_workers_that_lose_their_connections_to_a_full_redis_connect_again(running: RunningPipeline) -> None:
-    """What fills Redis has to be worked on."""
+    """Only consumers of the queues make room in Redis."""
     with full(running.server):
         running.redis.client_kill_filter(_type="normal", skipme=True)
         until(lambda: [one["cmd"] for one in running.redis.client_list()].count("brpop") == len(QUEUES))

@@ -66,7 +66,7 @@ def asked_by_a_worker(url: str, home: Path) -> None:
 
 
 def asked_by_an_application(url: str) -> None:
-    """As start.md and the guide of Celery write it."""
+    """The application of docs/start.md and of the Celery guide."""
     with Celery("shop", broker=url, backend=url, set_as_current=False) as app:
         app.conf.task_routes = {"chorale.retrieve": {"queue": "chorale.retrieve"}}
         sent = app.send_task("chorale.retrieve", args=["bread"])

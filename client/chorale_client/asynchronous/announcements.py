@@ -68,7 +68,7 @@ class Announcements:
         self._is_ready = False
         """Whether the connection is open."""
         self._asked_at_s: float | None = None
-        """When the oldest command was sent that the server has not answered."""
+        """When the oldest command without a reply was sent."""
         self._heard_at_s = 0.0
         self._watching: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None

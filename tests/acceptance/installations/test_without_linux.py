@@ -42,7 +42,7 @@ def runs(process: psutil.Process) -> bool:
 
 
 def complete_answer(home: Path) -> dict[str, Any] | None:
-    """Of a branch that a busy machine starts too late, the next search has the hits."""
+    """None if a busy machine has started a branch too late; the next search then has its hits."""
     call = called(home, "search", "Who pays for repairs?", "-n", "docs", "--json")
     answer: dict[str, Any] = json.loads(subprocess.run(**call, check=True, stdout=subprocess.PIPE).stdout)
     return answer if answer["status"] == "complete" else None

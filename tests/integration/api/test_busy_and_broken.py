@@ -114,7 +114,7 @@ def test_without_redis_a_search_is_a_problem_that_is_worth_repeating(
 def test_while_redis_is_silent_every_call_ends_in_time(
     own_redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, requests_per_minute: int | None
 ) -> None:
-    """Redis goes on after the last call has ended.  The limit of a single command would end none of them."""
+    """Redis goes on only after the last call has ended, and no socket timeout ends a call before."""
     monkeypatch.setattr(services, "AsyncChorale", partial(AsyncChorale, socket_timeout_s=60))
     with (
         RunningPipeline(

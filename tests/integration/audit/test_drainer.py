@@ -72,7 +72,7 @@ def test_the_first_of_two_ends_of_a_request_is_kept_and_an_id_used_again_later_i
 
 
 class Interrupted(Redis):
-    """A client that first does something else when a drainer takes what it has committed out of the outbox."""
+    """A client that calls `meanwhile` before a drainer deletes from the outbox what it has committed."""
 
     meanwhile: Callable[[], object] | None = None
 
@@ -92,7 +92,7 @@ def interrupted(redis_server: RedisServer) -> Iterator[Interrupted]:
 def test_of_two_drainers_that_read_the_same_entries_only_the_one_that_inserts_a_request_reports_it(
     redis_client: Redis, interrupted: Interrupted, engine: Engine
 ) -> None:
-    """As while a deploy replaces one sweeper by another."""
+    """Two drainers run while a deploy replaces one sweeper by another."""
     reported: list[tuple[str, str]] = []
 
     def drainer(name: str, client: Redis) -> Drainer:

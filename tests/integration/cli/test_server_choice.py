@@ -111,7 +111,7 @@ class Home:
         self._monkeypatch.setattr(redis_server, "find_server", lambda: server)
 
     def append(self, executable: str, word: str, *options: str) -> list[bytes]:
-        """What the list has once this server has appended the word; `options` as an earlier Chorale gave them."""
+        """Has this server append the word to a list, and returns the list.  `options` are those of an earlier Chorale."""
         self.use(executable)
         url, command = prepare_redis(self.folder)
         with (

@@ -29,9 +29,9 @@ from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.waiting import until
 
 LIMIT_S = 60.0
-"""The time of a request: who waits on a dead connection waits so long."""
+"""The time limit of a request.  A call that waits on a dead connection takes this long."""
 SOON_S = 25.0
-"""Much longer than a new connection takes on a busy machine."""
+"""A new connection takes much less than this time, even on a busy machine."""
 
 
 @pytest.fixture

@@ -7,13 +7,11 @@ import asyncio  # noqa: F401 - these look at the platform when they are imported
 import ctypes.util  # noqa: F401
 import multiprocessing  # noqa: F401
 import os
-import resource
 import select
 import subprocess  # noqa: F401
 import sys
 import sysconfig
 import urllib.request  # noqa: F401
-from types import SimpleNamespace
 
 import psutil  # noqa: F401
 
@@ -34,9 +32,6 @@ def _refuse(event: str, arguments: tuple[object, ...]) -> None:
         raise AttributeError("prctl")
 
 
-_usage = resource.getrusage
-# In bytes, as macOS counts.
-vars(resource)["getrusage"] = lambda who: SimpleNamespace(ru_maxrss=_usage(who).ru_maxrss * 1_024)
 sysconfig.get_config_vars()  # kept under the name of the platform
 for module, name in ((os, "sched_getaffinity"), (os, "sched_setaffinity"), (os, "O_PATH"), (select, "epoll")):
     vars(module).pop(name, None)
