@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import threading
 import time
 from collections.abc import Sequence
@@ -44,7 +45,9 @@ class HttpApi:
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
         self._thread.join(STOP_LIMIT_S)
-        assert not self._thread.is_alive(), "the server did not stop"
+        if self._thread.is_alive():
+            faulthandler.dump_traceback()
+            raise AssertionError("the server did not stop")
 
     def key(self, tenant: str = "acme", **rights: Any) -> str:
         """A new key of this tenant, for every namespace and scope unless `rights` (fields of Grant) say otherwise."""
