@@ -7,7 +7,8 @@ The script that ends a request writes its entry.  The fields are strings:
     ended_at           likewise
     by                 who ended it: fusion, sweeper, planner, cache, leader, client, admission
     request            JSON of the Request
-    plan               JSON of the Plan; empty if the request was never planned
+    plan               JSON of the Plan, without answers of the cache if nothing was published; empty if the request was
+                       never planned
     answer             JSON of the whole answer
     completed          JSON of the scores that completed rankings: for each question asked, by branch and passage id; only
                        for a plan with `complete_scores`, and not if the outbox is long

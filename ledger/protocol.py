@@ -137,6 +137,8 @@ class End:
     """The followers with this key may have the answer; None: they are planned anew."""
     completed: str = ""
     """For the audit alone: JSON of the scores that completed rankings, by branch for each question asked.  Empty: none."""
+    plan: bytes = b""
+    """For the audit alone: the plan of a request that was never published.  Empty: the ledger has it, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)

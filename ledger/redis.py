@@ -144,7 +144,7 @@ class RedisLedger:
         args: list[Any] = []
         for end in ends:
             args += [end.request_id, by, end.body, "1" if end.is_complete else "0", end.coalescing_key or ""]
-            args += [end.completed, len(end.outcomes), *end.outcomes]
+            args += [end.completed, end.plan, len(end.outcomes), *end.outcomes]
         answers = self._run("finish_all", args=args)
         return [(None if took_ms is None else int(took_ms), turned) for took_ms, turned in answers]
 

@@ -208,7 +208,10 @@ class _Planner:
         """End a request that needs no branch."""
         fields = answer_fields(answers, Pages({index: FusedQuestion() for index in answers.plan.asked}))
         _, body = size_limited(fields, self.resources.settings.answer_limit_bytes)
-        self.resources.ledger.finish_all([End(self.request.request_id, body, is_complete)], by=by)
+        # The answer has what the cache gave.
+        plan = answers.plan.model_copy(update={"cached": dict.fromkeys(answers.plan.cached, {})})
+        end = End(self.request.request_id, body, is_complete, plan=plan.model_dump_json().encode())
+        self.resources.ledger.finish_all([end], by=by)
 
 
 def resolve_plan(
