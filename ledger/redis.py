@@ -96,7 +96,8 @@ class RedisLedger:
         """Start or join `first` (queue, task and task id of a message in hand), then pop up to `most` messages of each queue
         and start or join them too.
 
-        A part that was sent again is taken alone, because it may be the one that ended its worker.
+        A part that was sent again is taken alone, because it may be the one that ended its worker.  A message of Celery stays
+        at the head of its queue.  Without a message in hand (`first` is empty) both go to the end of their queues.
         """
         flat = self._run("take", list(most), [*first, *most.values()])
         return [self._taken(*message) for message in flat]

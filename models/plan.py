@@ -102,21 +102,19 @@ class QuestionRules(_Resolved):
     """The rules that `also` comes from."""
 
 
-# Whether a request is costly has to be known of each message before it is worked on, so the bytes of a plan are searched and
-# not parsed.  A text inside of JSON cannot be taken for the field: its quotes are escaped.  What these names say was written by
-# `tasks.request.cost.with_cost`, which gives all branches of a plan the same values.
-_IS_COSTLY = b'"is_costly":true'
-_IN_BULK = f'"queue":"{QUEUE_BULK}"'.encode()
+# Whether a request is costly has to be known of each message before it is worked on, so a plan is not parsed for it: only the
+# JSON of a costly plan begins with this field.  `tasks.request.cost.with_cost` gives all branches of a plan the same values.
+_COSTLY, _IN_BULK = b'{"cost":"costly",', b'{"cost":"bulk",'
 
 
 def is_costly(plan: bytes | None) -> bool:
-    """Whether this is the plan of a costly request."""
-    return plan is not None and _IS_COSTLY in plan
+    """Whether this is the JSON of the plan of a costly request."""
+    return plan is not None and plan.startswith((_COSTLY, _IN_BULK))
 
 
 def uses_bulk_queue(plan: bytes | None) -> bool:
-    """Whether this is the plan of a request that runs on the bulk workers."""
-    return plan is not None and _IN_BULK in plan
+    """Whether this is the JSON of the plan of a request that runs on the bulk workers."""
+    return plan is not None and plan.startswith(_IN_BULK)
 
 
 class FusionPlan(_Resolved):
@@ -169,6 +167,14 @@ class Plan(FusionPlan):
     """False with `cache: bypass`, and with a rival."""
     finish_reserve_ms: int
     fusion_reserve_ms: int
+
+    def to_json(self) -> bytes:
+        """JSON for the ledger, in which `is_costly` and `uses_bulk_queue` read the cost."""
+        written = self.model_dump_json().encode()
+        if not any(branch.is_costly for branch in self.branches):
+            return written
+        is_in_bulk = any(branch.queue == QUEUE_BULK for branch in self.branches)
+        return (_IN_BULK if is_in_bulk else _COSTLY) + written[1:]
 
     @property
     def sides(self) -> tuple[Plan, ...]:

@@ -14,6 +14,7 @@ from chorale_client.keys import GENERATION
 from redis import Redis
 from redis.exceptions import RedisError
 
+from ledger import ledger_scripts
 from models.errors import ServiceError
 from search.documents.reading import Documents
 
@@ -68,8 +69,7 @@ class Generations:
 
     def publish(self, namespace: str, generation: int) -> None:
         """Copy the generation to Redis, when every store has it.  An older one than Redis has is not copied."""
-        if generation > (self.in_redis(namespace) or 0):
-            self._redis.set(GENERATION + namespace, generation)
+        ledger_scripts(self._redis).run("raise_generation", [GENERATION + namespace], [generation])
 
     def _compare_aside(self, namespace: str, copied: int | None) -> None:
         try:

@@ -1,9 +1,11 @@
--- Takes messages that wait in the queues, and makes the first step of each: a branch starts, a fusion joins.
+-- Takes messages that wait in the queues, and makes the first step of each: a branch starts, a fusion joins.  A message for
+-- Celery stays at the head of its queue, and one that runs alone too: the worker takes it next.  A worker that has a message
+-- in hand already ('' as its queue) cannot do that, and puts such messages at the end.
 -- calls  start, join
 -- KEYS  queues
 -- ARGV  the queue, task and id of the message that the worker already has; then for each queue, how many to take
 -- ->    {queue, message or '' for the one that the worker already has, answer}...
---       answer: of `start` or `join`; {} if nobody waits for the branch; false if the message is for neither
+--       answer: of `start` or `join`; {} if nobody waits for the branch; false if the first message is for neither
 local out = {}
 
 local function step(task, id)
@@ -51,11 +53,16 @@ for i, queue in ipairs(KEYS) do
     local message = redis.call('RPOP', queue)
     if not message then break end
     local one = read(message)
-    if runs_alone(one) then
+    local is_alone = runs_alone(one)
+    if ARGV[1] == '' and (is_alone or not one) then
+      redis.call('LPUSH', queue, message)
+    elseif is_alone or not one then
       redis.call('RPUSH', queue, message)
-      return out
+      if is_alone then return out end
+      break
+    else
+      take(queue, message, one)
     end
-    take(queue, message, one)
   end
 end
 return out

@@ -15,6 +15,7 @@ from base64 import b64decode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from celery import Celery, signals
@@ -28,11 +29,15 @@ from structlog import get_logger
 
 from ledger.protocol import Snapshot, Started, Taken
 from ledger.redis import RedisLedger
+from models.duty import PAUSE_S, retried
 from models.plan import is_costly
 from tasks.celery_internals import event_sender
 from tasks.celery_internals.result_backend import part_id
 
 log = get_logger("chorale.intake")
+
+PUT_BACK_S = 30.0
+"""How long a worker tries to put messages back."""
 
 Payload = dict[str, Any]
 Deliver = Callable[[Payload, str], None]
@@ -100,8 +105,10 @@ class BatchConsumer:
         try:
             self._work_on(ours, begun_s)
             while others:
-                deliver(*others.pop(0))
-        except (WorkerShutdown, WorkerTerminate):
+                deliver(*others[0])
+                del others[0]
+        except BaseException:
+            # The first of them may have been delivered: such a message comes twice rather than never.
             self._put_back(others)
             raise
 
@@ -117,8 +124,7 @@ class BatchConsumer:
             costly = [
                 message for message in ours if message.started is not None and is_costly(message.started.plan)
             ]
-            for payload, queue in [*others, *((message.payload, message.queue) for message in costly)]:
-                self.redis.lpush(queue, dumps(payload))
+            self._put_back([*others, *((message.payload, message.queue) for message in costly)], at_end=True)
         except RedisError as error:
             log.warning("not taken", error=str(error)[:200])
             return
@@ -180,9 +186,14 @@ class BatchConsumer:
                 for message in messages:
                     self.app.backend.mark_as_failure(message.task_id, error)
 
-    def _put_back(self, messages: Sequence[tuple[Payload, str]]) -> None:
+    def _put_back(self, messages: Sequence[tuple[Payload, str]], *, at_end: bool = False) -> None:
+        """Put messages that were popped back at the head of their queues.  No other process has them, so this method waits for a
+        Redis that is away."""
+        push = self.redis.lpush if at_end else self.redis.rpush
         for payload, queue in messages:
-            self.redis.rpush(queue, dumps(payload))
+            retried(
+                partial(push, queue, dumps(payload)), RedisError, for_s=PUT_BACK_S, pause_s=lambda _: PAUSE_S
+            )
 
     @contextmanager
     def _signalled(self, messages: Sequence[TakenMessage]) -> Iterator[None]:

@@ -107,7 +107,7 @@ class Fanout:
             )
             for branch in plan.branches
         ]
-        written = plan.model_dump_json().encode()
+        written = plan.to_json()
         return Chord(written, parts, plan.finish_reserve_ms, plan.fusion_reserve_ms, coalescing_key)
 
     def _publish_plain(self, request_id: str, plan: Plan, outcome: PlanOutcome | None) -> None:

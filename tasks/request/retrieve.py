@@ -209,8 +209,8 @@ class _Planner:
         fields = answer_fields(answers, Pages({index: FusedQuestion() for index in answers.plan.asked}))
         _, body = size_limited(fields, self.resources.settings.answer_limit_bytes)
         # The answer has what the cache gave.
-        plan = answers.plan.model_copy(update={"cached": dict.fromkeys(answers.plan.cached, {})})
-        end = End(self.request.request_id, body, is_complete, plan=plan.model_dump_json().encode())
+        plan = answers.plan.model_copy(update={"cached": {index: {} for index in answers.plan.cached}})
+        end = End(self.request.request_id, body, is_complete, plan=plan.to_json())
         self.resources.ledger.finish_all([end], by=by)
 
 

@@ -62,6 +62,8 @@ class Heartbeat(Duty):
         self._queues = list(queues)
         self._hung_after_s = hung_after_s
         self._busy_since_s: float | None = None
+        self._tasks = 0
+        """How many tasks are in hand: a costly one may run others in between."""
         self._stop = threading.Event()
         self.while_busy: Callable[[], None] = lambda: None
         """Called with each heartbeat while the present task has taken longer than EVERY_S."""
@@ -108,10 +110,14 @@ class Heartbeat(Duty):
         return EVERY_S
 
     def _begin(self, **_: object) -> None:
-        self._busy_since_s = time.monotonic()
+        self._tasks += 1
+        if self._busy_since_s is None:
+            self._busy_since_s = time.monotonic()
 
     def _end(self, **_: object) -> None:
-        self._busy_since_s = None
+        self._tasks -= 1
+        if self._tasks == 0:
+            self._busy_since_s = None
 
 
 Declaration = TypeVar("Declaration", StoreDeclaration, BranchDeclaration)

@@ -119,9 +119,9 @@ local function write_end(id, entry, by, body, now, only_counted, completed)
   return result
 end
 
--- As `models.plan.is_costly`: a text inside of JSON cannot be taken for the field.
+-- As `models.plan.is_costly`: only the JSON of a costly plan begins with this field.
 local function is_costly(plan)
-  return string.find(plan or '', '"is_costly":true', 1, true) ~= nil
+  return string.sub(plan or '', 1, 8) == '{"cost":'
 end
 
 -- The first terminal write wins: it deletes the entry, and without an entry there is nothing to end.

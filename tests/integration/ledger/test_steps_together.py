@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 import pytest
 from chorale_client import Request
@@ -47,6 +48,44 @@ def test_each_message_of_a_batch_starts_or_joins_its_own_request(real: Real) -> 
     assert [one.started is not None for one in taken] == [True, True, False, False, False, False]
     joined = [one.joined.request_id if one.joined else None for one in taken]
     assert joined == [None] * 4 + [due.request_id, None]
+
+
+def waiting(real: Real, *messages: tuple[str, str]) -> None:
+    """These tasks and ids wait on the queue `together`, the first at its head."""
+    for task, task_id in messages:
+        real.redis.lpush("together", json.dumps({"headers": {"task": task, "id": task_id}}))
+
+
+def ids_waiting(real: Real) -> list[str]:
+    """The ids on the queue `together`, the next first."""
+    return [
+        json.loads(raw)["headers"]["id"]
+        for raw in reversed(cast("list[bytes]", real.redis.lrange("together", 0, -1)))
+    ]
+
+
+def test_a_message_of_celery_is_left_at_the_head_of_its_queue(real: Real) -> None:
+    first, last = (part_id(in_flight(real, "bm25").request_id, "bm25", 1) for _ in range(2))
+    waiting(real, ("chorale.search.bm25", first), ("shop.report", "7"), ("chorale.search.bm25", last))
+
+    _, *taken = real.ledger.take(first=("together", "", ""), most={"together": 8})
+
+    assert [one.started is not None for one in taken] == [True]
+    assert ids_waiting(real) == ["7", last]
+
+
+def test_a_worker_with_a_part_in_hand_takes_others_past_one_that_was_sent_again_and_past_a_message_of_celery(
+    real: Real,
+) -> None:
+    resent, usual = in_flight(real, "bm25"), in_flight(real, "bm25")
+    real.redis.hset(entry_key(resent.request_id), "resent:bm25", 1)
+    parts = [part_id(request.request_id, "bm25", 1) for request in (resent, usual)]
+    waiting(real, ("chorale.search.bm25", parts[0]), ("shop.report", "7"), ("chorale.search.bm25", parts[1]))
+
+    _, *taken = real.ledger.take(first=("", "", ""), most={"together": 3})
+
+    assert [one.started is not None for one in taken] == [True]
+    assert ids_waiting(real) == [parts[0], "7"]
 
 
 def test_each_report_of_a_batch_counts_for_its_own_request(real: Real) -> None:

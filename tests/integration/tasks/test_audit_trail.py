@@ -25,7 +25,9 @@ def test_the_row_says_who_asked_what_how_it_ended_and_what_each_branch_found(her
     assert hits[0].document_id == "error"
 
 
-def test_the_row_of_an_answer_from_the_cache_says_from_which_corpus_and_models_it_came(here: OneProcess) -> None:
+def test_the_row_of_an_answer_from_the_cache_says_from_which_corpus_and_models_it_came(
+    here: OneProcess,
+) -> None:
     first, second = here.ask("bread oven"), here.ask("bread oven")
     here.drain()
     searched, cached = audited(here, first.request_id), audited(here, second.request_id)

@@ -41,7 +41,7 @@ def question(text: str, **options: Any) -> Request:
 
 def started(here: OneProcess, request: Request, *, left_ms: int = 20_000) -> Started:
     plan = resolve(request, here.resources.pipeline, accepted_at=NOW, generation=1, models={})
-    return Started(left_ms, request.model_dump_json().encode(), plan.model_dump_json().encode(), 5, 1)
+    return Started(left_ms, request.model_dump_json().encode(), plan.to_json(), 5, 1)
 
 
 def forget_vectors(here: OneProcess) -> None:

@@ -40,9 +40,9 @@ def chord(
             BranchDispatch(name, f"queue.{name}", limit_ms, resend_ms, sent, hedge_ms, is_decisive, lease_ms)
         )
     # The scripts read no more of a plan.
-    costly = {"is_costly": True} if is_costly else {}
-    planned = [{"name": part.branch, "queue": part.queue, **costly} for part in parts]
-    plan = to_json({"v": 1, "branches": planned})
+    costly = {"cost": "costly"} if is_costly else {}
+    planned = [{"name": part.branch, "queue": part.queue} for part in parts]
+    plan = to_json({**costly, "v": 1, "branches": planned})
     return Chord(plan, parts, finish_ms, fusion_ms, coalescing_key)
 
 

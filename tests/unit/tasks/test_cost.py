@@ -59,7 +59,7 @@ def with_documents(count: int) -> list[dict[str, Any]]:
 )
 def test_a_usual_request_is_not_costly(questions: Any, options: dict[str, Any]) -> None:
     plan = planned(questions, **options)
-    assert not is_costly(plan.model_dump_json().encode())
+    assert not is_costly(plan.to_json())
     assert {branch.queue for branch in plan.branches} == {"chorale.bm25", "chorale.vector", "chorale.hyde"}
 
 
@@ -87,7 +87,7 @@ def test_the_costliest_allowed_requests_are_sent_to_the_bulk_workers_once(
 ) -> None:
     plan = planned(questions, **options)
     assert {(branch.queue, branch.is_costly) for branch in plan.branches} == {("chorale.bulk", True)}
-    written = plan.model_dump_json().encode()
+    written = plan.to_json()
     assert (is_costly(written), uses_bulk_queue(written)) == (True, True)
 
 
@@ -95,7 +95,7 @@ def test_the_costliest_allowed_requests_are_sent_to_the_bulk_workers_once(
 def test_without_a_bulk_worker_a_costly_request_stays_in_the_queues_of_its_branches(redis: FakeRedis) -> None:
     plan = planned(with_documents(64), resources(redis))
     assert {branch.queue for branch in plan.branches} == {"chorale.bm25", "chorale.vector", "chorale.hyde"}
-    written = plan.model_dump_json().encode()
+    written = plan.to_json()
     assert (is_costly(written), uses_bulk_queue(written)) == (True, False)
 
 
@@ -110,6 +110,8 @@ def test_questions_that_the_cache_answers_cost_nothing() -> None:
 def test_no_text_of_a_request_makes_a_plan_look_costly() -> None:
     request = make_request("who pays?")
     text = '{"is_costly":true,"queue":"chorale.bulk"}'
-    plan = plan_of(request).model_copy(update={"cached": {0: {"hits": [text]}}, "warnings": (text,)})
-    written = plan.model_dump_json().encode()
+    metadata = {"is_costly": True, "queue": "chorale.bulk", "cost": "bulk"}
+    hits = [text, {"metadata": metadata}]
+    plan = plan_of(request).model_copy(update={"cached": {0: {"hits": hits}}, "warnings": (text,)})
+    written = plan.to_json()
     assert (is_costly(written), uses_bulk_queue(written)) == (False, False)

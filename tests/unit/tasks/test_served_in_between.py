@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 from celery.worker import state
+from redis.exceptions import ConnectionError
 
 from ledger.protocol import Started, Taken
+from tasks.celery_internals import batch_consumer
 from tasks.celery_internals.batch_consumer import BatchConsumer
 from tasks.celery_internals.result_backend import part_id
 
 QUEUE, TASK = "chorale.bm25", "chorale.search.bm25"
-PLAN, COSTLY_PLAN = b'{"branches":[]}', b'{"branches":[{"is_costly":true}]}'
+PLAN, COSTLY_PLAN = b'{"branches":[]}', b'{"cost":"costly","branches":[]}'
 
 
 class Queues:
@@ -74,3 +76,42 @@ def test_a_worker_that_is_told_to_stop_takes_nothing_more(monkeypatch: pytest.Mo
     queues = Queues(part("usual"))
     assert served(queues) == []
     assert len(queues.waiting) == 1
+
+
+class LosesItsConnection(Queues):
+    """Redis is away at the first push."""
+
+    pushes = 0
+
+    def lpush(self, queue: str, message: str) -> None:
+        self.pushes += 1
+        if self.pushes == 1:
+            raise ConnectionError
+        super().lpush(queue, message)
+
+
+def test_messages_that_were_popped_are_put_back_when_redis_is_there_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batch_consumer, "PAUSE_S", 0.0)
+    queues = LosesItsConnection(part("costly"), part("usual"))
+    assert served(queues) == ["usual"]
+    assert [json.loads(one) for one in queues.waiting] == [part("costly")]
+
+
+def test_messages_for_celery_are_put_back_when_celery_loses_its_connection() -> None:
+    first, second = ({"headers": {"task": TASK, "id": str(number)}, "body": ""} for number in range(2))
+    put_back: list[Any] = []
+    ledger: Any = SimpleNamespace(
+        take=lambda **_: [Taken(QUEUE, b"", True), Taken(QUEUE, json.dumps(second).encode(), True)]
+    )
+    redis: Any = SimpleNamespace(rpush=lambda queue, message: put_back.append((queue, json.loads(message))))
+    app: Any = SimpleNamespace(tasks={TASK: SimpleNamespace(name=TASK)})
+    consumer = BatchConsumer(app, ledger, redis, [TASK], {QUEUE: 16}, lambda *_: None)
+
+    def deliver(*_: object) -> None:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        consumer.take(first, QUEUE, deliver)
+    assert put_back == [(QUEUE, first), (QUEUE, second)]
