@@ -24,6 +24,7 @@ from kombu import Connection
 from pydantic_core import to_json
 
 _TURN = threading.Lock()
+_IDS = ("task_id", "root_id", "parent_id", "group_id", "group_index")
 WITHOUT_ARGUMENTS: Mapping[str, Any] = {"ignore_result": True, "argsrepr": "()", "kwargsrepr": "{}"}
 """Celery repeats the arguments in the headers, for logs and Flower; left out, since they contain texts."""
 
@@ -32,7 +33,7 @@ class Template:
     """The message of one task, with places for ids and arguments."""
 
     def __init__(self, app: Celery, task: str, queue: str) -> None:
-        ids: dict[str, Any] = {name: str(uuid4()) for name in ("task_id", "root_id", "parent_id", "group_id")}
+        ids: dict[str, Any] = {name: str(uuid4()) for name in _IDS}
         message = rendered_by_celery(app, task, queue, **ids)
         places = {**ids, "tag": str(uuid4()), "body": str(uuid4())}
         message["properties"]["delivery_tag"], message["body"] = places["tag"], places["body"]
@@ -50,15 +51,17 @@ class Template:
         root_id: str,
         parent_id: str | None = None,
         group_id: str | None = None,
-        chord: dict[str, Any] | None = None,
+        group_index: int | None = None,
+        chord: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """The message, ready to be pushed onto the queue's list."""
+        """The message, ready to be pushed onto the queue's list.  `chord` is the signature of a chord's callback."""
         body = to_json([[], kwargs, {"callbacks": None, "errbacks": None, "chain": None, "chord": chord}])
         filled = {
             "task_id": task_id,
             "root_id": root_id,
             "parent_id": parent_id,
             "group_id": group_id,
+            "group_index": group_index,
             "tag": str(uuid4()),
             "body": b64encode(body).decode(),
         }

@@ -2,9 +2,9 @@
 
     chord([chorale.search.bm25, chorale.search.vector, chorale.search.hyde])(chorale.fuse)
 
-The messages are those of a Celery chord; the ledger joins them (`tasks.celery_internals.result_backend`).  A lean chord
-needs two scripts: one writes the plan and pushes the messages, and the last report pushes the callback, which each
-reporter brings along.  If the broker is not the ledger's Redis, or this version of Celery would send other messages,
+The messages are those of a Celery chord; the ledger joins them (`tasks.celery_internals.result_backend`).  docs/reference/flow.md
+says in which layout the callback is a message.  A lean chord needs two scripts: one writes the plan and pushes the messages,
+and the last report pushes the callback, which each reporter brings along.  If the broker is not the ledger's Redis, or this version of Celery would send other messages,
 `celery.chord` is used over the same result backend: more round trips, the same join.
 """
 
@@ -14,6 +14,7 @@ import json
 from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 from celery import Celery, chord
@@ -94,18 +95,19 @@ class Fanout:
         return submitted
 
     def _chord(self, request_id: str, plan: Plan, coalescing_key: str | None) -> Chord:
+        callback = self._fuse_signature(request_id)
         parts = [
             BranchDispatch(
                 branch.name,
                 branch.queue,
                 branch.limit_ms,
                 branch.limit_ms if branch.is_costly else self._resend_after_ms,
-                self._part_message(request_id, branch) if self.is_lean else b"",
+                self._part_message(request_id, branch, callback, index) if self.is_lean else b"",
                 branch.hedge_after_ms,
                 branch.is_decisive,
                 branch.lease_ms,
             )
-            for branch in plan.branches
+            for index, branch in enumerate(plan.branches)
         ]
         written = plan.to_json()
         return Chord(written, parts, plan.finish_reserve_ms, plan.fusion_reserve_ms, coalescing_key)
@@ -123,11 +125,13 @@ class Fanout:
         return self._template(TASK_FUSE, QUEUE_FUSION).render(request_id, arguments, root_id=request_id)
 
     def send_part(self, request_id: str, branch: BranchPlan | BranchDeclaration, *, attempt: int = 1) -> None:
+        callback = self._fuse_signature(request_id)
         if self.is_lean:
-            self._app.backend.client.lpush(branch.queue, self._part_message(request_id, branch, attempt))
+            message = self._part_message(request_id, branch, callback, attempt=attempt)
+            self._app.backend.client.lpush(branch.queue, message)
         else:
             signature = self._part_signature(request_id, branch, attempt)
-            signature.apply_async(group_id=request_id, chord=self._fuse_signature(request_id))
+            signature.apply_async(group_id=request_id, chord=callback)
 
     def send_fuse(self, request_id: str) -> None:
         queue = QUEUE_BULK if uses_bulk_queue(self._ledger.planned(request_id)) else QUEUE_FUSION
@@ -155,7 +159,12 @@ class Fanout:
             )
 
     def _part_message(
-        self, request_id: str, branch: BranchPlan | BranchDeclaration, attempt: int = 1
+        self,
+        request_id: str,
+        branch: BranchPlan | BranchDeclaration,
+        callback: Signature,
+        index: int = 0,
+        attempt: int = 1,
     ) -> bytes:
         return self._template(TASK_SEARCH.format(kind=branch.kind), branch.queue).render(
             part_id(request_id, branch.name, attempt),
@@ -163,7 +172,8 @@ class Fanout:
             root_id=request_id,
             parent_id=request_id,
             group_id=request_id,
-            chord={"task": TASK_FUSE},
+            group_index=index,
+            chord=callback,
         )
 
     def _part_signature(
@@ -206,11 +216,11 @@ def _part_arguments(
 def check(app: Celery, task: str, queue: str) -> str | None:
     """How a rendered message differs from Celery's own for the same task; None if it does not."""
     kwargs = {"request_id": "probe", "branch": "probe"}
-    ids = {"root_id": "root", "parent_id": "parent", "group_id": "group"}
+    callback = app.signature(task, kwargs={"request_id": "probe"}, immutable=True, queue=queue)
+    ids: dict[str, Any] = {"root_id": "root", "parent_id": "parent", "group_id": "group", "group_index": 1}
+    ids["chord"] = callback
     try:
-        rendered = Template(app, task, queue).render(
-            "probe:probe", kwargs, root_id="root", parent_id="parent", group_id="group"
-        )
+        rendered = Template(app, task, queue).render("probe:probe", kwargs, **ids)
         ours = json.loads(rendered)
         theirs = rendered_by_celery(app, task, queue, task_id="probe:probe", kwargs=kwargs, **ids)
         for message in (ours, theirs):

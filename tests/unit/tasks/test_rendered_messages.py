@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from celery import Celery
@@ -47,7 +47,7 @@ def test_celery_puts_the_same_message_on_the_list_as_we_do(app: Celery, redis_cl
 
 
 def test_the_body_names_the_chord_of_a_part(app: Celery) -> None:
-    ids = {"root_id": "r", "parent_id": "r", "group_id": "r"}
+    ids: dict[str, Any] = {"root_id": "r", "parent_id": "r", "group_id": "r"}
     template = Template(app, TASK_FUSE, QUEUE_FUSION)
     message = json.loads(template.render("r:bm25", {"branch": "bm25"}, chord={"task": TASK_FUSE}, **ids))
     args, kwargs, embedded = json.loads(b64decode(message["body"]))
