@@ -18,7 +18,7 @@ COPY client client
 RUN pip install --no-deps --no-build-isolation ./client
 
 FROM $PYTHON_IMAGE
-# Unbuffered logs; our root on the path and never the working directory (docs/adr/0001-program-and-client.md).
+# Unbuffered logs; our root on the path and never the working directory.
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/app PYTHONSAFEPATH=1 \
     GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096 \
     CHORALE_HOME=/var/lib/chorale HF_HOME=/var/lib/chorale/models HOME=/tmp

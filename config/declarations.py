@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from chorale_client.errors import safe_repr
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import Field
 
 from config.model_declarations import DeclaredEncoder, RerankerDeclaration
 from models import cypher
+from models.errors import WrongDeclaration
 from models.extensions import Declared, Kinds
 from models.plan import BoostPlan
 
@@ -161,6 +163,12 @@ class Pipeline:
     def queues(self) -> tuple[str, ...]:
         """The queues that need a worker, each once."""
         return (*self.request_queues, QUEUE_INDEX, QUEUE_BULK)
+
+    def check_queues(self, queues: Sequence[str]) -> None:
+        """Raises WrongDeclaration that names an unknown queue and the known ones."""
+        for queue in queues:
+            if queue not in self.queues:
+                raise WrongDeclaration(f"no queue {safe_repr(queue)}; there are: {', '.join(self.queues)}")
 
     @property
     def request_queues(self) -> tuple[str, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from celery import Celery, signals
 
 from config.logging import set_up_logging
+from models.errors import WrongDeclaration
 from tasks.celery_internals.flower_start import prepare_flower
 from tasks.registration import make_app
 from tasks.worker.heartbeat import Heartbeat, self_report
@@ -26,8 +28,12 @@ def process_app() -> Celery:
         settings = app.resources.settings
         set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
 
-    def name(sender: str, **_: object) -> None:
+    def begin(sender: str, options: Mapping[str, Any], **_: object) -> None:
         # Before the pool forks.
+        try:
+            app.resources.pipeline.check_queues(options["queues"] or ())
+        except WrongDeclaration as error:
+            raise SystemExit(f"chorale: {error}") from None
         app.resources.worker_name = sender if app.resources.settings.task_events else None
 
     def warm_up(**_: object) -> None:
@@ -47,7 +53,7 @@ def process_app() -> Celery:
         prepare_flower(app, remote_control=app.resources.settings.remote_control)
 
     signals.setup_logging.connect(log, weak=False)
-    signals.celeryd_init.connect(name, weak=False)
+    signals.celeryd_init.connect(begin, weak=False)
     signals.import_modules.connect(imported, weak=False)
     signals.worker_process_init.connect(warm_up, weak=False)
     signals.worker_ready.connect(ready, weak=False)

@@ -24,7 +24,6 @@ from config.logging import set_up_logging
 from config.redis_client import explained, refuse_cluster
 from config.settings import Settings
 from models.duty import Made, retried
-from models.errors import WrongDeclaration
 from models.extensions import Kinds
 from tasks.celery_internals.event_sender import beat_while_busy
 from tasks.celery_internals.warm_shutdown import stopping_softly
@@ -116,8 +115,7 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
     """
     resources = Resources.from_environment(kinds)
     settings = resources.settings
-    if unknown := [queue for queue in queues if queue not in resources.pipeline.queues]:
-        raise WrongDeclaration(f"no queue {unknown[0]!r}; there are: {', '.join(resources.pipeline.queues)}")
+    resources.pipeline.check_queues(queues)
     _prepare_process(settings)
     if QUEUE_BULK in queues:
         resources.answers_jobs = True
