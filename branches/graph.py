@@ -41,12 +41,16 @@ def search_graph(task: BranchTask) -> list[Ranking]:
         raise NotConfigured(f"the store {task.branch.store!r} runs no Cypher")
     filters = filter_values(task.request, options.cypher)
     started_s = task.clock()
+    namespace, timeout_s = task.request.namespace, task.search(task.branch.depth).timeout_s
+    named = [
+        task.store.names_in(namespace, question.text, timeout_s=timeout_s) for question in task.questions
+    ]
     rankings = task.store.search_cypher(
         task.request.namespace,
         options.cypher,
         [
-            {"question": question.text, "entities": entities(question), **filters}
-            for question in task.questions
+            {"question": question.text, "entities": entities(question, names), **filters}
+            for question, names in zip(task.questions, named, strict=True)
         ],
         task.search(task.branch.depth),
         score=options.score,
@@ -83,11 +87,12 @@ def _values(condition: Any) -> list[Any] | None:
     return [meaning for choice in choices(condition) for meaning in meanings(choice)]
 
 
-def entities(question: Question) -> list[str]:
-    """The names that a graph may know: the caller's variants of kind `entity`, else what is quoted and what is capitalised."""
+def entities(question: Question, names: Sequence[str] = ()) -> list[str]:
+    """The names that a graph may know: the caller's variants of kind `entity`, else what is quoted, what is capitalised, and the
+    graph's own `names` in the text."""
     given = [variant.text for variant in question.variants if variant.kind == "entity"]
     quoted = [text.strip() for groups in _QUOTED.findall(question.text) for text in groups if text.strip()]
-    return list(dict.fromkeys(given or [*quoted, *_capitalised(question.text)]))[:MAX_ENTITIES]
+    return list(dict.fromkeys(given or [*quoted, *_capitalised(question.text), *names]))[:MAX_ENTITIES]
 
 
 def _capitalised(text: str) -> list[str]:

@@ -161,6 +161,10 @@ class ScoresText(Protocol):
 class RunsCypher(Protocol):
     """Stores that run Cypher; branches of the kind `graph` need one."""
 
+    def names_in(self, namespace: str, text: str, *, timeout_s: float) -> list[str]:
+        """The names of the graph's nodes that are words of the text, in any case.  Empty for a store that knows no names."""
+        ...
+
     def search_cypher(
         self,
         namespace: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -22,6 +23,9 @@ from search.protocol import Lists, Search, Searches
 
 _AT_ONCE = 500
 _LONGEST_INTEGER = 2**63
+_LONGEST_NAME = 8
+"""Words of a name that is looked for in a question."""
+_WORD = re.compile(r"\w(?:[\w'’./-]*\w)?")
 _NODES = "UNWIND $rows AS row CREATE (node:{label}) SET node = row"
 _RELATIONS = "UNWIND $rows AS row MATCH (a:Document {{id: row.a}}), (b:{label} {{id: row.b}}) CREATE (a)-[:{relation}]->(b)"
 
@@ -36,6 +40,8 @@ class BuiltGraph(NamedTuple):
     graph: kglite.KnowledgeGraph
     generation: int | None
     """Of the documents' store, before they were read."""
+    names: Mapping[str, str]
+    """Titles of documents and names of entities, by the name in lower case."""
 
 
 class _Link(NamedTuple):
@@ -54,11 +60,13 @@ def build_graph(
     named: dict[str, str] = {}
     """The document's id by each name that a link may use, in lower case.  Of several documents with one title the first counts."""
     short_names: dict[str, str] = {}
+    titles: dict[str, str] = {}
     all_links: list[_Link] = []
     for batch in in_batches(_documents(documents, namespace, deadline), _AT_ONCE):
         graph.cypher(_NODES.format(label="Document"), params={"rows": [_properties(text) for text in batch]})
         for text in batch:
             named[text.document_id.casefold()] = text.document_id
+            titles.setdefault(text.title.casefold(), text.title)
             for name in (text.document_id.partition("/")[2], text.title):
                 short_names.setdefault(name.casefold(), text.document_id)
             all_links += _links(text, links)
@@ -84,7 +92,7 @@ def build_graph(
     graph.create_index("Document", "title")
     graph.create_index("Entity", "name")
     graph.read_only(True)
-    return BuiltGraph(graph, generation)
+    return BuiltGraph(graph, generation, entities | titles)
 
 
 def _documents(documents: Documents, namespace: str, deadline: Deadline) -> Iterator[PassageText]:
@@ -140,6 +148,17 @@ class DerivedGraph:
         self._graphs: dict[str, BuiltGraph] = {}
         self._building: dict[str, Future[BuiltGraph]] = {}
         self._lock = threading.Lock()
+
+    def names_in(self, namespace: str, text: str, *, timeout_s: float) -> list[str]:
+        names = (self._graphs.get(namespace) or self._newest(namespace, timeout_s)).names
+        folded = " ".join(text.casefold().split())
+        words = [word.span() for word in _WORD.finditer(folded)]
+        runs = (
+            folded[words[first][0] : words[last][1]]
+            for first in range(len(words))
+            for last in range(first, min(first + _LONGEST_NAME, len(words)))
+        )
+        return list(dict.fromkeys(names[run] for run in runs if run in names))
 
     def search_cypher(
         self,

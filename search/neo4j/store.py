@@ -74,6 +74,9 @@ class Neo4jStore(TextsWithHits):
         self._drivers: dict[asyncio.AbstractEventLoop, neo4j.AsyncDriver] = {}
         """A forked child has another loop."""
 
+    def names_in(self, namespace: str, text: str, *, timeout_s: float) -> list[str]:
+        return []  # the statement knows which of its properties are names
+
     def search_cypher(
         self,
         namespace: str,

@@ -96,6 +96,13 @@ def test_documents_that_name_the_same_entity_are_two_steps_apart(graph: OneProce
     assert ids(ask(graph, "same_topic")) == ["rules/bins"]
 
 
+def test_a_question_in_lower_case_names_what_the_graph_knows(graph: OneProcess) -> None:
+    assert sorted(ids(ask(graph, "cited", text="what does the parking  rule rest on?"))) == [
+        "codes/fire",
+        "statutes/9",
+    ]
+
+
 def test_the_callers_entities_replace_those_of_the_text(graph: OneProcess) -> None:
     question = {"text": "What is behind it?", "variants": [{"kind": "entity", "text": "Fire Code"}]}
     answer = ask(graph, "cited", text=question)
