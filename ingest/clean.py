@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import math
 import re
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,17 @@ _OTHER_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_WIDER = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "tis-620": "cp874",
+}
+"""The encoding that browsers read (WHATWG), with the signs that Windows added, by Python's name of the declared one."""
 
 
 def read_bytes(file: OpenFile, *, max_bytes: int) -> bytes:
@@ -30,11 +42,26 @@ def read_bytes(file: OpenFile, *, max_bytes: int) -> bytes:
 
 def read_text(file: OpenFile, *, max_bytes: int) -> str:
     """The whole file; raises Unreadable also for binary data and for other encodings."""
-    raw = read_bytes(file, max_bytes=max_bytes)
-    refuse_binary(raw)
+    return decoded(read_bytes(file, max_bytes=max_bytes))
+
+
+def decoded(raw: bytes, declared: str = "") -> str:
+    """UTF-8, else the encoding that the file itself declares; there, a byte order mark stands before both.
+
+    Raises Unreadable for binary data, and for a text in neither encoding.
+    """
+    mark = next((name for mark, name in _OTHER_MARKS.items() if declared and raw.startswith(mark)), "")
+    if not mark:
+        refuse_binary(raw)
+    # A text in seven bits (ISO-2022-JP) could also be UTF-8.
+    if mark or b"\x1b" in raw:
+        with suppress(LookupError, UnicodeDecodeError):
+            return raw.decode(mark or declared)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        with suppress(LookupError, UnicodeDecodeError):
+            return raw.decode(_WIDER.get(codecs.lookup(declared).name, declared))
         line = raw.count(b"\n", 0, error.start) + 1
         raise Unreadable(
             NotIndexed.NOT_UTF8, f"not UTF-8: byte 0x{raw[error.start]:02x} in line {line}; save it as UTF-8"

@@ -27,6 +27,16 @@ _ATX_LINE = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*)")
 _FENCE_LINE = re.compile(r" {0,3}(```|~~~)")
 
 
+_READS_AS_MARKUP = re.compile(
+    r"#{1,6}(?=\s|$)|`{3}|~{3}|=+$|-+$|<(?:script|pre|style|textarea|[!?])", re.IGNORECASE
+)
+
+
+def escaped_line(line: str) -> str:
+    """A line of plain text that begins no heading, fence or block of HTML in Markdown."""
+    return f"\\{line}" if _READS_AS_MARKUP.match(line) else line
+
+
 def headings_of(text: str) -> list[Heading]:
     """Headings in order; a heading inside a quotation or list counts as text."""
     headings = _all_headings(text)
@@ -93,7 +103,9 @@ def with_headings(record: Record, stem: str) -> Record:
     headings = headings_of(record.text) if record.markup == "markdown" else []
     title = record.title
     if not title and record.line is None:
-        title = next((heading.text for heading in headings if heading.level == 1), clean_line(stem))
+        title = next(
+            (heading.text for heading in headings if heading.level == 1 and heading.text), clean_line(stem)
+        )
     return replace(record, title=title, headings=headings)
 
 

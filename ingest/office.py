@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from xml.etree import ElementTree
 
 from ingest.clean import read_bytes
 from ingest.collection_rows import properties_as_metadata
+from ingest.headings import escaped_line
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Unreadable
 from models.not_indexed import NotIndexed
 
@@ -20,8 +20,6 @@ _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _PROLOG_BYTES = 65_536
 _DUBLIN_CORE = {"dc": "http://purl.org/dc/elements/1.1/", "dcterms": "http://purl.org/dc/terms/"}
-
-_READS_AS_MARKUP = re.compile(r"#{1,6}(?=\s|$)|`{3}|~{3}|=+$|-+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
 def plain(text: str) -> str:
     """Text whose lines are no headings or fences of Markdown."""
     lines = (" ".join(line.split()) for line in text.splitlines())
-    return "\n".join(f"\\{line}" if _READS_AS_MARKUP.match(line) else line for line in lines if line)
+    return "\n".join(escaped_line(line) for line in lines if line)
 
 
 def row(cells: Sequence[str]) -> str:

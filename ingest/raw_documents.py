@@ -118,6 +118,8 @@ class ReadOptions:
     """Maximum size of a file that is one document; files of records may have any size."""
     max_line_bytes: int
     """Maximum size of one record."""
+    hidden_text: bool = False
+    """Also read text that a person does not see; without it, a reader leaves such text out and says so (`HIDDEN_TEXT`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ def read_documents(
     ids: Ids = "path",
     fields: Mapping[str, str] | None = None,
     follows_links: bool = False,
+    hidden_text: bool = False,
     limits: ReadLimits | None = None,
     max_file_bytes: int = 32 * 1024 * 1024,
     max_line_bytes: int = MAX_DOCUMENT_BYTES,
@@ -91,7 +92,8 @@ def read_documents(
 
     `source` defaults to the name of the folder or file; it is required where the paths have different names.  A file
     that is one document may have `max_file_bytes`, a record `max_line_bytes`, a collection any size.  `fields` maps our
-    fields to the file's names (`{"published_at": "year", "text": "body"}`).
+    fields to the file's names (`{"published_at": "year", "text": "body"}`).  `hidden_text` also reads what a person does
+    not see.
 
     Files are parsed in a process of their own, within `limits`.  `follows_links`: see `ingest.walk.find`.
 
@@ -102,7 +104,7 @@ def read_documents(
 
     Raises ValueError (sources, fields, ids) and FileNotFoundError before anything is read, and nothing later.
     """
-    options = ReadOptions(dict(fields or {}), max_file_bytes, max_line_bytes)
+    options = ReadOptions(dict(fields or {}), max_file_bytes, max_line_bytes, hidden_text)
     check_fields(options.fields)
     if ids not in ("path", "given"):
         raise ValueError(f"ids: {ids!r}; there are: path, given")

@@ -38,6 +38,7 @@ class NotIndexed(StrEnum):
     PICTURE_PAGES = "picture_pages", "it is indexed without pages that have pictures and no text", True, True
     HEADINGS = "headings", "it is indexed without headings, because it has too many", True, True
     DIRECTIVE = "directive", "it is indexed without what a directive includes", False, True
+    HIDDEN_TEXT = "hidden_text", "it is indexed without text that a person does not see", False, True
 
     HIDDEN = "hidden", "its name begins with a dot", False
     LINK = "link", "a link in a folder is followed only with --follow-links", False

@@ -67,6 +67,10 @@ def index(
             "--follow-links", help="Follow symbolic links that lead to a place inside the given folder."
         ),
     ] = False,
+    hidden_text: Annotated[
+        bool,
+        typer.Option("--hidden-text", help="Index also text that a person who opens the file does not see."),
+    ] = False,
     where: Annotated[
         Literal["workers", "here"] | None,
         typer.Option(
@@ -128,7 +132,14 @@ def index(
         with ProgressBar(stderr()) as bar:
             bar.say("counting the documents")
             documents = _documents(
-                installation, paths, source, ids=ids, fields=fields, prune=prune, follows_links=follow_links
+                installation,
+                paths,
+                source,
+                prune=prune,
+                ids=ids,
+                fields=fields,
+                follows_links=follow_links,
+                hidden_text=hidden_text,
             )
             if by_workers:
                 if encoder is not None:
@@ -166,12 +177,11 @@ def _documents(
     paths: Sequence[Path],
     source: str | None,
     *,
-    ids: Literal["path", "given"],
-    fields: Mapping[str, str],
     prune: bool,
     follows_links: bool,
+    **options: Any,
 ) -> SourceDocuments:
-    """Raises BadParameter."""
+    """The `options` are those of `read_documents`.  Raises BadParameter."""
     from ingest.document_ids import checked_source, default_source
     from ingest.read import estimated_documents, read_documents
     from tasks.indexing.indexing_run import SourceDocuments
@@ -180,9 +190,8 @@ def _documents(
         items = read_documents(
             paths,
             source=source,
-            ids=ids,
-            fields=fields,
             follows_links=follows_links,
+            **options,
             limits=installation.resources.read_limits,
         )
     except (ValueError, FileNotFoundError) as error:

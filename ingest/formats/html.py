@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bs4 import BeautifulSoup, Comment, Tag
-from bs4.element import Declaration, ProcessingInstruction
-from markdownify import MarkdownConverter
+from bs4 import BeautifulSoup, Tag
+from bs4.dammit import EncodingDetector
 
-from ingest.clean import read_text
+from ingest.clean import decoded, read_bytes
 from ingest.collection_rows import with_reserved
+from ingest.formats import html_markdown, html_visibility
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
 from models.not_indexed import NotIndexed
-
-DROPPED = ("head", "title", "script", "style", "template", "noscript", "svg", "iframe", "object")
-
-# HTML may leave these tags open; html.parser then nests neighbours into each other.
-_NESTED_BY_MISTAKE = "li > li, p > p, td > td, th > th, td > tr, tr > tr, dt > dd, dd > dt, dd > dd"
 
 _MAIN = "main, [role=main]"
 _FRAME = (
@@ -25,43 +20,26 @@ _FRAME = (
 )
 """Navigation, and the header, footer and sidebars of the page.  One with the page's heading or main part is none: a tag may be unclosed."""
 
-_UNSEEN = (Comment, Declaration, ProcessingInstruction)
-"""Comments, `<![if IE]>` and `<?xml ...?>`."""
-
-_PARTS = ("aside", "footer", "header", "main", "nav")
-"""Tags that stand on lines of their own, which markdownify does not know."""
-
-_CONVERTER = MarkdownConverter(
-    heading_style="ATX",
-    strip=["a", "img"],
-    bullets="-",
-    escape_asterisks=False,
-    escape_underscores=False,
-    escape_misc=False,
-)
+_HIDDEN_TEXT = "text that a person does not see; --hidden-text reads it"
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
-    """The page declares language, canonical address and date of publication."""
-    source = read_text(file, max_bytes=options.max_file_bytes)
+    """The page declares encoding, language, canonical address and date of publication."""
+    raw = read_bytes(file, max_bytes=options.max_file_bytes)
+    source = decoded(raw, EncodingDetector.find_declared_encoding(raw, is_html=True) or "utf-8")
     page = BeautifulSoup(source, "html.parser")
     heading = page.select_one("title:not(svg title)")
     title = heading.get_text(" ", strip=True) if heading else ""
     metadata, notes = with_reserved(_declared(page), {})
-    _drop_unseen(page)
-    text = _markdown(_main_part(page))
-    if not text:
-        _drop_unseen(whole := BeautifulSoup(source, "html.parser"))
-        text = _markdown(whole)
     yield from (Fault(NotIndexed.METADATA, note) for note in notes)
+    if html_visibility.leave_out(page, hidden_text=options.hidden_text):
+        yield Fault(NotIndexed.HIDDEN_TEXT, _HIDDEN_TEXT)
+    text = html_markdown.markdown(_main_part(page))
+    if not text:
+        whole = BeautifulSoup(source, "html.parser")
+        html_visibility.leave_out(whole, hidden_text=options.hidden_text)
+        text = html_markdown.markdown(whole)
     yield Record(text, title, metadata, "markdown")
-
-
-def _drop_unseen(page: BeautifulSoup) -> None:
-    for tag in [*page.find_all(DROPPED), *page.select("a.headerlink")]:
-        tag.decompose()
-    for unseen in page.find_all(string=lambda text: isinstance(text, _UNSEEN)):
-        unseen.extract()
 
 
 def _main_part(page: BeautifulSoup) -> Tag:
@@ -76,24 +54,16 @@ def _main_part(page: BeautifulSoup) -> Tag:
     return parts[0]
 
 
-def _markdown(page: Tag) -> str:
-    for part in page.find_all(_PARTS):
-        part.name = "div"
-    for tag in page.select(_NESTED_BY_MISTAKE):
-        if tag.parent is not None:
-            tag.parent.insert_after(tag)
-    return _CONVERTER.convert_soup(page).strip()
-
-
 def _declared(page: BeautifulSoup) -> dict[str, str]:
     places = {
-        "language": ("html[lang]", "lang"),
-        "url": ('link[rel="canonical"][href]', "href"),
-        "published_at": ('meta[property="article:published_time"][content]', "content"),
+        "language": (r"html:is([lang], [xml\:lang])", ("lang", "xml:lang")),
+        "url": ('link[rel="canonical"][href]', ("href",)),
+        "published_at": ('meta[property="article:published_time"][content]', ("content",)),
     }
     declared: dict[str, str] = {}
-    for name, (selector, attribute) in places.items():
+    for name, (selector, attributes) in places.items():
         tag = page.select_one(selector)
-        if isinstance(tag, Tag) and isinstance(value := tag.get(attribute), str) and value.strip():
-            declared[name] = value.strip()
+        values = [str(tag.get(attribute, "")).strip() for attribute in attributes] if tag else []
+        if value := next(filter(None, values), ""):
+            declared[name] = value
     return declared

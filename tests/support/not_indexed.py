@@ -77,6 +77,7 @@ FILES: Mapping[NotIndexed, Callable[[Path], object]] = {
     NotIndexed.PICTURE_PAGES: page_and_picture,
     NotIndexed.HEADINGS: file("headings.md", MANY_HEADINGS),
     NotIndexed.DIRECTIVE: file("part.rst", "It has a part.\n\n.. include:: other.rst\n"),
+    NotIndexed.HIDDEN_TEXT: file("hidden.html", "<p>It has a part.</p><p hidden>Nobody sees this.</p>"),
     NotIndexed.HIDDEN: lambda folder: (folder / ".git").mkdir(),
     NotIndexed.LINK: lambda folder: (folder / "link.txt").symlink_to("good.txt"),
     NotIndexed.EMPTY: file("empty.txt", "\n"),

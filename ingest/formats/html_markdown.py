@@ -1,0 +1,139 @@
+"""The tags of an HTML page as Markdown, with the words as a person reads them."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from bs4 import Tag
+from markdownify import MarkdownConverter
+
+from ingest.headings import escaped_line
+
+# HTML may leave these tags open; html.parser then nests neighbours into each other.
+_NESTED_BY_MISTAKE = (
+    "li > li, p > p, :is(dt, dd) > :is(dt, dd), option > :is(option, optgroup), :is(td, th) > :is(td, th), "
+    ":is(td, th, tr) > :is(tr, thead, tbody, tfoot), :is(thead, tbody, tfoot) > :is(thead, tbody, tfoot)"
+)
+
+_BLOCKS = (
+    "address, aside, body, center, details, dialog, dir, fieldset, figure, footer, form, header, hgroup, html, legend, "
+    "listing, main, menu, nav, optgroup, option, plaintext, search, select, summary, xmp"
+)
+"""Tags that browsers show as blocks and markdownify does not know; each option stands on its line, as in an open list."""
+_APART = "button, input, label, meter, output, progress, textarea"
+"""Tags within a line that stand apart from their neighbours."""
+_VALUES = "input[value]:not([type=hidden], [type=checkbox], [type=radio], [type=password], [type=image])"
+
+_TABLE_PARTS = ("caption", "thead", "tbody", "tfoot", "tr", "td", "th")
+_MOST_SPAN = 1_000
+"""The largest `colspan` of HTML."""
+_REPEATED_CHARACTERS = 200
+"""A longer cell is no name or value of several rows, and stands in the first one only."""
+_SUPERSCRIPTS = dict(zip(map(ord, "0123456789+-−"), "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻", strict=True))
+
+_OURS = "\ufdd0"
+"""Stands in each line whose marks are ours and not the page's: a character that no text may have."""
+
+
+class _Converter(MarkdownConverter):
+    def convert_hN(self, n: int, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: N802
+        if "_inline" in parent_tags or not text.strip():
+            return text
+        return f"\n\n{_OURS}{'#' * n} {' '.join(text.split())}\n\n"
+
+    def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        if "_inline" in parent_tags or not text.strip():
+            return text
+        longest = max(map(len, re.findall("`+", text)), default=0)
+        fence = "`" * max(3, longest + 1)
+        lines = [fence, *text.strip("\n").split("\n"), fence]
+        return "\n\n" + "\n".join(_OURS + line for line in lines) + "\n\n"
+
+    def convert_hr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        return "\n\n"
+
+    def convert_sup(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        return text.translate(_SUPERSCRIPTS) if text and {*map(ord, text)} <= _SUPERSCRIPTS.keys() else text
+
+
+_CONVERTER = _Converter(
+    bullets="-",
+    escape_asterisks=False,
+    escape_underscores=False,
+    strip=["a", "b", "del", "em", "i", "img", "s", "strong"],
+)
+"""No `**` for bold text: a bold letter would cut its word."""
+
+
+def markdown(page: Tag) -> str:
+    """The page's text; what reads as a mark of Markdown in it is escaped.  Changes the page."""
+    for text in page.find_all(string=lambda text: text and _OURS in text):
+        text.replace_with(text.replace(_OURS, ""))
+    while nested := page.select(_NESTED_BY_MISTAKE):
+        for tag in nested:
+            if tag.parent is not None:
+                tag.parent.insert_after(tag)
+    for formula in page.find_all("math"):
+        source = formula.find("annotation", encoding="application/x-tex")
+        formula.replace_with(
+            f" {source.get_text() if source else formula.get('alttext') or formula.get_text(' ')} "
+        )
+    for field in page.select(_VALUES):
+        field.append(str(field["value"]))
+    for group in page.select("optgroup[label]"):
+        group.insert(0, str(group["label"]) + "\n")
+    for tag in page.select(_BLOCKS):
+        tag.name = "div"
+    for tag in [*page.select(_APART), *page.find_all(re.compile("-"))]:
+        tag.insert_before(" ")
+        tag.insert_after(" ")
+    for table in page.select("table:has(table), table[role=presentation]"):
+        for part in [part for part in table.find_all(_TABLE_PARTS) if part.find_parent("table") is table]:
+            part.name = "div"
+        table.name = "div"
+    for table in page.find_all("table"):
+        _repeat_spanning_cells(table)
+    lines = _CONVERTER.convert_soup(page).split("\n")
+    shown = (line.replace(_OURS, "") if _OURS in line else escaped_line(line) for line in lines)
+    return "\n".join(shown).strip()
+
+
+def _repeat_spanning_cells(table: Tag) -> None:
+    """Give each row the cells that reach into it, so that every cell stands below the name of its column."""
+    reaching: dict[int, tuple[str, int]] = {}
+    group = None
+    for row in [row for row in table.find_all("tr") if row.find_parent("table") is table]:
+        if row.parent is not group:
+            group, reaching = row.parent, {}
+        own = deque(row.find_all(["td", "th"], recursive=False))
+        is_heading = len(own) == 1 and not reaching
+        from_above, reaching = reaching, {}
+        column = 0
+        while own or any(place >= column for place in from_above):
+            if own and column not in from_above:
+                cell = own.popleft()
+                width = 1 if is_heading else _span(cell, "colspan")
+                text, left = " ".join(cell.get_text(" ").split()), _span(cell, "rowspan") - 1
+                text = text if len(text) <= _REPEATED_CHARACTERS else ""
+                cell.attrs = {}
+                for _ in range(1, width):
+                    cell.insert_after(_cell(text, cell.name))
+            else:
+                text, left = from_above.get(column, ("", 1))
+                added, width, left = _cell(text), 1, left - 1
+                own[0].insert_before(added) if own else row.append(added)
+            if left:
+                reaching |= dict.fromkeys(range(column, column + width), (text, left))
+            column += width
+
+
+def _span(cell: Tag, name: str) -> int:
+    value = str(cell.get(name, ""))
+    return min(int(value), _MOST_SPAN) if value.isdecimal() and int(value) else 1
+
+
+def _cell(text: str, name: str = "td") -> Tag:
+    cell = Tag(name=name)
+    cell.string = text
+    return cell

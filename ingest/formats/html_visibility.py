@@ -1,0 +1,87 @@
+"""What a person sees of an HTML page: neither comments and scripts nor text that is hidden."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bs4 import BeautifulSoup, Comment, Tag
+from bs4.element import Declaration, ProcessingInstruction
+from soupsieve import SelectorSyntaxError
+
+_DROPPED = "head, title, script, style, template, noscript, svg, iframe, object, audio, video, canvas, datalist, rt, rp, a.headerlink"
+"""What no browser shows, and what stands beside the text: the reading of ruby characters, and marks of links to a heading."""
+_UNSEEN = (Comment, Declaration, ProcessingInstruction)
+"""Comments, `<![if IE]>` and `<?xml ...?>`."""
+_EMPTY = ":is(h1, h2, h3, h4, h5, h6):not(:has(img, math))"
+
+_HIDDEN = "[hidden]:not([hidden=until-found], [role=tabpanel]), [aria-hidden=true], [style]"
+"""A tab that is not in front is no hidden text, nor is what a browser's search opens."""
+_SEEN = "html, body, :has(h1, main, math)"
+"""What hides these is a picture of a formula, a window in front of the page, or a page that only a script shows."""
+_STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_CONDITIONAL = re.compile(r"@[^{};]*(?:;|\{(?:[^{}]*\{[^{}]*\})*[^{}]*\})")
+"""`@import ...;` and rules of a condition such as `@media print`."""
+_RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
+_ZERO = re.compile(r"0*\.?0+[a-z%]*")
+_FAR_OUTSIDE = re.compile(r"-\d{3,}")
+
+
+def leave_out(page: BeautifulSoup, *, hidden_text: bool) -> bool:
+    """Remove what a person does not see, unless `hidden_text` keeps it; whether that had words.
+
+    The page's own styles count, except for those with a condition; other files are not read.
+    """
+    hidden = [] if hidden_text else [*_hidden_by_attribute(page), *_hidden_by_rule(page)]
+    for tag in page.select(_DROPPED):
+        tag.decompose()
+    for unseen in page.find_all(string=lambda text: isinstance(text, _UNSEEN)):
+        unseen.extract()
+    for tag in page.select(_EMPTY):
+        if not tag.get_text(strip=True):
+            tag.decompose()
+    hidden = [tag for tag in hidden if not tag.decomposed and not tag.css.match(_SEEN)]
+    had_words = any(character.isalnum() for tag in hidden for character in tag.get_text())
+    for tag in hidden:
+        tag.decompose()
+    return had_words
+
+
+def _hidden_by_attribute(page: BeautifulSoup) -> Iterator[Tag]:
+    for tag in page.select(_HIDDEN):
+        if tag.has_attr("hidden") or tag.get("aria-hidden") == "true" or _hides(_style(str(tag["style"]))):
+            yield tag
+
+
+def _hidden_by_rule(page: BeautifulSoup) -> list[Tag]:
+    """A later rule that shows a tag stands before an earlier one that hides it."""
+    sheets = "\n".join(sheet.get_text() for sheet in page.select("style:not(noscript style)"))
+    hidden: list[Tag] = []
+    for selector, declarations in _RULE.findall(_CONDITIONAL.sub("", _STYLE_COMMENT.sub("", sheets))):
+        style = _style(declarations)
+        try:
+            if _hides(style):
+                hidden += page.select(selector.strip())
+            elif hidden and style.keys() & {"display", "visibility", "opacity", "font-size"}:
+                hidden = [tag for tag in hidden if not tag.css.match(selector.strip())]
+        except (SelectorSyntaxError, NotImplementedError):
+            continue
+    return hidden
+
+
+def _style(declarations: str) -> dict[str, str]:
+    plain = "".join(declarations.lower().replace("!important", "").split())
+    return dict(part.split(":", 1) for part in plain.split(";") if ":" in part)
+
+
+def _hides(style: dict[str, str]) -> bool:
+    colour = style.get("color")
+    return (
+        style.get("display") == "none"
+        or style.get("visibility") in ("hidden", "collapse")
+        or any(_ZERO.fullmatch(style.get(name, "")) for name in ("opacity", "font-size"))
+        or any(
+            _FAR_OUTSIDE.match(style.get(name, "")) for name in ("left", "top", "text-indent", "margin-left")
+        )
+        or (colour is not None and colour in (style.get("background"), style.get("background-color")))
+    )
