@@ -1,4 +1,4 @@
-"""Turns a row of a collection (a JSON object, a line of CSV) into a record; cleans a document's metadata."""
+"""Turns a row of a collection (a JSON object, a line of CSV) into a record or into lines; cleans a document's metadata."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from models.not_indexed import NotIndexed
 FIELDS = ("id", "title", "text", *RESERVED_METADATA)
 """Our names of fields; a mapping says which names a file has for them."""
 
+SHORT_CHARACTERS = 1_000
+"""A longer value of a row whose fields are its text is no metadata too."""
+
 _NUMBER = re.compile(r"[\d.,]+")
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _ATX_HEADING = re.compile(r"^ {0,3}#{1,6} +\S", re.MULTILINE)
@@ -25,6 +28,57 @@ def check_fields(fields: Mapping[str, str]) -> None:
     for name in fields:
         if name not in FIELDS:
             raise ValueError(f"there is no field {name!r} to map; there are: {', '.join(FIELDS)}")
+
+
+def as_lines(row: Mapping[str, Any]) -> str:
+    """`name: value` lines.  An object's names stand behind its own (`size.width: 3`), and a list of values on one line."""
+    return "\n".join(_lines("", row))
+
+
+def _lines(name: str, value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            for inner, item in value.items():
+                yield from _lines(f"{name}.{inner}" if name else str(inner), item)
+        case list() if any(isinstance(item, dict | list) for item in value):
+            for item in value:
+                yield from _lines(name, item)
+        case _:
+            items = value if isinstance(value, list) else [value]
+            if shown := ", ".join(filter(None, map(_shown, items))):
+                yield f"{name}: {shown}" if name else shown
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
+    return f"{value:.15g}" if isinstance(value, float) else " ".join(str(value).split())
+
+
+def with_text(
+    row: Mapping[str, Any], fields: Mapping[str, str], *, shown: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """A row without a field for the text has its fields as lines there, as `shown` writes them; its metadata are the short ones.
+
+    A row that has only an id and a title stays as it is.
+    """
+    title, text = (fields.get(name, name) for name in ("title", "text"))
+    inner = row.get("metadata")
+    if text in row or (isinstance(inner, dict) and text in inner):
+        return row
+    own = {name for name, kind in ((title, str), ("metadata", dict)) if isinstance(row.get(name), kind)}
+    lines = {name: value for name, value in (row if shown is None else shown).items() if name not in own}
+    if not as_lines({name: lines[name] for name in lines.keys() - {"id", "_id", fields.get("id")}}):
+        return row
+    return {
+        **{name: value for name, value in row.items() if name in own or _is_short(value)},
+        text: as_lines(lines),
+    }
+
+
+def _is_short(value: Any) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return not any(isinstance(item, dict | list) for item in items) and len(str(value)) <= SHORT_CHARACTERS
 
 
 def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -> Iterator[Record | Fault]:

@@ -37,7 +37,6 @@ ADVICE = {
     "save it as PDF or HTML": ".odp .pages .key",
     "save it as .docx, .pptx or .xlsx": ".doc .ppt .xls .docm .pptm .xlsm .dotx .potx .xltx",
     "save each sheet as CSV": ".ods .numbers .xlsb",
-    "write one object on each line, as .jsonl": ".json",
     "write its text with an OCR program": ".png .jpg .jpeg .gif .tif .tiff .webp .bmp",
     "unpack it": ".zip .tar .gz .tgz .bz2 .xz .7z",
 }
@@ -65,6 +64,7 @@ FORMATS = {
     ".tsv": "csv_rows",
     ".jsonl": "json_lines",
     ".ndjson": "json_lines",
+    ".json": "json_document",
     ".pdf": "pdf",
     ".docx": "word",
     ".pptx": "powerpoint",
@@ -72,7 +72,7 @@ FORMATS = {
 }
 """Reader (`ingest.formats.<reader>`) by suffix in lower case."""
 
-COLLECTIONS = frozenset({"csv_rows", "json_lines"})
+COLLECTIONS = frozenset({"csv_rows", "json_lines", "json_document"})
 """Readers of files with many documents, which may have their own ids."""
 
 
@@ -210,7 +210,10 @@ def document_of(
     document_id = file
     if collection:
         own_id = record.given_id if own_ids else None
-        document_id = own_id if own_id is not None else record_id(file, record.given_id, record.line)
+        if own_id is not None:
+            document_id = own_id
+        elif record.given_id is not None or record.line is not None:
+            document_id = record_id(file, record.given_id, record.line)
     try:
         document_id = checked_id(document_id)
     except ValueError as error:

@@ -86,7 +86,7 @@ def index(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (PDF after `make pdf`, Office after `make office`).
+    """Index text, Markdown, reStructuredText, HTML, CSV, JSON, JSON lines (PDF after `make pdf`, Office after `make office`).
 
     Symbolic links are followed only with `--follow-links`. A file that takes too much time or memory is left out (settings
     CHORALE_READ_TIME_S, CHORALE_READ_MEMORY_MB and CHORALE_READ_OUTPUT_MB).
@@ -95,6 +95,8 @@ def index(
     repeat it. Searches find each batch as soon as it is written. On one machine no other process has to run.
 
     Fields that `--map` takes: id, title, text, source_type, published_at, language, url, parent.
+
+    Text that a person does not see is left out, unless --hidden-text is given.
 
     The report names what is left out, by reason (docs/guides/documents.md). Documents of deleted files stay, unless
     --prune is given.

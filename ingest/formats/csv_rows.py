@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from ingest.clean import refuse_binary
-from ingest.collection_rows import record_of
+from ingest.collection_rows import FIELDS, record_of, with_text
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
 from models.not_indexed import NotIndexed
 
@@ -28,7 +28,8 @@ _DECIMAL = re.compile(r"-?(0|[1-9]\d{0,17})\.\d{1,18}")
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """Read row by row; a wrong row yields a Fault with the number of its last line.
 
-    Raises Unreadable if no column has the text.
+    Without a column for the text, the text of a row is a line `column: value` for each of its cells.  Raises Unreadable
+    if the column that `fields` name for the text is missing.
     """
     refuse_binary(file.peek(4)[:4])
     # Bytes that are not UTF-8 become lone surrogates, so only their row is lost.
@@ -39,10 +40,12 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         if not (first := next(lines, "")).strip():
             return
         rows = csv.reader(chain([first], lines), delimiter=max(SEPARATORS, key=first.count), strict=True)
-        header = [name.strip() for name in next(rows)]
+        cells = next(rows)
     except (csv.Error, _LongRow) as error:
         raise Unreadable(NotIndexed.MALFORMED, f"the header is not CSV: {error}") from None
-    _check_header(header, options)
+    header = _header(cells, options)
+    if not any(header):
+        yield from _record(header, cells, options, lines.number)
     while True:
         lines.characters = 0
         try:
@@ -84,14 +87,23 @@ class _Lines(Iterator[str]):
         return line
 
 
-def _check_header(header: list[str], options: ReadOptions) -> None:
+def _header(cells: list[str], options: ReadOptions) -> list[str]:
+    """The names of the columns, each of them once; without any if the first line is a row, since a number comes first."""
+    names = [cell.strip() for cell in cells]
     text_column = options.fields.get("text", "text")
-    if text_column not in header and options.fields.get("title", "title") not in header:
-        columns = ", ".join(repr(name[:40]) for name in header[:10])
+    if "text" in options.fields and text_column not in names:
+        columns = ", ".join(repr(name[:40]) for name in names[:10])
         why = f"its first line has no column {text_column!r}; it has: {columns}; map the field `text` to one"
         raise Unreadable(NotIndexed.MALFORMED, why)
-    if len(set(header)) < len(header):
+    repeated = {name for name in names if name and names.count(name) > 1}
+    if repeated & {options.fields.get(name, name) for name in FIELDS}:
         raise Unreadable(NotIndexed.MALFORMED, "two columns have the same name")
+    if not isinstance(_value(next(filter(None, names), "")), str):
+        return [""] * len(names)
+    return [
+        f"{name} {names[: place + 1].count(name)}" if name in repeated else name
+        for place, name in enumerate(names)
+    ]
 
 
 def _record(header: list[str], cells: list[str], options: ReadOptions, line: int) -> Iterator[Record | Fault]:
@@ -101,14 +113,15 @@ def _record(header: list[str], cells: list[str], options: ReadOptions, line: int
         yield Fault(NotIndexed.NOT_UTF8, "not UTF-8", line)
     else:
         texts = {options.fields.get(name, name) for name in _TEXTS} | {"metadata"}
-        row: dict[str, Any] = {
-            name: cell if name in texts else _value(cell) for name, cell in zip(header, cells, strict=True)
-        }
+        named = [(name, cell) for name, cell in zip(header, cells, strict=True) if name]
+        row: dict[str, Any] = {name: cell if name in texts else _value(cell) for name, cell in named}
         if (metadata := row.pop("metadata", "").strip()) and not _is_object(metadata):
             yield Fault(NotIndexed.MALFORMED, "metadata: not a JSON object", line)
             return
         row["metadata"] = json.loads(metadata) if metadata else None
-        yield from record_of(row, options.fields, line=line)
+        unnamed = [cell for name, cell in zip(header, cells, strict=True) if not name]
+        shown = {**dict(named), "": unnamed}
+        yield from record_of(with_text(row, options.fields, shown=shown), options.fields, line=line)
 
 
 def _value(cell: str) -> str | bool | int | float:

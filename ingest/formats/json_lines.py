@@ -1,4 +1,4 @@
-"""JSON lines: one object on each line, as in the BEIR collections."""
+"""JSON lines, one object on each line, as in the BEIR collections; and what JSON documents have in common with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from ingest.clean import refuse_binary
-from ingest.collection_rows import record_of
+from ingest.collection_rows import record_of, with_text
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
 from models.not_indexed import NotIndexed
 
@@ -19,11 +19,13 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
             yield Fault(NotIndexed.TOO_LARGE, f"longer than {options.max_line_bytes:,} bytes", line)
         elif raw.strip():
             try:
-                row = _object(raw)
+                row = parsed(raw)
+                if not isinstance(row, dict):
+                    raise Unreadable(NotIndexed.MALFORMED, "not a JSON object")
             except Unreadable as error:
                 yield Fault(error.reason, str(error), line)
             else:
-                yield from record_of(row, options.fields, line=line)
+                yield from record_of(with_text(row, options.fields), options.fields, line=line)
 
 
 def _lines(stream: OpenFile, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
@@ -40,18 +42,16 @@ def _lines(stream: OpenFile, max_bytes: int) -> Iterator[tuple[int, bytes | None
         yield line, None
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def parsed(raw: bytes) -> Any:
+    """The value; raises Unreadable."""
     try:
-        row = json.loads(raw.decode(), parse_constant=_refuse_constant)
+        return json.loads(raw.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError:
         raise Unreadable(NotIndexed.NOT_UTF8, "not UTF-8") from None
     except RecursionError:
         raise Unreadable(NotIndexed.MALFORMED, "nested too deeply") from None
     except ValueError as error:
         raise Unreadable(NotIndexed.MALFORMED, f"not JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise Unreadable(NotIndexed.MALFORMED, "not a JSON object")
-    return row
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -26,7 +26,6 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
     "deep html": ("a.html", b"<div>" * 10_000 + b"x", "cannot be read: maximum recursion depth"),
     "deep rst": ("a.rst", b"\n".join(b" " * 2 * n + b"* x\n" for n in range(290)), "cannot be read"),
     "too large": ("a.md", b"x" * 100_001, "larger than 100,000 bytes"),
-    "csv without a header": ("a.csv", b"1,hello\n2,world\n", "has no column 'text'; it has: '1', 'hello'"),
     "csv columns twice": ("a.csv", b"text,text\na,b\n", "two columns have the same name"),
     "csv of another encoding": ("a.csv", "text\nx".encode("utf-16"), "encoded as UTF-16"),
     "deep json": ("a.jsonl", b"[" * 10_000 + b"]" * 10_000, TOO_DEEP),
