@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
 
 from chorale_client.errors import safe_repr
-from chorale_client.limits import MAX_LINE_BYTES, MAX_LINES
+from chorale_client.limits import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, MAX_LINES
 
-from ingest.document_ids import checked_id
+from ingest.document_ids import checked_id, normalised
 from models.errors import WrongDeclaration
 
 Judgements = Mapping[str, Mapping[str, int]]
@@ -33,6 +34,15 @@ class Collection:
     questions: Mapping[str, str]
     """Texts of the judged questions by question id, in the order of the judgements."""
     judgements: Judgements
+    own: Set[str] = frozenset()
+    """Ids of questions that are themselves documents, with the same id and text (ArguAna); no answer to a question is itself."""
+
+    @property
+    def left_out(self) -> str:
+        """A sentence on `own`; empty if there are none."""
+        count = len(self.own & self.questions.keys())
+        documents = "1 document that is" if count == 1 else f"{count:,} documents that are"
+        return f"left out of the answers: {documents} the question itself (same id and text)" if count else ""
 
     @property
     def namespace(self) -> str:
@@ -70,7 +80,23 @@ def read_collection(folder: Path, split: str) -> Collection:
     if unknown := [question_id for question_id in judgements if question_id not in texts]:
         raise WrongCollection(f"{queries}: no question {unknown[0]!r}, which {qrels} has judgements for")
     questions = {question_id: texts[question_id] for question_id in judgements}
-    return Collection(folder.resolve().name, corpus, questions, judgements)
+    own = frozenset(_own_documents(corpus, questions))
+    return Collection(folder.resolve().name, corpus, questions, judgements, own)
+
+
+def _own_documents(corpus: Path, questions: Mapping[str, str]) -> Iterator[str]:
+    """Ids of the questions whose text is that of the document with the same id, perhaps below its title."""
+    with corpus.open("rb") as stream:
+        while raw := stream.readline(MAX_DOCUMENT_BYTES + 1):
+            # Indexing reports what is no JSON.
+            with suppress(ValueError, TypeError, AttributeError, RecursionError):
+                row = json.loads(raw)
+                id_ = str(row.get("_id", row.get("id"))).strip()
+                if id_ in questions and normalised(questions[id_]) in (
+                    normalised(str(row.get("text"))),
+                    normalised(f"{row.get('title')} {row.get('text')}"),
+                ):
+                    yield id_
 
 
 def _read_judgements(file: Path) -> dict[str, dict[str, int]]:

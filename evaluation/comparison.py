@@ -133,7 +133,7 @@ def compare(
         }
         for side in (a, b)
     ]
-    values = [measure_each(collection.judgements, ranking) for ranking in rankings]
+    values = [measure_each(collection.judgements, ranking, own=collection.own) for ranking in rankings]
     ids = list(collection.questions)
     of_a, of_b = ([each[measure][id_] for id_ in ids] for each in values)
     means = {name: tuple(sum(each[name].values()) / len(ids) for each in values) for name in values[0]}

@@ -10,7 +10,7 @@ sign of each difference by chance (Smucker, Allan and Carterette, CIKM 2007); wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from math import fsum, log2
 from typing import Any
@@ -25,18 +25,20 @@ MEASURES = {"ndcg@10": ("nDCG", 10), "recall@10": ("R", 10), "recall@100": ("R",
 """`ir-measures`' name of a measure and its depth by our name."""
 
 
-def measure(judgements: Judgements, rankings: Mapping[str, Sequence[str]]) -> dict[str, float]:
+def measure(
+    judgements: Judgements, rankings: Mapping[str, Sequence[str]], *, own: Set[str] = frozenset()
+) -> dict[str, float]:
     """The mean of each measure over all judged questions; a question without a ranking counts as 0.
 
-    `rankings`: document ids, best first, by question id.  A document with the id of the question is the question itself
-    (ArguAna) and is left out.  Raises ServiceError without `ir-measures`.
+    `rankings`: document ids, best first, by question id.  `own`: see `without_itself`.  Raises ServiceError without
+    `ir-measures`.
     """
-    each = measure_each(judgements, rankings)
+    each = measure_each(judgements, rankings, own=own)
     return {name: fsum(values.values()) / max(1, len(values)) for name, values in each.items()}
 
 
 def measure_each(
-    judgements: Judgements, rankings: Mapping[str, Sequence[str]]
+    judgements: Judgements, rankings: Mapping[str, Sequence[str]], *, own: Set[str] = frozenset()
 ) -> dict[str, dict[str, float]]:
     """The value of every judged question, by measure and question id; otherwise like `measure`."""
     try:
@@ -51,7 +53,7 @@ def measure_each(
     run = {
         question_id: {
             document_id: -float(rank)
-            for rank, document_id in enumerate(without_itself(question_id, ranking), start=1)
+            for rank, document_id in enumerate(without_itself(question_id, ranking, own), start=1)
         }
         for question_id, ranking in rankings.items()
     }
@@ -62,9 +64,13 @@ def measure_each(
     return each
 
 
-def without_itself(question_id: str, ranking: Sequence[str]) -> list[str]:
-    """The ranking without the question's own document and without repetitions."""
-    return [document_id for document_id in dict.fromkeys(ranking) if document_id != question_id]
+def without_itself(question_id: str, ranking: Sequence[str], own: Set[str]) -> list[str]:
+    """The ranking without repetitions.
+
+    A question that is in `own` is itself a document of the collection (`Collection.own`), which is left out.
+    """
+    itself = question_id if question_id in own else None
+    return [document_id for document_id in dict.fromkeys(ranking) if document_id != itself]
 
 
 CONFIDENCE = 0.95

@@ -120,7 +120,7 @@ def evaluate(
             if question.status not in (Status.COMPLETE, Status.SKIPPED):
                 why = ", ".join(f"{missing.where} {missing.reason}" for missing in answer.degraded)
                 faults[f"{run.name}: {why}"] = faults.get(f"{run.name}: {why}", 0) + 1
-        figures[run.name] = measure(collection.judgements, rankings)
+        figures[run.name] = measure(collection.judgements, rankings, own=collection.own)
     medians = {name: median(scores) for name, scores in best.items()}
     return Evaluation(collection.name, documents, len(collection.questions), figures, faults, medians)
 

@@ -9,7 +9,7 @@ are, beyond chance, above those of the existing configuration that is best on al
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import permutations
 from statistics import fmean, median
@@ -119,9 +119,13 @@ class _Values:
     """nDCG@10 of each recorded question under a configuration; each configuration is fused once."""
 
     def __init__(
-        self, fusion: OfflineFusion, judgements: Judgements, progress: Callable[[str, int], None]
+        self,
+        fusion: OfflineFusion,
+        judgements: Judgements,
+        own: Set[str],
+        progress: Callable[[str, int], None],
     ) -> None:
-        self._fusion, self._judgements, self._progress = fusion, judgements, progress
+        self._fusion, self._judgements, self._own, self._progress = fusion, judgements, own, progress
         self._known: dict[str, list[float]] = {}
 
     def __len__(self) -> int:
@@ -132,7 +136,7 @@ class _Values:
         if key not in self._known:
             rankings = self._fusion.rankings(configuration, depth=depth)
             self._known[key] = [
-                ndcg(without_itself(question_id, ranking), self._judgements[question_id])
+                ndcg(without_itself(question_id, ranking, self._own), self._judgements[question_id])
                 for question_id, ranking in rankings.items()
             ]
             self._progress(f"trying {configuration.method}", 1)
@@ -307,6 +311,7 @@ def tune(
     recording: Recording,
     judgements: Judgements,
     *,
+    own: Set[str] = frozenset(),
     name: str = "tuned",
     seed: int = 0,
     progress: Callable[[str, int], None] = lambda what, configurations: None,
@@ -318,7 +323,7 @@ def tune(
     count = len(recording.lists)
     if count < FEWEST_QUESTIONS:
         raise ServiceError(f"{count} judged questions are too few to learn from; at least {FEWEST_QUESTIONS}")
-    values = _Values(OfflineFusion(pipeline, recording), judgements, progress)
+    values = _Values(OfflineFusion(pipeline, recording), judgements, own, progress)
     search = _Search(pipeline, recording, values, name)
     kinds = [question_type(lists.text) for lists in recording.lists]
     held, typed = _held_out(search, kinds, seed)

@@ -120,15 +120,20 @@ def read_moment(text: str | None) -> datetime | None:
 def recency_factor(boosts: BoostPlan, published_at: str | None, now: datetime) -> float:
     """`1 + a * 2^(-age/half_life)`; with `recency_step`, 1 + a up to the half-life and 1 after it.
 
-    A date after `now` has age 0.  An unknown or unreadable date gives 1.
+    An unknown or unreadable date gives 1, and so does one after `now`.
     """
     published = read_moment(published_at)
-    if published is None or not boosts.recency_amount or boosts.recency_half_life_days <= 0:
+    if (
+        published is None
+        or published > now
+        or not boosts.recency_amount
+        or boosts.recency_half_life_days <= 0
+    ):
         return 1.0
     if boosts.recency_step:
         decay = float(_is_within(boosts.recency_half_life_days, published, now))
     else:
-        age_days = max(0.0, (now - published).total_seconds() / _DAY_S)
+        age_days = (now - published).total_seconds() / _DAY_S
         decay = 2.0 ** -(age_days / boosts.recency_half_life_days)
     return 1.0 + boosts.recency_amount * decay
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
     from evaluation.branch_lists import JudgedQuestion
-    from evaluation.collection import Judgements
+    from evaluation.collection import Collection, Judgements
     from evaluation.tuning import Row, Tuning
     from wiring.resources import Resources
 
@@ -68,6 +68,7 @@ def tune(
     from config.home import find_redis_url
     from config.settings import load_settings
     from evaluation.branch_lists import record
+    from evaluation.collection import read_collection
     from evaluation.tuned_file import check_name
     from evaluation.tuning import tune as tune_fusion
     from wiring.pipeline import load_pipeline
@@ -83,14 +84,17 @@ def tune(
     redis_url = settings.redis_url or find_redis_url(settings.home) or "redis://127.0.0.1:1/0"
     resources = Resources(settings, pipeline, redis_url)
     if folder is not None:
-        label, questions, graded = _of_collection(folder, split, limit, resources, console)
+        collection = read_collection(folder, split).limited(limit)
+        own = collection.own
+        label, questions, graded = _of_collection(collection, split, resources, console)
     else:
         assert judgements is not None
+        own = frozenset()
         label, questions, graded = _of_file(judgements, namespace, limit)
     with asking_bar(console, len(questions)) as progress:
         recording = record(questions, resources, progress)
     with asking_bar(console, None) as progress:
-        tuning = tune_fusion(pipeline, recording, graded, name=name, progress=progress)
+        tuning = tune_fusion(pipeline, recording, graded, own=own, name=name, progress=progress)
     written = _write(tuning, settings, output, f"chorale tune {label}")
     if as_json:
         print_json({**tuning.to_wire(), "file": None if written is None else str(written)})
@@ -99,13 +103,13 @@ def tune(
 
 
 def _of_collection(
-    folder: Path, split: str, limit: int | None, resources: Resources, console: Console
+    collection: Collection, split: str, resources: Resources, console: Console
 ) -> tuple[str, list[JudgedQuestion], Judgements]:
     from cli.commands.evaluate import index_collection
     from evaluation.branch_lists import JudgedQuestion
-    from evaluation.collection import read_collection
 
-    collection = read_collection(folder, split).limited(limit)
+    if collection.left_out:
+        console.print(collection.left_out)
     index_collection(collection, resources, console)
     questions = [
         JudgedQuestion(id_, text, collection.namespace) for id_, text in collection.questions.items()

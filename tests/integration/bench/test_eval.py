@@ -28,14 +28,16 @@ ANIMALS = [f"animal{n}" for n in range(30)]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Each question names its animal, and the sixth document is a copy of the fifth."""
+    """Each question names its animal, the sixth document is a copy of the fifth, and the last is the first question."""
     folder = tmp_path_factory.mktemp("collections") / "animals"
     (folder / "qrels").mkdir(parents=True)
     texts = [f"The {name} is described on this page and on no other." for name in ANIMALS]
     texts[5] = texts[4]
     documents = [{"_id": f"d{n}", "title": "", "text": text} for n, text in enumerate(texts)]
-    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
     questions = [{"_id": f"q{n}", "text": f"where is the {ANIMALS[n]} described?"} for n in range(5)]
+    questions[0]["text"] = ANIMALS[0]
+    documents.append(questions[0])
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
     (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, questions)))
     # The copy is as good an answer to the last question, and the only one that was judged.
     judged = [f"q{n}\td{n}\t1" for n in range(4)] + ["q4\td5\t1"]
@@ -59,7 +61,9 @@ def test_a_judged_collection_is_indexed_in_a_namespace_of_its_own_asked_and_meas
     done = _eval(pipeline, folder, "--json", "--fusion", "tm2c2", "--fusion", "elastic")
     assert done.returncode == 0, done.stderr
     wire = json.loads(done.stdout)
-    assert (wire["v"], wire["collection"], wire["documents"], wire["questions"]) == (1, "animals", 30, 5)
+    assert (wire["v"], wire["collection"], wire["documents"], wire["questions"]) == (1, "animals", 31, 5)
+    left_out = "left out of the answers: 1 document that is the question itself (same id and text)"
+    assert done.stderr.splitlines().count(left_out) == 1
     by_name = {run["name"]: run for run in wire["runs"]}
     configurations = ["rrf", "scores", "rrf-grouped", "rrf-two", "late-fusion"]
     assert list(by_name) == ["bm25", "vector", "hyde", *configurations, "fusion=tm2c2", "fusion=elastic"]
@@ -77,7 +81,7 @@ def test_a_judged_collection_is_indexed_in_a_namespace_of_its_own_asked_and_meas
 
     # The corpus stays in a namespace of its own.
     namespaces = {state.name: state.documents for state in pipeline.resources.writing_store.namespaces()}
-    assert namespaces == {"eval-animals": 30}
+    assert namespaces == {"eval-animals": 31}
     client = Chorale(pipeline.server.url)
     assert client.retrieve("the animal7", namespace="eval-animals", cache="bypass", timeout_s=20).hits
 

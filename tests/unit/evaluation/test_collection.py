@@ -89,3 +89,23 @@ def test_a_document_of_several_megabytes_counts_once(folder: Path) -> None:
     with (folder / "corpus.jsonl").open("ab") as file:
         file.write(b'{"_id": "c", "text": "' + b"x" * 3_000_000 + b'"}\n')
     assert read_collection(folder, "test").count_documents() == 3
+
+
+def test_a_question_is_itself_a_document_if_id_and_text_are_equal_but_not_by_its_number_alone(
+    folder: Path,
+) -> None:
+    documents = [
+        {"_id": "q1", "title": "First", "text": "Q1?"},
+        {"id": "q2", "title": "", "text": "another text"},
+        {"_id": "a", "text": "q2?"},
+    ]
+    (folder / "corpus.jsonl").write_text("no JSON\n[]\n" + "\n".join(map(json.dumps, documents)))
+    collection = read_collection(folder, "test")
+    assert collection.own == {"q1"}
+    assert collection.left_out == (
+        "left out of the answers: 1 document that is the question itself (same id and text)"
+    )
+    (folder / "corpus.jsonl").write_text(json.dumps({"_id": "q2", "title": "The q2?", "text": "It is."}))
+    assert read_collection(folder, "test").left_out == ""
+    (folder / "corpus.jsonl").write_text(json.dumps({"_id": "q2", "title": "q2?", "text": ""}))
+    assert read_collection(folder, "test").own == {"q2"}, "title and text together are the document"

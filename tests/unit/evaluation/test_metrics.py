@@ -32,8 +32,12 @@ def test_the_measures_keep_the_given_order_and_ignore_the_ids() -> None:
 
 
 def test_the_hit_that_is_the_question_itself_is_left_out_and_each_document_counts_once() -> None:
-    assert measure({"q": {"a": 1}}, {"q": ["q", "a"]})["mrr@10"] == 1
-    assert without_itself("q", ["a", "b", "a", "q"]) == ["a", "b"]
+    assert measure({"q": {"a": 1}}, {"q": ["q", "a"]}, own={"q"})["mrr@10"] == 1
+    assert without_itself("q", ["a", "b", "a", "q"], {"q"}) == ["a", "b"]
+
+
+def test_a_document_that_only_has_the_number_of_the_question_is_a_hit_like_any_other() -> None:
+    assert measure({"1": {"1": 1}, "2": {"7": 1}}, {"1": ["1"], "2": ["2", "7"]}, own={"3"})["mrr@10"] == 0.75
 
 
 def test_each_question_has_its_value_and_a_question_without_a_ranking_has_0() -> None:

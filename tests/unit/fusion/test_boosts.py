@@ -15,12 +15,13 @@ YEAR = BoostPlan(recency_amount=0.5, recency_half_life_days=365)
     ("date", "halving", "step"),
     [
         ("2026-01-01", 1.5, 1.5),
-        ("2030-05-05T10:00:00+02:00", 1.5, 1.5),
+        ("2026-01-01T00:00:01", 1.0, 1.0),
+        ("2030-05-05T10:00:00+02:00", 1.0, 1.0),
         ("2025-01-01", 1.25, 1.5),
         ("2024-12-31", 1.0 + 0.5 * 2 ** (-366 / 365), 1.0),
         ("2024-01-02", 1.125, 1.0),
     ],
-    ids=["today", "in the future as today", "one half-life", "a day more", "two half-lives"],
+    ids=["today", "a second later", "in the future", "one half-life", "a day more", "two half-lives"],
 )
 def test_recency_halves_with_every_half_life_or_ends_as_a_step_after_one(
     date: str, halving: float, step: float
