@@ -49,24 +49,26 @@ class ProgressBar(Bar):
         """Print a line that stays, also where no terminal is."""
         self.console.print(Text(what), soft_wrap=True)
 
-    def show(self, done: int, *, note: str = "") -> None:
-        """Show how many parts are done."""
+    def show(self, done: int, *, in_work: float = 0.0, note: str = "") -> None:
+        """Show how many parts are done; `in_work` is how much is done of others."""
         # The total is an estimate; the bar must not exceed its end.
         total = max(int(self.tasks[0].total or 0), done)
         count = f"{done:,} of {total:,}"
-        self.update(self._work, total=total, completed=done, count=count, note=note)
+        self.update(self._work, total=total, completed=done + in_work, count=count, note=note)
         if not self.console.is_terminal and (now_s := time.monotonic()) >= self._line_s + LINE_EVERY_S:
             self._line_s = now_s
             self.tell(", ".join(filter(None, (f"{self.tasks[0].description}: {count}", note))))
 
     def show_indexing(self, so_far: Progress) -> None:
-        self.show(so_far.documents, note=note(so_far))
+        self.show(so_far.documents, in_work=so_far.in_work, note=note(so_far))
 
 
 def note(so_far: Progress) -> str:
-    """Rate and remaining time as text."""
+    """What is done of the present batch, rate, and remaining time as text."""
+    done, passages = so_far.batch
+    batch = f"{done:,} of {passages:,} passages · " if passages else ""
     left = "" if so_far.remaining_s is None else f" · {duration(so_far.remaining_s)} left"
-    return f"{so_far.passages_per_s:,.0f} passages/s{left}"
+    return f"{batch}{so_far.passages_per_s:,.0f} passages/s{left}"
 
 
 def duration(seconds: float) -> str:

@@ -108,6 +108,7 @@ class _Writer:
         replaced = sum(document_id in self.run.known for document_id in written)
         report.replaced += replaced
         report.added += len(written) - replaced
+        self.run.batch = (0, 0, 0)
         self.run.tell()
 
     def _documents(self, batch: list[tuple[RawDocument, str]]) -> list[Document]:
@@ -118,6 +119,7 @@ class _Writer:
             for raw, _, passages in split
             for text in self.splitter.texts_for_embedding(raw.title, passages)
         ]
+        self.run.batch = (len(batch), len(texts), 0)
         vectors = iter(self.target.embedder.embed_passages(texts, progress=self._count_passages))
         groups = self.near_duplicates.assign({raw.document_id: raw.text for raw, _, _ in split})
         return [
@@ -136,6 +138,8 @@ class _Writer:
 
     def _count_passages(self, embedded: int) -> None:
         self.run.report.passages += embedded
+        documents, passages, before = self.run.batch
+        self.run.batch = (documents, passages, before + embedded)
         self.run.tell()
 
     def prune(self) -> None:

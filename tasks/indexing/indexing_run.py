@@ -128,7 +128,11 @@ class Progress:
     """Embedded so far."""
     passages_per_s: float
     remaining_s: float | None
-    """None if the number of documents is not known, or if no new document has come yet."""
+    """None if the number of documents is not known, or if nothing new has been embedded yet."""
+    batch: tuple[int, int] = (0, 0)
+    """Passages of the batch that is being embedded: done, and all."""
+    in_work: float = 0.0
+    """Documents of this batch × share of its passages that are embedded."""
 
 
 @dataclass(slots=True)
@@ -140,6 +144,8 @@ class IndexingRun:
     """The store's revisions by document id: for the whole source, or for the ids that are handed in."""
     progress: Callable[[Progress], None] | None = None
     report: IndexReport = field(default_factory=IndexReport)
+    batch: tuple[int, int, int] = (0, 0, 0)
+    """Of the batch that is being embedded: documents, passages, and passages that are embedded."""
     _began_s: float = field(default_factory=time.monotonic)
 
     def batches(self, *, batch_documents: int = BATCH_DOCUMENTS) -> Iterator[list[tuple[RawDocument, str]]]:
@@ -190,7 +196,11 @@ class IndexingRun:
         took_s = max(time.monotonic() - self._began_s, 1e-9)
         written = self.report.added + self.report.replaced
         done = written + self.report.unchanged
+        documents, passages, embedded = self.batch
+        in_work = documents * embedded / passages if passages else 0.0
         remaining_s = None
-        if self.documents.total is not None and written:
-            remaining_s = max(0, self.documents.total - done) * took_s / written
-        self.progress(Progress(done, self.report.passages, self.report.passages / took_s, remaining_s))
+        if self.documents.total is not None and (new := written + in_work):
+            remaining_s = max(0, self.documents.total - done - in_work) * took_s / new
+        rate = self.report.passages / took_s
+        batch = (embedded, passages)
+        self.progress(Progress(done, self.report.passages, rate, remaining_s, batch, in_work))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -269,9 +270,42 @@ def test_progress_counts_documents_and_passages_up_to_the_total(index: Index) ->
     documents = [raw(str(n)) for n in range(4)]
     index(documents, batch_documents=2, progress=seen.append, total=4)
     assert [(each.documents, each.passages) for each in seen] == [(0, 2), (2, 2), (2, 4), (4, 4)]
-    assert [each.remaining_s is None for each in seen] == [True, False, False, False]
+    assert not any(each.remaining_s is None for each in seen)
     assert seen[-1].remaining_s == 0
     assert all(each.passages_per_s > 0 for each in seen)
+
+
+class InHundreds(HashingEmbedder):
+    def embed_passages(
+        self,
+        texts: Sequence[str],
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout_s: float = inf,
+    ) -> Matrix:
+        for at in range(0, len(texts), 100):
+            if progress is not None:
+                progress(len(texts[at : at + 100]))
+        return super().embed_passages(texts)
+
+
+def test_progress_within_a_large_document_counts_its_passages(index: Index) -> None:
+    seen: list[Progress] = []
+    sentences = [
+        f"Sentence {n} says that the {n}th kite flies over the hill and the old mill.\n\n" for n in range(400)
+    ]
+    index(
+        [raw("large", "".join(sentences)), raw("small")], progress=seen.append, total=4, embedder=InHundreds()
+    )
+    passages = seen[-1].passages
+    embedding, committed = seen[:-1], seen[-1]
+    assert len(embedding) == ceil(passages / 100) > 2
+    assert [each.batch for each in embedding] == [(each.passages, passages) for each in embedding]
+    assert [each.documents for each in embedding] == [0] * len(embedding)
+    assert [each.in_work for each in embedding] == [2 * each.passages / passages for each in embedding]
+    # Half of the four documents are left when all of the batch is embedded.
+    assert embedding[-1].remaining_s == pytest.approx(embedding[-1].passages / embedding[-1].passages_per_s)
+    assert (committed.documents, committed.batch, committed.in_work) == (2, (0, 0), 0.0)
 
 
 @pytest.mark.parametrize("given", [list, iter])
