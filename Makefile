@@ -81,7 +81,7 @@ graph: $(VENV)/.graph ## kglite, for graphs of documents
 neo4j: $(VENV)/.neo4j ## its driver, for graphs in Neo4j
 tracing: $(VENV)/.tracing ## OpenTelemetry's SDK and exporter, for traces of requests
 adapters: $(VENV)/.adapters ## LangChain, Haystack, LlamaIndex, LangGraph and MCP, for the adapters
-pdf: $(VENV)/.pdf ## pypdf, to index PDF files
+pdf: $(VENV)/.pdf ## PDFium, to index PDF files
 office: $(VENV)/.office ## python-docx, python-pptx and openpyxl, to index Word, PowerPoint and Excel files
 parquet: $(VENV)/.parquet ## pyarrow, for results of jobs as Parquet
 postgresql: $(VENV)/.postgresql ## psycopg, for audit tables in PostgreSQL
