@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 
 from ingest.clean import clean_line
 from ingest.raw_documents import Heading, RawDocument, Record
+from ingest.titles import as_title
 
 MAX_HEADING_CHARACTERS = 120
 PARSED_LINES, PARSED_CHARACTERS = 20_000, 2_000_000
@@ -101,7 +102,7 @@ def _parsed_headings(text: str) -> list[Heading]:
 def with_headings(record: Record, stem: str) -> Record:
     """A cleaned record with its headings.  A file without a title has that of its first heading of level 1, else its `stem`."""
     headings = headings_of(record.text) if record.markup == "markdown" else []
-    title = record.title
+    title = record.title if record.line is not None else as_title(record.title)
     if not title and record.line is None:
         title = next(
             (heading.text for heading in headings if heading.level == 1 and heading.text), clean_line(stem)

@@ -36,6 +36,12 @@ class NotIndexed(StrEnum):
 
     METADATA = "metadata", "it is indexed without a value of its metadata", True, True
     PICTURE_PAGES = "picture_pages", "it is indexed without pages that have pictures and no text", True, True
+    GARBLED_PAGES = (
+        "garbled_pages",
+        "it is indexed without pages whose fonts do not say which characters they show",
+        True,
+        True,
+    )
     HEADINGS = "headings", "it is indexed without headings, because it has too many", True, True
     DIRECTIVE = "directive", "it is indexed without what a directive includes", False, True
     HIDDEN_TEXT = "hidden_text", "it is indexed without text that a person does not see", False, True

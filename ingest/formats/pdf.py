@@ -1,10 +1,11 @@
-"""PDF with pypdf, an optional extra; title, author and dates are the document's own, if it has them."""
+"""PDF with PDFium, an optional extra; title, author and dates are the document's own, if it has them."""
 
 from __future__ import annotations
 
-import io
+import ctypes
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ingest.clean import read_bytes
 from ingest.collection_rows import properties_as_metadata
@@ -12,49 +13,140 @@ from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadabl
 from models.not_indexed import NotIndexed
 
 if TYPE_CHECKING:
-    from pypdf import DocumentInformation
+    from pypdfium2 import PdfDocument, PdfPage, PdfTextPage
+
+_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:Z.*|([+-]\d\d)'?(\d\d)?'?)?")
+_AT_A_LINE_END = "\ufffe"
+"""What PDFium has in the place of a hyphen at a line end and of the line end."""
+_CUT_WORD = re.compile(rf"(\w*[^\W\d_]){_AT_A_LINE_END}([^\W\d_]\w*)")
+_MOST_UNMAPPED = 0.1
+_PASSWORD_FIELD = 1 << 13
+"""The flag of a field whose value nobody sees."""
+_NOT_SET = ("", "Off")
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
-    """The text layer of all pages; raises Unreadable for scans, for locked files and if pypdf is missing."""
+    """The text layer and the form fields of all pages; raises Unreadable for scans and locked files, and without PDFium."""
     try:
-        from pypdf import DocumentInformation, PdfReader
-        from pypdf.errors import PyPdfError
+        from pypdfium2 import PdfDocument, PdfiumError
+        from pypdfium2.raw import FPDF_ERR_PASSWORD
     except ImportError:
-        raise missing_package("pypdf", "PDF", "pdf") from None
+        raise missing_package("pypdfium2", "PDF", "pdf") from None
+    texts: list[str] = []
+    left_out: dict[NotIndexed, list[int]] = {NotIndexed.PICTURE_PAGES: [], NotIndexed.GARBLED_PAGES: []}
     try:
-        pdf = PdfReader(io.BytesIO(read_bytes(file, max_bytes=options.max_file_bytes)))
-        if pdf.is_encrypted and not pdf.decrypt(""):
-            raise Unreadable(NotIndexed.MALFORMED, "locked with a password")
-        texts, pictures = [], []
-        for number, page in enumerate(pdf.pages, start=1):
-            texts.append(page.extract_text())
-            if not texts[-1].strip() and "/XObject" in page.get("/Resources", {}):
-                pictures.append(number)
-        text = "\n\n".join(texts)
-        own = pdf.metadata or DocumentInformation()
-        title = str(own.title or "").strip()
-        dates = {"created_at": _date(own, "creation_date"), "modified_at": _date(own, "modification_date")}
-        metadata, faults = properties_as_metadata(str(own.author or ""), dates, options.fields)
-    except PyPdfError as error:
-        raise Unreadable(NotIndexed.MALFORMED, f"damaged: {error}") from None
-    if not text.strip():
+        pdf = PdfDocument(read_bytes(file, max_bytes=options.max_file_bytes))
+        pdf.init_forms()
+        for number in range(len(pdf)):
+            text, reason = _page(pdf, pdf[number])
+            texts.append(text)
+            if reason is not None:
+                left_out[reason].append(number + 1)
+        own = pdf.get_metadata_dict()
+    except PdfiumError as error:
+        locked = error.err_code == FPDF_ERR_PASSWORD
         raise Unreadable(
-            NotIndexed.NO_TEXT, "scanned: no text; it needs OCR first" if pictures else "no text in it"
-        )
+            NotIndexed.MALFORMED, "locked with a password" if locked else f"damaged: {error}"
+        ) from None
+    text = _without_cuts("\n\n".join(texts))
+    if not text.strip():
+        raise Unreadable(NotIndexed.NO_TEXT, _why_no_text(left_out))
+    dates = {"created_at": _date(own["CreationDate"]), "modified_at": _date(own["ModDate"])}
+    metadata, faults = properties_as_metadata(own["Author"], dates, options.fields)
     yield from faults
-    if pictures:
-        numbers = ", ".join(map(str, pictures[:10])) + (", …" if len(pictures) > 10 else "")
-        yield Fault(
-            NotIndexed.PICTURE_PAGES, f"pages with pictures and no text, which need OCR first: {numbers}"
-        )
-    yield Record(text, title, metadata)
+    for reason, pages in left_out.items():
+        if pages:
+            numbers = ", ".join(map(str, pages[:10])) + (", …" if len(pages) > 10 else "")
+            yield Fault(reason, f"{_WHY[reason]}: {numbers}")
+    yield Record(text, own["Title"], metadata)
 
 
-def _date(own: DocumentInformation, name: str) -> str:
+_WHY = {
+    NotIndexed.PICTURE_PAGES: "pages with pictures and no text, which need OCR first",
+    NotIndexed.GARBLED_PAGES: "pages whose fonts do not say which characters they show, which need OCR first",
+}
+
+
+def _why_no_text(left_out: dict[NotIndexed, list[int]]) -> str:
+    if left_out[NotIndexed.GARBLED_PAGES]:
+        return "its fonts do not say which characters they show; it needs OCR first"
+    return "scanned: no text; it needs OCR first" if left_out[NotIndexed.PICTURE_PAGES] else "no text in it"
+
+
+def _page(pdf: PdfDocument, page: PdfPage) -> tuple[str, NotIndexed | None]:
+    """The text of a page, and why it is left out."""
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+
+    content = page.get_textpage()
+    text, is_garbled = content.get_text_range(), _is_garbled(content)
+    content.close()
+    written = "\n".join(dict.fromkeys(_written(pdf, page)))
+    has_picture = not text.strip() and any(page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE]))
+    page.close()
+    if is_garbled:
+        return written, NotIndexed.GARBLED_PAGES
+    return "\n".join(filter(None, (text, written))), NotIndexed.PICTURE_PAGES if has_picture else None
+
+
+def _is_garbled(content: PdfTextPage) -> bool:
+    from pypdfium2.raw import FPDFText_HasUnicodeMapError
+
+    count: int = content.count_chars()
+    unmapped: int = sum(FPDFText_HasUnicodeMapError(content, at) == 1 for at in range(count))
+    return unmapped > _MOST_UNMAPPED * count
+
+
+def _written(pdf: PdfDocument, page: PdfPage) -> Iterator[str]:
+    """What people filled in: `name: value` for each field that one sees, and texts that were put on the page."""
+    import pypdfium2.raw as pdfium
+
+    for number in range(pdfium.FPDFPage_GetAnnotCount(page)):
+        annotation = pdfium.FPDFPage_GetAnnot(page, number)
+        if not pdfium.FPDFAnnot_GetFlags(annotation) & (
+            pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW
+        ):
+            kind = pdfium.FPDFAnnot_GetSubtype(annotation)
+            if kind == pdfium.FPDF_ANNOT_FREETEXT:
+                yield _string(pdfium.FPDFAnnot_GetStringValue, annotation, b"Contents")
+            elif kind == pdfium.FPDF_ANNOT_WIDGET and pdf.formenv is not None:
+                field = (pdf.formenv, annotation)
+                value = _string(pdfium.FPDFAnnot_GetFormFieldValue, *field)
+                is_secret = pdfium.FPDFAnnot_GetFormFieldFlags(*field) & _PASSWORD_FIELD
+                if value not in _NOT_SET and not is_secret:
+                    name = _string(pdfium.FPDFAnnot_GetFormFieldAlternateName, *field)
+                    name = name or _string(pdfium.FPDFAnnot_GetFormFieldName, *field).rpartition(".")[2]
+                    yield f"{name}: {value}"
+        pdfium.FPDFPage_CloseAnnot(annotation)
+
+
+def _string(read: Any, *of: Any) -> str:
+    """The text that a function of PDFium writes into the buffer that it is given."""
+    from pypdfium2.raw import FPDF_WCHAR
+
+    size = read(*of, None, 0)
+    buffer = ctypes.create_string_buffer(size)
+    read(*of, ctypes.cast(buffer, ctypes.POINTER(FPDF_WCHAR)), size)
+    return buffer.raw.decode("utf-16-le", "replace").rstrip("\0").strip()
+
+
+def _without_cuts(text: str) -> str:
+    """Words that were cut at a line end are whole; a compound that the text has elsewhere with its hyphen keeps the hyphen."""
+    words = {*re.findall(r"\w+-\w+", text)}
+
+    def whole(cut: re.Match[str]) -> str:
+        compound = f"{cut[1]}-{cut[2]}"
+        return cut[1] + cut[2] if cut[2][0].islower() and compound not in words else compound
+
+    return _CUT_WORD.sub(whole, text).replace(_AT_A_LINE_END, "-")
+
+
+def _date(date: str) -> str:
     """In ISO 8601; as it stands in the file if it has another form."""
-    try:
-        date = getattr(own, name)
-    except ValueError:
-        return str(getattr(own, f"{name}_raw"))
-    return date.isoformat() if date else ""
+    if not (parts := _DATE.fullmatch(date.strip())):
+        return date
+    year, month, day, hour, minute, second, zone, zone_minute = parts.groups()
+    moment = f"{year}-{month or '01'}-{day or '01'}"
+    if hour:
+        moment += f"T{hour}:{minute or '00'}:{second or '00'}"
+        moment += f"{zone}:{zone_minute or '00'}" if zone else "+00:00" if "Z" in date else ""
+    return moment

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject
 
 from ingest.headings import MAX_HEADINGS
 from models.not_indexed import NotIndexed
@@ -58,9 +60,34 @@ def with_page(text: str) -> PdfWriter:
 
 def add_picture(writer: PdfWriter) -> None:
     """Adds a page that is only a picture."""
-    scan = writer.add_blank_page(300, 300)
-    picture = DictionaryObject({NameObject("/Im1"): DecodedStreamObject()})
-    scan[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): picture})
+    Image.new("L", (30, 30), "white").save(scan := io.BytesIO(), "PDF")
+    writer.append(scan)
+
+
+def garbled_page(writer: PdfWriter) -> None:
+    """Adds a page whose font has glyphs and no mapping to characters."""
+
+    def named(**names: str | DictionaryObject | ArrayObject) -> DictionaryObject:
+        return DictionaryObject(
+            {
+                NameObject(f"/{key}"): NameObject(f"/{value}") if isinstance(value, str) else value
+                for key, value in names.items()
+            }
+        )
+
+    glyphs = named(Type="Font", Subtype="CIDFontType2", BaseFont="A", FontDescriptor=named(FontName="A"))
+    fonts = ArrayObject([writer._add_object(glyphs)])
+    font = named(Type="Font", Subtype="Type0", BaseFont="A", Encoding="Identity-H", DescendantFonts=fonts)
+    page, content = writer.add_blank_page(300, 300), DecodedStreamObject()
+    page[NameObject("/Resources")] = named(Font=named(F1=font))
+    content.set_data(b"BT /F1 12 Tf 20 200 Td <0024002500260003002700280029> Tj ET")
+    page[NameObject("/Contents")] = writer._add_object(content)
+
+
+def garbled_second_page(folder: Path) -> None:
+    writer = with_page("Hello from a page")
+    garbled_page(writer)
+    writer.write(folder / "garbled.pdf")
 
 
 FILES: Mapping[NotIndexed, Callable[[Path], object]] = {
@@ -75,6 +102,7 @@ FILES: Mapping[NotIndexed, Callable[[Path], object]] = {
     NotIndexed.REPEATED_ID: rows("twice.jsonl", {"id": "a", "text": "One."}, {"id": "a", "text": "Two."}),
     NotIndexed.METADATA: rows("date.jsonl", {"id": "d", "text": "It has a date.", "published_at": "soon"}),
     NotIndexed.PICTURE_PAGES: page_and_picture,
+    NotIndexed.GARBLED_PAGES: garbled_second_page,
     NotIndexed.HEADINGS: file("headings.md", MANY_HEADINGS),
     NotIndexed.DIRECTIVE: file("part.rst", "It has a part.\n\n.. include:: other.rst\n"),
     NotIndexed.HIDDEN_TEXT: file("hidden.html", "<p>It has a part.</p><p hidden>Nobody sees this.</p>"),

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
-from pypdf import PdfWriter
 
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from models.not_indexed import NotIndexed
-from tests.support.not_indexed import add_picture, with_page
 
 TABLE = ".. table:: Caption\n\n   == ==\n   a  b\n   == ==\n\n"
 
@@ -277,47 +274,3 @@ def test_an_invalid_date_is_reported_and_the_document_kept(tmp_path: Path) -> No
     assert (note.line, note.spares) == (1, None)
     assert "'soon' is not an ISO 8601 date" in note.why
     assert document.metadata == {}
-
-
-def pdf(path: Path, text: str, **properties: str) -> Path:
-    writer = with_page(text)
-    writer.add_metadata(
-        {"/Title": "The report", "/Author": "Ann", "/CreationDate": "D:20240506070809+02'00'", **properties}
-    )
-    writer.write(path)
-    return path
-
-
-def test_pdf_is_read_by_its_text_layer_with_its_own_title_author_and_date(tmp_path: Path) -> None:
-    path = pdf(tmp_path / "a.pdf", "Hello from a page")
-    document = only(path, fields={"published_at": "created_at"})
-    assert (document.title, document.text) == ("The report", "Hello from a page")
-    created = "2024-05-06T07:08:09+02:00"
-    assert document.metadata == {"author": "Ann", "created_at": created, "published_at": created}
-
-
-def test_a_date_of_a_pdf_in_another_form_is_reported_and_the_document_kept(tmp_path: Path) -> None:
-    (document,), (note,) = read_all(pdf(tmp_path / "a.pdf", "Hello", **{"/CreationDate": "soon"}))
-    assert document.metadata == {"author": "Ann"}
-    assert note.why == "created_at: 'soon' is not a date; indexed without it"
-
-
-def test_a_pdf_that_is_only_an_image_is_reported_as_scanned(tmp_path: Path) -> None:
-    Image.new("L", (30, 30), "white").save(tmp_path / "scan.pdf")
-    _, (scan,) = read_all(tmp_path / "scan.pdf")
-    assert (scan.reason, scan.why) == (NotIndexed.NO_TEXT, "scanned: no text; it needs OCR first")
-    _, (blank,) = read_all(pdf(tmp_path / "blank.pdf", ""))
-    assert (blank.reason, blank.why) == (NotIndexed.NO_TEXT, "no text in it")
-
-
-def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are_not(tmp_path: Path) -> None:
-    writer = PdfWriter(clone_from=pdf(tmp_path / "a.pdf", "Hello from a page"))
-    writer.add_blank_page(300, 300)
-    add_picture(writer)
-    writer.write(tmp_path / "b.pdf")
-    (document,), (note,) = read_all(tmp_path / "b.pdf")
-    assert document.text.strip() == "Hello from a page"
-    assert (note.reason, note.why) == (
-        NotIndexed.PICTURE_PAGES,
-        "pages with pictures and no text, which need OCR first: 3",
-    )

@@ -286,7 +286,7 @@ def test_a_file_without_text_is_reported(tmp_path: Path, suffix: str) -> None:
         ("word", "docx", "office"),
         ("powerpoint", "pptx", "office"),
         ("excel", "openpyxl", "office"),
-        ("pdf", "pypdf", "pdf"),
+        ("pdf", "pypdfium2", "pdf"),
     ],
 )
 def test_without_its_package_one_sentence_says_what_to_install(

@@ -43,7 +43,7 @@ def test_a_pdf_and_a_word_file_are_named_where_their_packages_are_not_installed(
     folder = folder_of(tmp_path / "docs")
     page_and_picture(folder)
     (folder / "letter.docx").write_bytes(b"PK")
-    for package in ("pypdf", "docx"):
+    for package in ("pypdfium2", "docx"):
         (tmp_path / f"{package}.py").write_text("raise ImportError")
     report = document(alone("index", str(folder), "--json", PYTHONPATH=str(tmp_path)), 8)
     assert (report["added"], report["reasons"]) == (1, {NotIndexed.MISSING_PACKAGE: 2})
