@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import posixpath
+import re
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from ingest.clean import read_bytes
@@ -20,6 +23,10 @@ _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _PROLOG_BYTES = 65_536
 _DUBLIN_CORE = {"dc": "http://purl.org/dc/elements/1.1/", "dcterms": "http://purl.org/dc/terms/"}
+
+_ROOT_RELATIONS = "_rels/.rels"
+_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
+_TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,7 @@ def package_of(file: OpenFile, options: ReadOptions) -> Package:
     try:
         with zipfile.ZipFile(content) as archive:
             _check_parts(archive)
+            content = _readable(archive, content)
             core = "docProps/core.xml"
             properties = archive.read(core) if core in archive.namelist() else b"<none/>"
     except zipfile.BadZipFile as error:
@@ -69,6 +77,45 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
                     raise Unreadable(
                         NotIndexed.MALFORMED, f"{part.filename} declares entities or a document type"
                     )
+
+
+def _readable(archive: zipfile.ZipFile, content: io.BytesIO) -> io.BytesIO:
+    """The archive without relations to parts that it lacks, and in the transitional form of the format's names.
+
+    Office opens such files, and the libraries do not.
+    """
+    names = {name.casefold() for name in archive.namelist()}
+    changed: dict[str, bytes] = {}
+    is_strict = (
+        b"purl.oclc.org/ooxml" in archive.read(_ROOT_RELATIONS)
+        if _ROOT_RELATIONS in archive.namelist()
+        else False
+    )
+    for name in archive.namelist():
+        if name.endswith(".rels"):
+            folder = posixpath.dirname(posixpath.dirname(name))
+            tree = ElementTree.fromstring(archive.read(name))  # noqa: S314  in the parser's process, and without entities
+            dangling = [relation for relation in tree if _target(relation, folder) not in {None, *names}]
+            for relation in dangling:
+                tree.remove(relation)
+            if dangling:
+                changed[name] = ElementTree.tostring(tree)
+        if is_strict and name.endswith((".xml", ".rels")):
+            changed[name] = _STRICT.sub(_TRANSITIONAL, changed.get(name) or archive.read(name))
+    if not changed:
+        return content
+    with zipfile.ZipFile(copy := io.BytesIO(), "w") as repaired:
+        for name in archive.namelist():
+            repaired.writestr(name, changed.get(name) or archive.read(name))
+    return copy
+
+
+def _target(relation: ElementTree.Element, folder: str) -> str | None:
+    """The name of the part that a relation leads to; None if it leads out of the archive."""
+    if relation.get("TargetMode") == "External":
+        return None
+    target = unquote(relation.get("Target", "")).partition("#")[0]
+    return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/").casefold() if target else None
 
 
 def plain(text: str) -> str:

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ingest.formats.word_numbers import Numbers
 from ingest.office import blocks_as_text, package_of, plain, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
+from models.not_indexed import NotIndexed
 
 if TYPE_CHECKING:
     from docx.document import Document
 
 _LEFT_OUT = ("Fallback", "del", "moveFrom", "pPr", "rPr", "rt", "sectPr")
 """Second copies of text boxes, what was deleted or moved away, properties, and the reading of ruby characters."""
-_SIGNS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n"}
+_SIGNS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n", "num": "/"}
+_SIGNS_BEFORE = {"sup": "^", "sub": "_"}
+"""With `num`, the numerator: the parts of formulas."""
+_SYMBOLS = {
+    "F0FC": "✓",
+    "F052": "☑",
+    "F0FE": "☒",
+    "F078": "☒",
+    "F0FD": "☒",
+    "F0A8": "☐",
+    "F06F": "☐",
+    "F071": "☐",
+}
+"""The states of check boxes in Wingdings."""
 _MOST_ANCESTORS = 20
 """Styles that a style is based on; a damaged file may have a circle of them."""
 _CONTENTS = "contents"
@@ -27,26 +43,40 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         raise missing_package("python-docx", "Word", "office") from None
     package = package_of(file, options)
     document = docx.Document(package.content)
-    marks = _marks(document)
-    bodies = [document.element.body, *_notes(document)]
-    text = blocks_as_text(_block(block, marks) for body in bodies for block in _blocks(body))
+    reading = _Reading(
+        {style.style_id: _style(style) for style in document.styles},
+        Numbers(next(_parts(document, "/numbering"), None)),
+        options.hidden_text,
+    )
+    bodies = [document.element.body, *_parts(document, "/footnotes", "/endnotes")]
+    text = blocks_as_text(reading.block(block) for body in bodies for block in _blocks(body))
     yield from package.faults
+    if reading.has_hidden:
+        yield Fault(NotIndexed.HIDDEN_TEXT, "hidden text; --hidden-text reads it")
     yield Record(text, package.title, package.metadata, "markdown")
 
 
-def _marks(document: Document) -> dict[str, str]:
-    """What stands before a paragraph, by the id of its style."""
-    marks: dict[str, str] = {}
-    for style in document.styles:
-        ancestor: Any = style
-        mark = ""
-        for _ in range(_MOST_ANCESTORS):
-            if ancestor is None or mark:
-                break
-            mark = _mark((ancestor.name or "").lower())
-            ancestor = getattr(ancestor, "base_style", None)
-        marks[style.style_id] = mark
-    return marks
+@dataclass(frozen=True, slots=True)
+class _Style:
+    mark: str
+    """What stands before its paragraphs."""
+    properties: tuple[Any, ...]
+    """Those of the style, then those of the styles that it is based on."""
+
+    def nearest(self, *path: str) -> Any:
+        return next((found for each in self.properties if (found := _at(each, *path)) is not None), None)
+
+
+def _style(style: Any) -> _Style:
+    mark, properties = "", list[Any]()
+    ancestor = style
+    for _ in range(_MOST_ANCESTORS):
+        if ancestor is None:
+            break
+        mark = mark or _mark((ancestor.name or "").lower())
+        properties.append(ancestor.element)
+        ancestor = getattr(ancestor, "base_style", None)
+    return _Style(mark, tuple(properties))
 
 
 def _mark(style: str) -> str:
@@ -58,12 +88,11 @@ def _mark(style: str) -> str:
     return {"title": "# ", "list bullet": "- ", "list number": "- "}.get(style.rstrip(" 2345"), "")
 
 
-def _notes(document: Document) -> Iterator[Any]:
-    """Footnotes and endnotes."""
+def _parts(document: Document, *kinds: str) -> Iterator[Any]:
     from docx.oxml import parse_xml
 
     for relation in document.part.rels.values():
-        if relation.reltype.endswith(("/footnotes", "/endnotes")) and not relation.is_external:
+        if relation.reltype.endswith(kinds) and not relation.is_external:
             yield parse_xml(relation.target_part.blob)
 
 
@@ -77,17 +106,100 @@ def _blocks(node: Any) -> Iterator[Any]:
             yield from _blocks(child)
 
 
-def _block(block: Any, marks: dict[str, str]) -> str:
-    if _name(block) == "tbl":
-        rows = (row([_text(cell) for cell in _nearest(line, "tc")]) for line in _nearest(block, "tr"))
-        return "\n".join(filter(None, rows))
-    # The paragraphs of a text box are blocks of their own.
-    mark, text = marks.get(block.style or "", ""), _text(block, ("txbxContent", *_LEFT_OUT))
-    if mark == _CONTENTS or not text.strip():
-        return ""
-    if not mark and block.xpath("./w:pPr/w:numPr"):
-        mark = "- "
-    return mark + " ".join(text.split()) if mark else plain(text)
+@dataclass(slots=True)
+class _Reading:
+    """One reading of a document, in its order."""
+
+    styles: Mapping[str, _Style]
+    numbers: Numbers
+    reads_hidden: bool
+    has_hidden: bool = False
+    """Whether a text was left out."""
+
+    def block(self, block: Any) -> str:
+        if _name(block) == "tbl":
+            rows = (
+                row([self._text(cell) for cell in _nearest(line, "tc")]) for line in _nearest(block, "tr")
+            )
+            return "\n".join(filter(None, rows))
+        style = self._style_of(block)
+        number = self._number(block, style)
+        # The paragraphs of a text box are blocks of their own.
+        text = self._text(block, ("txbxContent", *_LEFT_OUT))
+        if style.mark == _CONTENTS or not text.strip():
+            return ""
+        mark = style.mark
+        if number is not None:
+            mark = mark if mark.startswith("#") else ""
+            mark += f"{number} " if number else "" if mark else "- "
+        return mark + " ".join(text.split()) if mark else plain(text)
+
+    def _style_of(self, paragraph: Any) -> _Style:
+        return self.styles.get(paragraph.style or "", _NO_STYLE)
+
+    def _number(self, block: Any, style: _Style) -> str | None:
+        """The paragraph's number; None if it is in no list."""
+        found = _at(block, "pPr", "numPr")
+        if found is None:
+            found = style.nearest("pPr", "numPr")
+        if found is None:
+            return None
+        # The number of a list in a style may be that of the style's own ancestor.
+        list_of = _at(found, "numId")
+        list_id = _value(list_of if list_of is not None else style.nearest("pPr", "numPr", "numId"))
+        if list_id in ("", "0"):
+            return None
+        level = _value(_at(found, "ilvl"))
+        return self.numbers.next(list_id, int(level or 0))
+
+    def _text(self, node: Any, left_out: tuple[str, ...] = _LEFT_OUT) -> str:
+        return "".join(self._texts(node, left_out))
+
+    def _texts(self, node: Any, left_out: tuple[str, ...]) -> Iterator[str]:
+        for child in node:
+            name = _name(child)
+            if name == "t":
+                yield child.text or ""
+            elif name == "sym":
+                yield _SYMBOLS.get(_value(child, "char").upper(), "")
+            elif name == "checkBox":
+                checked = _at(child, "checked")
+                yield "[x]" if _is_on(checked if checked is not None else _at(child, "default")) else "[ ]"
+            elif name == "r" and not self.reads_hidden and self._is_hidden(child):
+                self.has_hidden = self.has_hidden or bool(
+                    "".join(self._texts(child, ("rPr", *left_out))).strip()
+                )
+            elif name not in left_out:
+                # A paragraph within another block is one of a table's cell.
+                number = self._number(child, self._style_of(child)) if name == "p" else None
+                yield f"{number} " if number else _SIGNS_BEFORE.get(name, "")
+                yield from self._texts(child, left_out)
+                yield _SIGNS.get(name, "")
+
+    def _is_hidden(self, run: Any) -> bool:
+        own = _at(run, "rPr", "vanish")
+        if own is None:
+            paragraph = next(run.iterancestors(f"{_W}p"), None)
+            styles = _value(_at(run, "rPr", "rStyle")), _value(_at(paragraph, "pPr", "pStyle"))
+            style = next((found for name in styles if (found := self.styles.get(name))), _NO_STYLE)
+            own = style.nearest("rPr", "vanish")
+        return _is_on(own)
+
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_NO_STYLE = _Style("", ())
+
+
+def _at(node: Any, *path: str) -> Any:
+    return None if node is None else node.find("/".join(_W + name for name in path))
+
+
+def _value(node: Any, attribute: str = "val") -> str:
+    return "" if node is None else str(node.get(_W + attribute, ""))
+
+
+def _is_on(switch: Any) -> bool:
+    return switch is not None and _value(switch) not in ("0", "false", "off")
 
 
 def _nearest(node: Any, name: str) -> Iterator[Any]:
@@ -97,20 +209,6 @@ def _nearest(node: Any, name: str) -> Iterator[Any]:
             yield child
         elif _name(child) not in ("tbl", *_LEFT_OUT):
             yield from _nearest(child, name)
-
-
-def _text(node: Any, left_out: tuple[str, ...] = _LEFT_OUT) -> str:
-    return "".join(_texts(node, left_out))
-
-
-def _texts(node: Any, left_out: tuple[str, ...]) -> Iterator[str]:
-    for child in node:
-        name = _name(child)
-        if name == "t":
-            yield child.text or ""
-        elif name not in left_out:
-            yield from _texts(child, left_out)
-            yield _SIGNS.get(name, "")
 
 
 def _name(node: Any) -> str:

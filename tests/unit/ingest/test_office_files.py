@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sys
 import zipfile
@@ -21,6 +22,7 @@ from openpyxl import Workbook
 from pptx import Presentation
 from pptx.util import Inches
 
+from ingest.formats.word_numbers import Numbers
 from ingest.raw_documents import RawDocument, ReadLimits, ReadOptions, Skipped, Unreadable
 from ingest.read import read_documents
 from models.not_indexed import NotIndexed
@@ -121,6 +123,144 @@ def test_a_word_file_keeps_footnotes_and_has_no_list_of_contents(tmp_path: Path)
     document.part.relate_to(part, RELATIONSHIP_TYPE.FOOTNOTES)
     document.save(str(tmp_path / "a.docx"))
     assert document_of(tmp_path / "a.docx").text == "Text\n\nSee below."
+
+
+def test_a_word_file_keeps_the_numbers_that_word_counts(tmp_path: Path) -> None:
+    document = Document()
+    rules = document.part.numbering_part.element
+    levels = "".join(
+        f'<w:lvl w:ilvl="{at}"><w:start w:val="{start}"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{shown}"/></w:lvl>'
+        for at, (start, form, shown) in enumerate(
+            [
+                (4, "decimal", "%1."),
+                (1, "decimal", "%1.%2"),
+                (1, "lowerLetter", "%3)"),
+                (1, "upperRoman", "§ %4"),
+            ]
+        )
+    )
+    rules.append(parse_xml(_w(f'<w:abstractNum w:abstractNumId="90">{levels}</w:abstractNum>')))
+    rules.append(parse_xml(_w('<w:num w:numId="90"><w:abstractNumId w:val="90"/></w:num>')))
+    heading = document.add_heading("Duties", 2)
+    first, *others = [
+        document.add_paragraph(text) for text in ("Rent", "Heat", "Pets", "Cats", "Dogs", "Water")
+    ]
+    table = document.add_table(1, 1)
+    table.cell(0, 0).text = "Keys"
+    levels_of = [0, 1, 1, 2, 2, 3, 0]
+    for each, level in zip([heading, first, *others], levels_of, strict=True):
+        each._p.get_or_add_pPr().append(parse_xml(_w(_IN_LIST.format(level=level))))
+    table.cell(0, 0).paragraphs[0]._p.get_or_add_pPr().append(parse_xml(_w(_IN_LIST.format(level=1))))
+    document.save(str(tmp_path / "a.docx"))
+    assert document_of(tmp_path / "a.docx").text == (
+        "## 4. Duties\n\n4.1 Rent\n\n4.2 Heat\n\na) Pets\n\nb) Cats\n\n§ I Dogs\n\n5. Water\n\n5.1 Keys"
+    )
+
+
+_IN_LIST = '<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="90"/></w:numPr>'
+
+
+def test_numbers_of_a_word_file_may_come_from_a_style(tmp_path: Path) -> None:
+    document = Document()
+    for text in ("Boil the water", "Wait"):
+        document.add_paragraph(text, style="List Number")
+    document.save(str(tmp_path / "a.docx"))
+    assert document_of(tmp_path / "a.docx").text == "1. Boil the water\n\n2. Wait"
+
+
+@pytest.mark.parametrize(
+    ("number", "form", "shown"),
+    [(28, "lowerLetter", "bb"), (1994, "upperRoman", "MCMXCIV"), (7, "decimalZero", "07"), (3, "none", "")],
+)
+def test_a_number_of_a_word_file_has_the_form_that_its_list_names(number: int, form: str, shown: str) -> None:
+    rules = f"""<w:numbering><w:abstractNum w:abstractNumId="1"><w:lvl w:ilvl="0"><w:start w:val="{number}"/>
+        <w:numFmt w:val="{form}"/><w:lvlText w:val="%1"/></w:lvl></w:abstractNum>
+        <w:num w:numId="2"><w:abstractNumId w:val="1"/></w:num></w:numbering>"""
+    assert Numbers(parse_xml(_w(rules))).next("2", 0) == shown
+
+
+def test_check_boxes_and_fractions_of_a_word_file_are_readable(tmp_path: Path) -> None:
+    document = Document()
+    box = "<w:fldChar><w:ffData><w:checkBox>{}</w:checkBox></w:ffData></w:fldChar>"
+    math = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    half = f"<m:f {math}><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>"
+    runs = [
+        box.format('<w:default w:val="0"/><w:checked/>'),
+        "<w:t> paid </w:t>",
+        box.format('<w:default w:val="0"/>'),
+        "<w:t> late </w:t>",
+        '<w:sym w:font="Wingdings" w:char="F0FE"/>',
+    ]
+    paragraph = f"<w:p>{''.join(f'<w:r>{run}</w:r>' for run in runs)}{half}</w:p>"
+    document.element.body.append(parse_xml(_w(paragraph)))
+    document.save(str(tmp_path / "a.docx"))
+    assert document_of(tmp_path / "a.docx").text == "[x] paid [ ] late ☒1/2"
+
+
+def test_hidden_text_of_a_word_file_is_left_out_unless_somebody_asks_for_it(tmp_path: Path) -> None:
+    document = Document()
+    secret = document.styles.add_style("Secret", 2)
+    secret.font.hidden = True
+    paragraph = document.add_paragraph("Seen")
+    paragraph.add_run(" by nobody").font.hidden = True
+    paragraph.add_run(" at all", style="Secret")
+    document.save(str(path := tmp_path / "a.docx"))
+    note, read = read_documents([path], source="s")
+    assert isinstance(note, Skipped)
+    assert isinstance(read, RawDocument)
+    assert (note.reason, note.why) == (NotIndexed.HIDDEN_TEXT, "hidden text; --hidden-text reads it")
+    assert read.text == "Seen"
+    (whole,) = read_documents([path], source="s", hidden_text=True)
+    assert isinstance(whole, RawDocument)
+    assert whole.text == "Seen by nobody at all"
+
+
+@pytest.mark.parametrize("target", ["NULL", "media/missing.png", "../nowhere.xml"])
+@pytest.mark.parametrize("suffix", ["docx", "pptx", "xlsx"])
+def test_an_office_file_is_read_although_a_relation_leads_nowhere(
+    tmp_path: Path, suffix: str, target: str
+) -> None:
+    path, name = with_text(tmp_path / f"a.{suffix}")
+    with zipfile.ZipFile(path) as archive:
+        relations = archive.read(name) if name in archive.namelist() else _NO_RELATIONS
+    dangling = (
+        f'<Relationship Id="rId99" Type="{RELATIONSHIP_TYPE.IMAGE}" Target="{target}"/></Relationships>'
+    )
+    with_part(path, name, relations.replace(b"</Relationships>", dangling.encode()))
+    assert "Boats leave" in document_of(path).text
+
+
+_NO_RELATIONS = (
+    b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"></Relationships>'
+)
+
+
+@pytest.mark.parametrize("suffix", ["docx", "pptx", "xlsx"])
+def test_an_office_file_in_the_strict_form_of_its_format_is_read(tmp_path: Path, suffix: str) -> None:
+    path, _ = with_text(tmp_path / f"a.{suffix}")
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    transitional = rb"http://schemas\.openxmlformats\.org/(?!package)(\w+)/2006/"
+    for name, content in parts.items():
+        with_part(path, name, re.sub(transitional, rb"http://purl.oclc.org/ooxml/\1/", content))
+    assert "Boats leave" in document_of(path).text
+
+
+def with_text(path: Path) -> tuple[Path, str]:
+    """A file with a sentence, and the name of its main part's relations."""
+    text = "Boats leave before noon."
+    if path.suffix == ".docx":
+        document = Document()
+        document.add_paragraph(text)
+        document.save(str(path))
+        return path, "word/_rels/document.xml.rels"
+    if path.suffix == ".xlsx":
+        return workbook(path, [text]), "xl/worksheets/_rels/sheet1.xml.rels"
+    show = Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[6])
+    slide.shapes.add_textbox(*[Inches(1)] * 4).text_frame.text = text
+    show.save(str(path))
+    return path, "ppt/slides/_rels/slide1.xml.rels"
 
 
 def _w(xml: str) -> str:
