@@ -6,9 +6,9 @@ import io
 import posixpath
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -25,6 +25,7 @@ _PROLOG_BYTES = 65_536
 _DUBLIN_CORE = {"dc": "http://purl.org/dc/elements/1.1/", "dcterms": "http://purl.org/dc/terms/"}
 
 _ROOT_RELATIONS = "_rels/.rels"
+_RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 
@@ -94,7 +95,7 @@ def _readable(archive: zipfile.ZipFile, content: io.BytesIO) -> io.BytesIO:
     for name in archive.namelist():
         if name.endswith(".rels"):
             folder = posixpath.dirname(posixpath.dirname(name))
-            tree = ElementTree.fromstring(archive.read(name))  # noqa: S314  in the parser's process, and without entities
+            tree = _tree(archive, name)
             dangling = [relation for relation in tree if _target(relation, folder) not in {None, *names}]
             for relation in dangling:
                 tree.remove(relation)
@@ -116,6 +117,27 @@ def _target(relation: ElementTree.Element, folder: str) -> str | None:
         return None
     target = unquote(relation.get("Target", "")).partition("#")[0]
     return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/").casefold() if target else None
+
+
+def sheet_parts(content: io.BytesIO) -> Callable[[str], IO[bytes]]:
+    """Opens the part of a sheet of a workbook by the sheet's name."""
+    archive = zipfile.ZipFile(content)
+    root = _tree(archive, _ROOT_RELATIONS)
+    book = next(
+        filter(None, (_target(each, "") for each in root if each.get("Type", "").endswith("/officeDocument")))
+    )
+    folder, name = posixpath.split(book)
+    targets = {
+        each.get("Id"): _target(each, folder) for each in _tree(archive, f"{folder}/_rels/{name}.rels")
+    }
+    sheets = (each for each in _tree(archive, book).iter() if each.tag.endswith("}sheet"))
+    parts = {each.get("name", ""): targets[each.get(_RELATION)] for each in sheets}
+    names = {name.casefold(): name for name in archive.namelist()}
+    return lambda title: archive.open(names[parts[title] or ""])
+
+
+def _tree(archive: zipfile.ZipFile, name: str) -> ElementTree.Element:
+    return ElementTree.fromstring(archive.read(name))  # noqa: S314  in the parser's process, and without entities
 
 
 def plain(text: str) -> str:

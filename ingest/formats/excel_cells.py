@@ -1,0 +1,140 @@
+"""What a person sees of a sheet: values in the form that their cells have, merged cells, and what is hidden."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+from typing import IO, Any, NamedTuple
+from xml.parsers import expat
+
+_LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)(?:-[^\]]*)?\]|\[[^\]]*\]|_.|\*.')
+"""Texts in quotes, escaped signs, currencies; conditions and colours; the widths of gaps."""
+_DIGITS = re.compile(r"[0#?](?:[0#?,. ]*[0#?])?")
+_ONLY_ZEROS = re.compile(r"0[0 ()/-]*0")
+_MOST_COLUMNS = 16_384
+_REFERENCE = re.compile(r"([A-Z]+)(\d+):[A-Z]+(\d+)")
+
+
+class Cell(NamedTuple):
+    text: str = ""
+    is_text: bool = True
+    """Whether its value is a text; otherwise it is a number, a date or a truth value."""
+
+
+def shown(value: Any, form: str) -> str:
+    """A value in its form, which is a number format of Excel; numbers keep all their digits."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return _number(value, form.partition(";")[0])
+        case timedelta():
+            return _duration(value, form)
+        case datetime() if value.time() == time():
+            return value.date().isoformat()
+        case datetime():
+            return value.isoformat(" ", "seconds")
+    return " ".join(str(value).split())
+
+
+def _number(value: float, form: str) -> str:
+    """With `%`, the zeros before it, and the unit or currency beside it."""
+    literals: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        literals.append(found[1] or found[2] or found[3] or "")
+        return "\0" if literals[-1].strip() else " "
+
+    bare = _LITERAL.sub(keep, form).strip()
+    if _ONLY_ZEROS.fullmatch(bare) and value >= 0 and value == int(value):
+        digits = iter(f"{int(value):0{bare.count('0')}}")
+        extra = "".join(next(digits) for _ in range(len(f"{int(value)}") - bare.count("0")))
+        return extra + "".join(next(digits) if sign == "0" else sign for sign in bare)
+    if "%" in bare:
+        return f"{value * 100:.15g}%"
+    plain = f"{value:.15g}" if isinstance(value, float) else str(value)
+    digits_of = list(_DIGITS.finditer(bare))
+    if len(digits_of) != 1 or bare[digits_of[0].end() :].startswith(",") or "E+" in bare:
+        return plain  # fractions, thousands that are not shown, powers of ten
+    texts = iter(literal for literal in literals if literal.strip())
+    before, after = (
+        "".join(next(texts) if sign == "\0" else sign for sign in part if sign in "\0$€£¥ ")
+        for part in (bare[: digits_of[0].start()], bare[digits_of[0].end() :])
+    )
+    return " ".join(f"{'-' if value < 0 else ''}{before}{plain.lstrip('-')}{after}".split())
+
+
+def _duration(value: timedelta, form: str) -> str:
+    """In the largest unit of its form: `[h]:mm` shows 30 hours."""
+    seconds = round(abs(value).total_seconds())
+    sign = "-" if value < timedelta() else ""
+    if "[s" in form:
+        return f"{sign}{seconds}"
+    if "[m" in form:
+        return f"{sign}{seconds // 60}:{seconds % 60:02}"
+    rest = f":{seconds % 60:02}" if seconds % 60 or "s" in form else ""
+    return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}{rest}"
+
+
+@dataclass(slots=True)
+class Layout:
+    """What openpyxl does not tell of a sheet that it reads row by row."""
+
+    reads_hidden: bool = False
+    hidden_rows: set[int] = field(default_factory=set)
+    hidden_columns: set[int] = field(default_factory=set)
+    left_out: int = 0
+    """How many cells with a value were hidden."""
+    _spans: defaultdict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    """First and last row of each merged cell of several rows, by its first column."""
+    _open: dict[int, tuple[int, Cell]] = field(default_factory=dict)
+
+    def merged_columns(self, number: int) -> list[int]:
+        """The columns that are in a merged cell in this row."""
+        for column, last in self._spans.get(number, ()):
+            self._open[column] = last, Cell()
+        self._open = {column: (last, cell) for column, (last, cell) in self._open.items() if last >= number}
+        return list(self._open)
+
+    def merged(self, number: int, column: int, own: Cell) -> Cell:
+        """The value of the merged cell, which is that of its first row."""
+        last, cell = self._open[column]
+        if (column, last) in self._spans.get(number, ()):
+            self._open[column] = last, own
+            return own
+        return cell
+
+    def read(self, sheet: IO[bytes]) -> None:
+        """Take the layout from a sheet's part."""
+        row = 0
+
+        def start(name: str, given: dict[str, str]) -> None:
+            nonlocal row
+            kind = name.rpartition(":")[2]
+            is_hidden = given.get("hidden") in ("1", "true") and not self.reads_hidden
+            if kind == "row":
+                row = int(given.get("r") or row + 1)
+                if is_hidden:
+                    self.hidden_rows.add(row)
+            elif kind == "col" and is_hidden:
+                last = min(int(given["max"]), _MOST_COLUMNS)
+                self.hidden_columns.update(range(int(given["min"]), last + 1))
+            elif kind == "mergeCell" and (ends := _REFERENCE.fullmatch(given.get("ref", ""))):
+                column, first, last = _column(ends[1]), int(ends[2]), int(ends[3])
+                if first < last:
+                    self._spans[first].append((column, last))
+
+        parser = expat.ParserCreate()
+        parser.StartElementHandler = start
+        parser.ParseFile(sheet)
+
+
+def _column(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number

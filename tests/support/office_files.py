@@ -1,0 +1,44 @@
+"""Reading Office files in tests: what is in one, and files that are made or changed."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from openpyxl import Workbook
+
+from ingest.raw_documents import RawDocument, ReadLimits, Skipped
+from ingest.read import read_documents
+
+
+def document_of(path: Path, fields: Mapping[str, str] | None = None) -> RawDocument:
+    (document,) = read_documents([path], source="s", fields=fields)
+    assert isinstance(document, RawDocument)
+    return document
+
+
+def skipped(path: Path, limits: ReadLimits | None = None) -> Skipped:
+    (only,) = read_documents([path], source="s", limits=limits)
+    assert isinstance(only, Skipped)
+    return only
+
+
+def workbook(path: Path, *rows: list[object]) -> Path:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in rows:
+        sheet.append(row)
+    book.save(path)
+    return path
+
+
+def with_part(path: Path, name: str, content: bytes) -> Path:
+    """The archive with another part, or with another content of a part that it has."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {part: archive.read(part) for part in archive.namelist()} | {name: content}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part, data in parts.items():
+            archive.writestr(part, data)
+    return path

@@ -1,0 +1,152 @@
+"""Excel files, made by the library that reads them."""
+
+from __future__ import annotations
+
+import zipfile
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook
+
+from ingest.formats.excel_cells import shown
+from ingest.raw_documents import RawDocument, Skipped
+from ingest.read import read_documents
+from models.not_indexed import NotIndexed
+from tests.support.office_files import document_of, with_part, workbook
+
+
+def test_a_row_of_a_sheet_has_the_names_of_its_columns_up_to_an_empty_row(tmp_path: Path) -> None:
+    path = workbook(
+        tmp_path / "a.xlsx",
+        ["Staff of 2024"],
+        ["Name", "Born", "Share", "Here"],
+        ["Ann", date(1999, 1, 2), 0.1 + 0.2, True],
+        ["Bob", None, 5.0, datetime(2020, 1, 1, 12, 5, tzinfo=UTC).replace(tzinfo=None)],
+        [],
+        ["Sum", 5.3],
+    )
+    assert document_of(path).text == (
+        "## Sheet\n\nStaff of 2024\nName | Born | Share | Here\n"
+        "Name: Ann | Born: 1999-01-02 | Share: 0.3 | Here: true\n"
+        "Name: Bob | Share: 5 | Here: 2020-01-01 12:05:00\nSum | 5.3"
+    )
+
+
+def test_rows_of_a_sheet_without_a_header_are_only_cells(tmp_path: Path) -> None:
+    assert document_of(workbook(tmp_path / "a.xlsx", ["Ann", 1], ["Bob", 2])).text == (
+        "## Sheet\n\nAnn | 1\nBob | 2"
+    )
+
+
+def test_a_sheet_that_claims_a_billion_cells_is_read_by_those_that_it_has(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "a.xlsx", ["Ann"])
+    with zipfile.ZipFile(path) as archive:
+        sheet = archive.read("xl/worksheets/sheet1.xml")
+    claims = sheet.replace(b'<dimension ref="A1:A1"', b'<dimension ref="A1:XFD1048576"')
+    assert claims != sheet
+    assert document_of(with_part(path, "xl/worksheets/sheet1.xml", claims)).text == "## Sheet\n\nAnn"
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "text"),
+    [
+        (0.15, "0%", "15%"),
+        (0.0725, "0.00%", "7.25%"),
+        (42, "00000", "00042"),
+        (123456, "00000", "123456"),
+        (78051120, "000-00-0000", "078-05-1120"),
+        (1234.5, '"$"#,##0.00', "$1234.5"),
+        (-3.5, "[$€-407] #,##0.00", "-€ 3.5"),
+        (12, "#,##0 [$€-1]", "12 €"),
+        (5, '0.0" kg"', "5 kg"),
+        (7, '_("$"* #,##0.00_);_("$"* (#,##0.00)', "$ 7"),
+        (12_500_000, '0.0,,"M"', "12500000"),
+        (0.5, "# ?/?", "0.5"),
+        (1234.0, "General", "1234"),
+        (1.5, "0.00", "1.5"),
+        (timedelta(hours=30, minutes=15), "[h]:mm", "30:15"),
+        (timedelta(minutes=90, seconds=5), "[h]:mm:ss", "1:30:05"),
+        (timedelta(minutes=90, seconds=5), "[mm]:ss", "90:05"),
+        (timedelta(minutes=-90), "[h]:mm", "-1:30"),
+        (time(9, 5), "h:mm", "09:05:00"),
+    ],
+)
+def test_a_cell_reads_as_its_number_format_shows_it(value: object, form: str, text: str) -> None:
+    assert shown(value, form) == text
+
+
+def test_the_formats_of_cells_are_those_of_the_file(tmp_path: Path) -> None:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.append(["Loan", 0.0725, 42])
+    sheet["B1"].number_format, sheet["C1"].number_format = "0.00%", "00000"
+    book.save(tmp_path / "a.xlsx")
+    assert document_of(tmp_path / "a.xlsx").text == "## Sheet\n\nLoan | 7.25% | 00042"
+
+
+def test_a_title_above_a_table_names_no_columns(tmp_path: Path) -> None:
+    path = workbook(
+        tmp_path / "a.xlsx", ["MODEL-000", "Output"], ["City", 2016, 2017], ["Rome", 1, 2], ["Oslo", 3, 4]
+    )
+    assert document_of(path).text == (
+        "## Sheet\n\nMODEL-000 | Output\nCity | 2016 | 2017\n"
+        "City: Rome | 2016: 1 | 2017: 2\nCity: Oslo | 2016: 3 | 2017: 4"
+    )
+
+
+def test_years_in_a_first_row_are_values_where_years_are_below(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "a.xlsx", ["Ann", 1999], ["Bob", 2001])
+    assert document_of(path).text == "## Sheet\n\nAnn | 1999\nBob | 2001"
+
+
+def test_names_of_columns_in_two_rows_belong_together(tmp_path: Path) -> None:
+    path = workbook(
+        tmp_path / "a.xlsx",
+        ["", "2023", "", "2024", ""],
+        ["City", "Q1", "Q2", "Q1", "Q2"],
+        ["Rome", 1, 2, 3, 4],
+    )
+    assert document_of(path).text.splitlines()[-1] == (
+        "City: Rome | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3 | 2024 Q2: 4"
+    )
+
+
+def test_a_merged_cell_is_in_each_of_its_rows(tmp_path: Path) -> None:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in (["Team", "Name"], ["North", "Ana"], [None, "Ben"], ["South", "Cem"]):
+        sheet.append(row)
+    sheet.merge_cells("A2:A3")
+    book.save(tmp_path / "a.xlsx")
+    assert document_of(tmp_path / "a.xlsx").text == (
+        "## Sheet\n\nTeam | Name\nTeam: North | Name: Ana\nTeam: North | Name: Ben\nTeam: South | Name: Cem"
+    )
+
+
+def test_hidden_sheets_rows_and_columns_are_left_out_unless_somebody_asks_for_them(tmp_path: Path) -> None:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in (["a", "b", "c"], ["d", "e", "f"]):
+        sheet.append(row)
+    sheet.row_dimensions[2].hidden = sheet.column_dimensions["B"].hidden = True
+    for title, state in (("Lists", "hidden"), ("Codes", "veryHidden")):
+        other = book.create_sheet(title)
+        other.append([title.lower()])
+        other.sheet_state = state
+    book.save(path := tmp_path / "a.xlsx")
+    note, read = read_documents([path], source="s")
+    assert isinstance(note, Skipped)
+    assert isinstance(read, RawDocument)
+    assert (note.reason, read.text) == (NotIndexed.HIDDEN_TEXT, "## Sheet\n\na | c")
+    assert note.why == (
+        "hidden: 4 cells in 'Sheet', the sheet 'Lists', the sheet 'Codes'; --hidden-text reads it"
+    )
+    (whole,) = read_documents([path], source="s", hidden_text=True)
+    assert isinstance(whole, RawDocument)
+    assert whole.text == (
+        "## Sheet\n\na | b | c\na: d | b: e | c: f\n\n## Lists\n\nlists\n\n## Codes\n\ncodes"
+    )
