@@ -40,6 +40,14 @@ def known(store: DocumentStore | Documents, namespace: str) -> NamespaceState | 
     return next((state for state in store.namespaces() if state.name == namespace), None)
 
 
+def analysed_language(installation: Installation, namespace: str) -> str | None:
+    """The language of the namespace's analyser; None if it cannot be read now."""
+    with suppress(ServiceError):
+        state = known(installation.resources.documents, namespace)
+        return state.manifest.language if state and state.manifest else None
+    return None
+
+
 def existing(installation: Installation, namespace: str) -> NamespaceState:
     """Raises UnknownNamespace, which says where it was looked for and which namespaces are there."""
     from models.errors import UnknownNamespace

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 import tantivy
@@ -46,7 +46,6 @@ _STEMMERS: Mapping[str, str] = {
     "tr": "turkish",
 }
 _WITHOUT_STOP_WORDS = frozenset({"ar", "el", "ro", "ta", "tr"})
-_WITH_STOP_WORDS = tuple(language for language in _STEMMERS if language not in _WITHOUT_STOP_WORDS)
 LANGUAGES = (*_STEMMERS, "none")
 """`none`: no stemming; words become lower-case and lose their accents."""
 
@@ -63,7 +62,10 @@ _MAX_WORD_BYTES = 255
 def analyser(language: str) -> tantivy.TextAnalyzer:
     """Raises WrongDeclaration naming the known languages."""
     if language not in LANGUAGES:
-        raise WrongDeclaration(f"no analyser for language {language!r}; there are: {', '.join(LANGUAGES)}")
+        raise WrongDeclaration(
+            f"no analyser for language {language!r}; there are: {', '.join(LANGUAGES)}; none serves every other language "
+            "(zh, ja, ko, th, vi, hi, …)"
+        )
     chain = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     chain = chain.filter(tantivy.Filter.remove_long(_MAX_WORD_BYTES)).filter(tantivy.Filter.lowercase())
     if language != "none":
@@ -71,34 +73,6 @@ def analyser(language: str) -> tantivy.TextAnalyzer:
             chain = chain.filter(tantivy.Filter.stopword(_STEMMERS[language]))
         chain = chain.filter(tantivy.Filter.stemmer(_STEMMERS[language]))
     return chain.filter(tantivy.Filter.ascii_fold()).build()
-
-
-MEASURED_WORDS = 100
-"""With fewer words a text says nothing about its language."""
-_LEAST_SHARE, _LEAST_LEAD = 0.15, 1.25
-
-
-def language_of(texts: Iterable[str]) -> str | None:
-    """The language whose stop words are the largest share of the words; None if that is not clear, or of too few words."""
-    words = [word for text in texts for word in analyser("none").analyze(prepared(text[:2_000]))]
-    if len(words) < MEASURED_WORDS:
-        return None
-    text = " ".join(words)
-    shares = sorted(
-        (
-            (1 - len(_without_stop_words(language).analyze(text)) / len(words), language)
-            for language in _WITH_STOP_WORDS
-        ),
-        reverse=True,
-    )
-    (share, language), (next_share, _) = shares[:2]
-    return language if share >= _LEAST_SHARE and share >= _LEAST_LEAD * next_share else None
-
-
-@lru_cache
-def _without_stop_words(language: str) -> tantivy.TextAnalyzer:
-    chain = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-    return chain.filter(tantivy.Filter.stopword(_STEMMERS[language])).build()
 
 
 def prepared(text: str) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from cli.exit_codes import PART_DONE
 from cli.installation import Installation, find_installation
-from cli.namespace_states import check_namespace, known, language_lines, order_of
+from cli.namespace_states import analysed_language, check_namespace, known, language_lines, order_of
 from cli.options import AsJson, EncoderName, Namespace
 from cli.terminal import Text, counted, print_result, stderr, stdout
 from models.errors import ServiceError
@@ -47,6 +47,13 @@ def index(
         ),
     ] = False,
     encoder: EncoderName = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the texts of a new namespace, or with --rebuild, for BM25: ISO 639-1 or `none`; by default "
+            "CHORALE_LANGUAGE, else that of the first documents."
+        ),
+    ] = None,
     ids: Annotated[
         Literal["path", "given"],
         typer.Option(
@@ -113,6 +120,8 @@ def index(
         chorale index faq.csv -n law --map text=answer --map title=question --map published_at=date
 
         chorale index ~/docs --rebuild
+
+        chorale index ~/lover --rebuild --language no
     """
     from cli.index_by_workers import index_by_workers
     from cli.progress import ProgressBar
@@ -144,24 +153,32 @@ def index(
                 hidden_text=hidden_text,
             )
             if by_workers:
-                if encoder is not None:
-                    create_namespace(installation.resources, namespace, encoder)
+                if encoder is not None or language is not None:
+                    create_namespace(installation.resources, namespace, encoder, language=language)
                 bar.say(f"indexing into {namespace}", total=documents.total)
                 report = index_by_workers(
                     installation, documents, namespace=namespace, progress=bar.show_indexing, say=bar.tell
                 )
             else:
                 report = _index_here(
-                    installation, documents, namespace, bar, rebuild=rebuild, encoder=encoder, yes=yes
+                    installation,
+                    documents,
+                    namespace,
+                    bar,
+                    rebuild=rebuild,
+                    encoder=encoder,
+                    language=language,
+                    yes=yes,
                 )
     except KeyboardInterrupt:
         _say_interrupted(by_workers=by_workers, rebuild=rebuild)
         raise typer.Exit(PART_DONE) from None
     took_s = time.monotonic() - began_s
-    named = {"namespace": namespace, "source": documents.source}
+    analysed = analysed_language(installation, namespace)
+    named = {"namespace": namespace, "source": documents.source, "language": analysed}
     print_result(
         {**named, **_report_fields(report), "took_s": round(took_s, 3)},
-        _report_line(report, namespace, documents.source, took_s),
+        _report_line(report, namespace, documents.source, analysed, took_s),
         as_json=as_json,
     )
     for line in [] if as_json else language_lines(installation, namespace):
@@ -211,6 +228,7 @@ def _index_here(
     *,
     rebuild: bool,
     encoder: str | None,
+    language: str | None,
     yes: bool,
 ) -> IndexReport:
     """Index in this process; raises ServiceError where a rebuild would delete documents of other sources."""
@@ -235,6 +253,7 @@ def _index_here(
         documents,
         namespace=namespace,
         encoder=encoder,
+        language=language,
         rebuild=rebuild,
         progress=bar.show_indexing,
         order=order_of(installation, namespace),
@@ -275,9 +294,16 @@ def _report_fields(report: IndexReport) -> dict[str, Any]:
     }
 
 
-def _report_line(report: IndexReport, namespace: str, source: str, took_s: float) -> Text:
+def _report_line(
+    report: IndexReport, namespace: str, source: str, language: str | None, took_s: float
+) -> Text:
     counts = [f"{count:,} {name}" for name in _COUNTS if (count := getattr(report, name)) or name == "added"]
-    facts = [counted(report.passages, "passage"), f"generation {report.generation}", f"{took_s:.1f} s"]
+    facts = [
+        counted(report.passages, "passage"),
+        *([f"language {language}"] if language else []),
+        f"generation {report.generation}",
+        f"{took_s:.1f} s",
+    ]
     if report.reasons:
         facts.append("left out: " + ", ".join(f"{count:,} {name}" for name, count in report.reasons.items()))
     return Text.assemble(

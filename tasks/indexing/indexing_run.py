@@ -107,15 +107,15 @@ class SourceDocuments:
             return None
         return [item.document_id for item in self.items if isinstance(item, RawDocument)]
 
-    def with_first(self, count: int) -> tuple[SourceDocuments, list[str]]:
-        """These documents, and the texts of the first ones, which are read now."""
+    def with_first(self, count: int) -> tuple[SourceDocuments, list[RawDocument]]:
+        """These documents, and the first ones, which are read now."""
         if isinstance(self.items, Sequence):
             first, whole = self.items[:count], self
         else:
             items = iter(self.items)
             first = list(islice(items, count))
             whole = replace(self, items=chain(first, items))
-        return whole, [item.text for item in first if isinstance(item, RawDocument)]
+        return whole, [item for item in first if isinstance(item, RawDocument)]
 
 
 @dataclass(frozen=True, slots=True)

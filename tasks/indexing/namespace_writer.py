@@ -14,6 +14,7 @@ from branches.encoders import Encoder
 from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
 from inference.protocol import Embedder
 from inference.vectors import probe
+from ingest.language_detection import main_language
 from ingest.language_fit import MEASURED_DOCUMENTS, known_words
 from ingest.near_duplicates import NearDuplicates
 from ingest.raw_documents import RawDocument, Skipped
@@ -21,7 +22,7 @@ from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, UnknownNamespace
 from models.not_indexed import NotIndexed
-from search.analysis import ANALYSER, analyser, language_of
+from search.analysis import ANALYSER, LANGUAGES, analyser
 from search.documents.store import Rebuilding
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
@@ -62,20 +63,25 @@ def manifest_for(
     language: str | None = None,
     local_only: bool = False,
 ) -> Manifest:
-    """How the present settings build a namespace with this encoder; `texts` are of its first documents, `language` is the
-    present one."""
+    """How the present settings build a namespace with this encoder; `texts` are of its first documents, `language` is theirs."""
     is_behind_an_address = isinstance(resources.encoders.declared[encoder], EndpointEncoder)
     return Manifest(
         encoder=encoder,
         local_only=local_only,
         probe=probe(embedder) if is_behind_an_address else None,
         splitter=splitter_name(passage_pieces(embedder.max_pieces)),
-        language=resources.settings.language or language or language_of(texts) or "en",
+        language=resources.settings.language or language or "en",
         analyser=ANALYSER,
         embedder=embedder.fingerprint,
         dimension=embedder.dimension,
         known_words=known_words(texts, embedder.count_pieces) if embedder.knows_words else None,
     )
+
+
+def _analysed_language(first: Sequence[RawDocument]) -> str:
+    """The analyser for the language of the first documents, `en` if no language is recognised in them."""
+    language = main_language(first) or "en"
+    return language if language in LANGUAGES else "none"
 
 
 def create_namespace(
@@ -109,6 +115,7 @@ def index_corpus(
     *,
     namespace: str,
     encoder: str | None = None,
+    language: str | None = None,
     rebuild: bool = False,
     progress: Callable[[Progress], None] | None = None,
     order: WriteOrder | None = None,
@@ -120,10 +127,12 @@ def index_corpus(
     earlier failure kept from some store are written at the end.  With `order`, no message that was handed in earlier
     writes over this run, and documents that a later message has written are left out where `documents.ids` are known.
     `ahead` embeds before the namespace is held, and leaves out what it has no time for.  `encoder` names the encoder of a
-    namespace that is made or built anew.
-    Raises what `index_documents` raises.
+    namespace that is made or built anew, `language` its language.
+    Raises WrongDeclaration for an unknown language, and what `index_documents` raises.
     """
     store = resources.writing_store
+    if language is not None:
+        analyser(language)
     if rebuild:
         store.make_room()
     present = _present(resources, namespace)
@@ -131,8 +140,11 @@ def index_corpus(
     chosen = _encoder_of(resources, present, encoder, local_only=local_only)
     embedder: Embedder = ahead or chosen.indexing
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
-    language = present.language if present and not rebuild else None
-    manifest = manifest_for(resources, chosen.name, embedder, first, language=language, local_only=local_only)
+    own = present.language if present and not rebuild else None
+    texts = [document.text for document in first]
+    theirs = own or language or resources.settings.language or _analysed_language(first)
+    manifest = manifest_for(resources, chosen.name, embedder, texts, language=theirs, local_only=local_only)
+    manifest = replace(manifest, language=language or manifest.language)
     anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:
         try:
@@ -141,8 +153,8 @@ def index_corpus(
             if present is not None:
                 raise
             # Another process has made the namespace meanwhile: the language of its documents holds.
-            language = store.known(namespace).manifest.language
-            manifest = store.create(namespace, replace(manifest, language=language))
+            own = store.known(namespace).manifest.language
+            manifest = store.create(namespace, replace(manifest, language=language or own))
         # A corpus that begins anew, or was restored, goes on from the generation that readers were told last.
         resources.generations.rise_beyond(namespace)
     else:

@@ -20,6 +20,7 @@ RUN = {
     "task_events": ["1", "8", "5"],
     "tenants": ["1"],
     "reranked": ["2", "5"],
+    "languages": ["{folder}"],
 }
 """Arguments by script."""
 SHOWS = {
@@ -31,6 +32,7 @@ SHOWS = {
     "task_events": "requests/s: ",
     "tenants": " fuzzed calls: ",
     "reranked": "int8-150: p50 ",
+    "languages": "8 words: 1.000 of 1 languages",
 }
 WRITE_A_PAGE = {
     "attacks": "tests/architecture/test_attacks.py",
@@ -42,7 +44,7 @@ SUBJECTS = ("the notice period", "a deposit", "a leaking roof", "an heir", "a pa
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A collection of five documents and two questions with known answers."""
+    """A collection of five documents and two questions with known answers, and a page in Danish."""
     folder = tmp_path / "small"
     (folder / "qrels").mkdir(parents=True)
     corpus = [
@@ -65,6 +67,7 @@ def folder(tmp_path: Path) -> Path:
     ]
     for name, rows in (("corpus", corpus), ("queries", questions)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "dan.html").write_text("<p>Lejeren betaler huslejen den første dagen i hver måned.</p>")
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
     return folder
 

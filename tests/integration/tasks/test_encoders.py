@@ -233,6 +233,27 @@ def test_a_new_namespace_has_the_language_of_its_documents_and_keeps_it(here: On
     assert ids(here.ask("conduttori", namespace=docs, branches=["bm25"])) == ["uno"]
 
 
+def test_a_new_namespace_has_the_analyser_for_the_language_of_its_first_document(
+    here: OneProcess, docs: str
+) -> None:
+    expected: dict[str, tuple[str, dict[str, str], str]] = {
+        "norwegian": ("Leieren betaler husleien den første dagen i måneden.", {}, "no"),
+        "polish": ("Najemca płaci czynsz pierwszego dnia każdego miesiąca.", {}, "none"),
+        "japanese": ("借主は毎月一日に家賃を払います。", {}, "none"),
+        "declared": ("Halle 4", {"language": "de-AT"}, "de"),
+        "unknown": ("ERR-4711", {}, "en"),
+    }
+    for name, (text, metadata, _) in expected.items():
+        first = [RawDocument(document_id="one", source="tests", title="", text=text, metadata=metadata)]
+        index_corpus(here.resources, SourceDocuments(first, "tests"), namespace=f"{docs[:40]}-{name}")
+    chosen = {
+        state.name.removeprefix(f"{docs[:40]}-"): state.manifest.language
+        for state in here.resources.documents.namespaces()
+        if state.manifest
+    }
+    assert {name: chosen[name] for name in expected} == {name: e[2] for name, e in expected.items()}
+
+
 @pytest.mark.slow
 def test_the_confidence_is_the_default_encoder_s_alone(real: OneProcess) -> None:
     """The factors were fitted to the scores of one model."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from models.errors import WrongDeclaration
-from search.analysis import LANGUAGES, analyser, indexed_text, language_of, prepared, question_terms
+from search.analysis import LANGUAGES, analyser, indexed_text, prepared, question_terms
 from tests.contracts.store_documents import MANIFEST
 
 
@@ -71,22 +71,8 @@ def test_a_title_with_three_content_words_counts_twice(title: str, repeats: str,
     assert text.split("\n") == [*[title] * times, "Heading", "Body"]
 
 
-ARTICLES = {
-    "en": "The tenant gives notice to the landlord in the first week of the month, and it is not possible that he does so later.",
-    "de": "Der Mieter hat dem Vermieter die Kündigung in der ersten Woche des Monats zu erklären, und das ist nicht später möglich.",
-    "it": "Il conduttore deve dare la disdetta al locatore nella prima settimana del mese, e non è possibile che la dia dopo.",
-    "fr": "Le locataire doit donner le congé au bailleur dans la première semaine du mois, et il n'est pas possible de le faire après.",
-    "nl": "De huurder moet de huur in de eerste week van de maand opzeggen en het is niet mogelijk dat hij dat later doet.",
-}
-
-
-@pytest.mark.parametrize("language", ARTICLES)
-def test_the_language_of_texts_is_the_one_whose_stop_words_they_use(language: str) -> None:
-    # Each sentence has 18 words or more, so six of them have over a hundred.
-    assert language_of([ARTICLES[language]] * 6) == language
-
-
-def test_few_words_words_without_a_language_and_scripts_without_stop_words_tell_none() -> None:
-    assert language_of([ARTICLES["de"]]) is None
-    assert language_of(["ERR-4711 E0308 NullPointerException"] * 50) is None
-    assert language_of(["привет мир 漢字 かな"] * 50) is None
+def test_the_error_about_an_unknown_language_says_what_serves_it() -> None:
+    with pytest.raises(
+        WrongDeclaration, match=r"'ja'; there are: ar, .*; none serves every other language \(zh, ja"
+    ):
+        analyser("ja")

@@ -36,6 +36,21 @@ def test_a_namespace_is_made_with_the_language_of_the_documents_that_will_come(
     assert "language is 'it', asked for 'fr'" in complaint(alone(*create, "fr"))
 
 
+def test_index_prints_the_language_of_the_documents_and_a_rebuild_changes_it(
+    alone: Run, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text('<html lang="da"><body><p>Halle 4, Tor 12</p></body></html>')
+    to_norwegian = ("index", str(page), "-n", "regler", "--language", "no")
+    assert " · language da · " in shown(alone("index", str(page), "-n", "regler"))
+    assert "language is 'da', asked for 'no'" in complaint(alone(*to_norwegian))
+    assert " · language no · " in shown(alone(*to_norwegian, "--rebuild"))
+    assert document(alone("index", str(page), "-n", "regler", "--json"))["language"] == "no"
+    assert "no analyser for language 'ja'" in complaint(
+        alone("index", str(page), "-n", "other", "--language", "ja"), 2
+    )
+
+
 @pytest.mark.slow
 def test_a_namespace_is_embedded_again_with_another_encoder(alone: Run, tmp_path: Path) -> None:
     file, note = tmp_path / "pipeline.toml", tmp_path / "note.md"

@@ -53,7 +53,7 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
 
     (folder / "note.md").unlink()
     again = chorale(*ours)
-    counts = "0 added, 2 unchanged, 1 deleted · 0 passages · generation 2"
+    counts = "0 added, 2 unchanged, 1 deleted · 0 passages · language en · generation 2"
     assert shown(again, 8).startswith(f"garden ← garden: {counts}")
     assert "broken.txt: binary" in again.stderr
 
