@@ -9,7 +9,7 @@ then among the first hits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum, log
 from typing import Literal, Self
 
@@ -19,8 +19,13 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import sigmoid
 from models.fusion_method import BranchRanking
+from models.hits import Ranking
+from models.known_words import knows_language
 
-UNKNOWN = "the confidence is not known: it needs the branch `vector`, and factors for its model (`CHORALE_CONFIDENCE_FILE`)"
+UNKNOWN = (
+    "the confidence is not known: it needs the branch `vector`, an encoder that knows the namespace's language, and factors for "
+    "its model (`CHORALE_CONFIDENCE_FILE`)"
+)
 AGREEMENT_DEPTH = 10
 DECIMALS = 4
 
@@ -61,17 +66,18 @@ class FittedFile(BaseModel):
     """The first one that fits an answer counts."""
 
 
-def signals_of(rankings: Sequence[BranchRanking], answered: Collection[str]) -> dict[str, float]:
+def signals_of(rankings: Sequence[BranchRanking], answered: Mapping[str, Ranking]) -> dict[str, float]:
     """The signals of the collapsed rankings, of the branches that have answered.
 
-    `cosine` is the best of the branch `vector`.  `agreement` says how alike the first ten of BM25 and of the vectors are:
+    `cosine` is the best of the branch `vector`.  Where its encoder hardly knows the words, cosines mean something else than where
+    the factors were fitted, and there is no signal.  `agreement` says how alike the first ten of BM25 and of the vectors are:
     Σ 1/(rank in one × rank in the other), divided by its highest value; 0 if they share none, 1 if they are equal.
     """
     by_kind = {
         ranking.kind or ranking.name: ranking for ranking in reversed(rankings) if ranking.name in answered
     }
     vector, lexical = by_kind.get("vector"), by_kind.get("bm25")
-    if vector is None or not vector.hits:
+    if vector is None or not vector.hits or not knows_language(answered[vector.name].known_words):
         return {}
     signals = {"cosine": vector.hits[0].score}
     if lexical is not None:

@@ -28,4 +28,6 @@ def known_words(texts: Iterable[str], count_pieces: Callable[[str], int]) -> flo
     words = Counter(word for text in texts for word in _WORD.findall(text[:_MEASURED_CHARACTERS]))
     if words.total() < LEAST_WORDS:
         return None
-    return round(sum(count for word, count in words.items() if count_pieces(word) == 1) / words.total(), 2)
+    # One piece stands for a whole word, or for any word whose signs are not in the vocabulary: then twice the word is one piece too.
+    known = (count for word, count in words.items() if count_pieces(word) == 1 < count_pieces(word * 2))
+    return round(sum(known) / words.total(), 2)

@@ -12,9 +12,15 @@ ADVICE = (
 )
 
 
+def knows_language(known_words: float | None) -> bool:
+    """Whether vectors of an encoder that knows this share of the words say what they were measured to say; so they do where
+    nobody measured it."""
+    return known_words is None or known_words >= HARDLY_KNOWN
+
+
 def hardly_known(namespace: str, known_words: float | None) -> str | None:
     """The sentence for this share; None if the encoder knows the language, or nobody measured it."""
-    if known_words is None or known_words >= HARDLY_KNOWN:
+    if known_words is None or knows_language(known_words):
         return None
     return f"namespace {namespace!r}: its encoder knows {known_words:.0%} of the words, so vectors say little"
 

@@ -15,6 +15,7 @@ from fusion.confidence import Fitted, FittedFile, confidence
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, rerank_question
 from models.branch_result import BranchResult
+from models.hits import Ranking
 from tests.unit.fusion.builders import RERANK, branch, envelopes, fuse_question, hit, plan, request
 from wiring.pipeline import SHIPPED, read_fitted
 
@@ -45,6 +46,15 @@ def test_a_branch_that_did_not_answer_gives_no_signal_and_one_below_its_threshol
     assert fuse_question(planned, vector, 0, request()).signals == {}
     asked = request(thresholds={"min_branch_score": {"vector": 0.9}})
     assert fuse_question(plan(), vector, 0, asked).signals["cosine"] == 0.7
+
+
+@pytest.mark.parametrize(("known", "has_signals"), [(0.49, False), (0.5, True), (None, True)])
+def test_cosines_of_an_encoder_that_hardly_knows_the_language_are_no_signal(
+    known: float | None, has_signals: bool
+) -> None:
+    found = (hit("c", score=0.7), hit("a", score=0.6))
+    vector = BranchResult("vector", "ok", rankings=(Ranking(found, known_words=known),))
+    assert (signals(vector=vector) != {}) is has_signals
 
 
 def fitted(role: str = "embedder", **fields: Any) -> Fitted:

@@ -21,3 +21,8 @@ def test_a_few_words_say_nothing() -> None:
 
 def test_scripts_without_spaces_are_left_out() -> None:
     assert known_words(["解雇予告手当 " * LEAST_WORDS], len) is None
+
+
+def test_words_whose_signs_are_not_in_the_vocabulary_are_not_known() -> None:
+    # Such a tokenizer gives one piece for each word that it cannot read.
+    assert known_words(["გამარჯობა " * LEAST_WORDS], lambda text: 1) == 0.0
