@@ -1,7 +1,8 @@
-"""Turning text into terms: one analyser for each language, used for documents and questions.
+"""Turning text into terms: one way for each language, for documents and questions, and therefore for every engine.
 
-CJK characters become bigrams first (as Elasticsearch's `cjk` does), since tantivy would take a whole sentence for
-one word.  Accents are folded after stemming, because the stemmer needs them.
+The terms are those of the words that a person reads (`models.readable_text`), and a whole for each identifier
+(`models.identifiers`).  Scripts without spaces become bigrams of characters first (as Elasticsearch's `cjk` does), since tantivy
+would take a whole sentence for one word.  Accents are folded after stemming, because the stemmer needs them.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import pairwise
 
 import tantivy
 
 from models.documents import Manifest
 from models.errors import WrongDeclaration
 from models.hits import MAX_TERMS
+from models.identifiers import Forms, forms
+from models.readable_text import UNSPACED, clusters, readable
 
-ANALYSER = "chorale-lexical-1"
-"""Name and version of the chain below, kept in the manifest: a new version needs a new index."""
+ANALYSER = "chorale-lexical-2"
+"""Name and version of what makes terms, kept in the manifest: a new version needs a new index."""
 
 MIN_TITLE_WORDS = 3
 """Titles of at least this many content words (no numbers) count twice: SciFact +.006, FeedbackQA +.024 in nDCG@10."""
@@ -49,10 +53,10 @@ _WITHOUT_STOP_WORDS = frozenset({"ar", "el", "ro", "ta", "tr"})
 LANGUAGES = (*_STEMMERS, "none")
 """`none`: no stemming; words become lower-case and lose their accents."""
 
-_CJK_RUN = re.compile(
-    "[\u3005\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
-)
+_WORDS = r"[\p{Alphabetic}\p{M}\p{N}]+|\p{Regional_Indicator}{2}|\p{Extended_Pictographic}"
+"""Words, in which a virama joins as a letter does, and emoji."""
+# Accents that no letter is composed with: stress in Russian.
+_LEFT_ACCENTS = dict.fromkeys(range(0x300, 0x370))
 
 # Longer words are dropped.  tantivy's own limit of 40 bytes would drop hashes and long names.
 _MAX_WORD_BYTES = 255
@@ -66,7 +70,7 @@ def analyser(language: str) -> tantivy.TextAnalyzer:
             f"no analyser for language {language!r}; there are: {', '.join(LANGUAGES)}; none serves every other language "
             "(zh, ja, ko, th, vi, hi, …)"
         )
-    chain = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    chain = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.regex(_WORDS))
     chain = chain.filter(tantivy.Filter.remove_long(_MAX_WORD_BYTES)).filter(tantivy.Filter.lowercase())
     if language != "none":
         if language not in _WITHOUT_STOP_WORDS:
@@ -75,33 +79,63 @@ def analyser(language: str) -> tantivy.TextAnalyzer:
     return chain.filter(tantivy.Filter.ascii_fold()).build()
 
 
-def prepared(text: str) -> str:
-    """The analyser's input: composed characters (NFKC), CJK runs as bigrams."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # lone surrogates
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return _CJK_RUN.sub(_bigrams, unicodedata.normalize("NFKC", text))
+def prepared(text: str, *, is_question: bool = False) -> str:
+    """The analyser's input: readable and composed (NFKC), unspaced scripts as bigrams, and words inside of words at the end.
+
+    A text also has each character of a run, which a question of one character looks for.
+    """
+    return _prepared(*_read(text), is_question=is_question)
 
 
-def _bigrams(run: re.Match[str]) -> str:
-    text = run.group()
-    pairs = [text[i : i + 2] for i in range(len(text) - 1)] or [text]
-    return f" {' '.join(pairs)} "
+def _read(text: str) -> tuple[str, Forms]:
+    read = unicodedata.normalize("NFKC", readable(text)[0])
+    read = read if read.isascii() else read.translate(_LEFT_ACCENTS)
+    return read, forms(read)
+
+
+def _prepared(read: str, found: Forms, *, is_question: bool = False) -> str:
+    def spaced(run: re.Match[str]) -> str:
+        units = [run[0][start:end] for start, end in clusters(run[0])]
+        pairs = ["".join(pair) for pair in pairwise(units)]
+        return f" {' '.join((pairs or units) if is_question else (*pairs, *units))} "
+
+    whole = " ".join([read, *(word for word, _, _ in found.words)])
+    return whole if whole.isascii() else UNSPACED.sub(spaced, whole)
+
+
+def terms(text: str, language: str, *, is_question: bool = False) -> list[str]:
+    """The terms of words, then the wholes of identifiers; no term has white space."""
+    read, found = _read(text)
+    words = analyser(language).analyze(_prepared(read, found, is_question=is_question))
+    return [*words, *(identifier.whole for identifier in found.identifiers)]
 
 
 def question_terms(text: str, language: str) -> dict[str, int]:
-    """The number of occurrences of each of the first MAX_TERMS distinct terms, in order of first appearance."""
-    counts = Counter(analyser(language).analyze(prepared(text)))
+    """The number of occurrences of each of the first MAX_TERMS distinct terms."""
+    counts = Counter(terms(text, language, is_question=True))
     return dict(list(counts.items())[:MAX_TERMS])
+
+
+def for_server(text: str, *, is_question: bool = False) -> str:
+    """For an analyser of a server's own: the wholes of identifiers are words for those that follow Unicode (`standard`)."""
+    read, found = _read(text)
+    return " ".join(
+        [_prepared(read, found, is_question=is_question), *(one.whole for one in found.identifiers)]
+    )
 
 
 def indexed_text(title: str, heading: str, text: str, manifest: Manifest) -> str:
     """The one field that text search looks at: the title, repeated by its weight, then heading and text."""
     if manifest.title_repeats == "auto":
-        terms = analyser(manifest.language).analyze(prepared(title))
-        words = [term for term in terms if not term.isnumeric()]
+        words = [
+            term for term in analyser(manifest.language).analyze(prepared(title)) if not term.isnumeric()
+        ]
         repeats = 2 if len(words) >= MIN_TITLE_WORDS else 1
     else:
         repeats = int(manifest.title_repeats)
-    return prepared("\n".join([*[title] * repeats, heading, text]))
+    return "\n".join([*[title] * repeats, heading, text])
+
+
+def indexed_terms(title: str, heading: str, text: str, manifest: Manifest) -> str:
+    """Its terms, with spaces between them, for an engine that looks for white space alone."""
+    return " ".join(terms(indexed_text(title, heading, text, manifest), manifest.language))

@@ -14,7 +14,7 @@ from models.documents import Document, Manifest, Passage
 from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex
 from models.hits import MAX_TERMS
-from search.analysis import analyser, indexed_text, prepared, question_terms
+from search.analysis import for_server, indexed_terms, indexed_text, question_terms
 from search.elasticsearch.filter_conditions import FACETS, Clause
 from search.filter_terms import facets
 
@@ -24,10 +24,6 @@ TEXT = "text"
 
 # Text that a server's tokenizer may take for a term; each CJK character may be a term.
 _WORD = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]|[^\\W\u2e80-\u9fff]+")
-
-
-# Direction marks.  `standard` makes them part of a word; our own tokenizer splits at them.
-_MARKS = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF], " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +54,9 @@ class Words:
 
     def indexed(self, title: str, heading: str, text: str) -> str:
         """The content of the field TEXT."""
-        whole = indexed_text(title, heading, text, self.manifest)
         if self.is_own:
-            return " ".join(analyser(self.manifest.language).analyze(whole))
-        return whole.translate(_MARKS)
+            return indexed_terms(title, heading, text, self.manifest)
+        return for_server(indexed_text(title, heading, text, self.manifest))
 
     def asked(self, text: str) -> Clause | None:
         """The query for a question, or None if it has no term; only the first MAX_TERMS terms count."""
@@ -72,7 +67,7 @@ class Words:
                 for term, count in terms.items()
             ]
             return {"bool": {"should": should}} if should else None
-        whole = prepared(text).translate(_MARKS)
+        whole = for_server(text, is_question=True)
         beyond = next(islice(_WORD.finditer(whole), MAX_TERMS, None), None)
         if beyond is not None:
             whole = whole[: beyond.start()]

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from models.errors import BadIndex, StoreUnavailable
 from models.hits import Hit
-from search.analysis import analyser
 from search.deadline import Deadline
 from search.embedded.passage_rows import Rows, cut
 
@@ -60,7 +59,7 @@ _SET_BELOW = 1_024
 """Up to this many allowed passages are named in the query.  With more, hits are fetched and then filtered."""
 
 _FIELD = "text"
-_TOKENIZER = "chorale"
+_TOKENIZER = "whitespace"
 # Without positions, because there are no phrase queries; the index is a third smaller.
 _INDEXED = "freq"
 _SCHEMA = (
@@ -96,21 +95,20 @@ def index_entries(path: Path) -> set[int]:
         return {int(rid) for rid in rids}
 
 
-def write_index(path: Path, language: str, *, delete: Sequence[int], add: Iterable[tuple[int, str]]) -> None:
-    """Delete rids, add (rid, text), commit; durable on return.  All or nothing; may be repeated."""
+def write_index(path: Path, *, delete: Sequence[int], add: Iterable[tuple[int, str]]) -> None:
+    """Delete rids, add (rid, terms with spaces between), commit; durable on return.  All or nothing; may be repeated."""
     with intelligible(path):
         index = tantivy.Index.open(str(path))
-        index.register_tokenizer(_TOKENIZER, analyser(language))
         writer = index.writer(_WRITER_HEAP_BYTES, 1)
         # A killed commit leaves files under names that the next commit uses again and fails on.
         writer.garbage_collect_files()
         if delete:
             writer.delete_documents_by_query(tantivy.Query.term_set_query(_SCHEMA, "rid", list(delete)))
-        for rid, text in add:
+        for rid, terms in add:
             document = tantivy.Document()
             # `Document(rid=…)` would guess the type; the wrong guess kills the writer's thread.
             document.add_integer("rid", rid)
-            document.add_text(_FIELD, text)
+            document.add_text(_FIELD, terms)
             writer.add_document(document)
         writer.commit()
         # Without this wait segments stay unmerged: 300 commits made queries 12 to 40 times slower.

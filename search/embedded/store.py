@@ -18,7 +18,7 @@ from models.batching import in_batches
 from models.documents import Document, Matrix
 from models.errors import BadIndex, ServiceError
 from models.hits import Ranking
-from search.analysis import indexed_text, question_terms
+from search.analysis import indexed_terms, question_terms
 from search.checks import checked_questions
 from search.deadline import Deadline
 from search.documents import lookups
@@ -172,13 +172,13 @@ class EmbeddedStore(FromDocuments):
         texts = (
             (
                 rids[passage.passage_id],
-                indexed_text(document.title, passage.heading, passage.text, index.manifest),
+                indexed_terms(document.title, passage.heading, passage.text, index.manifest),
             )
             for document in documents
             for passage in document.passages
             if passage.passage_id in rids
         )
-        write_index(self._path(index), index.manifest.language, delete=gone, add=texts)
+        write_index(self._path(index), delete=gone, add=texts)
 
     def drop(self, index: Index) -> None:
         """Open readers keep their files."""

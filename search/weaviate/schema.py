@@ -22,7 +22,7 @@ from weaviate.exceptions import UnexpectedStatusCodeError
 from models.documents import Document, Manifest, Passage
 from models.endpoints import WeaviateEndpoint
 from models.errors import BadIndex
-from search.analysis import analyser, indexed_text
+from search.analysis import indexed_terms
 from search.filter_terms import facets
 from search.protocol import Index
 from search.weaviate.connection import Client
@@ -172,8 +172,7 @@ def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[
 
 
 def _of_passage(document: Document, passage: Passage, manifest: Manifest) -> dict[str, Any]:
-    indexed = indexed_text(document.title, passage.heading, passage.text, manifest)
-    terms = " ".join(analyser(manifest.language).analyze(indexed))
+    terms = indexed_terms(document.title, passage.heading, passage.text, manifest)
     return {"is_passage": True, "passage_id": passage.passage_id, "terms": terms}
 
 

@@ -52,17 +52,17 @@ def test_a_lexical_commit_can_be_repeated_after_a_crash(tmp_path: Path) -> None:
     """A killed commit leaves files that no index knows, under names that the next commit uses."""
     index, whole = tmp_path / "ns.1.0", tmp_path / "ns.2.0"
     create_index(index)
-    write_index(index, "en", delete=[], add=[(rid, "pear") for rid in range(5)])
-    write_index(index, "en", delete=[0], add=[])
+    write_index(index, delete=[], add=[(rid, "pear") for rid in range(5)])
+    write_index(index, delete=[0], add=[])
     shutil.copytree(index, whole)
     known = {path.name for path in index.iterdir()}
-    write_index(whole, "en", delete=[1], add=[(9, "plum")])
+    write_index(whole, delete=[1], add=[(9, "plum")])
     left = [path for path in whole.glob("*.del") if path.name not in known]
     assert len(left) == 1
     shutil.copy(left[0], index)
     managed = json.loads((index / ".managed.json").read_text())
     (index / ".managed.json").write_text(json.dumps([*managed, left[0].name]))
-    write_index(index, "en", delete=[1], add=[(9, "plum")])
+    write_index(index, delete=[1], add=[(9, "plum")])
     searcher = LexicalIndex(index).reloaded()
     assert [rid for rid in range(10) if searcher.has(rid)] == [2, 3, 4, 9]
 

@@ -15,7 +15,7 @@ from search.embedded.lexical_index import changed_file, create_index, segment_fi
 def index(tmp_path: Path) -> Path:
     folder = tmp_path / "default.1.0"
     create_index(folder)
-    write_index(folder, "en", delete=(), add=[(1, "bread"), (2, "butter")])
+    write_index(folder, delete=(), add=[(1, "bread"), (2, "butter")])
     return folder
 
 
@@ -50,5 +50,5 @@ def test_all_files_of_the_segments_are_watched_and_no_others(index: Path) -> Non
     suffixes = {".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term"}
     assert {path.suffix for path in watched} == suffixes
     assert len({path.stem for path in watched}) == 1
-    write_index(index, "en", delete=[1], add=[(3, "jam")])
+    write_index(index, delete=[1], add=[(3, "jam")])
     assert changed_file(watched) is None, "a later commit changes no file of an earlier one"
