@@ -88,7 +88,7 @@ def _measured(store: EmbeddedStore, filters: Mapping[str, Any]) -> dict[str, Any
 def measure(passages: int) -> Iterator[dict[str, Any]]:
     """A row for a usual filter and for each of the largest."""
     embedder = given_vectors.GivenVectors
-    manifest = Manifest("none", "en", "chorale-lexical-1", embedder.fingerprint, embedder.dimension)
+    manifest = Manifest("none", "en", "chorale-lexical-2", embedder.fingerprint, embedder.dimension)
     with tempfile.TemporaryDirectory(prefix="chorale-filters-") as folder:
         store, base = EmbeddedStore(Path(folder)), Documents(Path(folder) / "documents.db")
         store.reader = DocumentReader(base, "local")

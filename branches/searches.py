@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 from branches.branch_task import BranchTask, Texts
 from branches.generators import AddTokens, Endpoint, Writer
 from branches.graph import GRAPH
+from branches.whole_identifiers import with_whole_identifiers
 from fusion.rankings import DENSE, LEXICAL
 from inference.language_models import EXPANSION_PROMPT
 from models.errors import NotConfigured, StageFailure
@@ -113,7 +114,8 @@ def _status(failures: int, questions: int, *, replace: bool, has_failed: bool) -
 
 
 def search_bm25(task: BranchTask) -> list[Ranking]:
-    return task.search_text(expanded_texts(task, LEXICAL), task.branch.depth)
+    rankings = task.search_text(expanded_texts(task, LEXICAL), task.branch.depth)
+    return with_whole_identifiers(task, rankings)
 
 
 BM25 = BranchKind(

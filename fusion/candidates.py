@@ -68,6 +68,10 @@ def _described(entries: Sequence[tuple[BranchRanking, int, Worth]]) -> Hit:
     return ranking.hits[place]
 
 
+def _with_more_weight(ids: Sequence[str], row: Sequence[Worth], more: Mapping[str, float]) -> list[Worth]:
+    return [Worth(weight + more.get(id_, 0.0), value) for id_, (weight, value) in zip(ids, row, strict=True)]
+
+
 def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -> list[Candidate]:
     """Fused candidates, best first, ties by id; the order of `rankings` does not matter.
 
@@ -75,7 +79,8 @@ def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -
     """
     rankings = sorted(rankings, key=lambda ranking: ranking.name)
     by_id: dict[str, list[tuple[BranchRanking, int, Worth]]] = {}
-    for ranking, row in zip(rankings, method.worths(rankings, k), strict=True):
+    for ranking, given in zip(rankings, method.worths(rankings, k), strict=True):
+        row = _with_more_weight(ranking.ids, given, more) if (more := ranking.more_weight) else given
         for id_, entry in zip(ranking.ids, zip(repeat(ranking), count(), row), strict=False):
             if id_ in by_id:
                 by_id[id_].append(entry)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from math import prod
+from math import fsum, prod
 from types import MappingProxyType
 
 from chorale_client.request import Request, Thresholds
@@ -118,6 +118,7 @@ def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[Bra
         kind = question_type(request.questions[plan.asked[position]].text)
         weights = plan.weights_by_type.get(kind, {})
     rankings = []
+    whole: dict[str, tuple[str, ...]] = {}
     for branch in plan.branches:
         given = ranking_of(answers.envelopes.get(branch.name), position) or Ranking()
         depth = branch.depth - plan.spare
@@ -138,7 +139,19 @@ def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[Bra
                 half=branch.half,
             )
         )
-    return rankings
+        if given.whole and weight > 0:
+            having = tuple([hit for hit in given.hits if hit.passage_id in given.whole])
+            whole[branch.name] = unit_ids(having, request.fuse_by)
+    if not method.heeds_language:
+        return rankings
+    # As much as all branches together can give another document.
+    most = fsum([ranking.weight for ranking in rankings])
+    return [
+        replace(ranking, more_weight=dict.fromkeys(whole[ranking.name], most))
+        if ranking.name in whole
+        else ranking
+        for ranking in rankings
+    ]
 
 
 def unscored_passages(answers: BranchAnswers, position: int, method: Method) -> dict[str, list[str]]:

@@ -1,12 +1,11 @@
 """The words of a question: which words of a text match them, and which type of question they form.
 
 The matching is simple, only for snippets, highlights and rules.  Words match without case and accents if they have the same simple
-stem (`notices` and `notice`, `contratti` and `contratto`) or a long common prefix (`connection` and `connected`).  Chinese, Japanese
-and Korean characters, which are written without spaces, match as pairs of neighbours.
+stem (`notices` and `notice`, `contratti` and `contratto`) or a long common prefix (`connection` and `connected`).  Characters of
+scripts that are written without spaces match as pairs of neighbours, and identifiers in each of their forms (`models.identifiers`).
 
-The type is for configurations that weigh branches by it.  An identifier is a word with a digit and a letter (`IL-6`, `E1042`), with
-an underscore, with a capital inside (`pushState`), or digits in three or more parts (`10.1.2`).  Languages written without spaces
-have long words here: their questions count as `keyword`.
+The type is for configurations that weigh branches by it.  Languages written without spaces have long words here: their questions
+count as `keyword`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,11 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from operator import itemgetter
+
+from models.identifiers import forms, has_words_inside
+from models.readable_text import CJK, UNSPACED, clusters, readable
 
 _ENGLISH = """
 a about all am an and any are as at be been but by can
@@ -51,10 +54,11 @@ def _plain(char: str) -> str:
     return bare if kind == "L" and bare.isalpha() else char
 
 
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 # Python's \w lacks combining marks and would split a Hindi word at each vowel.
 _MARKS = "".join(chr(code) for code in range(0x300, 0x1E00) if unicodedata.category(chr(code))[0] == "M")
-_TOKEN = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}][^\W_{_CJK}{_MARKS}]*(?:[{_MARKS}]+[^\W_{_CJK}{_MARKS}]*)*")
+_TOKEN = re.compile(
+    rf"({UNSPACED.pattern})|[^\W_{CJK}][^\W_{CJK}{_MARKS}]*(?:[{_MARKS}]+[^\W_{CJK}{_MARKS}]*)*"
+)
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _PLAIN = {
     chr(code): base
@@ -86,16 +90,15 @@ def _stem(word: str) -> str:
 
 
 def tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """(stem, start, end) of every word, and of every pair in a run of CJK characters."""
+    """(stem, start, end) of every word, and of every pair in a run of a script without spaces."""
     for match in _TOKEN.finditer(text):
-        start, end = match.span()
+        at, end = match.span()
         if match.lastindex is None:
-            yield _stem(match[0][:MAX_WORD_CHARS]), start, end
-        elif end - start == 1:
-            yield match[0], start, end
-        else:
-            for at in range(start, end - 1):
-                yield text[at : at + 2], at, at + 2
+            yield _stem(match[0][:MAX_WORD_CHARS]), at, end
+            continue
+        characters = list(clusters(match[0]))
+        for (start, _), (_, last) in pairwise(characters) if len(characters) > 1 else [characters * 2]:
+            yield text[at + start : at + last], at + start, at + last
 
 
 def _plain_of(char: re.Match[str]) -> str:
@@ -106,9 +109,17 @@ class QuestionTerms:
     """The terms of a question; stop words are terms only if there are no other words."""
 
     def __init__(self, question: str) -> None:
+        question, _ = readable(question)
         words = [(stem, question[start:end].casefold()) for stem, start, end in tokens(question)]
         stems = [stem for stem, word in words if word not in STOP_WORDS] or [stem for stem, _ in words]
-        self.terms: tuple[str, ...] = tuple(dict.fromkeys(stems))[:MAX_TERMS]
+        found = forms(question)
+        inner = [_stem(word) for word, _, _ in found.words]
+        # A number is the whole of `1,299.00`.
+        self._wholes = frozenset([*(one.whole for one in found.identifiers), *filter(str.isdecimal, stems)])
+        self._characters = [
+            stem for stem in stems if UNSPACED.fullmatch(stem) and len([*clusters(stem)]) == 1
+        ]
+        self.terms: tuple[str, ...] = tuple(dict.fromkeys((*stems, *inner)))[:MAX_TERMS]
         self._exact = frozenset(self.terms)
         self._heads = frozenset(term[:3] for term in self.terms if term.isascii())
         self._by_beginning: dict[str, str] = {}
@@ -131,15 +142,27 @@ class QuestionTerms:
 
     def matches(self, text: str) -> list[tuple[str, int, int]]:
         """(term, start, end) of every word of the text that matches a term, in order."""
-        plain = text if text.isascii() else _NOT_ASCII.sub(_plain_of, text)
-        words = self._likely_words(plain) if plain.isascii() else tokens(text)
-        known, matches = self._known, []
+        read, places = readable(text)
+        plain = read if read.isascii() else _NOT_ASCII.sub(_plain_of, read)
+        words = [*(self._likely_words(plain) if plain.isascii() else tokens(read))]
+        matches = []
+        if self._wholes or has_words_inside(read):
+            found = forms(read)
+            words += [(_stem(word), start, end) for word, start, end in found.words]
+            matches += [
+                (one.whole, one.start, one.end) for one in found.identifiers if one.whole in self._wholes
+            ]
+        for character in self._characters:
+            matches += [(character, *match.span()) for match in re.finditer(re.escape(character), read)]
+        known = self._known
         for stem, start, end in words:
             if stem not in known:
                 known[stem] = self.term_of(stem)
             if (term := known[stem]) is not None:
                 matches.append((term, start, end))
-        return matches
+        return sorted(
+            ((term, places[start], places[end - 1] + 1) for term, start, end in matches), key=itemgetter(1, 2)
+        )
 
     def _likely_words(self, text: str) -> list[tuple[str, int, int]]:
         # In ASCII a stem is a prefix of its word, so a matching word starts like a term.  Looking only for these
@@ -159,24 +182,17 @@ QUESTION_TYPES = (IDENTIFIER, KEYWORD, SENTENCE, LONG)
 
 _LONGEST_SENTENCE = 25
 _QUESTION_WORD = re.compile(r"[^\W_]+(?:['’\-_./:][^\W_]+)*|\w+")
-_IDENTIFIER = re.compile(
-    r"(?=.*\d)(?=.*[^\W\d_]).+"  # a digit and a letter
-    r"|.*_.*"
-    r"|.*[a-z][A-Z].*"
-    r"|\d+(?:[.:/\-]\d+){2,}"  # digits in three or more parts
-)
-_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
 
 
 def question_type(text: str) -> str:
     """One of QUESTION_TYPES.
 
-    `long`: more than 25 words; `identifier`: a word of it is one; `keyword`: no word such as `the` or `what` among the
+    `long`: more than 25 words; `identifier`: it has one for certain (`models.identifiers`); `keyword`: no word such as `the` or `what` among the
     others; `sentence`: the rest.
     """
     words = _QUESTION_WORD.findall(text)
     if len(words) > _LONGEST_SENTENCE:
         return LONG
-    if any(_IDENTIFIER.fullmatch(word) and not _ORDINAL.fullmatch(word) for word in words):
+    if any(one.is_certain for one in forms(readable(text)[0]).identifiers):
         return IDENTIFIER
     return SENTENCE if any(word.casefold() in STOP_WORDS for word in words) else KEYWORD

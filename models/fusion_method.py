@@ -6,7 +6,7 @@ so that its score can be recomputed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -34,6 +34,8 @@ class BranchRanking:
     """`bm25` or `rank`, if the branch declares what its scores are."""
     half: float | None = None
     """The score that the method `bounded` gives .5; None if none is declared."""
+    more_weight: Mapping[str, float] | None = None
+    """By id, what is added to the weight: a document with the question's identifiers whole counts more."""
 
 
 class Worth(NamedTuple):

@@ -79,6 +79,8 @@ class Ranking:
     """What was searched with, where the plan wants complete scores."""
     relaxed: int = 0
     """How many filters of the request's `relax` were dropped to find these hits."""
+    whole: tuple[str, ...] = ()
+    """Ids of the passages that have all identifiers of the question whole, if few documents have them."""
 
     def complaint(self) -> str | None:
         """The first value with a wrong type, which foreign code may return; None if all are right."""
@@ -112,6 +114,8 @@ class Ranking:
             wire["asked"] = self.asked.to_wire()
         if self.relaxed:
             wire["relaxed"] = self.relaxed
+        if self.whole:
+            wire["whole"] = list(self.whole)
         return wire
 
     @classmethod
@@ -126,4 +130,5 @@ class Ranking:
             known_words=wire.get("known_words"),
             asked=QueryInputs.from_wire(wire["asked"]) if "asked" in wire else None,
             relaxed=wire.get("relaxed", 0),
+            whole=tuple(wire.get("whole", ())),
         )

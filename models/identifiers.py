@@ -14,7 +14,7 @@ from typing import NamedTuple
 from models.readable_text import CJK, SOUTH_EAST_ASIA
 
 MAX_CHARS = 200
-"""Longer ones have no whole."""
+"""Only this many characters of an identifier count."""
 
 
 class Identifier(NamedTuple):
@@ -72,15 +72,37 @@ def forms(text: str) -> Forms:
     found: list[Identifier] = []
     words: list[tuple[str, int, int]] = []
     for match in _FORM.finditer(text):
-        if match.end() - match.start() <= MAX_CHARS:
-            found += _identifiers_of(match[0], match.start())
-            words += _words_inside(match[0], match.start())
+        word = match[0][:MAX_CHARS]
+        found += _identifiers_of(word, match.start())
+        words += _words_inside(word, match.start())
     for match in _SPACED.finditer(text):
         found += _spaced(match[0][:MAX_CHARS], match.start())
     for match in _LINE_END.finditer(text):
         if before := _LAST_WORD.search(text, max(0, match.start() - MAX_CHARS), match.start()):
             words.append((before[0] + match[1], before.start(), match.end()))
     return Forms(found, words)
+
+
+def has_words_inside(text: str) -> bool:
+    """Whether `forms` may find any, in a fraction of the time."""
+    return _BOUNDARY.search(text) is not None or _LINE_END.search(text) is not None
+
+
+_NUMBER = re.compile(r"(?<![\w.,:/-])\d+(?!\w|[.,:/-]\d)")
+
+
+def wholes(text: str) -> frozenset[str]:
+    """The wholes of a readable text, with its numbers: `1299` is that of `1,299.00`."""
+    return frozenset([*(one.whole for one in forms(text).identifiers), *_NUMBER.findall(text)])
+
+
+def asked_wholes(question: str) -> frozenset[str]:
+    """The wholes that somebody looks for who asks this readable question: of words with a hyphen there are none."""
+    return frozenset(
+        one.whole
+        for one in forms(question).identifiers
+        if not one.is_inner and (one.is_certain or one.whole.replace("_", "").isdecimal())
+    )
 
 
 def _identifiers_of(word: str, start: int) -> Iterator[Identifier]:

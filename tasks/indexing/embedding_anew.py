@@ -41,10 +41,7 @@ def embed_anew(
         first = sorted(current)[:MEASURED_DOCUMENTS]
         texts = [_text(document) for document in store.table.changes(build, first, 0).documents]
         made = manifest_for(resources, chosen.name, chosen.indexing, texts)
-        kept = {
-            name: getattr(build.manifest, name)
-            for name in ("language", "analyser", "title_repeats", "local_only")
-        }
+        kept = {name: getattr(build.manifest, name) for name in ("language", "title_repeats", "local_only")}
         anew = Rebuilding(store, namespace, replace(made, **kept))
         done = anew.revisions(namespace)
         anew.delete(namespace, done.keys() - current.keys())

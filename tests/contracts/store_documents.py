@@ -10,7 +10,7 @@ import numpy as np
 from models.documents import Document, Manifest, Matrix, Passage, Vector
 
 MANIFEST = Manifest(
-    splitter="by hand", language="en", analyser="chorale-lexical-1", embedder="by hand", dimension=4
+    splitter="by hand", language="en", analyser="chorale-lexical-2", embedder="by hand", dimension=4
 )
 
 

@@ -144,6 +144,14 @@ class TextContract(Searching):
         store.upsert("ns", [document("a", "nothing else", title="Zebra"), document("b", "nothing else")])
         assert self.found(store, "zebra") == ["a#0"]
 
+    def test_of_identifiers_with_the_same_parts_the_one_in_the_order_of_the_question_is_first(
+        self, store: OneEngine
+    ) -> None:
+        for same_parts in (("2.10.1", "1.10.2"), ("AB-123/4", "AB-4/123"), ("2024-03-12", "2024-12-03")):
+            store.upsert("ns", [document(f"d{place}", text) for place, text in enumerate(same_parts)])
+            for place, text in enumerate(same_parts):
+                assert self.found(store, f"{text} or so")[0] == f"d{place}#0"
+
     def test_query_syntax_in_a_question_is_read_as_plain_words(self, store: OneEngine) -> None:
         store.create("other", self.manifest)
         store.upsert("other", [document("hidden", "secret 秘密 other")])
@@ -167,6 +175,14 @@ class AnalyserContract(Searching):
         assert self.found(store, "天气") == ["zh#0"]
         assert self.found(store, "東京") == ["ja#0"]
         assert self.found(store, "문서") == ["ko#0"]
+        assert self.found(store, "都") == ["ja#0"]
+
+    def test_words_are_those_that_a_person_reads(self, store: OneEngine) -> None:
+        texts = ("Sparkolin™", "pass\u200bword", "**D**eposit", "M&uuml;nchen", "İzmir", "दिल्ली", "🚀")
+        store.upsert("ns", [document(f"d{place}", text) for place, text in enumerate(texts)])
+        for place, text in enumerate(("Sparkolin", "password", "deposit", "München", "izmir", "दिल्ली", "🚀")):
+            assert self.found(store, text) == [f"d{place}#0"]
+        assert self.found(store, "दिल") == []
 
 
 class VectorContract(Searching):

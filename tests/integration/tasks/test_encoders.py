@@ -9,7 +9,8 @@ import pytest
 
 from ingest.raw_documents import RawDocument
 from models.errors import ManifestMismatch, NotConfigured
-from tasks.indexing import embedding_anew
+from search.analysis import ANALYSER
+from tasks.indexing import embedding_anew, namespace_writer
 from tasks.indexing.embedding_anew import embed_anew
 from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
 from tasks.indexing.indexing_run import SourceDocuments
@@ -119,6 +120,22 @@ def test_another_encoder_takes_the_place_of_the_first_and_the_documents_stay(
     after = here.ask("ERR-4711", namespace=docs)
     assert (after.status, after.cached, ids(after)[0]) == ("complete", False, ids(before)[0])
     assert (after.hits[0].title, after.hits[0].snippet) == (before.hits[0].title, before.hits[0].snippet)
+
+
+def test_a_namespace_of_an_older_analyser_refuses_documents_naming_the_command_that_builds_it_anew(
+    here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespace_writer, "ANALYSER", "chorale-lexical-1")
+    index(here, docs)
+    monkeypatch.undo()
+    with pytest.raises(
+        ManifestMismatch,
+        match=f"analyser is 'chorale-lexical-1', asked for '{ANALYSER}'.*chorale index --rebuild",
+    ):
+        index(here, docs)
+    embed_anew(here.resources, docs)
+    assert here.resources.writing_store.known(docs).manifest.analyser == ANALYSER
+    index(here, docs)
 
 
 def test_a_namespace_is_searched_as_before_until_all_of_it_is_embedded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,32 @@ def test_words_with_the_stem_of_a_word_of_the_question_are_found_in_title_and_te
 
 def test_pairs_of_characters_that_overlap_are_one_match() -> None:
     assert words("通知期間", "", "解約の通知期間は三か月") == [("text", "通知期間")]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "marked"),
+    [
+        ("AB123/4", "Part AB-123/4.", ["AB-123/4"]),
+        ("AB 123 4", "Part AB-123/4.", ["AB-123/4"]),
+        ("1299", "It costs $1,299.00.", ["1,299.00"]),
+        ("C++", "C and C++.", ["C", "C++"]),
+        ("user name", "Call getUserName().", ["User", "Name"]),
+        ("electromagnetic", "electro-\nmagnetic waves", ["electro-\nmagnetic"]),
+        ("deposit", "The **D**eposit.", ["D**eposit"]),
+        ("deposit", "The <b>D</b>eposit.", ["D</b>eposit"]),
+        ("München", "in M&uuml;nchen", ["M&uuml;nchen"]),
+        ("password", "a pass\u200bword", ["pass\u200bword"]),
+        ("surcharge", "a surcharge¹", ["surcharge"]),
+        ("istanbul", "İstanbul", ["İstanbul"]),
+        ("שלום", "שָׁלוֹם", ["שָׁלוֹם"]),
+        ("检", "全文检索", ["检"]),
+        ("检索", "检\n索", ["检\n索"]),
+        ("दिल", "दिल्ली", []),
+        ("ไทย", "ภาษาไทยง่าย", ["ไทย"]),
+    ],
+)
+def test_the_highlighter_reads_words_as_the_search_does(question: str, text: str, marked: list[str]) -> None:
+    assert [word for _, word in words(question, "", text)] == marked
 
 
 def test_a_field_has_a_limited_number_of_matches() -> None:

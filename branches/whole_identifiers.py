@@ -1,0 +1,49 @@
+"""Which hits of BM25 have the question's identifiers whole, read from their texts: the same in every store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from branches.branch_task import BranchTask
+from models.documents import PassageText
+from models.errors import StageFailure
+from models.hits import Ranking
+from models.identifiers import asked_wholes, wholes
+from models.readable_text import readable
+
+LOOKED_AT = 20
+"""The first hits of a ranking, which have the rarest words of the question."""
+MOST_DOCUMENTS = 5
+"""An identifier that more documents have tells less than the other words of the question."""
+
+
+def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> list[Ranking]:
+    """The rankings, which name the passages that have all identifiers of the question; a store that fails to give texts
+    leaves them as they are."""
+    asked = [asked_wholes(readable(text)[0]) for text in task.texts]
+    hits = [
+        ranking.hits[:LOOKED_AT] if wanted else () for wanted, ranking in zip(asked, rankings, strict=True)
+    ]
+    ids = [hit.passage_id for of_question in hits for hit in of_question]
+    texts: Mapping[str, PassageText] = {}
+    if ids:
+        with suppress(StageFailure):
+            texts = task.store.texts(task.request.namespace, ids, timeout_s=min(0.5, task.left_s))
+    marked = []
+    for wanted, ranking, looked_at in zip(asked, rankings, hits, strict=True):
+        having = [
+            hit
+            for hit in looked_at
+            if hit.passage_id in texts and wanted <= wholes(_whole_text(texts[hit.passage_id]))
+        ]
+        few = len({hit.document_id for hit in having}) <= MOST_DOCUMENTS
+        marked.append(
+            replace(ranking, whole=tuple(hit.passage_id for hit in having)) if having and few else ranking
+        )
+    return marked
+
+
+def _whole_text(passage: PassageText) -> str:
+    return readable("\n".join((passage.title, passage.heading, passage.text)))[0]
