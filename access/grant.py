@@ -133,10 +133,8 @@ class Grant:
         lowered: dict[str, Any] = {}
         if self.max_questions is not None and len(request.questions) > self.max_questions:
             raise OverLimit("questions", len(request.questions), self.max_questions)
-        # A branch looks at twice as many documents as a page has.
-        within_depth = None if self.max_depth is None else max(1, self.max_depth // 2)
-        if within_depth is not None and "top_k" not in request.model_fields_set:
-            lowered["top_k"] = min(request.top_k, within_depth)
+        if self.max_depth is not None and "top_k" not in request.model_fields_set:
+            lowered["top_k"] = min(request.top_k, self.max_depth)
         for name, maximum in (
             ("top_k", self.max_top_k),
             ("depth", self.max_depth),
@@ -151,8 +149,8 @@ class Grant:
                 raise OverLimit(name, value, maximum)
         within = request.model_copy(update=lowered)
         if self.max_depth is not None and within.effective_depth > self.max_depth:
-            # A page far down makes every branch look deeper.
-            raise OverLimit("offset + top_k", within.offset + within.top_k, self.max_depth // 2)
+            # A long page makes every branch look deeper.
+            raise OverLimit("top_k", within.top_k, self.max_depth)
         return lowered
 
 

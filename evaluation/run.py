@@ -161,7 +161,7 @@ def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
     return make_request(
         [text[:MAX_TEXT_CHARS] for text in texts],
         namespace=namespace,
-        depth=DEPTH,
+        depth=2 * DEPTH,
         top_k=DEPTH,
         boosts="off",
         cache="bypass",

@@ -8,8 +8,9 @@ from datetime import datetime
 from math import fsum, prod
 from types import MappingProxyType
 
+from chorale_client.limits import MAX_DEPTH
 from chorale_client.request import Request, Thresholds
-from chorale_client.wire_names import Stage
+from chorale_client.wire_names import Stage, Warned
 
 from fusion.branch_results import BranchAnswers, StageNotes, ranking_of
 from fusion.candidates import (
@@ -224,6 +225,24 @@ def _total_matches(given: Sequence[Ranking], n_fused: int, blocked: int) -> int:
     return max([n_fused, *(total - blocked for total in totals)])
 
 
+def _end_warning(
+    request: Request, rankings: Sequence[BranchRanking], answered: Mapping[str, Ranking], n_hits: int
+) -> tuple[str, ...]:
+    """For a page on which the hits end, although a branch has documents below the depth of the request."""
+    has_more = any(
+        len(ranking.ids) >= request.effective_depth < MAX_DEPTH
+        and answered[ranking.name].total_matches != len(ranking.ids)
+        for ranking in rankings
+    )
+    # Thresholds remove what is below as well.
+    if not has_more or request.thresholds or n_hits >= request.offset + request.top_k:
+        return ()
+    return (
+        f"{Warned.DEPTH}: the {n_hits} hits of this depth end here, and the branches have more; the same larger "
+        "`depth` on every page shows them",
+    )
+
+
 def fuse_question(
     answers: BranchAnswers,
     position: int,
@@ -272,6 +291,9 @@ def fuse_question(
         rules=ruled.acted,
         signals=signals_of(rankings, answered),
         coverage=coverage(hits, {branch.name: branch.group for branch in plan.branches}),
-        warnings=tuple(dict.fromkeys(line for ranking in given for line in ranking.warnings)),
+        warnings=(
+            *dict.fromkeys(line for ranking in given for line in ranking.warnings),
+            *_end_warning(request, rankings, answered, len(kept)),
+        ),
         texts={name: text for ranking in given for name, text in ranking.texts.items()},
     )

@@ -9,6 +9,8 @@ MAX_TEXT_CHARS = 8_192
 """Length of a question, of a rewrite, and of a hypothetical document."""
 MAX_REWRITES = 8
 """Rewrites of one question; also hypothetical documents of one question."""
+MAX_DEPTH = 1_000
+"""Documents of each branch for a question."""
 MAX_CANDIDATES = 20_000
 """Questions x effective depth."""
 MAX_NAME_CHARS = 256

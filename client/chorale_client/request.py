@@ -17,6 +17,7 @@ from chorale_client.limits import (
     MAX_BRANCHES,
     MAX_CANDIDATES,
     MAX_CONDITIONS,
+    MAX_DEPTH,
     MAX_EXCLUDED,
     MAX_ID_CHARS,
     MAX_NAME_CHARS,
@@ -206,8 +207,8 @@ class Request(_Wire):
     """Number of hits for each question, counted in documents."""
     offset: int = Field(0, ge=0, le=1_000)
     """Number of best hits to skip (paging)."""
-    depth: int = Field(100, ge=1, le=1_000)
-    """Number of documents that each branch contributes; at least 2 x (offset + top_k)."""
+    depth: int = Field(200, ge=1, le=MAX_DEPTH)
+    """Number of documents that each branch contributes; at least `top_k`.  Pages of equal depth are of one ranking."""
     branches: Names | None = Field(None, min_length=1, max_length=MAX_BRANCHES, strict=False)
     """Only these branches of the configuration; all by default."""
     weights: dict[Name, Weight] | None = Field(None, max_length=MAX_BRANCHES)
@@ -314,5 +315,5 @@ class Request(_Wire):
 
     @property
     def effective_depth(self) -> int:
-        """The number of documents that each branch searches for: min(1,000, max(depth, 2 x (offset + top_k)))."""
-        return min(1_000, max(self.depth, 2 * (self.offset + self.top_k)))
+        """The number of documents that each branch searches for: max(depth, top_k), on every page."""
+        return max(self.depth, self.top_k)

@@ -189,7 +189,8 @@ WARNINGS: dict[Warned, str] = {
     Warned.QUESTIONS: "no branch searches these variants or hypothetical documents, or BM25 searches only the first words of a question",
     Warned.REQUEST: "a field that this version does not know was ignored, or a task that should follow cannot be sent",
     Warned.RULES: "the rules of the namespace could not be read; those that were read before hold",
-    Warned.DEPTH: "the store returns no more passages, so a branch has fewer documents than requested",
+    Warned.DEPTH: "the store returns no more passages, so a branch has fewer documents than requested, or the hits end on this page "
+    "and a larger `depth` has more",
     Warned.SOURCE: "hits of an endpoint, or values of their metadata, were left out",
     Warned.DOCUMENT_MISSING: "a passage is no longer in its store, so another hit takes its place",
     Warned.GROUP_BY: "no hit has the field",

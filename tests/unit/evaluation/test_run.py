@@ -96,7 +96,7 @@ def test_cache_boosts_and_thresholds_are_off() -> None:
     ask = Service(question("a"), question("b"))
     evaluated(ask)
     (request,) = ask.requests
-    assert (request.cache, request.boosts, request.top_k, request.depth) == ("bypass", "off", 100, 100)
+    assert (request.cache, request.boosts, request.top_k, request.depth) == ("bypass", "off", 100, 200)
     assert (request.namespace, request.configuration) == ("eval-tiny", "rrf")
     assert request.branches == ("bm25", "vector")
 

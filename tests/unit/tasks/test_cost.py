@@ -49,13 +49,13 @@ def with_documents(count: int) -> list[dict[str, Any]]:
     ("questions", "options"),
     [
         ("who pays for repairs?", {}),
-        ([f"who pays for repair number {number} of the flat?" for number in range(64)], {}),
+        ([f"who pays for repair number {number} of the flat?" for number in range(50)], {}),
         (with_documents(1), {}),
         ("who pays?", {"depth": 1_000, "top_k": 1_000}),
         ("who pays?", {"top_k": 50, "context_tokens": 8_000}),
         ("who pays?", {"filters": {f"field{number}": ["a", "b"] * 20 for number in range(20)}}),
     ],
-    ids=["one", "64 questions", "8 documents", "1,000 hits", "8,000 tokens", "20 conditions"],
+    ids=["one", "50 questions", "8 documents", "1,000 hits", "8,000 tokens", "20 conditions"],
 )
 def test_a_usual_request_is_not_costly(questions: Any, options: dict[str, Any]) -> None:
     plan = planned(questions, **options)

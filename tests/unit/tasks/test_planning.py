@@ -44,7 +44,7 @@ def test_a_request_chooses_branches_weights_method_and_depth_and_has_defaults() 
     options: dict[str, Any] = {"branches": ["bm25", "vector"], "weights": {"bm25": 2}, "now": "2020-01-01"}
     plan = plan_of(make_request("bread", **options, fusion="rrf-grouped", top_k=80, depth=50))
     chosen = [(branch.name, branch.weight, branch.depth) for branch in plan.branches]
-    assert chosen == [("bm25", 2.0, 160), ("vector", 0.4, 160)]
+    assert chosen == [("bm25", 2.0, 80), ("vector", 0.4, 80)]
     assert (plan.method, plan.now) == ("rrf-grouped", "2020-01-01")
 
 
@@ -252,7 +252,7 @@ def test_tenants_share_no_key_and_two_requests_of_one_tenant_do() -> None:
         {"namespace": "other"},
         {"top_k": 6},
         {"offset": 1},
-        {"depth": 200},
+        {"depth": 300},
         {"filters": {"year": 2020}},
         {"exclude_ids": ["a"]},
         {"branches": ["bm25"]},
