@@ -7,16 +7,15 @@ is: in the request of a key, the first part of a field's `all` (`access.grant.wi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from chorale_client.request import Request
 from chorale_client.tenants import tenant_of
 
-from search.filters import RANGES, Fields, choices, compile_filters, elements, is_number
+from search.filters import RANGES, Fields, choices, compile_filters, elements, is_number, numeral
 
-_NUMERAL = re.compile(r"-?(0|[1-9]\d{0,299})(\.\d{1,300})?", re.ASCII)
 _TRUTHS = {"true": True, "false": False}
 _ANYTHING: dict[str, Any] = {"not": []}
 """What stands in place of a forced condition where a key forces none (`access.grant.with_forced_filters`)."""
@@ -38,9 +37,8 @@ def _value_of(text: Any) -> int | float | bool | None:
     """The number, or true or false, that a text stands for."""
     if not isinstance(text, str):
         return None
-    if found := _NUMERAL.fullmatch(text):
-        return float(text) if found[2] else int(text)
-    return _TRUTHS.get(text.lower())
+    number = numeral(text)
+    return _TRUTHS.get(text.lower()) if number is None else number
 
 
 def meant_filters(request: Request) -> dict[str, Any]:
@@ -89,8 +87,7 @@ def _meant(condition: Any) -> Any:
     parts: dict[str, Any] = {}
     for operator, operand in condition.items():
         if operator in RANGES:
-            number = _value_of(operand)
-            meant = number if is_number(number) else operand
+            meant = _bounds(operand)
         elif operator == "all":
             meant = [one for part in operand if (one := _meant(part)) is not None] or None
         else:
@@ -98,6 +95,15 @@ def _meant(condition: Any) -> Any:
         if meant is not None:
             parts[operator] = meant
     return parts or None
+
+
+def _bounds(bound: Any) -> Any:
+    """A number also as a numeral, with which numbers that documents hold as texts are compared."""
+    number = bound if is_number(bound) else numeral(bound)
+    if number is None:
+        return bound
+    text = f"{Decimal(str(number)):f}"
+    return [number, text] if numeral(text) is not None else number
 
 
 def type_warnings(asked: Mapping[str, Any], documents: Sequence[Fields]) -> tuple[str, ...]:

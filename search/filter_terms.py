@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from search.filters import Fields, all_terms, date_span, is_number
+from search.filters import Fields, all_terms, date_span, is_number, numeral
 
 _END = "\x1f"
 """Ends each part of a term, because Weaviate trims white space at both ends."""
@@ -81,6 +81,8 @@ class Scale:
 
 
 NUMBERS = Scale("n", "0123456789abcdef", 19)
+NUMERALS = Scale("v", NUMBERS.alphabet, NUMBERS.width)
+"""Texts that are numerals."""
 MOMENTS = Scale("m", "0123456789", 20)
 DAYS = Scale("d", "0123456789", 8)
 """Bare dates, which begin and end at different moments."""
@@ -166,6 +168,8 @@ def _terms(field: str, value: object) -> Iterator[str]:
         # Windows overlap, so that every part of LONGEST_PART characters lies within one of them.
         for start in range(0, max(1, len(whole) - LONGEST_PART), _WINDOW - LONGEST_PART):
             yield _term("c", field.translate(_WILD), whole[start : start + _WINDOW])
+        if (number := numeral(value)) is not None:
+            yield from NUMERALS.terms(field, number_code(number))
         if (span := date_span(value)) is not None:
             first, last = span
             yield same_day(field, first)

@@ -1,18 +1,19 @@
 """Filters, compiled once: `{field: value | [values] | {gt, gte, lt, lte, exists, not, contains, all}}`.
 
 A list, in the filter or in the document, means any of its elements.  Ranges compare numbers with numbers and ISO
-8601 dates with dates.  A date without a zone is in UTC.  A bare date is its whole day: `lte: 2024-05-01` includes
+8601 dates with dates, and a bound that is a numeral such as `"2020"` compares with numerals.  A date without a zone is in UTC.  A bare date is its whole day: `lte: 2024-05-01` includes
 all of that day and `gt: 2024-05-01` starts with the next.  A moment equals the bare date of its day.  `contains`
 looks for a part of a text, ignoring case, or for one element of a list.  `not` takes a value, values or operators, `all` a
 list of conditions.  A field that is missing, null or an empty list fails every condition except `not` and `exists:
-false`.  A field that no document has is taken for a mistake: nothing matches, with a warning, unless the condition is an
-`all`.
+false`.  Such a condition on a field that no document has is taken for a mistake: a warning names the field, unless the condition is
+an `all`.  Texts and names are compared in Unicode's composed form (NFC).
 """
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -24,6 +25,7 @@ _Test = Callable[["Values"], bool]
 _Span = tuple[Any, Any]
 """First and last value, inclusive; equal for a number and a moment."""
 
+_NUMERAL = re.compile(r"-?(0|[1-9]\d{0,299})(\.\d{1,300})?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY = timedelta(days=1) - timedelta(microseconds=1)
 
@@ -58,13 +60,15 @@ class CompiledFilters:
 class Values:
     """The values of one document's field.  Each form of them is made once, whatever the number of conditions."""
 
-    __slots__ = ("dates", "folded", "listed", "moments", "numbers", "plain", "spans")
+    __slots__ = ("dates", "folded", "listed", "moments", "numbers", "numerals", "plain", "spans")
     plain: frozenset[object]
     spans: list[_Span]
     """Of all dates."""
     dates: frozenset[date]
     """Each moment, and each day of a moment or a bare date."""
     numbers: _Span | None
+    numerals: _Span | None
+    """Of texts that are numerals."""
     moments: _Span | None
     folded: str | None
     """All texts, with NUL between them: no text of a document and no part that is looked for has one."""
@@ -98,6 +102,9 @@ _FORMS: dict[str, Callable[[Values], Any]] = {
     "spans": lambda values: [span for value in values.listed if (span := date_span(value)) is not None],
     "dates": _dates,
     "numbers": lambda values: _extent([(one, one) for one in values.listed if is_number(one)]),
+    "numerals": lambda values: _extent(
+        [(one, one) for value in values.listed if (one := numeral(value)) is not None]
+    ),
     "moments": lambda values: _extent(values.spans),
     "folded": _folded,
 }
@@ -116,9 +123,12 @@ def _plain(value: object) -> object:
 def compile_filters(filters: Mapping[str, Any]) -> CompiledFilters:
     """Never raises: an invalid condition matches nothing and is named in `warnings`."""
     warnings: list[str] = []
-    tests = tuple((field, _condition(field, wanted, warnings)) for field, wanted in filters.items())
+    conditions = [(composed(field), composed(wanted)) for field, wanted in filters.items()]
+    tests = tuple((field, _condition(field, wanted, warnings)) for field, wanted in conditions)
     expected = tuple(
-        field for field, wanted in filters.items() if not (isinstance(wanted, Mapping) and "all" in wanted)
+        field
+        for (field, wanted), (_, test) in zip(conditions, tests, strict=True)
+        if not (isinstance(wanted, Mapping) and "all" in wanted) and not test(_NOTHING)
     )
     return CompiledFilters(
         json.dumps(filters, sort_keys=True, default=repr), tests, tuple(warnings), expected
@@ -153,26 +163,53 @@ def operands(filters: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
                     yield field, operator, one
 
 
+OWN_FIELDS = ("document_id", "source")
+"""The fields of a document itself, whatever its metadata have under these names."""
+
+
+def filter_fields(document_id: str, source: str, metadata: Mapping[str, Any]) -> Fields:
+    """The fields that filters see: the metadata, `document_id` and `source`.
+
+    Metadata with one of these two names are `metadata.document_id` and `metadata.source`.
+    """
+    fields: dict[str, Any] = composed(metadata)
+    fields |= {f"metadata.{name}": fields[name] for name in OWN_FIELDS if name in fields}
+    return {**fields, "document_id": composed(document_id), "source": composed(source)}
+
+
+def composed(value: Any) -> Any:
+    """A JSON value with all its texts and names in NFC."""
+    if isinstance(value, str):
+        return value if value.isascii() else unicodedata.normalize("NFC", value)
+    if isinstance(value, Mapping):
+        return {composed(name): composed(one) for name, one in value.items()}
+    return [composed(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 def elements(fields: Fields, field: str) -> list[Any]:
-    """The values of a field as a list; `a.b` reaches into an object unless a field has that whole name."""
-    value: Any = fields.get(field)
-    if value is None and "." in field:
-        value = fields
+    """The values of a field as a list; `a.b` reaches into an object, or a list of them, unless a field has that whole name."""
+    values = _listed(fields.get(field))
+    if not values and "." in field:
+        values = [fields]
         for part in field.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-            if value is None:
-                break
-    if value is None:
-        return []
-    return [element for element in value if element is not None] if isinstance(value, list) else [value]
+            values = [
+                one for inside in values if isinstance(inside, Mapping) for one in _listed(inside.get(part))
+            ]
+    return values
+
+
+def _listed(value: Any) -> list[Any]:
+    values = value if isinstance(value, list) else [value]
+    return [one for one in values if one is not None]
 
 
 def field_names(fields: Mapping[str, object], above: str = "") -> Iterator[str]:
-    """Every name that a filter can use: `a`, and `a.b` inside an object."""
+    """Every name that a filter can use: `a`, and `a.b` inside an object or a list of them."""
     for name, value in fields.items():
         yield f"{above}{name}"
-        if isinstance(value, Mapping):
-            yield from field_names(value, f"{above}{name}.")
+        for inside in _listed(value):
+            if isinstance(inside, Mapping):
+                yield from field_names(inside, f"{above}{name}.")
 
 
 def all_terms(
@@ -259,18 +296,26 @@ RANGES: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _Test:
-    numbers = is_number(operand)
-    bound = (operand, operand) if numbers else date_span(operand)
-    if bound is None:
-        warnings.append(f"filter {field!r}: {operator} takes a number or an ISO 8601 date, not {operand!r}")
-        return _never
     holds = RANGES[operator]
+    bounds: list[tuple[str, _Span]] = []
+    for one in choices(operand) or [operand]:
+        if is_number(one):
+            bounds.append(("numbers", (one, one)))
+        elif (number := numeral(one)) is not None:
+            bounds.append(("numerals", (number, number)))
+        elif (span := date_span(one)) is not None:
+            bounds.append(("moments", span))
+        else:
+            warnings.append(f"filter {field!r}: {operator} takes a number or an ISO 8601 date, not {one!r}")
+    return lambda values: any(
+        (found := getattr(values, form)) is not None and holds(found, bound) for form, bound in bounds
+    )
 
-    def within(values: Values) -> bool:
-        found = values.numbers if numbers else values.moments
-        return found is not None and holds(found, bound)
 
-    return within
+def numeral(value: object) -> int | float | None:
+    """The number that a text stands for; None for any other value."""
+    found = _NUMERAL.fullmatch(value) if isinstance(value, str) else None
+    return None if found is None else float(found[0]) if found[2] else int(found[0])
 
 
 def date_span(value: object) -> tuple[datetime, datetime] | None:

@@ -11,14 +11,16 @@ from datetime import time
 from typing import Generic, TypeVar
 
 from search import filter_terms as facets
-from search.filter_terms import DAYS, MOMENTS, NUMBERS, Scale
+from search.filter_terms import DAYS, MOMENTS, NUMBERS, NUMERALS, Scale
 from search.filters import (
     RANGES,
     choices,
     compile_filters,
+    composed,
     date_span,
     is_number,
     long_part_warnings,
+    numeral,
     operands,
 )
 
@@ -56,7 +58,9 @@ class Conditions(Generic[_C]):
         return self.has_any([facets.EVERY])
 
     def of(self, filters: Mapping[str, object]) -> _C:
-        return self._every(self._of_field(field, wanted) for field, wanted in filters.items())
+        return self._every(
+            self._of_field(composed(field), composed(wanted)) for field, wanted in filters.items()
+        )
 
     def has_field(self, field: str) -> _C:
         return self.has_any([facets.has_field(field)])
@@ -76,7 +80,7 @@ class Conditions(Generic[_C]):
         if operator == "contains":
             parts = [self._contains(field, choice) for choice in choices(operand)]
             return self.some(parts) if parts else self.negated(self.everything)
-        return self._any_term(_range(field, operator, operand))
+        return self._any_term(term for bound in choices(operand) for term in _range(field, operator, bound))
 
     def _contains(self, field: str, part: object) -> _C:
         if isinstance(part, str):
@@ -115,6 +119,8 @@ def _range(field: str, operator: str, operand: object) -> Iterator[str]:
     if is_number(operand):
         if operand == operand:
             yield from _bounded(NUMBERS, field, operator, facets.number_code(operand))
+    elif (number := numeral(operand)) is not None:
+        yield from _bounded(NUMERALS, field, operator, facets.number_code(number))
     elif (span := date_span(operand)) is not None:
         bound = span[1] if operator in ("gt", "lte") else span[0]
         yield from _bounded(MOMENTS, field, operator, facets.moment_code(bound))

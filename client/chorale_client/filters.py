@@ -11,6 +11,29 @@ from chorale_client.limits import MAX_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_V
 
 FILTER_OPERATORS = ("gt", "gte", "lt", "lte", "exists", "not", "contains", "all")
 
+_ELSEWHERE = {
+    "eq": "a plain value: {field: value}",
+    "in": "a plain list: {field: [values]}",
+    "any": "a plain list: {field: [values]}",
+    "ne": "{field: {not: value}}",
+    "neq": "{field: {not: value}}",
+    "nin": "{field: {not: [values]}}",
+    "between": "{field: {gte: lowest, lte: highest}}",
+    **{name: f"{{field: {{{name}: bound}}}}" for name in ("gt", "gte", "lt", "lte")},
+    "exists": "{field: {exists: true}}",
+    "contains": "{field: {contains: text}}",
+    **dict.fromkeys(("like", "ilike", "regex", "text_match"), "{field: {contains: text}}"),
+    "all": "{field: {all: [conditions]}}",
+    "not": "{field: {not: condition}}",
+    "nor": "{field: {not: condition}} for each field",
+    "and": "one object with all fields, and {field: {all: [conditions]}} for several conditions on one field",
+    "must": "one object with all fields, and {field: {all: [conditions]}} for several conditions on one field",
+    "or": "{field: [values]} on one field; alternatives on different fields take a request each",
+    "should": "{field: [values]} on one field; alternatives on different fields take a request each",
+    "elemmatch": "{list.name: condition}",
+}
+"""Our form of the operators of other systems (Pinecone, MongoDB, Chroma, Qdrant, Milvus), by their name without `$`."""
+
 _VALUES = "a text, a finite number, true or false"
 
 
@@ -70,7 +93,14 @@ def _conditions(condition: Any) -> Iterator[int]:
 def _complaint_of_field(field: str) -> str | None:
     if len(field) > MAX_NAME_CHARS:
         return f"a name of {len(field):,} characters; at most {MAX_NAME_CHARS} are allowed"
+    if field.startswith("$") and (ours := _ours(field)):
+        return f"an operator of another system stands in place of a field; write {ours}"
     return _unsendable(field)
+
+
+def _ours(operator: str) -> str | None:
+    name = operator.removeprefix("$").casefold()
+    return None if operator in FILTER_OPERATORS else _ELSEWHERE.get(name)
 
 
 def _complaint(condition: Any) -> str | None:
@@ -81,7 +111,9 @@ def _complaint(condition: Any) -> str | None:
         return _complaint_of_values(expected, condition)
     unknown = sorted(map(safe_repr, condition.keys() - set(FILTER_OPERATORS)))
     if unknown or not condition:
-        return f"no operator {', '.join(unknown[:3]) or '(none given)'}; there are: {operators}"
+        ours = dict.fromkeys(ours for name in condition if (ours := _ours(name)))
+        advice = "".join(f"; write {one}" for one in ours)
+        return f"no operator {', '.join(unknown[:3]) or '(none given)'}; there are: {operators}{advice}"
     return next(filter(None, (_complaint_of(*item) for item in condition.items())), None)
 
 

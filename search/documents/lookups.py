@@ -15,6 +15,7 @@ import numpy as np
 from models.batching import distinct_in_batches
 from models.documents import Manifest, NamespaceState, PassageText, Vector
 from search.deadline import Deadline
+from search.filters import filter_fields
 from search.protocol import Entry
 
 STORED = np.dtype("<f4")
@@ -63,7 +64,7 @@ _STATES = """
 class DocumentVersion:
     document_id: str
     fields: Mapping[str, Any]
-    """The fields that filters see: the metadata, and `document_id` and `source` unless metadata has that name."""
+    """Those of `search.filters.filter_fields`."""
     source_type: str | None
     published_at: str | None
     content_hash: str | None
@@ -160,7 +161,7 @@ def version_of(
     known = json.loads(metadata)
     return DocumentVersion(
         document_id,
-        {"document_id": document_id, "source": source, **known},
+        filter_fields(document_id, source, known),
         _word(known.get("source_type")),
         _word(known.get("published_at")),
         content_hash or None,

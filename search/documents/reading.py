@@ -20,7 +20,7 @@ from search.deadline import Deadline
 from search.documents import lookups
 from search.documents.file_reading import DocumentsFile, file_of
 from search.documents.lookups import OLD, DocumentVersion, Executes
-from search.filters import compile_filters, elements, unknown_field_warning
+from search.filters import compile_filters, unknown_field_warning
 from search.listing_order import listed
 from search.protocol import Index, Search
 
@@ -295,13 +295,7 @@ def _list_documents(listing: _Listing, search: Search, order_by: str, *, descend
         unknown.difference_update(field for field, known in zip(compiled.fields, has, strict=True) if known)
         if matches and document.document_id not in excluded:
             kept.append((passage_id, document))
-    if search.only_ids and kept and unknown:
-        # A document without a field meets `not` and `exists: false`, but not if no document has the field.
-        for _, document in listing.documents(()):
-            unknown = {field for field in unknown if not elements(document.fields, field)}
-            if not unknown:
-                break
-    if unknown and (kept or not search.only_ids):
+    if unknown and not search.only_ids:
         warnings = [unknown_field_warning(field) for field in compiled.fields if field in unknown]
         return Ranking((), 0, tuple(warnings))
     fields = [(document.document_id, document.fields) for _, document in kept]

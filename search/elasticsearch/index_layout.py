@@ -17,6 +17,7 @@ from models.hits import MAX_TERMS
 from search.analysis import for_server, indexed_terms, indexed_text, question_terms
 from search.elasticsearch.filter_conditions import FACETS, Clause
 from search.filter_terms import facets
+from search.filters import filter_fields
 
 OWN = "chorale"
 TEXT = "text"
@@ -210,10 +211,9 @@ def passage_source(
 
 def shared_source(document: Document) -> dict[str, Any]:
     """The fields that all passages of a document share."""
-    seen = {"document_id": document.document_id, "source": document.source, **document.metadata}
     shared = {
         "document_id": document.document_id,
-        FACETS: facets(seen),
+        FACETS: facets(filter_fields(document.document_id, document.source, document.metadata)),
         "content_hash": document.content_hash or None,
         "near_duplicate_group": document.near_duplicate_group,
         "source_type": _word(document.metadata.get("source_type")),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from search.deadline import Deadline
 from search.embedded.passage_rows import Growing, Rows
-from search.filters import CompiledFilters, compile_filters, elements, unknown_field_warning
+from search.filters import CompiledFilters, compile_filters, unknown_field_warning
 from search.protocol import Search
 
 _KEPT = 64
@@ -63,7 +63,7 @@ class Masks:
         warnings: tuple[str, ...] = ()
         versions = rows.versions_alive
         if search.only_ids:
-            versions = _among(rows, search, deadline)
+            versions = _among(rows, search)
         elif search.filters:
             verdicts = self._judged(rows, compile_filters(search.filters), deadline)
             fields, size = verdicts.filters.fields, len(versions)
@@ -106,29 +106,12 @@ class Masks:
         return kept
 
 
-def _among(rows: Rows, search: Search, deadline: Deadline) -> NDArray[np.bool_]:
+def _among(rows: Rows, search: Search) -> NDArray[np.bool_]:
     """The versions of these documents that meet the filters: judged at once, whatever the size of the namespace."""
     compiled = compile_filters(search.filters or {})
     versions = np.zeros_like(rows.versions_alive)
-    found: set[str] = set()
     for name in search.only_ids:
         for i in rows.versions_of.get(name, ()):
             if i < len(versions) and rows.versions_alive[i]:
-                versions[i], has = compiled.judged(rows.versions[i].fields)
-                found.update(field for field, one in zip(compiled.fields, has, strict=True) if one)
-    # A document without a field meets `not` and `exists: false`.  They match nothing if no document has the field.
-    if versions.any() and not all(
-        _is_known(rows, field, deadline) for field in compiled.fields if field not in found
-    ):
-        return np.zeros_like(versions)
+                versions[i] = compiled.matches(rows.versions[i].fields)
     return versions
-
-
-def _is_known(rows: Rows, field: str, deadline: Deadline) -> bool:
-    """Whether any document has the field."""
-    for number, i in enumerate(np.flatnonzero(rows.versions_alive).tolist()):
-        if elements(rows.versions[i].fields, field):
-            return True
-        if number % _PORTION == 0:
-            deadline.check()
-    return False

@@ -18,7 +18,7 @@ from models.documents import MAX_METADATA_DEPTH, PassageText
 from models.endpoints import HttpEndpoint, JsonPath
 from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
-from search.filters import compile_filters, elements, unknown_field_warning
+from search.filters import compile_filters, elements, filter_fields, unknown_field_warning
 from search.protocol import Search
 
 _TAG = re.compile(r"<[^<>]*>")
@@ -40,7 +40,7 @@ class _Found(NamedTuple):
     row: Any
     metadata: Mapping[str, Any]
     fields: Mapping[str, Any]
-    """The fields that filters see: the metadata, and `document_id` and `source` unless metadata has that name."""
+    """Those of `search.filters.filter_fields`."""
 
 
 class AnswerReader:
@@ -80,10 +80,11 @@ class AnswerReader:
             if document_id is None:
                 nameless += 1
             elif document_id not in documents:
-                named = {"document_id": document_id, "source": self._name}
                 metadata, is_whole = self._metadata(row)
                 unusable += not is_whole
-                documents[document_id] = _Found(document_id, row, metadata, named | metadata)
+                documents[document_id] = _Found(
+                    document_id, row, metadata, filter_fields(document_id, self._name, metadata)
+                )
         if found and nameless == len(found):
             raise InvalidAnswer(
                 f"{endpoint.address}: none of {nameless} hits has a text or whole number as id at {_shown(endpoint.id)}"

@@ -24,6 +24,7 @@ from models.endpoints import WeaviateEndpoint
 from models.errors import BadIndex
 from search.analysis import indexed_terms
 from search.filter_terms import facets
+from search.filters import filter_fields
 from search.protocol import Index
 from search.weaviate.connection import Client
 
@@ -146,11 +147,10 @@ def document_uuid(document_id: str) -> uuid.UUID:
 
 def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[Object]:
     """The first one records that the document exists in its revision.  Raises ValueError for invalid Unicode."""
-    given = {"document_id": document.document_id, "source": document.source}
     shared: dict[str, Any] = {
         "document": document_uuid(document.document_id),
         "document_id": document.document_id,
-        "facets": facets(given | dict(document.metadata)),
+        "facets": facets(filter_fields(document.document_id, document.source, document.metadata)),
         "written": written_us,
         "content_hash": document.content_hash or None,
         "near_duplicate_group": document.near_duplicate_group,

@@ -26,7 +26,7 @@ from models.known_words import ADVICE, hardly_known
 from models.plan import BoostPlan
 from tasks.request.contexts import make_contexts
 from tasks.request.draft import Draft
-from tasks.request.filters import filter_warnings
+from tasks.request.filters import filter_warnings, without_contradictions
 from tasks.request.page_selection import choose_pages
 from tasks.request.pinned_documents import look_up
 from tasks.request.reranking import Candidates, leave_as_fused, readable_candidates, rerank_pages
@@ -68,6 +68,7 @@ def compose(draft: Draft) -> Composed:
                 draft, answers=without_passages(answers, gone), pages=Pages(gone=gone), texts={}
             )
     pages, kinds = attempt.pages, draft.resources.pipeline.kinds.branches
+    pages.fused = without_contradictions(answers, pages.fused)
     _warn_of_unknown_types(answers.plan.boosts, pages.fused.values())
     pages.warnings += filter_warnings(answers, kinds, pages.fused.values(), pages.texts or {})
     pages.warnings += _language_warning(answers)

@@ -9,7 +9,7 @@ from chorale_client.wire_names import Reason, Stage
 from pydantic_core import to_json
 
 from branches.branch_task import BranchTask
-from fusion.branch_results import BranchAnswers, branch_stage
+from fusion.branch_results import BranchAnswers, branch_stage, ranking_of
 from fusion.conditions import relaxable_filters, without_filters
 from fusion.fused_hits import FusedQuestion
 from models.branch_result import Degradation
@@ -18,6 +18,7 @@ from models.errors import InvalidAnswer
 from models.extensions import BranchKind
 from models.hits import Ranking
 from search.filter_meanings import asked_filters, type_warnings
+from search.filters import composed, unknown_field_warning
 from tasks.request.draft import failure_of
 
 
@@ -76,6 +77,24 @@ def filter_warnings(
     ids = dict.fromkeys(hit.passage_id for page in pages for hit in page.hits)
     documents = [texts[id_].metadata for id_ in ids if id_ in texts]
     return (*type_warnings(filters, documents), *_unmet(answers, kinds, filters))
+
+
+def without_contradictions(
+    answers: BranchAnswers, pages: Mapping[int, FusedQuestion]
+) -> dict[int, FusedQuestion]:
+    """The pages without "no document has this field" of one branch where another found documents that meet the filters."""
+    said = {unknown_field_warning(composed(field)) for field in answers.request.filters}
+    return {
+        index: replace(page, warnings=tuple(line for line in page.warnings if line not in said))
+        if said.intersection(page.warnings) and _has_met(answers, position)
+        else page
+        for position, (index, page) in enumerate(pages.items())
+    }
+
+
+def _has_met(answers: BranchAnswers, position: int) -> bool:
+    rankings = (ranking_of(envelope, position) for envelope in answers.envelopes.values())
+    return any(ranking is not None and ranking.hits and not ranking.relaxed for ranking in rankings)
 
 
 def _unmet(

@@ -222,6 +222,9 @@ def test_filters_look_at_the_fields_of_each_hit(server: SearchServer, opens: Ope
     assert parse_qs(urlsplit(server.asked[0].target).query)["limit"] == ["50"], "filtering is done here"
     assert ids(found(source, filters={"published_at": {"gte": "2024-01-01"}})) == ["wiki/7"]
     assert ids(found(source, exclude_ids=["wiki/7"])) == ["wiki/keys"]
+    assert ids(found(source, filters={"source": "wiki"})) == ["wiki/7", "wiki/keys"]
+    claiming = opens(metadata={"source": "kind"})
+    assert ids(found(claiming, filters={"source": "wiki"})) == ["wiki/7", "wiki/keys"]
     unknown = found(source, filters={"year": 2024})
     assert unknown.hits == ()
     assert unknown.warnings == ("filter 'year': no document has this field, so nothing matches",)

@@ -163,6 +163,19 @@ def test_a_listing_has_what_the_filters_let_through_in_its_order(sources: OnePro
     assert [hit.branches["newest"].score for hit in answer.hits] == [0.0, 0.0, 0.0]
 
 
+def test_a_branch_whose_documents_lack_a_field_says_so_only_where_no_branch_finds_one(
+    sources: OneProcess,
+) -> None:
+    answer = ask(sources, "newest", "wiki", filters={"kind": "page"})
+    assert (ids(answer), answer.warnings) == (["new", "newer", "old"], ())
+    answer = ask(sources, "wiki", filters={"kind": "page"})
+    warned = ("filter 'kind': no document has this field, so nothing matches",)
+    assert (answer.hits, answer.warnings) == ((), warned)
+    # A document without the field meets this.
+    answer = ask(sources, "wiki", filters={"kind": {"not": "page"}})
+    assert (ids(answer), answer.warnings) == (["repairs", "7"], ())
+
+
 def test_a_listing_without_filters_has_all_documents_unless_the_branch_says_never(
     sources: OneProcess,
 ) -> None:

@@ -26,7 +26,16 @@ def complaint(questions: Any = "bread", **options: Any) -> str:
         (["x", -math.inf], f"takes {VALUES}, a list of these, or {{{OPERATORS}}}, not -inf"),
         ([["x"]], f"takes {VALUES}, a list of these, or {{{OPERATORS}}}, not ['x']"),
         ({}, f"no operator (none given); there are: {OPERATORS}"),
-        ({"like": "x"}, f"no operator 'like'; there are: {OPERATORS}"),
+        ({"near": "x"}, f"no operator 'near'; there are: {OPERATORS}"),
+        (
+            {"$in": ["x"]},
+            f"no operator '$in'; there are: {OPERATORS}; write a plain list: {{field: [values]}}",
+        ),
+        (
+            {"$gte": 1, "$lt": 2},
+            f"no operator '$gte', '$lt'; there are: {OPERATORS}; write {{field: {{gte: bound}}}}; write "
+            "{field: {lt: bound}}",
+        ),
         ({"exists": "maybe"}, "exists takes true or false, not 'maybe'"),
         ({"exists": 1}, "exists takes true or false, not 1"),
         ({"gt": math.inf}, "gt takes a finite number or an ISO 8601 date, not inf"),
@@ -38,13 +47,38 @@ def complaint(questions: Any = "bread", **options: Any) -> str:
         ({"not": None}, f"takes {VALUES}, a list of these, or {{{OPERATORS}}}, not None"),
         ({"all": []}, "all takes a list of conditions, not []"),
         ({"all": {"gt": 1}}, "all takes a list of conditions, not {'gt': 1}"),
-        ({"all": ["x", {"like": 1}]}, f"no operator 'like'; there are: {OPERATORS}"),
+        ({"all": ["x", {"near": 1}]}, f"no operator 'near'; there are: {OPERATORS}"),
         ("\ud800", "invalid Unicode in '\\ud800': lone surrogate"),
     ],
     ids=str,
 )
 def test_the_error_for_a_wrong_filter_is_one_sentence(condition: Any, says: str) -> None:
     assert complaint(filters={"b": 1, "a": condition}) == f"filters: filter 'a': {says}"
+
+
+@pytest.mark.parametrize(
+    ("filters", "ours"),
+    [
+        (
+            {"$and": [{"year": 2020}]},
+            "one object with all fields, and {field: {all: [conditions]}} for several",
+        ),
+        (
+            {"$or": [{"a": 1}, {"b": 2}]},
+            "{field: [values]} on one field; alternatives on different fields take a",
+        ),
+        ({"$not": {"a": 1}}, "{field: {not: condition}}"),
+    ],
+    ids=str,
+)
+def test_an_operator_of_another_system_in_place_of_a_field_is_answered_with_our_form(
+    filters: dict[str, Any], ours: str
+) -> None:
+    [name] = filters
+    said = f"filters: filter '{name}': an operator of another system stands in place of a field; write {ours}"
+    assert complaint(filters=filters).startswith(said)
+    # A field of such a name that is no operator is a field.
+    make_request("bread", filters={"$schema": "x"})
 
 
 VALID: list[Any] = [
