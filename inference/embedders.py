@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from inference.bert_shape import bert_shape
 from inference.concurrency import LazyValue
+from inference.known_models import known_model
 from inference.model_files import DEFAULT_TRUST, ONNX, SAFETENSORS, ModelTrust, model_folder
 from inference.sentence_model import SentenceModel, read_sentence_model
 from inference.vectors import normalised
-from inference.weight_files import fingerprints, onnx_files, refuse_pickles, weight_files
+from inference.weight_files import fingerprints, onnx_files, refuse_pickles, scales_runs, weight_files
 from inference.word_pieces import WordPieces, batches_by_length, padded, whole_characters
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure, WrongDeclaration
@@ -128,7 +129,8 @@ class TextEmbedder(ABC):
         return model_folder(self.name, weights, self.trust)
 
     def _describe(self) -> tuple[SentenceModel, WordPieces]:
-        model = read_sentence_model(self.folder())
+        known = known_model(self.name)
+        model = read_sentence_model(self.folder(), known.pooling if known else "mean")
         question, passage = (
             own if declared is None else declared
             for own, declared in zip(model.prompts, self._declared_prompts, strict=True)
@@ -199,8 +201,9 @@ Encode = Callable[[NDArray[np.int32], NDArray[np.int32]], Matrix]
 class OnnxEmbedder(TextEmbedder):
     """The embedder `onnx`: the BERT family from `model.safetensors`, other models from their own ONNX file.
 
-    Only the BERT family has int8: weights and activations are 8-bit integers.  The scale of the activations is computed
-    over the whole run, so each text runs alone: its vector must not depend on other texts.
+    Of the BERT family it makes int8 itself; a file may hold 8-bit integers too, and its precision is called `fp32` here.
+    The scale of 8-bit activations is computed over the whole run, so each text runs alone: its vector must not depend
+    on other texts.
     """
 
     PRECISIONS = ("fp32", "int8")
@@ -212,10 +215,14 @@ class OnnxEmbedder(TextEmbedder):
         return self._files
 
     def _max_tokens(self, model: Encode) -> int:
-        return ONNX_MAX_TOKENS if self.precision == "fp32" else 1
+        return 1 if self._scales_runs else ONNX_MAX_TOKENS
 
     def _run(self, model: Encode, texts: list[str], rows: list[list[int]]) -> Matrix:
         return model(*padded(rows, padding_id=self.model.padding_id))
+
+    @cached_property
+    def _scales_runs(self) -> bool:
+        return self.precision == "int8" or scales_runs(self.weight_files()[0])
 
     @cached_property
     def _files(self) -> list[Path]:
@@ -272,6 +279,11 @@ class SentenceTransformersEmbedder(TextEmbedder):
 
     def weight_files(self) -> list[Path]:
         files = weight_files(self.folder(SAFETENSORS))
+        if self.model.pooling != "mean" and not (self.model.folder / "modules.json").is_file():
+            raise NotConfigured(
+                f"{self.model.folder} has no modules.json, so that 'sentence_transformers' would take the mean of its "
+                f"tokens; the pooling of {self.name} is {self.model.pooling!r}"
+            )
         refuse_pickles(files, allowed=self.trust.pickled)
         return files
 

@@ -1,7 +1,7 @@
 """Encoders and rerankers that are worth a look: their prompts, limits, languages and published quality.
 
-A declaration that names one of these models gets its prompts.  A model that was loaded with this code is `is_verified`; the
-other rows repeat what their sources say.
+A declaration that names one of these models, or a folder of its name, gets its prompts.  A model that was loaded with this
+code is `is_verified`; the other rows repeat what their sources say.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class KnownModel:
     source: str
     prompts: tuple[str, str] = ("", "")
     """Before a question and before a passage."""
+    pooling: str = "mean"
+    """Of a folder that does not say it: files converted to ONNX often come without `modules.json`."""
     is_verified: bool = False
 
 
@@ -52,12 +54,22 @@ def _reranker(name: str, millions: int, ndcg: float, max_pieces: int) -> KnownMo
 KNOWN_MODELS = (
     _encoder("sentence-transformers/all-MiniLM-L6-v2", 23, 0.645, max_pieces=256, is_verified=True),
     _encoder("MongoDB/mdbr-leaf-ir", 23, 0.706, dimensions=768, prompts=_SEARCHING),
-    _encoder("Snowflake/snowflake-arctic-embed-xs", 23, 0.645, prompts=_SEARCHING),
-    _encoder("Snowflake/snowflake-arctic-embed-s", 33, 0.699, prompts=_SEARCHING),
-    _encoder("BAAI/bge-small-en-v1.5", 33, 0.713, prompts=_SEARCHING, licence="MIT"),
+    _encoder("Snowflake/snowflake-arctic-embed-xs", 23, 0.645, prompts=_SEARCHING, pooling="cls"),
+    _encoder("Snowflake/snowflake-arctic-embed-s", 33, 0.699, prompts=_SEARCHING, pooling="cls"),
+    _encoder(
+        "BAAI/bge-small-en-v1.5",
+        33,
+        0.713,
+        prompts=_SEARCHING,
+        licence="MIT",
+        pooling="cls",
+        is_verified=True,  # in int8, from its ONNX file
+    ),
     _encoder("thenlper/gte-small", 33, 0.727, licence="MIT"),
-    _encoder("ibm-granite/granite-embedding-small-english-r2", 47, 0.755, max_pieces=8_192),
-    _encoder("intfloat/e5-small-v2", 33, 0.689, prompts=_E5_PROMPTS, licence="MIT"),
+    _encoder("ibm-granite/granite-embedding-small-english-r2", 47, 0.755, max_pieces=8_192, pooling="cls"),
+    _encoder(
+        "intfloat/e5-small-v2", 33, 0.689, prompts=_E5_PROMPTS, licence="MIT", is_verified=True
+    ),  # in int8
     _encoder(
         "intfloat/multilingual-e5-small",
         118,
@@ -86,9 +98,15 @@ KNOWN_MODELS = (
 )
 
 
-def known_prompts(model: str) -> tuple[str | None, str | None]:
+def known_model(name: str) -> KnownModel | None:
+    """The model of that name, under any owner on the hub or in a folder: `Xenova/bge-small-en-v1.5`, `/models/gte-small`."""
+    last = name.rstrip("/").rpartition("/")[2].lower()
+    return next((known for known in KNOWN_MODELS if known.name.lower().rpartition("/")[2] == last), None)
+
+
+def known_prompts(name: str) -> tuple[str | None, str | None]:
     """The prompts for questions and passages of a known model, or of a model of the E5 family; None, None for others."""
-    for known in KNOWN_MODELS:
-        if known.name.lower() == model.lower() and any(known.prompts):
-            return known.prompts
-    return _E5_PROMPTS if _E5.fullmatch(model) else (None, None)
+    known = known_model(name)
+    if known and any(known.prompts):
+        return known.prompts
+    return _E5_PROMPTS if _E5.fullmatch(name) else (None, None)

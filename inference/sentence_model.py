@@ -91,11 +91,14 @@ class SentenceModel:
         return _positions(self.config)
 
 
-def read_sentence_model(folder: Path) -> SentenceModel:
-    """Read the folder; raises ModelMissing if it is no such folder, NotConfigured if it brings code or leads out of it."""
+def read_sentence_model(folder: Path, pooling: str = "mean") -> SentenceModel:
+    """Read the folder, whose model has that pooling unless its files say another one.
+
+    Raises ModelMissing if it is no such folder, NotConfigured if it brings code or leads out of it.
+    """
     listed = _read(folder / "modules.json", None)
     if listed is None:
-        # A plain encoder: sentence-transformers, too, takes the mean of its tokens.
+        # A plain encoder: sentence-transformers, too, takes the mean of the tokens of one that nobody knows.
         listed = [{"type": f"sentence_transformers.{kind}"} for kind in ("Transformer", "Pooling")]
     for entry in listed:
         kind, path = str(entry["type"]), PurePosixPath(entry.get("path", ""))
@@ -121,7 +124,7 @@ def read_sentence_model(folder: Path) -> SentenceModel:
         transformer=transformer,
         config=config,
         modules=modules,
-        pooling=_pooling(modules),
+        pooling=_pooling(modules, pooling),
         dimension=_dimension(config, modules),
         max_length=_max_length(transformer, config, sentence),
         lower_case=bool(sentence.get("do_lower_case", False)),
@@ -143,10 +146,10 @@ def _read(path: Path, default: Any = ...) -> Any:
         raise ModelMissing(f"{path} cannot be read: {error}") from error
 
 
-def _pooling(modules: tuple[tuple[str, Mapping[str, Any]], ...]) -> str:
+def _pooling(modules: tuple[tuple[str, Mapping[str, Any]], ...], otherwise: str = "mean") -> str:
     config = next((config for kind, config in modules if kind == "Pooling"), {})
     modes = config.get("pooling_mode") or [mode for flag, mode in LEGACY_POOLINGS.items() if config.get(flag)]
-    return modes if isinstance(modes, str) else "+".join(modes) or "mean"
+    return modes if isinstance(modes, str) else "+".join(modes) or otherwise
 
 
 def _dimension(config: Mapping[str, Any], modules: tuple[tuple[str, Mapping[str, Any]], ...]) -> int:

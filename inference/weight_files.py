@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,14 @@ def onnx_files(folder: Path) -> list[Path]:
         if path.is_file():
             return [path, *sorted(set(path.parent.glob("model.onnx*")) - {path})]
     return []
+
+
+def scales_runs(path: Path) -> bool:
+    """Whether a file is an ONNX file that computes the scale of 8-bit activations over all texts of a run."""
+    if path.suffix != ".onnx":
+        return False
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as stored:
+        return stored.find(b"DynamicQuantize") >= 0  # a graph's operators stand in the file by name
 
 
 def file_sha256(path: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, save_model
+from onnxruntime.quantization import quantize_dynamic
 
 from inference.embedders import OnnxEmbedder
 from models.documents import Matrix
@@ -143,6 +144,18 @@ def test_int8_and_pooling_without_the_prompt_are_refused(tmp_path: Path) -> None
     (tmp_path / "1_Pooling/config.json").write_text(json.dumps(pooling))
     with pytest.raises(NotConfigured, match="pooling without the prompt"):
         embedder_of(tmp_path).warm()
+
+
+def test_a_vector_of_a_file_with_8_bit_integers_does_not_depend_on_the_other_texts(tmp_path: Path) -> None:
+    write_other(tmp_path)
+    file = tmp_path / "onnx/model.onnx"
+    exact = embedder_of(tmp_path).embed_passages(TEXTS)
+    quantize_dynamic(file, file)
+    embedder = embedder_of(tmp_path)
+    together = embedder.embed_passages(TEXTS)
+    alone = np.concatenate([embedder.embed_passages([text]) for text in TEXTS])
+    assert np.array_equal(together, alone)
+    assert 1e-5 < np.abs(together - exact).max() < 0.1, "the weights were rounded, and the model is the same"
 
 
 def test_a_missing_or_damaged_file_is_a_missing_model(tmp_path: Path) -> None:
