@@ -30,7 +30,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "cancel": "End a request: everybody who waits for it gets an answer with the status `cancelled` and no hits.",
     },
     "Documents": {
-        "index": "Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (PDF after `make pdf`, Office after `make office`).",
+        "index": "Index text, Markdown, reStructuredText, HTML, CSV, JSON, JSON lines (PDF after `make pdf`, Office after `make office`).",
         "delete": "Delete documents from a namespace; unknown ids are only counted.",
         "verify": "Compare what every store shows with the documents' database, and mend what differs.",
         "namespaces": "List, show, create, rebuild, deactivate and delete namespaces.",

@@ -85,7 +85,7 @@ def busy_with_a_script(server: RedisServer) -> Iterator[None]:
 @contextmanager
 def full(server: RedisServer) -> Iterator[None]:
     with server.client() as client:
-        client.config_set("maxmemory", "1mb")
+        client.config_set("maxmemory", "1")
         try:
             yield
         finally:

@@ -165,7 +165,7 @@ def test_a_branch_row_joins_the_envelope_with_its_plan_and_a_missing_one_has_the
             "attempt": 1,
             "generation": 7,
             "weight": 0.3,
-            "depth": 100,
+            "depth": 200,
         },
         "vector": {
             "status": "failed",
