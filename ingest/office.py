@@ -25,6 +25,7 @@ _PROLOG_BYTES = 65_536
 _DUBLIN_CORE = {"dc": "http://purl.org/dc/elements/1.1/", "dcterms": "http://purl.org/dc/terms/"}
 
 _ROOT_RELATIONS = "_rels/.rels"
+_CONTENT_TYPES = "[Content_Types].xml"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
@@ -81,7 +82,7 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
 
 
 def _readable(archive: zipfile.ZipFile, content: io.BytesIO) -> io.BytesIO:
-    """The archive without relations to parts that it lacks, and in the transitional form of the format's names.
+    """The archive without mentions of parts that it lacks, and in the transitional form of the format's names.
 
     Office opens such files, and the libraries do not.
     """
@@ -93,12 +94,12 @@ def _readable(archive: zipfile.ZipFile, content: io.BytesIO) -> io.BytesIO:
         else False
     )
     for name in archive.namelist():
-        if name.endswith(".rels"):
+        if name.endswith(".rels") or name == _CONTENT_TYPES:
             folder = posixpath.dirname(posixpath.dirname(name))
             tree = _tree(archive, name)
-            dangling = [relation for relation in tree if _target(relation, folder) not in {None, *names}]
-            for relation in dangling:
-                tree.remove(relation)
+            dangling = [each for each in tree if (part := _target(each, folder)) and part not in names]
+            for each in dangling:
+                tree.remove(each)
             if dangling:
                 changed[name] = ElementTree.tostring(tree)
         if is_strict and name.endswith((".xml", ".rels")):
@@ -112,10 +113,10 @@ def _readable(archive: zipfile.ZipFile, content: io.BytesIO) -> io.BytesIO:
 
 
 def _target(relation: ElementTree.Element, folder: str) -> str | None:
-    """The name of the part that a relation leads to; None if it leads out of the archive."""
+    """The name of the part that a relation, or the type of a part, is about; None if it leads out of the archive."""
     if relation.get("TargetMode") == "External":
         return None
-    target = unquote(relation.get("Target", "")).partition("#")[0]
+    target = unquote(relation.get("Target") or relation.get("PartName") or "").partition("#")[0]
     return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/").casefold() if target else None
 
 

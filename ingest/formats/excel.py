@@ -107,8 +107,11 @@ def _below(above: list[Cell], cells: list[Cell]) -> list[Cell]:
 
 
 def _is_title(cells: list[Cell], after: list[Cell]) -> bool:
-    """Whether the row below has more columns: then this one stands above a table, and not in it."""
-    return _width(cells) < _width(after)
+    """Whether the row stands above a table, and not in it: the row below has more columns, and twice as many or their names."""
+    own, below = _width(cells), _width(after)
+    return own < below and (
+        2 * own <= below or any(_are_names(names, []) for names in (after, _below(cells, after)))
+    )
 
 
 def _width(cells: list[Cell]) -> int:

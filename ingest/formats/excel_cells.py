@@ -13,6 +13,8 @@ _LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)(?:-[^\]]*)?\]|\[[^\]]*\]|_
 """Texts in quotes, escaped signs, currencies; conditions and colours; the widths of gaps."""
 _DIGITS = re.compile(r"[0#?](?:[0#?,. ]*[0#?])?")
 _ONLY_ZEROS = re.compile(r"0[0 ()/-]*0")
+_MORE_DECIMALS = 2
+"""How many decimals more than its form shows a number has."""
 _MOST_COLUMNS = 16_384
 _REFERENCE = re.compile(r"([A-Z]+)(\d+):[A-Z]+(\d+)")
 
@@ -24,7 +26,7 @@ class Cell(NamedTuple):
 
 
 def shown(value: Any, form: str) -> str:
-    """A value in its form, which is a number format of Excel; numbers keep all their digits."""
+    """A value in its form, which is a number format of Excel; numbers have two decimals more."""
     match value:
         case None:
             return ""
@@ -54,9 +56,11 @@ def _number(value: float, form: str) -> str:
         digits = iter(f"{int(value):0{bare.count('0')}}")
         extra = "".join(next(digits) for _ in range(len(f"{int(value)}") - bare.count("0")))
         return extra + "".join(next(digits) if sign == "0" else sign for sign in bare)
-    if "%" in bare:
-        return f"{value * 100:.15g}%"
     plain = f"{value:.15g}" if isinstance(value, float) else str(value)
+    decimals = len(re.sub(r"[^0#?]", "", bare.partition(".")[2])) + _MORE_DECIMALS
+    if "%" in bare:
+        return f"{round(value * 100, decimals):.15g}%"
+    plain = f"{round(value, decimals):.15g}" if isinstance(value, float) and "." in bare else plain
     digits_of = list(_DIGITS.finditer(bare))
     if len(digits_of) != 1 or bare[digits_of[0].end() :].startswith(",") or "E+" in bare:
         return plain  # fractions, thousands that are not shown, powers of ten

@@ -7,56 +7,87 @@ from typing import Any
 
 from ingest.office import blocks_as_text, package_of, plain, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
+from ingest.titles import as_title
+from models.not_indexed import NotIndexed
 
 _FRAME = ("DATE", "FOOTER", "SLIDE_NUMBER")
 """Placeholders that repeat on each slide."""
-_PRESET_TITLE = "PowerPoint Presentation"
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
-    """The title is the document's own, else that of the first slide that has one."""
+    """The title is that of the first slide, else the document's own, else that of the first slide that has one."""
     try:
         from pptx import Presentation
     except ImportError:
         raise missing_package("python-pptx", "PowerPoint", "office") from None
     package = package_of(file, options)
-    slides = list(Presentation(package.content).slides)
-    titles = [_title(slide) for slide in slides]
-    own_title = "" if package.title == _PRESET_TITLE else package.title
-    blocks = [block for number, slide in enumerate(slides, start=1) for block in _blocks(number, slide)]
+    sections: list[str] = []
+    titles: list[str] = []
+    hidden: list[str] = []
+    for number, slide in enumerate(Presentation(package.content).slides, start=1):
+        seen, unseen = _texts(slide, reads_hidden=options.hidden_text)
+        if unseen:
+            hidden.append(str(number))
+        if seen is None:
+            continue
+        titles.append(title := _title(slide))
+        sections += [f"## Slide {number}: {title}" if title else f"## Slide {number}", *seen]
     yield from package.faults
-    has_text = any(not block.startswith("## Slide ") for block in blocks) or any(titles)
-    title = own_title or next(filter(None, titles), "")
-    yield Record(blocks_as_text(blocks) if has_text else "", title, package.metadata, "markdown")
+    if hidden:
+        what = f"hidden slides, or boxes on slides: {', '.join(hidden)}"
+        yield Fault(NotIndexed.HIDDEN_TEXT, f"{what}; --hidden-text reads it")
+    has_text = len(sections) > len(titles) or any(titles)
+    title = next(filter(None, (*titles[:1], as_title(package.title), *titles)), "")
+    yield Record(blocks_as_text(sections) if has_text else "", title, package.metadata, "markdown")
 
 
 def _title(slide: Any) -> str:
     return " ".join(slide.shapes.title.text_frame.text.split()) if slide.shapes.title is not None else ""
 
 
-def _blocks(number: int, slide: Any) -> Iterator[str]:
-    title = _title(slide)
-    yield f"## Slide {number}: {title}" if title else f"## Slide {number}"
-    title_id = slide.shapes.title.shape_id if slide.shapes.title is not None else None
-    for shape in _shapes(slide.shapes):
-        if shape.shape_id == title_id or (
-            shape.is_placeholder and shape.placeholder_format.type.name in _FRAME
-        ):
-            continue
-        if shape.has_text_frame:
-            yield plain(shape.text_frame.text)
-        elif getattr(shape, "has_table", False):
-            rows = (row([cell.text for cell in line.cells]) for line in shape.table.rows)
-            yield "\n".join(filter(None, rows))
+def _texts(slide: Any, *, reads_hidden: bool) -> tuple[list[str] | None, bool]:
+    """The texts of a slide besides its title, and whether a hidden one was left out; None for a hidden slide."""
+    own_title = slide.shapes.title
+    shapes = [
+        shape
+        for shape in _shapes(slide.shapes)
+        if own_title is None or shape.shape_id != own_title.shape_id
+        if not (shape.is_placeholder and shape.placeholder_format.type.name in _FRAME)
+    ]
+    seen, unseen = list[str](), list[str]()
+    for shape in shapes:
+        is_hidden = not reads_hidden and bool(
+            shape._element.xpath("./*/p:cNvPr[@hidden='1' or @hidden='true']")
+        )
+        (unseen if is_hidden else seen).append(_text(shape))
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     if notes is not None and notes.text.strip():
-        yield f"Notes: {plain(notes.text)}"
+        seen.append(f"Notes: {plain(notes.text)}")
+    seen = [*filter(None, seen)]
+    if slide._element.get("show") in ("0", "false") and not reads_hidden:
+        return None, bool(seen or _title(slide))
+    return seen, any(unseen)
+
+
+def _text(shape: Any) -> str:
+    if shape.has_text_frame:
+        return plain(shape.text_frame.text)
+    if getattr(shape, "has_table", False):
+        rows = (row([cell.text for cell in line.cells]) for line in shape.table.rows)
+        return "\n".join(filter(None, rows))
+    return ""
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
-    """Shapes in order, with those inside of groups."""
-    for shape in shapes:
-        if hasattr(shape, "shapes"):
-            yield from _shapes(shape.shapes)
-        else:
-            yield shape
+    """Shapes as one reads them, from top to bottom and from left to right, with those inside of groups."""
+    ordered = sorted(shapes, key=lambda shape: shape.top or 0)
+    while ordered:
+        # A row: what begins above the middle of its first shape.
+        middle = (ordered[0].top or 0) + (ordered[0].height or 0) / 2
+        count = sum((shape.top or 0) < middle for shape in ordered) or 1
+        for shape in sorted(ordered[:count], key=lambda shape: shape.left or 0):
+            if hasattr(shape, "shapes"):
+                yield from _shapes(shape.shapes)
+            else:
+                yield shape
+        ordered = ordered[count:]

@@ -53,6 +53,8 @@ def test_a_sheet_that_claims_a_billion_cells_is_read_by_those_that_it_has(tmp_pa
     [
         (0.15, "0%", "15%"),
         (0.0725, "0.00%", "7.25%"),
+        (0.00370900364, "0.00%", "0.3709%"),
+        (84219.4973106866, '"$"#,##0.00', "$84219.4973"),
         (42, "00000", "00042"),
         (123456, "00000", "123456"),
         (78051120, "000-00-0000", "078-05-1120"),
@@ -93,6 +95,13 @@ def test_a_title_above_a_table_names_no_columns(tmp_path: Path) -> None:
     assert document_of(path).text == (
         "## Sheet\n\nMODEL-000 | Output\nCity | 2016 | 2017\n"
         "City: Rome | 2016: 1 | 2017: 2\nCity: Oslo | 2016: 3 | 2017: 4"
+    )
+
+
+def test_a_column_without_a_name_leaves_the_others_theirs(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "a.xlsx", ["City", "Boats"], ["Rome", 1, "*"], ["Oslo", 3])
+    assert (
+        document_of(path).text == "## Sheet\n\nCity | Boats\nCity: Rome | Boats: 1 | *\nCity: Oslo | Boats: 3"
     )
 
 

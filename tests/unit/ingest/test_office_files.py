@@ -45,6 +45,16 @@ _NO_RELATIONS = (
 )
 
 
+def test_a_workbook_is_read_although_it_lacks_a_part_that_its_types_name(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "a.xlsx", [1, 2])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist() if name != "xl/sharedStrings.xml"}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    assert document_of(path).text == "## Sheet\n\n1 | 2"
+
+
 @pytest.mark.parametrize("suffix", ["docx", "pptx", "xlsx"])
 def test_an_office_file_in_the_strict_form_of_its_format_is_read(tmp_path: Path, suffix: str) -> None:
     path, _ = with_text(tmp_path / f"a.{suffix}")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pptx import Presentation
 from pptx.util import Inches
 
+from ingest.raw_documents import RawDocument, Skipped
+from ingest.read import read_documents
+from models.not_indexed import NotIndexed
 from tests.support.office_files import document_of
 
 
@@ -31,3 +35,68 @@ def test_a_slide_is_a_section_with_its_number_tables_and_notes(tmp_path: Path) -
         "## Slide 1: Tea\n\nGreen\nBlack\n\nNotes: Show the pot.\n\n"
         "## Slide 2\n\nSort | Minutes\nGreen | 2\n\nIn a group"
     )
+
+
+def test_boxes_of_a_slide_are_read_from_top_to_bottom_and_from_left_to_right(tmp_path: Path) -> None:
+    show = Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[6])
+    places = {"last": (1, 5), "second": (5, 1.1), "first": (1, 1), "fourth": (5, 3), "third": (1, 3)}
+    for text, (left, top) in places.items():
+        box = slide.shapes.add_textbox(Inches(left), Inches(top), Inches(3), Inches(1))
+        box.text_frame.text = text
+    show.save(str(tmp_path / "a.pptx"))
+    assert document_of(tmp_path / "a.pptx").text == (
+        "## Slide 1\n\nfirst\n\nsecond\n\nthird\n\nfourth\n\nlast"
+    )
+
+
+def test_a_column_beside_a_tall_box_is_read_after_it(tmp_path: Path) -> None:
+    show = Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[6])
+    for text, left, top, height in (("c", 5, 3, 1), ("b", 5, 1, 1), ("a", 1, 1, 5)):
+        box = slide.shapes.add_textbox(Inches(left), Inches(top), Inches(3), Inches(height))
+        box.text_frame.text = text
+    show.save(str(tmp_path / "a.pptx"))
+    assert document_of(tmp_path / "a.pptx").text == "## Slide 1\n\na\n\nb\n\nc"
+
+
+@pytest.mark.parametrize(
+    ("own", "slides", "title"),
+    [
+        ("Title with image", ["Harbour rules", "Boats"], "Harbour rules"),
+        ("Rules of 2024", ["", "Boats"], "Rules of 2024"),
+        ("PowerPoint-Präsentation", ["", "Boats"], "Boats"),
+    ],
+)
+def test_the_title_of_the_first_slide_goes_before_that_of_the_file(
+    tmp_path: Path, own: str, slides: list[str], title: str
+) -> None:
+    show = Presentation()
+    show.core_properties.title = own
+    for text in slides:
+        slide = show.slides.add_slide(show.slide_layouts[1])
+        assert slide.shapes.title is not None
+        slide.shapes.title.text = text
+    show.save(str(tmp_path / "a.pptx"))
+    assert document_of(tmp_path / "a.pptx").title == title
+
+
+def test_hidden_slides_and_boxes_are_left_out_unless_somebody_asks_for_them(tmp_path: Path) -> None:
+    show = Presentation()
+    for number in range(3):
+        slide = show.slides.add_slide(show.slide_layouts[6])
+        box = slide.shapes.add_textbox(*[Inches(1)] * 4)
+        box.text_frame.text = f"Text {number + 1}"
+        if number == 1:
+            slide._element.set("show", "0")
+        if number == 2:
+            box._element.nvSpPr.cNvPr.set("hidden", "1")
+    show.save(str(path := tmp_path / "a.pptx"))
+    note, read = read_documents([path], source="s")
+    assert isinstance(note, Skipped)
+    assert isinstance(read, RawDocument)
+    assert (note.reason, read.text) == (NotIndexed.HIDDEN_TEXT, "## Slide 1\n\nText 1\n\n## Slide 3")
+    assert note.why == "hidden slides, or boxes on slides: 2, 3; --hidden-text reads it"
+    (whole,) = read_documents([path], source="s", hidden_text=True)
+    assert isinstance(whole, RawDocument)
+    assert whole.text == "## Slide 1\n\nText 1\n\n## Slide 2\n\nText 2\n\n## Slide 3\n\nText 3"
