@@ -53,6 +53,9 @@ class Document(BaseModel):
     markup: Literal["plain", "markdown"] | None = Field(
         None, description="By default headings in the text decide"
     )
+    page_starts: list[int] | None = Field(
+        None, description="Offsets of its pages in its text, in characters; hits then have `pages`"
+    )
 
 
 class Documents(BaseModel):

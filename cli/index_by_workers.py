@@ -305,4 +305,5 @@ def _row(item: RawDocument) -> dict[str, Any]:
         "text": item.text,
         "metadata": item.metadata,
         "markup": item.markup,
+        **({"page_starts": [*item.page_starts]} if item.page_starts else {}),
     }

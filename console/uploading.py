@@ -71,7 +71,7 @@ def _saved(name: str, content: bytes, folder: Path) -> Path:
 
 
 def _row(item: RawDocument) -> dict[str, Any]:
-    fields = {name: getattr(item, name) for name in ("title", "text", "metadata", "markup")}
+    fields = {name: getattr(item, name) for name in ("title", "text", "metadata", "markup", "page_starts")}
     return {"id": item.document_id, **fields}
 
 

@@ -30,6 +30,8 @@ class Citation:
     """The ranks of the hits that are this document, or passages of it."""
     passage_ids: tuple[str, ...]
     """The passages of the document, in the order of the text."""
+    pages: str | None = None
+    """The pages of the passages: `3-4, 7`; None if the document has no pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,13 @@ def _runs(passages: Sequence[PassageText]) -> Iterator[list[PassageText]]:
 def _block(number: int, run: Sequence[PassageText]) -> str:
     first = run[0]
     above = " > ".join(part for part in (first.title or first.document_id, first.heading) if part)
-    return f"[{number}] {above}\n{_lines(run)}"
+    place = f", p. {_pages(run)}" if first.pages else ""
+    return f"[{number}] {above}{place}\n{_lines(run)}"
+
+
+def _pages(run: Sequence[PassageText]) -> str:
+    first, last = run[0].pages.partition("-")[0], run[-1].pages.rpartition("-")[2]
+    return first if first == last else f"{first}-{last}"
 
 
 def _lines(passages: Iterable[PassageText]) -> str:
@@ -149,11 +157,15 @@ def _citations(
     hits: Sequence[FusedHit], blocks: Sequence[tuple[int, Sequence[PassageText]]], first_rank: int
 ) -> tuple[Citation, ...]:
     citations = []
-    for number, runs in groupby(blocks, key=lambda block: block[0]):
-        passages = [passage for _, run in runs for passage in run]
+    for number, of_document in groupby(blocks, key=lambda block: block[0]):
+        runs = [run for _, run in of_document]
+        passages = [passage for run in runs for passage in run]
+        pages = ", ".join(dict.fromkeys(_pages(run) for run in runs if run[0].pages))
         document_id = passages[0].document_id
         ranks = [rank for rank, hit in enumerate(hits, start=first_rank) if hit.document_id == document_id]
         citations.append(
-            Citation(number, document_id, tuple(ranks), tuple(passage.passage_id for passage in passages))
+            Citation(
+                number, document_id, tuple(ranks), tuple(each.passage_id for each in passages), pages or None
+            )
         )
     return tuple(citations)

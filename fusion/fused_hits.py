@@ -203,6 +203,8 @@ def hit_to_wire(
     if "metadata" in include:
         if passage is not None:
             wire["title"] = passage.title
+            if passage.pages:
+                wire["pages"] = passage.pages
         wire |= _description(hit, dict(passage.metadata) if passage else {})
     if passage is not None:
         if snippet is not None:

@@ -90,13 +90,15 @@ def cleaned(record: Record) -> Record:
     A row without a text has its title as text.
     """
     title, text = clean_line(record.title), clean_text(record.text)
+    pages = record.page_starts
     if not text.strip():
         text = "" if record.line is None else title
     if len(title) > MAX_TITLE_CHARACTERS:
         if text and not text.startswith(title):
             text = f"{title}\n\n{text}"
+            pages = [start + len(title) + 2 for start in pages]
         title = title[: MAX_TITLE_CHARACTERS - 1].rstrip() + "…"
-    return replace(record, title=title, text=text)
+    return replace(record, title=title, text=text, page_starts=pages)
 
 
 def clean_text(text: str) -> str:

@@ -65,9 +65,10 @@ def content_hash(title: str, text: str) -> str:
 
 
 def revision_hash(document: RawDocument) -> str:
-    """SHA-256 (32 hex characters) of title, text, markup and metadata; not of the path."""
+    """SHA-256 (32 hex characters) of title, text, markup, metadata and pages; not of the path."""
     metadata = json.dumps(document.metadata, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return _digest(document.title, document.text, document.markup, metadata)
+    pages = [json.dumps([*document.page_starts])] if document.page_starts else []
+    return _digest(document.title, document.text, document.markup, metadata, *pages)
 
 
 def _digest(*parts: str) -> str:

@@ -45,6 +45,8 @@ class RawDocument:
     """Line of the record in its file, from 1."""
     headings: Sequence[Heading] | None = field(default=None, compare=False, repr=False)
     """The headings of a Markdown text, if they are known; the process that parses a file finds them."""
+    page_starts: Sequence[int] = ()
+    """Offsets of the pages of a PDF, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Record:
     given_id: str | None = None
     line: int | None = None
     headings: Sequence[Heading] | None = None
+    page_starts: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,6 +228,7 @@ def document_of(
         path,
         record.line,
         record.headings,
+        record.page_starts,
     )
 
 
@@ -238,7 +239,8 @@ def _printable(path: Path) -> str:
 def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Skipped]:
     """The documents in rows of `{id, title, text, metadata}`; a row that is wrong or too large is skipped.
 
-    A row's `markup` is `plain` or `markdown`; without it, a text with headings is Markdown.  Raises ValueError if the rows
+    A row's `markup` is `plain` or `markdown`; without it, a text with headings is Markdown.  `page_starts` are the offsets of
+    its pages in its text, in characters.  Raises ValueError if the rows
     are too much for one message.
     """
     checked_source(source)
@@ -250,6 +252,7 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
             yield Skipped(where, NotIndexed.TOO_LARGE if is_json else NotIndexed.MALFORMED, why, spares="")
             continue
         row = dict(row)
+        pages = row.pop("page_starts") if _are_offsets(row.get("page_starts")) else ()
         markup: Markup | None = row.pop("markup") if row.get("markup") in get_args(Markup) else None
         for result in record_of(row, {}, line=number):
             if isinstance(result, Fault):
@@ -257,10 +260,19 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
             elif result.given_id is None:
                 yield Skipped(where, NotIndexed.WRONG_ID, "it has no id", spares="")
             else:
+                result = replace(result, page_starts=pages)
                 record = cleaned(result if markup is None else replace(result, markup=markup))
                 if record.markup == "markdown" and has_too_many_headings(record.text):
                     yield Skipped(where, NotIndexed.HEADINGS, TOO_MANY_HEADINGS)
                 yield document_of(record, where, source, source, own_ids=True, collection=True)
+
+
+def _are_offsets(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and all(type(one) is int and one >= 0 for one in value)
+        and value == sorted(value)
+    )
 
 
 def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | Skipped]:

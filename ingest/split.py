@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -80,7 +81,8 @@ class Splitter:
                 start, end = _trimmed(text, *span)
                 if start < end:
                     passage_id = f"{document.document_id}#{position}"
-                    yield Passage(passage_id, position, text[start:end], heading, start, end)
+                    pages = _pages(document.page_starts, start, end)
+                    yield Passage(passage_id, position, text[start:end], heading, start, end, pages=pages)
                     position += 1
 
     def texts_for_embedding(self, title: str, passages: Iterable[Passage]) -> list[str]:
@@ -198,6 +200,12 @@ def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         start = cut
     if start < end:
         yield start, end
+
+
+def _pages(page_starts: Sequence[int], start: int, end: int) -> str:
+    """`3`, or `3-4`; empty for a document without pages."""
+    first, last = (max(1, bisect_right(page_starts, offset)) for offset in (start, end - 1))
+    return "" if not page_starts else f"{first}" if first == last else f"{first}-{last}"
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:

@@ -67,6 +67,7 @@ passage_table = sa.Table(
     sa.Column("text", sa.Text, nullable=False),
     sa.Column("start", sa.Integer, nullable=False),
     sa.Column("end", sa.Integer, nullable=False),
+    sa.Column("pages", sa.Text),  # none in rows of versions that knew no pages
     sa.Column("vector", sa.LargeBinary),  # float32, little-endian; empty once every store has replaced it
     sa.Index("chorale_passage_sequence", "namespace_id", "sequence", "ended"),
     sa.Index("chorale_passage_ended", "namespace_id", "ended"),

@@ -40,6 +40,8 @@ class Passage:
     end: int = 0
     vector: Vector | None = None
     """A vector of unit length; None before the passage is embedded."""
+    pages: str = ""
+    """The pages of a PDF that it is on, counted from 1: `3`, or `3-4`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class PassageText:
     heading: str
     text: str
     metadata: Mapping[str, Any]
+    pages: str = ""
+    """The pages of a PDF that it is on, counted from 1: `3`, or `3-4`."""
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> PassageText:
@@ -81,6 +85,7 @@ class PassageText:
             wire.get("heading", ""),
             wire.get("text", ""),
             wire.get("metadata", {}),
+            wire.get("pages", ""),
         )
 
 

@@ -117,6 +117,8 @@ class Hit(_Read):
     score_kind: str = ""
     """The scale of `score`: the fusion method's name, or `rerank`."""
     title: str | None = None
+    pages: str | None = None
+    """The pages of a PDF that the passage is on, counted from 1: `3`, or `3-4`; None if the document has no pages."""
     text: str | None = None
     """The whole passage."""
     snippet: Snippet | None = None
@@ -152,13 +154,15 @@ class Citation(_Read):
     """The ranks of the hits that are this document, or passages of it."""
     passage_ids: tuple[str, ...] = ()
     """The passages of the document, in the order of the text."""
+    pages: str | None = None
+    """The pages of the passages: `3-4, 7`; None if the document has no pages."""
 
 
 class Context(_Read):
     """The passages of the hits as a text for a language model."""
 
     text: str = ""
-    """A block for each run of neighbouring passages, after a line such as `[1] Title > Heading`."""
+    """A block for each run of neighbouring passages, after a line such as `[1] Title > Heading, p. 3`."""
     tokens: int = 0
     citations: tuple[Citation, ...] = ()
     left_out: int = 0

@@ -12,7 +12,7 @@ from chorale_client.errors import InvalidRequest, NoRoom
 from chorale_client.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES
 from chorale_client.scripts import Scripts
 
-_NOT_METADATA = ("id", "title", "text", "markup")
+_NOT_METADATA = ("id", "title", "text", "markup", "page_starts")
 
 
 def document_bytes(document: object) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from ingest.clean import read_bytes
+from ingest.clean import clean_text, read_bytes
 from ingest.collection_rows import properties_as_metadata
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable, missing_package
 from models.not_indexed import NotIndexed
@@ -20,6 +21,7 @@ _AT_A_LINE_END = "\ufffe"
 """What PDFium has in the place of a hyphen at a line end and of the line end."""
 _CUT_WORD = re.compile(rf"(\w*[^\W\d_]){_AT_A_LINE_END}([^\W\d_]\w*)")
 _MOST_UNMAPPED = 0.1
+_PAGE_BREAK, _BETWEEN_PAGES = "\f", "\n\n"
 _PASSWORD_FIELD = 1 << 13
 """The flag of a field whose value nobody sees."""
 _NOT_SET = ("", "Off")
@@ -39,7 +41,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         pdf.init_forms()
         for number in range(len(pdf)):
             text, reason = _page(pdf, pdf[number])
-            texts.append(text)
+            texts.append(text.replace(_PAGE_BREAK, " "))
             if reason is not None:
                 left_out[reason].append(number + 1)
         own = pdf.get_metadata_dict()
@@ -48,17 +50,19 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         raise Unreadable(
             NotIndexed.MALFORMED, "locked with a password" if locked else f"damaged: {error}"
         ) from None
-    text = _without_cuts("\n\n".join(texts))
+    pages = [clean_text(text) for text in _without_cuts(_PAGE_BREAK.join(texts)).split(_PAGE_BREAK)]
+    starts = [0, *accumulate(len(text) + len(_BETWEEN_PAGES) for text in pages[:-1])]
+    text = _BETWEEN_PAGES.join(pages)
     if not text.strip():
         raise Unreadable(NotIndexed.NO_TEXT, _why_no_text(left_out))
     dates = {"created_at": _date(own["CreationDate"]), "modified_at": _date(own["ModDate"])}
     metadata, faults = properties_as_metadata(own["Author"], dates, options.fields)
     yield from faults
-    for reason, pages in left_out.items():
-        if pages:
-            numbers = ", ".join(map(str, pages[:10])) + (", …" if len(pages) > 10 else "")
+    for reason, named in left_out.items():
+        if named:
+            numbers = ", ".join(map(str, named[:10])) + (", …" if len(named) > 10 else "")
             yield Fault(reason, f"{_WHY[reason]}: {numbers}")
-    yield Record(text, own["Title"], metadata)
+    yield Record(text, own["Title"], metadata, page_starts=starts)
 
 
 _WHY = {

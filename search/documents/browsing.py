@@ -24,7 +24,7 @@ _DOCUMENTS = f"""
     ) FROM chorale_document d WHERE d.namespace_id = ? AND +d.ended IS NULL
 """
 _SPLIT = """
-    SELECT passage_id, position, heading, text, start, "end", vector IS NOT NULL FROM chorale_passage
+    SELECT passage_id, position, heading, text, start, "end", coalesce(pages, ''), vector IS NOT NULL FROM chorale_passage
     WHERE namespace_id = ? AND document_id = ? AND +ended IS NULL AND position >= ? ORDER BY position LIMIT ?
 """
 
@@ -68,7 +68,7 @@ def document(
         return None
     _, source, metadata, content_hash, near_duplicate_group, title, count = row
     split = rows.execute(_SPLIT, (*key, first, PAGE)).fetchall()
-    fields = ("passage_id", "position", "heading", "text", "start", "end", "has_vector")
+    fields = ("passage_id", "position", "heading", "text", "start", "end", "pages", "has_vector")
     return {
         "document_id": document_id,
         "source": source,

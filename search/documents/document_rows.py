@@ -86,6 +86,7 @@ def insert_documents(
             "text": passage.text,
             "start": passage.start,
             "end": passage.end,
+            "pages": passage.pages,
             "vector": None if passage.vector is None else np.asarray(passage.vector, STORED).tobytes(),
         }
         for document in documents

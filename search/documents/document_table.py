@@ -323,7 +323,9 @@ def _documents(connection: Connection, build: Build, document_ids: Sequence[str]
     for row in connection.execute(statement.where(_living(passage_table)).order_by(_P.rid)):
         raw = row.vector
         vector = None if raw is None else np.frombuffer(raw, lookups.STORED).astype(np.float32)
-        passage = Passage(row.passage_id, row.position, row.text, row.heading, row.start, row.end, vector)
+        passage = Passage(
+            row.passage_id, row.position, row.text, row.heading, row.start, row.end, vector, row.pages or ""
+        )
         passages[row.document_id].append(passage)
     statement = select(document_table).where(_of(document_table, build), _D.document_id.in_(document_ids))
     return {

@@ -39,7 +39,7 @@ _NEWEST = "ORDER BY CASE WHEN p.sequence <= ? THEN 1 ELSE 0 END, +p.sequence"
 _OF_PASSAGES = "FROM chorale_passage p WHERE p.namespace_id = ? AND p.passage_id IN"
 _TEXTS = f"""
     SELECT p.passage_id, p.document_id, (SELECT d.title {_DOCUMENT}), p.heading, p.text,
-        (SELECT CAST(d.metadata AS TEXT) {_DOCUMENT})
+        (SELECT CAST(d.metadata AS TEXT) {_DOCUMENT}), coalesce(p.pages, '')
     {_OF_PASSAGES}
 """
 _VECTORS = f"SELECT p.passage_id, p.vector {_OF_PASSAGES}"
@@ -86,7 +86,7 @@ def texts(
     rows = _of_passages(connection, _TEXTS, namespace_id, passage_ids, deadline, shown)
     # What every store has replaced has no document any more.
     return {
-        row[0]: PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]))
+        row[0]: PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]), row[6])
         for row in rows
         if row[5] is not None
     }

@@ -50,6 +50,14 @@ def test_blocks_have_the_number_the_title_and_the_text() -> None:
     )
 
 
+def test_the_pages_of_a_document_stand_above_its_text_and_in_its_citation() -> None:
+    pages = {"a#0": "1-2", "a#1": "3", "a#7": "12"}
+    texts = {id_: PassageText(id_, "a", "Rules", "", "Pay.", {}, page) for id_, page in pages.items()}
+    made = packed(*pages, texts=texts)
+    assert made.text == "[1] Rules, p. 1-3\nPay.\nPay.\n\n[1] Rules, p. 12\nPay."
+    assert [citation.pages for citation in made.citations] == ["1-3, 12"]
+
+
 def test_neighbours_are_merged_and_passages_of_a_document_stand_in_reading_order() -> None:
     made = packed("a#5", "b#0", "a#2", "a#1", "a#10", rank=11)
     blocks = [" ".join(line.split()[0] for line in block.splitlines()) for block in made.text.split("\n\n")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,6 +25,22 @@ def rows_of_sizes(*sizes: int) -> list[dict[str, Any]]:
         letters, rest = divmod(size - document_bytes(row), 2)
         rows.append({**row, "text": "é" * letters + "e" * rest})
     return rows
+
+
+@pytest.mark.parametrize(
+    ("given", "page_starts", "metadata"),
+    [
+        ([0, 4], [0, 4], {}),
+        ([4, 0], (), {"page_starts": [4, 0]}),
+        ("two", (), {"page_starts": "two"}),
+    ],
+)
+def test_a_document_may_say_where_its_pages_start(
+    given: object, page_starts: Sequence[int], metadata: dict[str, object]
+) -> None:
+    (document,) = read_rows([{"id": "a", "text": "one two", "page_starts": given}], source="task")
+    assert isinstance(document, RawDocument)
+    assert (document.page_starts, document.metadata) == (page_starts, metadata)
 
 
 def test_only_the_document_that_is_too_large_is_skipped() -> None:

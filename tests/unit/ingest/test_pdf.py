@@ -14,6 +14,7 @@ from pypdf.generic import TextStringObject as Text
 
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
+from ingest.split import Splitter
 from models.not_indexed import NotIndexed
 from tests.support.not_indexed import add_picture, garbled_page, with_page
 
@@ -201,3 +202,32 @@ def test_a_title_that_a_program_left_is_none(tmp_path: Path, title: str) -> None
 )
 def test_a_title_that_somebody_wrote_is_kept(tmp_path: Path, title: str) -> None:
     assert only(pdf(tmp_path / "a.pdf", "text", **{"/Title": title})).title == title
+
+
+def test_a_passage_of_a_pdf_knows_its_pages(tmp_path: Path) -> None:
+    """Of four pages of 40 words each, a passage has at most 100 words."""
+    writer = with_page("one " * 40)
+    for word in ("two", "three", "four"):
+        writer.add_page(with_page(f"{word} " * 40).pages[0])
+    writer.write(tmp_path / "a.pdf")
+    passages = Splitter(lambda text: len(text.split()), max_pieces=100).split(only(tmp_path / "a.pdf"))
+    words = [("one", "1"), ("two", "2"), ("three", "3"), ("four", "4")]
+    for passage in passages:
+        pages = [page for word, page in words if word in passage.text.split()]
+        assert passage.pages == (pages[0] if len(pages) == 1 else f"{pages[0]}-{pages[-1]}")
+    assert len(passages) > 1
+
+
+def test_a_passage_of_a_document_without_pages_has_none(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one page")
+    (passage,) = Splitter(len, max_pieces=100).split(only(tmp_path / "a.txt"))
+    assert passage.pages == ""
+
+
+def test_pages_are_those_of_the_text_although_a_long_title_goes_before_it(tmp_path: Path) -> None:
+    writer = with_page("first")
+    writer.add_page(with_page("second").pages[0])
+    writer.add_metadata({"/Title": "word " * 100})
+    writer.write(tmp_path / "a.pdf")
+    document = only(tmp_path / "a.pdf")
+    assert [document.text[start:].split()[0] for start in document.page_starts] == ["first", "second"]

@@ -67,6 +67,6 @@ def test_a_document_is_shown_with_its_passages_in_order_and_only_if_it_meets_the
     assert (shown["title"], shown["metadata"]) == ("Of a", {"year": 2020, "parts": ["a", None]})
     assert shown["passage_count"] == 3
     assert [passage["text"] for passage in shown["passages"]] == ["rent 0", "rent 1"]
-    first = {"passage_id": "a#0", "position": 0, "heading": "Part", "start": 3, "end": 7, "has_vector": True}
-    assert shown["passages"][0] == first | {"text": "rent 0"}
+    place = {"position": 0, "heading": "Part", "start": 3, "end": 7, "pages": ""}
+    assert shown["passages"][0] == place | {"passage_id": "a#0", "text": "rent 0", "has_vector": True}
     assert [passage["text"] for passage in rest["passages"]] == ["rent 2"]
