@@ -60,11 +60,11 @@ def with_text(
 ) -> Mapping[str, Any]:
     """A row without a field for the text has its fields as lines there, as `shown` writes them; its metadata are the short ones.
 
-    A row that has only an id and a title stays as it is.
+    A row that has only an id and a title stays as it is, and so does every row if `fields` name one for the text.
     """
-    title, text = (fields.get(name, name) for name in ("title", "text"))
+    title, text = fields.get("title", "title"), "text"
     inner = row.get("metadata")
-    if text in row or (isinstance(inner, dict) and text in inner):
+    if "text" in fields or text in row or (isinstance(inner, dict) and text in inner):
         return row
     own = {name for name, kind in ((title, str), ("metadata", dict)) if isinstance(row.get(name), kind)}
     lines = {name: value for name, value in (row if shown is None else shown).items() if name not in own}

@@ -123,7 +123,7 @@ def index(
 
         chorale index ~/lover --rebuild --language no
     """
-    from cli.index_by_workers import index_by_workers
+    from cli.index_by_workers import index_by_workers, index_queue
     from cli.progress import ProgressBar
     from tasks.indexing.namespace_writer import create_namespace
 
@@ -153,6 +153,8 @@ def index(
                 hidden_text=hidden_text,
             )
             if by_workers:
+                if (trouble := index_queue(installation).trouble) is not None:
+                    raise trouble
                 if encoder is not None or language is not None:
                     create_namespace(installation.resources, namespace, encoder, language=language)
                 bar.say(f"indexing into {namespace}", total=documents.total)

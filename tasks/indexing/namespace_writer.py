@@ -20,7 +20,7 @@ from ingest.near_duplicates import NearDuplicates
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
-from models.errors import BadIndex, ManifestMismatch, NotEverywhere, UnknownNamespace
+from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, UnknownNamespace
 from models.not_indexed import NotIndexed
 from search.analysis import ANALYSER, LANGUAGES, analyser
 from search.documents.store import Rebuilding
@@ -128,6 +128,7 @@ def index_corpus(
     writes over this run, and documents that a later message has written are left out where `documents.ids` are known.
     `ahead` embeds before the namespace is held, and leaves out what it has no time for.  `encoder` names the encoder of a
     namespace that is made or built anew, `language` its language.
+    A namespace that this run made and wrote nothing into is deleted again.
     Raises WrongDeclaration for an unknown language, and what `index_documents` raises.
     """
     store = resources.writing_store
@@ -173,19 +174,31 @@ def index_corpus(
         tell,
         ahead.split if ahead is not None else None,
     )
-    with store.exclusive(namespace):
-        documents = documents if order is None else _not_overtaken(documents, order)
-        report = index_documents(documents, target, progress=progress)
-        if anew is not None:
-            anew.finish()
-            resources.generations.rise_beyond(namespace)
-        if order is not None:
-            order.keep(report.looked_at)
-        report.unwritten = store.settle(namespace)
-        report.generation = store.generation(namespace)
-        # Also where nothing changed: readers may know another generation.
-        tell(report.generation)
-        return report
+    try:
+        with store.exclusive(namespace):
+            documents = documents if order is None else _not_overtaken(documents, order)
+            report = index_documents(documents, target, progress=progress)
+            if anew is not None:
+                anew.finish()
+                resources.generations.rise_beyond(namespace)
+            if order is not None:
+                order.keep(report.looked_at)
+            report.unwritten = store.settle(namespace)
+            report.generation = store.generation(namespace)
+            # Also where nothing changed: readers may know another generation.
+            tell(report.generation)
+            return report
+    finally:
+        if present is None:
+            _drop_if_empty(resources, namespace)
+
+
+def _drop_if_empty(resources: Resources, namespace: str) -> None:
+    """A run that wrote nothing leaves no namespace behind, which would keep the language of no text."""
+    store = resources.writing_store
+    with suppress(ServiceError), store.exclusive(namespace):
+        if not store.revisions(namespace):
+            drop_namespace(resources, namespace)
 
 
 def publish_generation(resources: Resources, namespace: str, generation: int) -> None:

@@ -56,6 +56,8 @@ def test_a_column_that_the_caller_names_for_the_text_must_be_there(tmp_path: Pat
     _, (refused,) = read(tmp_path, "c.csv", "question,answers\na,b\n", fields={"text": "answer"})
     assert refused.reason is NotIndexed.MALFORMED
     assert "has no column 'answer'; it has: 'question', 'answers'" in refused.why
+    _, (refused,) = read(tmp_path, "c.json", '{"question": "a", "answers": "b"}', fields={"text": "answer"})
+    assert refused.why == "no text: 'answer' and 'title' are missing or empty"
 
 
 def test_a_row_with_an_empty_text_stays_without_text(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_an_empty_namespace_can_be_created_and_creating_it_again_changes_nothing
     assert document(chorale("search", "roses", "-n", "notes", "--json"))["questions"][0]["hits"] == []
 
     assert chorale("index", str(mixed_folder(tmp_path / "notes")), "-n", "notes").returncode == 8
-    assert shown(chorale(*create)) == "notes: there already, with 1 document"
+    assert shown(chorale(*create)) == "notes: there already, with 3 documents"
     assert document(chorale(*create, "--json")) == {"v": 1, "namespace": "notes", "created": False}
     assert "language is 'en', asked for 'it'" in complaint(chorale(*create, CHORALE_LANGUAGE="it"))
     wrong = complaint(chorale("namespaces", "create", "My Notes"), 2)
