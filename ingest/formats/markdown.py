@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,12 @@ from models.not_indexed import NotIndexed
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _ENTRY = re.compile(r"^[\w\"'.-][^:\n]*:(?:[ \t]|$)", re.MULTILINE)
 _ENTRY_LINE = re.compile(r"([\w.-]+):(?:[ \t]+(.*))?$")
+
+_ENTITY = re.compile(
+    r"(?<!`)(?P<code>`+)(?!`).*?(?<!`)(?P=code)(?!`)|(?<!\\)&(?:#\w+|[A-Za-z]\w*);", re.DOTALL
+)
+"""Code, in which no entity is read, or an entity."""
+_HAS_A_MEANING = frozenset("<>*_`[]#~|=-+\\")
 
 _LONGEST_YAML = 50_000
 """Characters; PyYAML needs a second for half a million."""
@@ -57,6 +64,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     if match and (not block or _ENTRY.search(block)):
         front, unread = _entries(block)
         text = text[match.end() :]
+    text = _ENTITY.sub(_as_read, text)
     title_value = front.pop(options.fields.get("title", "title"), "")
     title = ", ".join(map(str, title_value)) if isinstance(title_value, list) else str(title_value)
     try:
@@ -66,6 +74,15 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     notes += [f"front matter: {line[:60]!r} is not YAML; indexed without it" for line in unread]
     yield from (Fault(NotIndexed.METADATA, note) for note in notes)
     yield Record(text, title, metadata, "markdown")
+
+
+def _as_read(match: re.Match[str]) -> str:
+    """The sign that a person reads for an entity; one that would mean something in Markdown is escaped."""
+    if match["code"]:
+        return match[0]
+    sign = html.unescape(match[0])
+    makes_an_entity = sign == "&" and re.match(r"[#\w]+;", match.string[match.end() : match.end() + 40])
+    return f"\\{sign}" if sign in _HAS_A_MEANING or makes_an_entity else sign
 
 
 def _entries(block: str) -> tuple[dict[str, Any], list[str]]:

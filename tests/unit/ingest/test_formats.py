@@ -39,6 +39,7 @@ def read_all(path: Path, **options: Any) -> tuple[list[RawDocument], list[Skippe
     ("name", "content", "title", "text"),
     [
         ("notes.txt", "\ufeff# not a heading\r\nsecond line", "notes", "# not a heading\nsecond line"),
+        ("b.md", "#\n\n# Real heading\n", "Real heading", None),
         ("a.md", "intro\n\n# The `Guide` *here*\n\n# Other\n", "The Guide here", None),
         ("c.jsonl", '{"id": 1, "title": "Only this"}', "Only this", "Only this"),
         ("a.rst", ".. raw:: html\n\n   <script>x</script>\n\nafter", "a", "after"),
@@ -80,6 +81,15 @@ def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
     # A text between two horizontal rules is not front matter.
     for text in ("---\nfirst\n\n---\n\nsecond", "---\n\n# First\n\n- a\n\n---\nsecond"):
         assert read(tmp_path, "a.md", text).text == text
+
+
+def test_an_entity_in_markdown_is_the_sign_that_a_person_reads_and_in_code_it_is_code(tmp_path: Path) -> None:
+    source = "M&uuml;nchen, R&amp;D &#8211; 5&nbsp;&euro;\n\n&lt;b&gt; &amp;lt; \\&euro; `&euro;`\n\n&#35; no heading\n\n"
+    code = "```\n&euro; ` &amp;\n```\n\n&unknown; `&euro;"
+    document = read(tmp_path, "a.md", source + code)
+    read_as = "München, R&D – 5\xa0€\n\n\\<b\\> \\&lt; \\&euro; `&euro;`\n\n\\# no heading\n\n"
+    assert document.text == read_as + "```\n&euro; ` &amp;\n```\n\n&unknown; `€"
+    assert document.headings == []
 
 
 def test_front_matter_keeps_the_types_of_yaml_but_no_value_that_is_only_written_like_one(
