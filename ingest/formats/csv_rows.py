@@ -107,6 +107,10 @@ def _header(cells: list[str], options: ReadOptions) -> list[str]:
 
 
 def _record(header: list[str], cells: list[str], options: ReadOptions, line: int) -> Iterator[Record | Fault]:
+    # Many programs leave out the empty cells at the end of a row, or add some.
+    cells += [""] * (len(header) - len(cells))
+    while len(cells) > len(header) and not cells[-1].strip():
+        cells.pop()
     if len(cells) != len(header):
         yield Fault(NotIndexed.MALFORMED, f"{len(cells)} columns, and {len(header)} in the header", line)
     elif any("\ud800" <= character <= "\udfff" for cell in cells for character in cell):

@@ -50,6 +50,10 @@ class _Converter(MarkdownConverter):
         lines = [fence, *text.strip("\n").split("\n"), fence]
         return "\n\n" + "\n".join(_OURS + line for line in lines) + "\n\n"
 
+    def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        line = " ".join(text.split("\n"))
+        return str(super().convert_tr(el, line, parent_tags))  # type: ignore[misc]  # the stubs lack it
+
     def convert_hr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return "\n\n"
 
@@ -94,6 +98,9 @@ def markdown(page: Tag) -> str:
         table.name = "div"
     for table in page.find_all("table"):
         _repeat_spanning_cells(table)
+    for part in page.find_all(["tr", "table"]):
+        if not part.decomposed and not part.get_text(strip=True):
+            part.decompose()
     lines = _CONVERTER.convert_soup(page).split("\n")
     shown = (line.replace(_OURS, "") if _OURS in line else escaped_line(line) for line in lines)
     return "\n".join(shown).strip()

@@ -99,6 +99,16 @@ def test_a_cell_that_spans_rows_and_columns_stands_in_each_of_them(tmp_path: Pat
     ]
 
 
+def test_a_row_stands_on_one_line_and_a_row_without_text_on_none(tmp_path: Path) -> None:
+    page = (
+        "<table><tr><td><img></td></tr></table><table><tr><th>Ship<th>Number</tr><tr><td> </td><td></td></tr>"
+    )
+    rows = "<tr><td>Cruiser<br>(fast)</td><td>10</td><br>at most</tr></table>"
+    assert text_of(tmp_path, page + rows).split("\n")[:2] == ["| Ship | Number |", "| --- | --- |"]
+    assert text_of(tmp_path, page + rows).split("\n")[2].startswith("| Cruiser (fast) | 10 |")
+    assert len(text_of(tmp_path, page + rows).split("\n")) == 3
+
+
 def test_a_table_that_only_places_other_parts_is_no_table(tmp_path: Path) -> None:
     page = "<table><tr><td>Menu<td><table><tr><th>Sort<th>Minutes<tr><td>Green<td>2</table></table>"
     assert text_of(tmp_path, page) == "Menu\n\n| Sort | Minutes |\n| --- | --- |\n| Green | 2 |"

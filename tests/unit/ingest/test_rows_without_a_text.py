@@ -45,6 +45,15 @@ def test_columns_without_a_name_or_with_the_same_name_are_read_too(tmp_path: Pat
     assert document.metadata == {"city": "Bonn", "phone 1": "0228", "phone 2": "0151"}
 
 
+def test_empty_cells_at_the_end_of_a_row_may_be_missing_or_too_many(tmp_path: Path) -> None:
+    documents, notes = read(tmp_path, "c.csv", "version,name,end\n6,squeeze\n7,wheezy,2016,,\n8,a,b,c\n")
+    assert [document.text for document in documents] == [
+        "version: 6\nname: squeeze",
+        "version: 7\nname: wheezy\nend: 2016",
+    ]
+    assert [(note.line, note.why) for note in notes] == [(4, "4 columns, and 3 in the header")]
+
+
 def test_a_csv_that_begins_with_a_number_has_no_header(tmp_path: Path) -> None:
     documents, _ = read(tmp_path, "c.csv", "1,hello\n2,world\n")
     assert [document.text for document in documents] == ["1, hello", "2, world"]
