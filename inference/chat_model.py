@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from inference.json_endpoint import JsonEndpoint
+from inference.written_answers import without_thoughts
 from models.errors import Declined, InvalidAnswer, StageFailure
 
 MAX_ANSWER_BYTES = 1_000_000
@@ -63,11 +64,10 @@ class ChatModel:
         if refusal or finished == "content_filter":
             why = endpoint.without_secret(refusal or finished)
             raise Declined(f"the question was declined: {why}")
-        # Where the chat template opens <think>, the model writes only the closing tag.
-        text = content.rpartition("</think>")[2].strip() if isinstance(content, str) else ""
-        if text and "<think>" not in text:
+        text = without_thoughts(content) if isinstance(content, str) else ""
+        if text:
             return text[:MAX_TEXT_CHARS]
-        what = "thoughts without an end" if text else "an empty text"
+        what = "thoughts without an end" if text is None else "an empty text"
         if finished == "length":
             limit = self._body.get("max_tokens")
             what += f", cut at max_tokens {limit}" if limit else ", cut at the endpoint's own max_tokens"

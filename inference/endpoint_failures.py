@@ -70,6 +70,36 @@ def error_code(body: bytes, sent: bytes) -> str:
     return next((word for word in words if word.encode() not in sent), "")
 
 
+_SAYS_LIMIT = re.compile(
+    r"(?:at most|max\w*|limit\w*|(?:larger|greater|more|less|fewer|longer) than|exceed\w*|up to|>)\D{0,40}?(\d{1,7})\b"
+)
+_MANY = re.compile(
+    r"batch|too many (?!tokens|characters|words)|\b(?:items|inputs|texts|documents|passages|elements)\b.{0,20}\d"
+    r"|\d+ (?:items|inputs|texts|documents|passages|elements)\b"
+)
+_LONG = re.compile(r"token|context|sequence|too[ _]long|length|characters")
+
+
+def limit_advice(status: int, body: bytes, sent: bytes) -> str:
+    """Which option to lower, if the body of an error says that a request was too large; empty otherwise.
+
+    Of what the endpoint says only the limit is shown, and only if its place is not in what was sent.
+    """
+    if status not in (400, 413, 422):
+        return ""
+    said = str(error_message(body) or body[:2_000].decode(errors="replace")).lower()
+    what, options = "the request is too large for it", "`batch` or `max_pieces`"
+    if _MANY.search(said):
+        what, options = "too many texts for it", "`batch`"
+    elif _LONG.search(said) and "per request" not in said:
+        what, options = "a text is too long for it", "`max_pieces`"
+    elif status != 413 and "per request" not in said:
+        return ""
+    found = _SAYS_LIMIT.search(said)
+    limit = f" (its limit: {found[1]})" if found and found[0].encode() not in sent.lower() else ""
+    return f"{what}{limit}: set a lower {options}"
+
+
 def retry_after_s(retry_after: str, otherwise_s: float) -> float:
     """The pause that the endpoint's Retry-After (RFC 9110) names."""
     try:

@@ -16,7 +16,14 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic_core import from_json, to_json
 
-from inference.endpoint_failures import error_code, error_message, is_temporary, refusal, retry_after_s
+from inference.endpoint_failures import (
+    error_code,
+    error_message,
+    is_temporary,
+    limit_advice,
+    refusal,
+    retry_after_s,
+)
 from inference.kept_connections import KeptConnections
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, StoreUnavailable
 
@@ -62,7 +69,7 @@ class JsonEndpoint:
         `request_s` seconds, its further attempts included.  After each call, `add_tokens` is called with the tokens that
         its answers report as used, if they report any.
 
-        An endpoint may quote what it was sent, so its messages are shown only if `shows_messages`; its error codes always.
+        An endpoint may quote what it was sent, so its messages are shown only if `shows_messages`; its error codes and limits always.
         Raises NotConfigured if `ca_file` cannot be read.
         """
         parts = urlsplit(url)
@@ -229,9 +236,10 @@ class JsonEndpoint:
 
     def refusal(self, status: int, body: bytes, sent: bytes) -> StageFailure:
         def show() -> str:
-            return self.without_secret(
-                error_message(body) if self._shows_messages else error_code(body, sent)
-            )
+            if self._shows_messages:
+                return self.without_secret(error_message(body))
+            said = (error_code(body, sent), limit_advice(status, body, sent))
+            return self.without_secret(": ".join(filter(None, said)))
 
         return refusal(self.where, status, show)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import from_json
 
 from inference.concurrency import LazyValue
+from inference.written_answers import passage
 from models.errors import InvalidAnswer, StageFailure
 from models.extensions import GenerationResult, PartialGeneration
 
@@ -137,11 +138,18 @@ class OpenAiGenerator:
 
     def imagine(self, texts: Sequence[str], *, timeout_s: float) -> list[GenerationResult]:
         prompts = [filled(self._prompt, text) for text in texts for _ in range(self._documents)]
-        written = self._chat.complete(prompts, timeout_s=timeout_s)
+        written = [_passage(answer) for answer in self._chat.complete(prompts, timeout_s=timeout_s)]
         return [
             _generation_result(written[first : first + self._documents])
             for first in range(0, len(written), self._documents)
         ]
+
+
+def _passage(written: str | StageFailure) -> str | StageFailure:
+    try:
+        return written if isinstance(written, StageFailure) else passage(written)
+    except InvalidAnswer as wrong:
+        return wrong
 
 
 def _generation_result(written: Sequence[str | StageFailure]) -> GenerationResult:

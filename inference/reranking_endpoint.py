@@ -33,6 +33,12 @@ PARALLEL = 16
 MAX_ANSWER_BYTES = 8_000_000
 """Some endpoints repeat the passages in their answer."""
 LEAST_PROBABILITY = 1e-6
+ROUNDING = 1e-5
+"""How far a server's arithmetic puts a probability outside 0 to 1."""
+RELATED_OR_NOT = (
+    "what is the capital of France?",
+    ("Paris is the capital of France.", "The pump is oiled in spring."),
+)
 MOST_PAIRS = 10_000
 CHECK_S = 10.0
 """The time limit of `warm`."""
@@ -43,6 +49,9 @@ class EndpointReranker:
 
     `url` is the endpoint without `/rerank`, `name` its model.  The passages of a question are sent `batch` at a time, all of
     them at once.  `max_pieces` limits question and passage together, by estimate; None: the endpoint cuts.  After a call that was too late, fewer pairs are sent; after calls that end early, more again.
+
+    Cohere's and Jina's protocols promise probabilities, and some servers return logits.  A score outside 0 to 1 shows a server of
+    logits: from then on all its scores are.  `warm` asks for a pair without relation, whose logit is below 0.
 
     Errors quote neither texts nor the key.
     """
@@ -71,6 +80,7 @@ class EndpointReranker:
         self._max_pieces = max_pieces
         self._most = MOST_PAIRS
         self._is_warm = False
+        self._gives_logits = api == "tei"
         self._endpoint = LazyValue(
             lambda: JsonEndpoint(
                 url=url,
@@ -102,11 +112,11 @@ class EndpointReranker:
         batches = [batch for of_one in places.values() for batch in in_batches(of_one, self._batch)]
         answers = self._endpoint().each(
             [self._body(pairs[batch[0]][0], [pairs[at][1] for at in batch]) for batch in batches],
-            lambda at, answer: self._logits(answer, len(batches[at])),
+            lambda at, answer: self._scores(answer, len(batches[at])),
             timeout_s=limit_s,
             parallel=PARALLEL,
         )
-        logits: list[float | None] = [None] * len(pairs)
+        scores: dict[int, float] = {}
         is_late = False
         for batch, answer in zip(batches, answers, strict=True):
             if isinstance(answer, StoreTimeout):
@@ -114,26 +124,27 @@ class EndpointReranker:
             elif isinstance(answer, StageFailure):
                 raise answer
             else:
-                for at, logit in zip(batch, answer, strict=True):
-                    logits[at] = logit
+                scores |= zip(batch, answer, strict=True)
         if is_late:
             self._most = max(1, chosen // 2)
         elif 2 * chosen > self._most and time.monotonic() - begun_s < limit_s / 2:
             self._most = min(2 * chosen, MOST_PAIRS)
-        return PairScores(tuple(logits), chosen)
+        logits = dict(zip(scores, self._logits([*scores.values()]), strict=True))
+        return PairScores(tuple(map(logits.get, range(len(pairs)))), chosen)
 
     def fetch(self) -> None:
         """Does nothing: there are no files."""
 
     def warm(self) -> None:
-        """Score one pair, once.  Raises ModelMissing if the endpoint is away, NotConfigured if it refuses."""
+        """Score two pairs, once.  Raises ModelMissing if the endpoint is away, NotConfigured if it refuses."""
         if self._is_warm:
             return
         try:
-            body = self._body("warm", ["warm"])
-            self._endpoint().all(
-                [body], lambda _, answer: self._logits(answer, 1), timeout_s=CHECK_S, parallel=1
+            body = self._body(*RELATED_OR_NOT)
+            [scores] = self._endpoint().all(
+                [body], lambda _, answer: self._scores(answer, 2), timeout_s=CHECK_S, parallel=1
             )
+            self._logits(scores)
         except (NotConfigured, Unauthorised) as refused:
             raise NotConfigured(refused.detail) from refused
         except StageFailure as failure:
@@ -159,16 +170,20 @@ class EndpointReranker:
             **({"return_documents": False} if self._api == "jina" else {}),
         }
 
-    def _logits(self, answer: Any, count: int) -> list[float]:
-        """The logits in the order of the passages.  Raises InvalidAnswer, and anything for another JSON."""
-        if self._api == "tei":
-            logits = [float(row["score"]) for row in rows_in_order(answer, count)]
-        else:
-            rows = rows_in_order(answer["results"], count)
-            logits = [_logit(float(row["relevance_score"])) for row in rows]
-        if not all(map(isfinite, logits)):
+    def _scores(self, answer: Any, count: int) -> list[float]:
+        """The scores in the order of the passages.  Raises InvalidAnswer, and anything for another JSON."""
+        is_tei = self._api == "tei"
+        rows = rows_in_order(answer if is_tei else answer["results"], count)
+        scores = [float(row["score" if is_tei else "relevance_score"]) for row in rows]
+        if not all(map(isfinite, scores)):
             raise InvalidAnswer("a score is not a number")
-        return logits
+        return scores
+
+    def _logits(self, scores: Sequence[float]) -> Sequence[float]:
+        """The logits of all scores of a call."""
+        if any(not -ROUNDING <= score <= 1 + ROUNDING for score in scores):
+            self._gives_logits = True
+        return scores if self._gives_logits else [_logit(score) for score in scores]
 
 
 def _logit(probability: float) -> float:

@@ -224,11 +224,18 @@ def test_vectors_of_another_dimension_than_before_or_shorter_than_declared_are_r
 
 
 FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
-    "400": (refuses(400, message=f"too long: {TEXT}", code="context_length_exceeded"), NotConfigured, "HTTP 400: context_length_exceeded"),
+    "400": (refuses(400, message=f"too long: {TEXT}", code="context_length_exceeded"), NotConfigured, "HTTP 400: context_length_exceeded: a text is too long for it: set a lower `max_pieces`"),
+    "a text too long": (refuses(400, message="This model's maximum context length is 8192 tokens"), NotConfigured, "HTTP 400: a text is too long for it (its limit: 8192): set a lower `max_pieces`"),
+    "a batch too long": (refuses(400, message="batch size is invalid, it should not be larger than 10.: input.contents", type="InvalidParameter"), NotConfigured, "HTTP 400: InvalidParameter: too many texts for it (its limit: 10): set a lower `batch`"),
+    "tokens of a request": (refuses(400, message="Requested 400000 tokens, max 300000 tokens per request"), NotConfigured, "HTTP 400: the request is too large for it (its limit: 300000): set a lower `batch` or `max_pieces`"),
+    "a list too long": (sends(422, b'{"detail": [{"msg": "List should have at most 16 items after validation"}]}'), NotConfigured, "HTTP 422: too many texts for it (its limit: 16): set a lower `batch`"),
+    "a batch beside a text": (refuses(400, message=f"batch too large: {TEXT} has more than 7 words"), NotConfigured, "too many texts for it (its limit: 7): set a lower `batch`"),
+    "413 of a proxy": (sends(413, b"<html>Request Entity Too Large</html>"), NotConfigured, "HTTP 413: the request is too large for it: set a lower `batch` or `max_pieces`"),
     "401": (refuses(401, message=f"wrong key {SECRET}", code="invalid_api_key"), Unauthorised, "HTTP 401"),
     "403": (sends(403), Unauthorised, "HTTP 403"),
     "404": (refuses(404, message="no model", type="NotFoundError"), NotConfigured, "HTTP 404: NotFoundError"),
-    "413 of TEI": (sends(413, b'{"error": "batch size 33 > 32", "error_type": "Validation"}'), NotConfigured, "HTTP 413: Validation"),
+    "413 of TEI": (sends(413, b'{"error": "batch size 33 > 32", "error_type": "Validation"}'), NotConfigured, "HTTP 413: Validation: too many texts for it (its limit: 32): set a lower `batch`"),
+    "413 of SiliconFlow": (sends(413, b'{"code": 20042, "message": "input batch size 33 > maximum allowed batch size 32"}'), NotConfigured, "HTTP 413: too many texts for it (its limit: 32): set a lower `batch`"),
     "422": (sends(422, json.dumps({"detail": [{"input": TEXT}]}).encode()), NotConfigured, "HTTP 422"),
     "a code that quotes": (refuses(400, code=f"{SECRET} {TEXT}"), NotConfigured, "HTTP 400"),
     "a code that is the text": (refuses(400, code=TEXT), NotConfigured, "HTTP 400"),
@@ -247,6 +254,15 @@ def test_each_failure_has_its_reason_and_quotes_neither_text_nor_key(server: Cha
     assert type(raised.value) is kind
     assert raised.value.detail.endswith(why)
     assert_nothing_quoted(raised.value)
+
+
+def test_a_limit_is_no_number_of_a_text_that_the_endpoint_quotes(server: ChatServer) -> None:
+    text = "the code is at most 4711"
+    server.answer = refuses(400, message=f"too many tokens in: {text}")
+    with pytest.raises(NotConfigured) as raised:
+        opened(server).embed_questions([text], timeout_s=20)
+    assert "4711" not in repr(raised.value)
+    assert raised.value.detail.endswith("HTTP 400: a text is too long for it: set a lower `max_pieces`")
 
 
 def assert_nothing_quoted(failure: StageFailure) -> None:

@@ -26,6 +26,7 @@ from models.errors import (
     StoreUnavailable,
     Unauthorised,
 )
+from models.extensions import PartialGeneration
 from tests.support.servers.chat_server import (
     Answer,
     ChatServer,
@@ -85,6 +86,19 @@ def test_each_question_gets_as_many_documents_as_are_asked_for(server: ChatServe
     generator = OpenAiGenerator(chat, prompt="Q: {question}", documents=3)
     documents = [("about Q: tea",) * 3, ("about Q: a {question}",) * 3]
     assert generator.imagine(["tea", "a {question}"], timeout_s=20) == documents
+
+
+def test_what_is_no_passage_is_no_document(server: ChatServer, chat: ChatModel) -> None:
+    generator = OpenAiGenerator(chat, prompt="{question}", documents=2)
+    server.answer = says("I'm sorry, but I can't help with that request.")
+    [declined] = generator.imagine(["tea"], timeout_s=20)
+    assert type(declined) is Declined
+    assert "declined" in declined.detail
+    server.then = [says("tea " * 100), says("<thinking>Hm.</thinking>Tea is a drink.")]
+    [partial] = generator.imagine(["tea"], timeout_s=20)
+    assert isinstance(partial, PartialGeneration)
+    assert partial.texts == ("Tea is a drink.",)
+    assert partial.failure.detail == "1 of 2 documents: the same words again and again"
 
 
 def test_the_request_contains_the_declared_options(server: ChatServer) -> None:

@@ -205,7 +205,46 @@ def test_after_a_late_call_fewer_pairs_are_sent_and_later_more_again(server: Cha
     assert reranker.most(1) == 12, "two pairs say nothing about twelve"
 
 
-def test_warming_scores_one_pair_once(server: ChatServer) -> None:
+def relevances(*scores: float) -> Answer:
+    """Scores the passages of a request in Jina's form, the first passage with the first of `scores`."""
+
+    def answer(handler: Handler, body: dict[str, Any]) -> None:
+        rows = [
+            {"index": at, "relevance_score": score}
+            for at, (score, _) in enumerate(zip(scores, body["documents"], strict=False))
+        ]
+        handler.send(200, json.dumps({"results": rows}).encode())
+
+    return answer
+
+
+@pytest.mark.parametrize("api", ["cohere", "jina"])
+def test_scores_outside_0_to_1_are_logits_and_from_then_on_all_are(server: ChatServer, api: str) -> None:
+    reranker = opened(server, api=api, batch=2)
+    logits = (7.74, -2.34, 0.4, 0.6)
+    server.then = [relevances(*logits[:2]), relevances(*logits[2:])]
+    # The second request of this call has none outside 0 to 1.
+    assert sorted(filter(None, reranker.score(pairs(*"bcde"), limit_s=20).logits)) == sorted(logits)
+    server.answer = relevances(0.4, 0.6)
+    assert reranker.score(pairs("b", "c"), limit_s=20).logits == (0.4, 0.6)
+
+
+def test_warming_tells_logits_from_probabilities(server: ChatServer) -> None:
+    reranker = opened(server, api="jina")
+    server.then = [relevances(8.6, -11.2)]
+    reranker.warm()
+    server.answer = relevances(0.4, 0.6)
+    assert reranker.score(pairs("b", "c"), limit_s=20).logits == (0.4, 0.6)
+    # A rounding error is no logit.
+    reranker = opened(server, api="jina")
+    server.answer = relevances(1.0000001, 0.5)
+    reranker.warm()
+    assert reranker.score(pairs("b", "c"), limit_s=20).logits == pytest.approx(
+        (math.log(0.999999 / 1e-6), 0.0)
+    )
+
+
+def test_warming_scores_two_pairs_once(server: ChatServer) -> None:
     reranker = opened(server)
     reranker.fetch()
     assert server.requests == []

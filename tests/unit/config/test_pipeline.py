@@ -142,6 +142,7 @@ METHODS = ", ".join(sorted(BUILT_IN.methods))
 ADDED = {
     "rerankers.small": [
         (RERANKER + "depth = 200", 8, "coarse: 100 is less than depth, which is 200"),
+        (RERANKER + "batch = 10", 8, "batch: only the backend endpoint has one"),
         (RERANKER + 'device = "mps"', 8, "the backend onnx runs on cpu and cuda, not on mps"),
         (RERANKER + 'backend = "onxn"', 10, "'onnx', 'sentence_transformers' or 'endpoint'"),
         (RERANKER + 'device = "gpu"', 10, "cpu|mps|cuda"),
