@@ -20,8 +20,10 @@ MOST_DOCUMENTS = 5
 
 
 def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> list[Ranking]:
-    """The rankings, which name the passages that have all identifiers of the question; a store that fails to give texts
-    leaves them as they are."""
+    """The rankings, which name the passages that have all identifiers of the question, if they are BM25's first ones and few.
+
+    A store that fails to give texts leaves the rankings as they are.
+    """
     asked = [asked_wholes(readable(text)[0]) for text in task.texts]
     hits = [
         ranking.hits[:LOOKED_AT] if wanted else () for wanted, ranking in zip(asked, rankings, strict=True)
@@ -38,10 +40,11 @@ def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> lis
             for hit in looked_at
             if hit.passage_id in texts and wanted <= wholes(_whole_text(texts[hit.passage_id]))
         ]
-        few = len({hit.document_id for hit in having}) <= MOST_DOCUMENTS
-        marked.append(
-            replace(ranking, whole=tuple(hit.passage_id for hit in having)) if having and few else ranking
-        )
+        documents = {hit.document_id for hit in having}
+        # Where BM25 itself has others first, the question is about more than its identifier.
+        are_first = having == list(looked_at[: len(having)])
+        is_told = 0 < len(documents) <= MOST_DOCUMENTS and are_first
+        marked.append(replace(ranking, whole=tuple(hit.passage_id for hit in having)) if is_told else ranking)
     return marked
 
 

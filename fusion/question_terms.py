@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
@@ -101,6 +101,12 @@ def tokens(text: str) -> Iterator[tuple[str, int, int]]:
             yield text[at + start : at + last], at + start, at + last
 
 
+def _end(text: str, read: str, places: Sequence[int], end: int) -> int:
+    last = places[end - 1]
+    is_entity = text[last] == "&" and read[end - 1] != "&"
+    return places[end] if is_entity else last + 1
+
+
 def _plain_of(char: re.Match[str]) -> str:
     return _PLAIN.get(char[0], char[0])
 
@@ -161,7 +167,8 @@ class QuestionTerms:
             if (term := known[stem]) is not None:
                 matches.append((term, start, end))
         return sorted(
-            ((term, places[start], places[end - 1] + 1) for term, start, end in matches), key=itemgetter(1, 2)
+            ((term, places[start], _end(text, read, places, end)) for term, start, end in matches),
+            key=itemgetter(1, 2),
         )
 
     def _likely_words(self, text: str) -> list[tuple[str, int, int]]:

@@ -80,7 +80,7 @@ class Ranking:
     relaxed: int = 0
     """How many filters of the request's `relax` were dropped to find these hits."""
     whole: tuple[str, ...] = ()
-    """Ids of the passages that have all identifiers of the question whole, if few documents have them."""
+    """Ids of the passages that have all identifiers of the question whole, if they are the first hits and few."""
 
     def complaint(self) -> str | None:
         """The first value with a wrong type, which foreign code may return; None if all are right."""

@@ -29,7 +29,7 @@ class Identifier(NamedTuple):
 
 
 _W = rf"[^\W_{CJK}{SOUTH_EAST_ASIA}]"
-_JOIN = r"(?:::|->|_+|[-\u2010-\u2013\u2212./:\\@&^]|(?<=\d)[,'\u2019\u00a0\u202f](?=\d))"
+_JOIN = r"(?:::|->|_+|[-\u2010-\u2013\u2212./:\\@&^]|(?<=\d)[,'\u2019](?=\d))"
 _CAMEL = r"(?:(?<=[a-z][a-z])(?=[A-Z][A-Za-z])|(?<=[A-Z])(?=[A-Z][a-z]{2}))"
 _FORM = re.compile(
     rf"(?<!{_W})(?:{_W}++(?:{_JOIN}{_W}++)+(?:\+\+|\#(?!\w))?"
@@ -41,7 +41,7 @@ _SPACED = re.compile(r"(?<![\w.])[A-Z]{1,5}(?:[-./]?\d+)?(?: \d+(?:[-./]\d+)*)+(
 _BOUNDARY = re.compile(_CAMEL)
 _PART = re.compile(r"\d+|[^\W\d_]+|\+\+|\#|^\.")
 _SIGNS = {"++": "plus_plus", "#": "sharp", ".": "dot"}
-_GROUPED = re.compile(r"(\d{1,3}(?:([,.'\u2019\u00a0\u202f])\d{3})(?:\2\d{3})*)(?:(?!\2)[.,](\d+))?")
+_GROUPED = re.compile(r"(\d{1,3}(?:([,.'\u2019])\d{3})(?:\2\d{3})*)(?:(?!\2)[.,](\d+))?")
 _NUMBERS = re.compile(r"\d+(?:([-.:/])\d+)(?:\1\d+)*")
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 _CERTAIN = re.compile(

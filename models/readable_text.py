@@ -55,6 +55,7 @@ _READ_AS: dict[str, tuple[str, str | None]] = {
     "separator": (rf"(?<=[{SOUTH_EAST_ASIA}])\u200b(?=[{SOUTH_EAST_ASIA}])", " "),
     "hidden": (rf"\u00ad[ \t]*\r?\n[ \t]*|[{_HIDDEN}]", ""),
     "escape": (r"\\(?=[!-/:-@\[-`{-~])", ""),
+    "group": (r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))", "\u2019"),
     "capital": ("\u0130\u0307?", "I"),
     "mark": ("[\u2122\u2120\u00a9\u00ae]", " "),
     "figure": ("[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+", "^"),
@@ -65,7 +66,7 @@ _UNREAD = re.compile("|".join(f"(?P<{name}>{pattern})" for name, (pattern, _) in
 _KEPT = frozenset({"figure", "apart"})
 """What is read instead stands before these characters, which stay; a fraction is also followed by it."""
 _SUSPECT = re.compile(
-    rf"[&<\\\u0130\u2122\u2120\u00a9\u00ae\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u24ff\u2776-\u2793{_HIDDEN}]|[{_HAN_AND_KANA}][ \t]*\r?\n"
+    rf"[&<\\\u00a0\u2009\u202f\u0130\u2122\u2120\u00a9\u00ae\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u24ff\u2776-\u2793{_HIDDEN}]|[{_HAN_AND_KANA}][ \t]*\r?\n"
 )
 # Marks of emphasis in pairs; `2*3*4` has none.
 _EMPHASIS = re.compile(r"(?<![*~`\\\d])(\*{1,3}|~~|`)(?=[^\s*~`])([^*~`\n]{0,199}[^\s*~`\\])\1(?![*~`])")
@@ -81,9 +82,7 @@ def readable(text: str) -> tuple[str, Sequence[int]]:
     if "*" in text or "~~" in text or "`" in text:
         text, places = _replaced(_EMPHASIS, text, places, _without_emphasis)
     if _SUSPECT.search(text):
-        # An entity may stand for a character that nobody sees.
-        for _ in range(2 if "&" in text else 1):
-            text, places = _replaced(_UNREAD, text, places, _read)
+        text, places = _replaced(_UNREAD, text, places, _read)
     return text, places
 
 
@@ -99,7 +98,9 @@ def _read(match: re.Match[str]) -> list[_Piece]:
     name = match.lastgroup or ""
     instead = _READ_AS[name][1]
     if instead is None:
-        return [(html.unescape(match[0]), None)]
+        meant = html.unescape(match[0])
+        # It may stand for a character that nobody sees; that of `&amp;` begins no other entity.
+        return [(meant if "&" in meant else _replaced(_UNREAD, meant, range(len(meant) + 1), _read)[0], None)]
     if name in _KEPT:
         return [(instead, None), (match[0], match.start()), (" " if name == "apart" else "", None)]
     return [(instead, None)]

@@ -44,6 +44,7 @@ def test_pairs_of_characters_that_overlap_are_one_match() -> None:
         ("deposit", "The **D**eposit.", ["D**eposit"]),
         ("deposit", "The <b>D</b>eposit.", ["D</b>eposit"]),
         ("München", "in M&uuml;nchen", ["M&uuml;nchen"]),
+        ("café", "caf&eacute; au lait", ["caf&eacute;"]),
         ("password", "a pass\u200bword", ["pass\u200bword"]),
         ("surcharge", "a surcharge¹", ["surcharge"]),
         ("istanbul", "İstanbul", ["İstanbul"]),

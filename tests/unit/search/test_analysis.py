@@ -101,6 +101,10 @@ def test_a_word_is_found_as_a_person_reads_it(text: str, question: str) -> None:
     assert found(question, text)
 
 
+def test_an_entity_is_read_once() -> None:
+    assert readable("&amp;copy; &sup1;")[0] == "&copy; ^¹"
+
+
 def test_a_virama_cuts_no_word() -> None:
     assert not found("दिल", "दिल्ली")
     assert found("दिल्ली", "दिल्ली में")
@@ -121,6 +125,7 @@ def test_a_virama_cuts_no_word() -> None:
         ("$1,299.00", "1299"),
         ("1.299,00 €", "1299"),
         ("1299 dollars", "$1,299.00"),
+        ("1\u202f299,00 €", "1299"),
         ("AB-123/4", "AB123/4"),
         ("AB 123 4", "AB-123/4"),
         ("AB123/4", "AB 123 4"),
