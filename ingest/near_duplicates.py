@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from itertools import islice
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.document_ids import normalised
+from ingest.same_statements import coded, hashed, say_the_same, titles_agree, words_of
 from models.batching import in_batches
 from models.documents import NearDuplicateGroup, Signature
 
@@ -31,11 +32,7 @@ LONG_WORDS = 80
 """Texts with fewer words are short: there, a few other words often are another statement."""
 
 _BLOCK = 4096
-_NUMBERS = 64
-"""Pairs of a number and a word beside it that a signature keeps; the standard error of a half is sqrt(.5 x .5 / 64) = .06."""
 _WORD = re.compile(r"\w+")
-_WITHIN_NUMBER = re.compile(r"[.,:'](?<=\d.)(?=\d)")
-_DIGIT = re.compile(r"\d")
 
 
 def _odd_numbers(salt: bytes, count: int) -> NDArray[np.uint64]:
@@ -48,13 +45,13 @@ _FACTORS = _odd_numbers(b"factor", PERMUTATIONS)
 _ADDENDS = _odd_numbers(b"addend", PERMUTATIONS)
 
 
-def signature(text: str) -> Signature | None:
+def signature(text: str, title: str = "") -> Signature | None:
     """The signature of a text, equal on every machine; None for a text of less than MIN_WORDS words.
 
     The share of equal places in two signatures estimates the Jaccard similarity of their shingles.  PERMUTATIONS places stand for
-    the shingles; after them are the lowest hashes of the pairs of neighbouring words that hold a number, in order.
+    the shingles; after them are the number of the title's words, these words, and the words of the text (`ingest.same_statements`).
     """
-    words = _WORD.findall(_WITHIN_NUMBER.sub("", normalised(text)))
+    words = words_of(text)
     if len(words) < MIN_WORDS:
         return None
     known = {
@@ -66,14 +63,8 @@ def signature(text: str) -> Signature | None:
     for start in range(0, len(shingles), _BLOCK):
         mixed = (shingles[start : start + _BLOCK, None] * _FACTORS + _ADDENDS) >> np.uint64(32)
         lowest = np.minimum(lowest, mixed.min(axis=0).astype(np.uint32))
-    numbers = {word for word in known if _DIGIT.search(word)}
-    is_number = np.zeros(len(words), bool)
-    is_number[[place for place, word in enumerate(words) if word in numbers]] = True
-    pairs = np.sort(_shingles(hashes, 2)[is_number[:-1] | is_number[1:]])
-    # A pair that comes again counts again: its second time has a hash of its own.
-    times_before = np.arange(len(pairs), dtype=np.uint64) - np.searchsorted(pairs, pairs).astype(np.uint64)
-    counted = _mixed(pairs + times_before) >> np.uint64(32)
-    return np.concatenate([lowest, np.unique(counted.astype(np.uint32))[:_NUMBERS]])
+    named = hashed(words_of(title))
+    return np.concatenate([lowest, np.array([len(named)], np.uint32), named, coded(text)])
 
 
 def _shingles(words: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
@@ -99,23 +90,24 @@ def similarities(own: Signature, others: NDArray[np.uint32]) -> NDArray[np.float
     return equal / PERMUTATIONS
 
 
-def numbers_agree(first: Signature, second: Signature) -> bool:
-    """Whether the text with fewer numbers has at least half of them in common with the other, beside the same words."""
-    pairs, others = first[PERMUTATIONS:], second[PERMUTATIONS:]
-    # Above the highest hash of a full list, the list does not say which hashes the text has.
-    limit = min((kept[-1] for kept in (pairs, others) if len(kept) == _NUMBERS), default=None)
-    if limit is not None:
-        pairs, others = pairs[pairs <= limit], others[others <= limit]
-    common = len(np.intersect1d(pairs, others, assume_unique=True))
-    return 2 * common >= min(len(pairs), len(others))
+def are_copies(first: Signature, second: Signature) -> bool:
+    """Whether titles and statements of two similar texts agree."""
+    (title, text), (other_title, other_text) = map(_title_and_text, (first, second))
+    short = min(len(text), len(other_text)) < LONG_WORDS
+    return titles_agree(title, other_title) and say_the_same(text, other_text, is_short=short)
 
 
-_FORMAT = 4
+def _title_and_text(own: Signature) -> tuple[Signature, Signature]:
+    begins = PERMUTATIONS + 1 + int(own[PERMUTATIONS])
+    return own[PERMUTATIONS + 1 : begins], own[begins:]
+
+
+_FORMAT = 5
 _WANTED_RECALL = 0.98
-_SHORT_THRESHOLD = 0.85
+SHORT_THRESHOLD = 0.85
 """The least threshold for short texts."""
-_NUMBERS_COMPARED = 16
-"""Most similar groups whose numbers are compared with a text's: there are many in a collection of filled-in forms."""
+_COMPARED = 16
+"""Most similar groups whose statements are compared with a text's: there are many in a collection of filled-in forms."""
 _AT_ONCE = 64
 """Documents whose groups are read and written together; databases limit the values in a statement."""
 
@@ -163,13 +155,15 @@ class NearDuplicates:
         self._threshold = threshold
         self._rows_per_band = _rows_per_band(threshold)
 
-    def assign(self, texts: Mapping[str, str]) -> dict[str, str | None]:
+    def assign(
+        self, texts: Mapping[str, str], titles: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, str | None]:
         """Group name by document id, None for the first document of a group; replaces what was stored before.
 
         A group is named after its first document, so two documents are near-duplicates of each other when
         `group or document_id` is equal.
         """
-        signed = [(document_id, signature(text)) for document_id, text in texts.items()]
+        signed = [(name, signature(text, titles.get(name, ""))) for name, text in texts.items()]
         groups: dict[str, str | None] = {}
         with self._rows() as rows:
             for part in in_batches(signed, _AT_ONCE):
@@ -190,7 +184,7 @@ class NearDuplicates:
 
     @contextmanager
     def _rows(self) -> Iterator[KeptGroups]:
-        how = [_FORMAT, self._threshold, PERMUTATIONS, SHINGLE_WORDS, MIN_WORDS, LONG_WORDS, _SHORT_THRESHOLD]
+        how = [_FORMAT, self._threshold, PERMUTATIONS, SHINGLE_WORDS, MIN_WORDS, LONG_WORDS, SHORT_THRESHOLD]
         settings = json.dumps(how)
         with self._notes() as rows:
             rows.forget_other_settings(settings)
@@ -198,7 +192,7 @@ class NearDuplicates:
 
     def _least(self, text: str) -> float:
         """The similarity with which a text joins a group."""
-        return max(self._threshold, _SHORT_THRESHOLD) if is_short(text) else self._threshold
+        return max(self._threshold, SHORT_THRESHOLD) if is_short(text) else self._threshold
 
     def _bands_of(self, own: Signature) -> frozenset[int]:
         rows = own[:PERMUTATIONS].reshape(-1, self._rows_per_band)
@@ -245,8 +239,8 @@ class _Batch:
         most_similar_first = np.argsort(-similarity, kind="stable")[: np.count_nonzero(similarity >= least)]
         similar = (self._groups[place] for place in most_similar_first)
         sharing = (group for group in similar if group.members and not group.bands.isdisjoint(bands))
-        compared = islice(sharing, _NUMBERS_COMPARED)
-        group = next((group for group in compared if numbers_agree(own, group.signature)), None)
+        compared = islice(sharing, _COMPARED)
+        group = next((group for group in compared if are_copies(own, group.signature)), None)
         if group is None:
             group = NearDuplicateGroup(self._rows.next_id(), self._free_name(document_id), own, bands, 0)
             self._add(group)

@@ -121,7 +121,10 @@ class _Writer:
         ]
         self.run.batch = (len(batch), len(texts), 0)
         vectors = iter(self.target.embedder.embed_passages(texts, progress=self._count_passages))
-        groups = self.near_duplicates.assign({raw.document_id: raw.text for raw, _, _ in split})
+        groups = self.near_duplicates.assign(
+            {raw.document_id: raw.text for raw, _, _ in split},
+            {raw.document_id: raw.title for raw, _, _ in split},
+        )
         return [
             Document(
                 document_id=raw.document_id,

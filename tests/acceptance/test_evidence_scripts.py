@@ -22,6 +22,7 @@ RUN = {
     "tenants": ["1"],
     "reranked": ["2", "5"],
     "languages": ["{folder}"],
+    "other_statements": ["12"],
 }
 """Arguments by script."""
 SHOWS = {
@@ -34,6 +35,7 @@ SHOWS = {
     "task_events": "requests/s: ",
     "tenants": " fuzzed calls: ",
     "reranked": "int8-150: p50 ",
+    "other_statements": "precision 1.000",
     "languages": "8 words: 1.000 of 1 languages",
 }
 WRITE_A_PAGE = {

@@ -175,14 +175,14 @@ def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
 def test_near_duplicates_are_still_folded_after_a_change_of_the_encoder(here: OneProcess, docs: str) -> None:
     text = " ".join(f"Loaf {number} is baked of wheat flour and of salt." for number in range(12))
     documents = [
-        RawDocument(document_id=name, source="tests", title=name, text=text + end)
+        RawDocument(document_id=name, source="tests", title="Loaves", text=text + end)
         for name, end in (("first", ""), ("second", " It is good."))
     ]
     index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=docs)
     embed_anew(here.resources, docs, encoder="small")
     answer = here.ask("wheat flour and salt", namespace=docs)
     assert len(answer.hits) == 1
-    later = [RawDocument(document_id="third", source="more", title="third", text=text + " It is brown.")]
+    later = [RawDocument(document_id="third", source="more", title="Loaves", text=text + " It is brown.")]
     index_corpus(here.resources, SourceDocuments(later, "more"), namespace=docs)
     assert len(here.ask("wheat flour and salt", namespace=docs).hits) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import ceil, inf
 from pathlib import Path
 from typing import Any
@@ -223,16 +224,20 @@ def groups(store: OneEngine) -> dict[str, str | None]:
     }
 
 
+def untitled(name: str, text: str) -> RawDocument:
+    return replace(raw(name, text), title="")
+
+
 def test_near_duplicates_are_grouped_in_a_batch_and_across_batches_and_interrupted_runs(
     index: Index, store: OneEngine
 ) -> None:
     def interrupted() -> Iterator[RawDocument]:
-        yield from (raw("a", LONG), raw("same", LONG.upper()))
+        yield from (untitled("a", LONG), untitled("same", LONG.upper()))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         index(interrupted(), batch_documents=2)
-    index([raw("b", LONG.upper()), raw("c", "short")], batch_documents=1)
+    index([untitled("b", LONG.upper()), untitled("c", "short")], batch_documents=1)
     assert groups(store) == {"docs/a": None, "docs/same": "docs/a", "docs/b": "docs/a", "docs/c": None}
 
 
