@@ -10,22 +10,27 @@ from markdownify import MarkdownConverter
 
 from ingest.headings import escaped_line
 
-# HTML may leave these tags open; html.parser then nests neighbours into each other.
-_NESTED_BY_MISTAKE = (
-    "li > li, p > p, :is(dt, dd) > :is(dt, dd), option > :is(option, optgroup), :is(td, th) > :is(td, th), "
-    ":is(td, th, tr) > :is(tr, thead, tbody, tfoot), :is(thead, tbody, tfoot) > :is(thead, tbody, tfoot)"
-)
+_ROWS, _CELLS, _ROW_GROUPS, _TERMS = {"tr"}, {"td", "th"}, {"thead", "tbody", "tfoot"}, {"dt", "dd"}
+_ENDS: dict[str, set[str]] = {
+    **{name: {name} for name in ("li", "p", "option")},
+    **dict.fromkeys(_TERMS, _TERMS),
+    "optgroup": {"option", "optgroup"},
+    **dict.fromkeys(_CELLS, _CELLS),
+    "tr": _CELLS | _ROWS,
+    **dict.fromkeys(_ROW_GROUPS, _CELLS | _ROWS | _ROW_GROUPS),
+}
+"""The open tags that a tag ends, by its name: HTML may leave them open, and html.parser then nests neighbours into each other."""
 
-_BLOCKS = (
-    "address, aside, body, center, details, dialog, dir, fieldset, figure, footer, form, header, hgroup, html, legend, "
-    "listing, main, menu, nav, optgroup, option, plaintext, search, select, summary, xmp"
+_BLOCKS = re.compile(
+    "address|aside|body|center|details|dialog|dir|fieldset|figure|footer|form|header|hgroup|html|legend|listing|main|menu|"
+    "nav|optgroup|option|plaintext|search|select|summary|xmp"
 )
 """Tags that browsers show as blocks and markdownify does not know; each option stands on its line, as in an open list."""
-_APART = "button, input, label, meter, output, progress, textarea"
-"""Tags within a line that stand apart from their neighbours."""
+_APART = re.compile("button|input|label|meter|output|progress|textarea|.*-.*")
+"""Tags within a line that stand apart from their neighbours; a name with a hyphen is the page's own."""
 _VALUES = "input[value]:not([type=hidden], [type=checkbox], [type=radio], [type=password], [type=image])"
 
-_TABLE_PARTS = ("caption", "thead", "tbody", "tfoot", "tr", "td", "th")
+_TABLE_PARTS = ["caption", *_ROW_GROUPS, *_ROWS, *_CELLS]
 _MOST_SPAN = 1_000
 """The largest `colspan` of HTML."""
 _REPEATED_CHARACTERS = 200
@@ -74,7 +79,9 @@ def markdown(page: Tag) -> str:
     """The page's text; what reads as a mark of Markdown in it is escaped.  Changes the page."""
     for text in page.find_all(string=lambda text: text and _OURS in text):
         text.replace_with(text.replace(_OURS, ""))
-    while nested := page.select(_NESTED_BY_MISTAKE):
+    while nested := [
+        tag for tag in page.find_all([*_ENDS]) if tag.parent and tag.parent.name in _ENDS[tag.name]
+    ]:
         for tag in nested:
             if tag.parent is not None:
                 tag.parent.insert_after(tag)
@@ -87,11 +94,12 @@ def markdown(page: Tag) -> str:
         field.append(str(field["value"]))
     for group in page.select("optgroup[label]"):
         group.insert(0, str(group["label"]) + "\n")
-    for tag in page.select(_BLOCKS):
-        tag.name = "div"
-    for tag in [*page.select(_APART), *page.find_all(re.compile("-"))]:
-        tag.insert_before(" ")
-        tag.insert_after(" ")
+    for tag in page.find_all(True):
+        if _BLOCKS.fullmatch(tag.name):
+            tag.name = "div"
+        elif _APART.fullmatch(tag.name):
+            tag.insert_before(" ")
+            tag.insert_after(" ")
     for table in page.select("table:has(table), table[role=presentation]"):
         for part in [part for part in table.find_all(_TABLE_PARTS) if part.find_parent("table") is table]:
             part.name = "div"

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from bs4 import BeautifulSoup, Comment, Tag
 from bs4.element import Declaration, ProcessingInstruction
 from soupsieve import SelectorSyntaxError
 
-_DROPPED = "head, title, script, style, template, noscript, svg, iframe, object, audio, video, canvas, datalist, rt, rp, a.headerlink"
+_DROPPED = re.compile(
+    "head|title|script|style|template|noscript|svg|iframe|object|audio|video|canvas|datalist|rt|rp"
+)
 """What no browser shows, and what stands beside the text: the reading of ruby characters, and marks of links to a heading."""
 _UNSEEN = (Comment, Declaration, ProcessingInstruction)
 """Comments, `<![if IE]>` and `<?xml ...?>`."""
-_EMPTY = ":is(h1, h2, h3, h4, h5, h6):not(:has(img, math))"
+_HEADING = re.compile("^h[1-6]$")
 
-_HIDDEN = "[hidden]:not([hidden=until-found], [role=tabpanel]), [aria-hidden=true], [style]"
-"""A tab that is not in front is no hidden text, nor is what a browser's search opens."""
 _SEEN = "html, body, :has(h1, main, math)"
 """What hides these is a picture of a formula, a window in front of the page, or a page that only a script shows."""
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -32,12 +31,18 @@ def leave_out(page: BeautifulSoup, *, hidden_text: bool) -> bool:
 
     The page's own styles count, except for those with a condition; other files are not read.
     """
-    hidden = [] if hidden_text else [*_hidden_by_attribute(page), *_hidden_by_rule(page)]
-    for tag in page.select(_DROPPED):
-        tag.decompose()
+    tags = page.find_all(True)
+    hidden = [] if hidden_text else [*filter(_is_hidden, tags), *_hidden_by_rule(page)]
+    dropped = [
+        tag for tag in tags if _DROPPED.fullmatch(tag.name) or "headerlink" in (tag.get("class") or ())
+    ]
+    # `decomposed` is slow: it searches the content of a tag that is there.
+    for tag in dropped:
+        if not tag.decomposed:
+            tag.decompose()
     for unseen in page.find_all(string=lambda text: isinstance(text, _UNSEEN)):
         unseen.extract()
-    for tag in page.select(_EMPTY):
+    for tag in page.find_all(_HEADING):
         if not tag.get_text(strip=True):
             tag.decompose()
     hidden = [tag for tag in hidden if not tag.decomposed and not tag.css.match(_SEEN)]
@@ -47,10 +52,11 @@ def leave_out(page: BeautifulSoup, *, hidden_text: bool) -> bool:
     return had_words
 
 
-def _hidden_by_attribute(page: BeautifulSoup) -> Iterator[Tag]:
-    for tag in page.select(_HIDDEN):
-        if tag.has_attr("hidden") or tag.get("aria-hidden") == "true" or _hides(_style(str(tag["style"]))):
-            yield tag
+def _is_hidden(tag: Tag) -> bool:
+    """By its own attributes.  A tab that is not in front is no hidden text, nor is what the search of a browser opens."""
+    if "hidden" in tag.attrs and tag["hidden"] != "until-found" and tag.get("role") != "tabpanel":
+        return True
+    return tag.get("aria-hidden") == "true" or ("style" in tag.attrs and _hides(_style(str(tag["style"]))))
 
 
 def _hidden_by_rule(page: BeautifulSoup) -> list[Tag]:
