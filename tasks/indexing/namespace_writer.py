@@ -161,20 +161,20 @@ def index_corpus(
     else:
         # A rebuilding that was interrupted may hold documents that the source no longer has.
         documents = replace(documents, prune=True)
-    if ahead is not None:
-        known = store.held(namespace, documents.ids or (), source=documents.source)
-        documents = replace(documents, items=ahead.take(documents.items, known))
-    tell = partial(publish_generation, resources, namespace)
-    target = IndexingTarget(
-        anew or store,
-        namespace,
-        manifest,
-        embedder,
-        resources.settings.near_duplicate_threshold,
-        tell,
-        ahead.split if ahead is not None else None,
-    )
     try:
+        if ahead is not None:
+            known = store.held(namespace, documents.ids or (), source=documents.source)
+            documents = replace(documents, items=ahead.take(documents.items, known))
+        tell = partial(publish_generation, resources, namespace)
+        target = IndexingTarget(
+            anew or store,
+            namespace,
+            manifest,
+            embedder,
+            resources.settings.near_duplicate_threshold,
+            tell,
+            ahead.split if ahead is not None else None,
+        )
         with store.exclusive(namespace):
             documents = documents if order is None else _not_overtaken(documents, order)
             report = index_documents(documents, target, progress=progress)
