@@ -228,7 +228,7 @@ def document_of(
         path,
         record.line,
         record.headings,
-        record.page_starts,
+        tuple(record.page_starts),
     )
 
 

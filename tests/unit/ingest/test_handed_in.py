@@ -30,7 +30,7 @@ def rows_of_sizes(*sizes: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("given", "page_starts", "metadata"),
     [
-        ([0, 4], [0, 4], {}),
+        ([0, 4], (0, 4), {}),
         ([4, 0], (), {"page_starts": [4, 0]}),
         ("two", (), {"page_starts": "two"}),
     ],
