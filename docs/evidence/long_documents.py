@@ -23,7 +23,7 @@ from evaluation.metrics import DEPTH, ndcg, paired_gain
 from inference.embedders import OnnxEmbedder
 from ingest.raw_documents import RawDocument
 from ingest.split import Splitter
-from search.analysis import question_terms
+from search.analysis import question_terms, terms
 from search.embedded.lexical_index import LexicalIndex, LexicalSearcher, create_index, write_index
 
 Texts = list[tuple[str, str]]
@@ -64,7 +64,7 @@ def texts_of(corpus: Path, pieces: int) -> tuple[Texts, Texts]:
 
 def searcher_of(texts: Texts, folder: Path, language: str) -> LexicalSearcher:
     create_index(folder)
-    write_index(folder, language, delete=(), add=enumerate(text for _, text in texts))
+    write_index(folder, delete=(), add=enumerate(" ".join(terms(text, language)) for _, text in texts))
     return LexicalIndex(folder).reloaded()
 
 
@@ -78,12 +78,12 @@ def rankings(
             for name, texts in (("passages", passages), ("whole", whole))
         )
         for id_, text in questions.items():
-            terms = question_terms(text, language)
+            asked = question_terms(text, language)
             scores: dict[str, list[float]] = defaultdict(list)
-            for rid, score in of_passages.scores(terms, range(len(passages))).items():
+            for rid, score in of_passages.scores(asked, range(len(passages))).items():
                 scores[passages[rid][0]].append(score)
             all_of = {
-                whole[rid][0]: score for rid, score in of_whole.scores(terms, range(len(whole))).items()
+                whole[rid][0]: score for rid, score in of_whole.scores(asked, range(len(whole))).items()
             }
             yield (
                 id_,
