@@ -20,6 +20,8 @@ _MEASURED_CHARACTERS = 2_000
 """Characters of each document that are looked at."""
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff"
 """Scripts without spaces between words (Thai, Chinese, Japanese, …), whose words nobody can tell here."""
+_NO_WORD = "zqxjkvbw" * 4
+"""No vocabulary has it whole."""
 _WORD = re.compile(rf"[^\W\d_{_UNSPACED}]{{5,}}")
 
 
@@ -29,5 +31,11 @@ def known_words(texts: Iterable[str], count_pieces: Callable[[str], int]) -> flo
     if words.total() < LEAST_WORDS:
         return None
     # One piece stands for a whole word, or for any word whose signs are not in the vocabulary: then twice the word is one piece too.
-    known = (count for word, count in words.items() if count_pieces(word) == 1 < count_pieces(word * 2))
+    # An encoder that counts words has one piece for anything.
+    least_pieces_twice = count_pieces(_NO_WORD)
+    known = (
+        count
+        for word, count in words.items()
+        if count_pieces(word) == 1 and count_pieces(word * 2) >= min(2, least_pieces_twice)
+    )
     return round(sum(known) / words.total(), 2)

@@ -128,7 +128,7 @@ def index_corpus(
     writes over this run, and documents that a later message has written are left out where `documents.ids` are known.
     `ahead` embeds before the namespace is held, and leaves out what it has no time for.  `encoder` names the encoder of a
     namespace that is made or built anew, `language` its language.
-    A namespace that this run made and wrote nothing into is deleted again.
+    A run without `order` deletes the namespace again that it made and wrote nothing into.
     Raises WrongDeclaration for an unknown language, and what `index_documents` raises.
     """
     store = resources.writing_store
@@ -189,7 +189,8 @@ def index_corpus(
             tell(report.generation)
             return report
     finally:
-        if present is None:
+        # Another message may be about to write into the namespace that this message has made.
+        if present is None and order is None:
             _drop_if_empty(resources, namespace)
 
 

@@ -18,7 +18,7 @@ from tests.support.pipelines.pipeline_files import INTERLEAVED
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
 
-QUESTION = "Who pays when the meter breaks?"
+QUESTION = "Who pays for repairs?"
 USER = frozenset(SCOPES) - {"admin"}
 
 

@@ -23,13 +23,15 @@ def counts(answer: Answer, stage: str) -> list[tuple[int | None, int | None]]:
 
 def test_thresholds_remove_hits_and_the_answer_says_how_many(here: OneProcess) -> None:
     here.index(namespace="limits")
-    answer = here.ask("ERR-4711", namespace="limits", thresholds={"min_fused_score": 0.999})
+    answer = here.ask("error of the meter", namespace="limits", thresholds={"min_fused_score": 0.999})
     assert (answer.status, ids(answer)) == ("complete", ["error"])
     assert answer.questions[0].removed == {"min_fused_score": 4}
     assert counts(answer, "threshold") == [(5, 1)]
 
     thresholds: ThresholdOptions = {"min_branch_score": {"vector": 2.0, "hyde": 2.0}, "min_fused_score": 0.9}
-    answer, again = (here.ask("ERR-4711", namespace="limits", thresholds=thresholds) for _ in range(2))
+    answer, again = (
+        here.ask("error of the meter", namespace="limits", thresholds=thresholds) for _ in range(2)
+    )
     assert (answer.status, ids(answer), answer.cached, again.cached) == ("complete", [], False, True)
     # Two branches lose all their five hits; the share of the third is .3.
     assert answer.questions[0].removed == {"min_branch_score": 10, "min_fused_score": 1}

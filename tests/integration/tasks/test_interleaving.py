@@ -20,7 +20,7 @@ from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import INTERLEAVED
 from tests.support.servers.redis_server import RedisServer
 
-QUESTION = "Who pays when the meter breaks?"
+QUESTION = "Who pays for repairs?"
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from tasks.sweeping.shadows import Shadows
 from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
 
-QUESTION = "Who pays when the meter breaks?"
+QUESTION = "Who pays for repairs?"
 SHADOW = """
 [shadow]
 a = "{a}"

@@ -25,4 +25,8 @@ def test_scripts_without_spaces_are_left_out() -> None:
 
 def test_words_whose_signs_are_not_in_the_vocabulary_are_not_known() -> None:
     # Such a tokenizer gives one piece for each word that it cannot read.
-    assert known_words(["გამარჯობა " * LEAST_WORDS], lambda text: 1) == 0.0
+    assert known_words(["გამარჯობა " * LEAST_WORDS], lambda text: len(text) if text.isascii() else 1) == 0.0
+
+
+def test_an_encoder_that_counts_words_knows_them_all() -> None:
+    assert known_words(["contratto " * LEAST_WORDS], lambda text: 1) == 1.0
