@@ -99,7 +99,9 @@ def _prepared(read: str, found: Forms, *, is_question: bool = False) -> str:
         pairs = ["".join(pair) for pair in pairwise(units)]
         return f" {' '.join((pairs or units) if is_question else (*pairs, *units))} "
 
-    whole = " ".join([read, *(word for word, _, _ in found.words)])
+    # A question for `getUserName` has one word: with those inside of it the name would count several times.
+    words = [word for word, start, end in found.words if not (is_question and read[start:end].isalpha())]
+    whole = " ".join([read, *words])
     return whole if whole.isascii() else UNSPACED.sub(spaced, whole)
 
 
@@ -107,7 +109,12 @@ def terms(text: str, language: str, *, is_question: bool = False) -> list[str]:
     """The terms of words, then the wholes of identifiers; no term has white space."""
     read, found = _read(text)
     words = analyser(language).analyze(_prepared(read, found, is_question=is_question))
-    return [*words, *(identifier.whole for identifier in found.identifiers)]
+    return [*words, *_wholes(read, found)]
+
+
+def _wholes(read: str, found: Forms) -> list[str]:
+    """The wholes that are no words already, as `CloudWay` is."""
+    return [one.whole for one in found.identifiers if not read[one.start : one.end].isalpha()]
 
 
 def question_terms(text: str, language: str) -> dict[str, int]:
@@ -119,9 +126,7 @@ def question_terms(text: str, language: str) -> dict[str, int]:
 def for_server(text: str, *, is_question: bool = False) -> str:
     """For an analyser of a server's own: the wholes of identifiers are words for those that follow Unicode (`standard`)."""
     read, found = _read(text)
-    return " ".join(
-        [_prepared(read, found, is_question=is_question), *(one.whole for one in found.identifiers)]
-    )
+    return " ".join([_prepared(read, found, is_question=is_question), *_wholes(read, found)])
 
 
 def indexed_text(title: str, heading: str, text: str, manifest: Manifest) -> str:
