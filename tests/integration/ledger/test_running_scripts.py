@@ -67,6 +67,7 @@ def test_a_child_process_does_not_read_the_answers_of_its_parent(scripts: Script
     assert is_right
 
 
+@pytest.mark.slow
 def test_an_interrupted_call_leaves_no_answer_for_the_next(scripts: Scripts) -> None:
     """As a worker that is told to stop while it waits for Redis."""
     scripts.run("echo", args=["connects"])

@@ -145,6 +145,7 @@ def test_more_slow_messages_than_a_worker_keeps_end_and_each_passage_is_embedded
     assert len(embedder.embedded) <= 1.2 * 7 * DOCUMENTS
 
 
+@pytest.mark.slow
 def test_a_long_document_in_each_of_many_namespaces_ends(resources: Resources, embedder: Clocked) -> None:
     # More namespaces than a worker keeps interrupted documents of.
     running = Workers(resources, embedder)

@@ -47,6 +47,7 @@ ORDERS: Mapping[str, Sequence[Texts]] = {
     "together": [{**START, **REAL}],
     "one by one": [{name: text} for name, text in {**START, **SENTENCES, **REAL}.items()],
 }
+SLOW = {"one by one", "the long ones first"}
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,10 @@ def way(request: pytest.FixtureRequest, pipeline: RunningPipeline, tmp_path: Pat
     return {"client": by_client, "http": by_http}.get(request.param, by_command)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    "order",
+    [pytest.param(order, marks=pytest.mark.slow if order in SLOW else ()) for order in ORDERS],
+)
 def test_short_and_long_documents_follow_each_other(
     pipeline: RunningPipeline, namespace: str, way: Way, order: str
 ) -> None:
