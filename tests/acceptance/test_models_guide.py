@@ -35,7 +35,7 @@ def test_the_page_gives_a_namespace_an_encoder_behind_an_address(tmp_path: Path)
     desk = Desk.in_folder(tmp_path)
     (tmp_path / "config").mkdir()
     shutil.copy(ROOT / "config" / "pipeline.toml", tmp_path / "config")
-    [page] = blocks_of(PAGE, before="## Declare an encoder")
+    [page] = blocks_of(PAGE, before="## A better encoder for English")
     with ChatServer(embeds(HashingEmbedder(dimension=16))) as server:
         code = page.code.replace(ADDRESS, server.url)
         assert SERVER in code

@@ -41,7 +41,9 @@ def message_of(pipeline: RunningPipeline, request: Request, branch: str) -> byte
     """Returns the part's message as it was published."""
     plan = Plan.model_validate_json(pipeline.redis.hget(entry_key(request.request_id), "plan") or b"")
     planned = next(part for part in plan.branches if part.name == branch)
-    message: bytes = pipeline.app.fanout._part_message(request.request_id, planned)
+    fanout = pipeline.app.fanout
+    callback = fanout._fuse_signature(request.request_id)
+    message: bytes = fanout._part_message(request.request_id, planned, callback)
     return message
 
 

@@ -75,11 +75,13 @@ def test_a_newer_version_brings_a_home_up_to_date_and_finds_the_same_documents(d
         CodeBlock("the texts", 1, "sh", texts),
         then=f'chorale search "Who pays for repairs?" --namespace docs\n'
         f"chorale audit show {ITS_QUESTION}\n"
+        "chorale index docs --namespace docs --rebuild\n"
         "chorale index docs --namespace docs\n",
     )
     assert "complete · 3 hits" in printed
     shown = [printed.index(f"docs/{name}") for name in ("repairs.md", "notice.md", "deposit.txt")]
     assert shown == sorted(shown), "the order of the older version"
+    assert "3 added" in printed
     assert "0 added, 3 unchanged" in printed
 
 
