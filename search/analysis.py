@@ -95,7 +95,8 @@ def _read(text: str) -> tuple[str, Forms]:
 
 def _prepared(read: str, found: Forms, *, is_question: bool = False) -> str:
     def spaced(run: re.Match[str]) -> str:
-        units = [run[0][start:end] for start, end in clusters(run[0])]
+        signs = run[0]  # once, since each access copies a run of megabytes
+        units = [signs[start:end] for start, end in clusters(signs)]
         pairs = ["".join(pair) for pair in pairwise(units)]
         return f" {' '.join((pairs or units) if is_question else (*pairs, *units))} "
 
