@@ -13,8 +13,8 @@ from models.hits import Ranking
 from models.identifiers import asked_wholes, wholes
 from models.readable_text import readable
 
-LOOKED_AT = 20
-"""The first hits of a ranking, which have the rarest words of the question."""
+FIRST_HITS = 20
+"""Only these hits of a ranking are read: they have the rarest words of the question."""
 MOST_DOCUMENTS = 5
 """An identifier that more documents have tells less than the other words of the question."""
 
@@ -26,7 +26,7 @@ def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> lis
     """
     asked = [asked_wholes(readable(text)[0]) for text in task.texts]
     hits = [
-        ranking.hits[:LOOKED_AT] if wanted else () for wanted, ranking in zip(asked, rankings, strict=True)
+        ranking.hits[:FIRST_HITS] if wanted else () for wanted, ranking in zip(asked, rankings, strict=True)
     ]
     ids = [hit.passage_id for of_question in hits for hit in of_question]
     texts: Mapping[str, PassageText] = {}
@@ -34,17 +34,19 @@ def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> lis
         with suppress(StageFailure):
             texts = task.store.texts(task.request.namespace, ids, timeout_s=min(0.5, task.left_s))
     marked = []
-    for wanted, ranking, looked_at in zip(asked, rankings, hits, strict=True):
+    for wanted, ranking, first in zip(asked, rankings, hits, strict=True):
         having = [
             hit
-            for hit in looked_at
+            for hit in first
             if hit.passage_id in texts and wanted <= wholes(_whole_text(texts[hit.passage_id]))
         ]
         documents = {hit.document_id for hit in having}
         # Where BM25 itself has others first, the question is about more than its identifier.
-        are_first = having == list(looked_at[: len(having)])
-        is_told = 0 < len(documents) <= MOST_DOCUMENTS and are_first
-        marked.append(replace(ranking, whole=tuple(hit.passage_id for hit in having)) if is_told else ranking)
+        are_first = having == list(first[: len(having)])
+        is_telling = 0 < len(documents) <= MOST_DOCUMENTS and are_first
+        marked.append(
+            replace(ranking, whole=tuple(hit.passage_id for hit in having)) if is_telling else ranking
+        )
     return marked
 
 
