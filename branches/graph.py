@@ -46,7 +46,7 @@ def search_graph(task: BranchTask) -> list[Ranking]:
         task.store.names_in(namespace, question.text, timeout_s=timeout_s) for question in task.questions
     ]
     rankings = task.store.search_cypher(
-        task.request.namespace,
+        namespace,
         options.cypher,
         [
             {"question": question.text, "entities": entities(question, names), **filters}

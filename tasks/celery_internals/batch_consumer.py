@@ -108,7 +108,7 @@ class BatchConsumer:
                 deliver(*others[0])
                 del others[0]
         except BaseException:
-            # The first of them may have been delivered: such a message comes twice rather than never.
+            # Celery may have the first of these messages.  Putting it back may deliver it twice; leaving it out may lose it.
             self._put_back(others)
             raise
 

@@ -95,14 +95,14 @@ class Fanout:
         return submitted
 
     def _chord(self, request_id: str, plan: Plan, coalescing_key: str | None) -> Chord:
-        callback = self._fuse_signature(request_id)
+        callback = self._fuse_signature(request_id) if self.is_lean else None
         parts = [
             BranchDispatch(
                 branch.name,
                 branch.queue,
                 branch.limit_ms,
                 branch.limit_ms if branch.is_costly else self._resend_after_ms,
-                self._part_message(request_id, branch, callback, index) if self.is_lean else b"",
+                self._part_message(request_id, branch, callback, index) if callback else b"",
                 branch.hedge_after_ms,
                 branch.is_decisive,
                 branch.lease_ms,

@@ -60,7 +60,7 @@ def test_workers_wait_while_redis_takes_no_writes(
 
 
 def test_workers_wait_while_redis_is_busy_with_a_script(running: RunningPipeline, said: Path) -> None:
-    """A worker that waits for a message gets no error; the threads beside it do."""
+    """Redis refuses no BRPOP that already waits, so only the threads of a worker see the error."""
     before = lines(said, "no heartbeat is written")
     with busy_with_a_script(running.server):
         until(lambda: lines(said, "no heartbeat is written") == before + len(running.processes))
