@@ -36,7 +36,7 @@ class KnownModel:
     prompts: tuple[str, str] = ("", "")
     """Before a question and before a passage."""
     pooling: str = "mean"
-    """Of a folder that does not say it: files converted to ONNX often come without `modules.json`."""
+    """The pooling of models whose folder does not name one: files converted to ONNX often lack `modules.json`."""
     is_verified: bool = False
 
 
@@ -99,7 +99,7 @@ KNOWN_MODELS = (
 
 
 def known_model(name: str) -> KnownModel | None:
-    """The model of that name, under any owner on the hub or in a folder: `Xenova/bge-small-en-v1.5`, `/models/gte-small`."""
+    """The known model with the last part of this name, for example of `Xenova/bge-small-en-v1.5` or `/models/gte-small`."""
     last = name.rstrip("/").rpartition("/")[2].lower()
     return next((known for known in KNOWN_MODELS if known.name.lower().rpartition("/")[2] == last), None)
 

@@ -46,7 +46,7 @@ def passage(written: str) -> str:
 def _is_json(text: str) -> bool:
     if text[:1] not in ("{", "["):
         return False
-    # Its end may have been cut.
+    # The end of the text may have been cut.
     is_cut = text.count("{") + text.count("[") > text.count("}") + text.count("]")
     try:
         from_json(text, allow_partial=is_cut)
@@ -60,13 +60,13 @@ _SHINGLE = 10
 
 
 def is_loop(text: str) -> bool:
-    """Whether fewer than half of the text's parts of ten characters differ.  Of what people write nearly all do."""
+    """Whether fewer than half of the text's parts of ten characters differ.  In texts that people write nearly all parts differ."""
     parts = [text[at : at + _SHINGLE] for at in range(len(text) - _SHINGLE + 1)]
     return len(parts) >= 3 * _SHINGLE and len({*parts}) < len(parts) / 2
 
 
 _BEGINNING = 250
-"""Characters in which a refusal begins."""
+"""Only a refusal that begins within this number of characters is recognised."""
 
 _REFUSALS = re.compile(
     r"""

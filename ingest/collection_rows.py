@@ -16,7 +16,7 @@ FIELDS = ("id", "title", "text", *RESERVED_METADATA)
 """Our names of fields; a mapping says which names a file has for them."""
 
 SHORT_CHARACTERS = 1_000
-"""A longer value of a row whose fields are its text is no metadata too."""
+"""A longer value of a row without a text is only in its text, and not in its metadata."""
 
 _NUMBER = re.compile(r"[\d.,]+")
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 _LEAST_CONFIDENCE = 0.3
-"""Of texts of five words .98 have it, and .99 of these are recognised rightly; code and numbers do not have it."""
+"""The least probability of a recognised language.  Code and numbers have less.  Of texts of five words .98 have at least this one,
+and .99 of these are recognised rightly."""
 _MEASURED_CHARACTERS = 2_000
 """Characters of each document that are looked at."""
 _DECLARED_IN = ("language", "lang")
-"""The metadata in which a document declares its language; readers write `language`."""
+"""The metadata fields in which a document may declare its language.  The readers of files write `language`."""
 _NORWEGIAN = frozenset({"nb", "nn"})
 _NO_LANGUAGE, _UNSURE = "zxx", "und"
 
@@ -57,7 +58,7 @@ def _one_norwegian(code: str) -> str:
 
 @lru_cache
 def _identifier() -> LanguageIdentifier:
-    """Reading the model takes about half a second; only the process that makes a namespace needs it."""
+    """Returns the model.  Reading it takes half a second, so only a process that makes a namespace reads it."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True, min_confidence=_LEAST_CONFIDENCE)

@@ -107,7 +107,7 @@ _WANTED_RECALL = 0.98
 SHORT_THRESHOLD = 0.85
 """The least threshold for short texts."""
 _COMPARED = 16
-"""Most similar groups whose statements are compared with a text's: there are many in a collection of filled-in forms."""
+"""The maximum number of similar groups with which a text is compared.  A collection of filled-in forms has many."""
 _AT_ONCE = 64
 """Documents whose groups are read and written together; databases limit the values in a statement."""
 

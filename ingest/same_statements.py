@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from ingest.document_ids import normalised
 
 MAX_WORDS = 2_000
-"""Words of a text that are compared."""
+"""Only this many words of a text are compared."""
 _MOST_OWN = 0.08
-"""The largest share of the words of a copy that the other text has not, while it has others itself."""
+"""The largest share of the words of a copy that the other text lacks, where the other text has words of its own too."""
 _PASSAGE_WORDS = 3
-"""So many words in the place of as many others are another passage."""
+"""If this many words stand in the place of as many others, they are another passage."""
 _MOST_SHIFTS = 8
 
 _NUMBERS = """

@@ -43,7 +43,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
 
 
 def _cells(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[list[Cell]]:
-    """The cells that one sees; a cell that was merged over several rows is in each of them."""
+    """The visible cells.  A cell that was merged over several rows is in each of these rows."""
     for number, cells in enumerate(rows, start=1):
         values = [Cell(shown(cell.value, cell.number_format), isinstance(cell.value, str)) for cell in cells]
         for column in layout.merged_columns(number):
@@ -60,7 +60,7 @@ def _cells(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[list[Cel
 
 
 def _lines(rows: Iterator[list[Cell]]) -> Iterator[str]:
-    """Up to an empty row, cells have the names of their columns: those of the first row that can be a row of names."""
+    """Up to the next empty row, each cell has the name of its column.  The first row that can be a row of names gives the names."""
     names: list[str] | None = None
     above: list[Cell] = []
     following = chain(rows, [[]])

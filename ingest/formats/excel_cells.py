@@ -14,7 +14,7 @@ _LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)(?:-[^\]]*)?\]|\[[^\]]*\]|_
 _DIGITS = re.compile(r"[0#?](?:[0#?,. ]*[0#?])?")
 _ONLY_ZEROS = re.compile(r"0[0 ()/-]*0")
 _MORE_DECIMALS = 2
-"""How many decimals more than its form shows a number has."""
+"""A number is written with this many decimals more than its number format shows."""
 _MOST_COLUMNS = 16_384
 _REFERENCE = re.compile(r"([A-Z]+)(\d+):[A-Z]+(\d+)")
 
@@ -22,11 +22,11 @@ _REFERENCE = re.compile(r"([A-Z]+)(\d+):[A-Z]+(\d+)")
 class Cell(NamedTuple):
     text: str = ""
     is_text: bool = True
-    """Whether its value is a text; otherwise it is a number, a date or a truth value."""
+    """Whether the value of the cell is a text; otherwise the value is a number, a date or a truth value."""
 
 
 def shown(value: Any, form: str) -> str:
-    """A value in its form, which is a number format of Excel; numbers have two decimals more."""
+    """The value as the number format of Excel shows it, with two decimals more."""
     match value:
         case None:
             return ""
@@ -44,7 +44,7 @@ def shown(value: Any, form: str) -> str:
 
 
 def _number(value: float, form: str) -> str:
-    """With `%`, the zeros before it, and the unit or currency beside it."""
+    """The number with its `%`, its leading zeros, and its unit or currency."""
     literals: list[str] = []
 
     def keep(found: re.Match[str]) -> str:
@@ -73,7 +73,7 @@ def _number(value: float, form: str) -> str:
 
 
 def _duration(value: timedelta, form: str) -> str:
-    """In the largest unit of its form: `[h]:mm` shows 30 hours."""
+    """The duration in the largest unit of its format: `[h]:mm` shows 30 hours."""
     seconds = round(abs(value).total_seconds())
     sign = "-" if value < timedelta() else ""
     if "[s" in form:
@@ -92,7 +92,7 @@ class Layout:
     hidden_rows: set[int] = field(default_factory=set)
     hidden_columns: set[int] = field(default_factory=set)
     left_out: int = 0
-    """How many cells with a value were hidden."""
+    """The number of hidden cells with a value."""
     _spans: defaultdict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """First and last row of each merged cell of several rows, by its first column."""
     _open: dict[int, tuple[int, Cell]] = field(default_factory=dict)

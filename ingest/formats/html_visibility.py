@@ -53,7 +53,7 @@ def leave_out(page: BeautifulSoup, *, hidden_text: bool) -> bool:
 
 
 def _is_hidden(tag: Tag) -> bool:
-    """By its own attributes.  A tab that is not in front is no hidden text, nor is what the search of a browser opens."""
+    """Whether the attributes of the tag hide it.  Panels of tabs and `hidden="until-found"` do not count as hidden."""
     if "hidden" in tag.attrs and tag["hidden"] != "until-found" and tag.get("role") != "tabpanel":
         return True
     return tag.get("aria-hidden") == "true" or ("style" in tag.attrs and _hides(_style(str(tag["style"]))))

@@ -101,7 +101,7 @@ def _is_garbled(content: PdfTextPage) -> bool:
 
 
 def _written(pdf: PdfDocument, page: PdfPage) -> Iterator[str]:
-    """What people filled in: `name: value` for each field that one sees, and texts that were put on the page."""
+    """The lines that people added: `name: value` for each visible field, and the texts of notes on the page."""
     import pypdfium2.raw as pdfium
 
     for number in range(pdfium.FPDFPage_GetAnnotCount(page)):

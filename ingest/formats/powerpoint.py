@@ -82,7 +82,7 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
     """Shapes as one reads them, from top to bottom and from left to right, with those inside of groups."""
     ordered = sorted(shapes, key=lambda shape: shape.top or 0)
     while ordered:
-        # A row: what begins above the middle of its first shape.
+        # A row has the shapes that begin above the middle of its first shape.
         middle = (ordered[0].top or 0) + (ordered[0].height or 0) / 2
         count = sum((shape.top or 0) < middle for shape in ordered) or 1
         for shape in sorted(ordered[:count], key=lambda shape: shape.left or 0):

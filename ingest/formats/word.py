@@ -59,9 +59,9 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
 @dataclass(frozen=True, slots=True)
 class _Style:
     mark: str
-    """What stands before its paragraphs."""
+    """The number or sign that Word shows before a paragraph of the list."""
     properties: tuple[Any, ...]
-    """Those of the style, then those of the styles that it is based on."""
+    """The properties of the style, then those of the styles that it is based on."""
 
     def nearest(self, *path: str) -> Any:
         return next((found for each in self.properties if (found := _at(each, *path)) is not None), None)

@@ -17,7 +17,7 @@ _ROMAN = tuple(
     )
 )
 _MOST = 100_000
-"""A number beyond it is no number of a paragraph."""
+"""A larger number is not taken for the number of a paragraph."""
 
 
 @dataclass(slots=True)
