@@ -11,8 +11,9 @@ import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
+from chorale_client.request import Boosts
 from chorale_client.wire_names import (
     QUEUE_BRANCH,
     QUEUE_BULK,
@@ -57,12 +58,7 @@ class _ConfigurationTable(Choices):
     """The name of a table [rerankers.<name>]."""
 
 
-class _Boosts(Declared):
-    authority: dict[str, Annotated[float, Field(gt=0, le=100)]] = Field(default_factory=dict)
-    recency_amount: float = Field(0, ge=0, le=100)
-    recency_half_life_days: float = Field(365, gt=0, le=100_000)
-    recency_step: bool = False
-    max_places: int = Field(5, ge=0, le=1_000)
+class _Boosts(Boosts):
     unbounded: bool = False
     """True means `max_places` None, because TOML has no null."""
 

@@ -134,6 +134,22 @@ class Thresholds(_Wire):
     """Of the reranker's score, 0-1; also removes hits that the reranker did not reach, unless it reached none."""
 
 
+class Boosts(_Wire):
+    """Factors of a hit's score, of its source type and its date."""
+
+    authority: dict[Name, Annotated[float, Field(gt=0, le=100)]] = Field(
+        default_factory=dict, max_length=1_000
+    )
+    """Factor by `source_type`, in upper or lower case."""
+    recency_amount: float = Field(0, ge=0, le=100)
+    """A document of today has the factor 1 + `recency_amount`."""
+    recency_half_life_days: float = Field(365, gt=0, le=100_000)
+    recency_step: bool = False
+    """True: the whole amount up to the half-life, and nothing after it."""
+    max_places: int | None = Field(5, ge=0, le=1_000)
+    """How many places a boost may lift a hit; None: no bound."""
+
+
 class Grouping(_Wire):
     """At most `size` hits of each group; the next candidates take the places of the others."""
 
@@ -224,8 +240,8 @@ class Request(_Wire):
         tuple[Annotated[str, Field(max_length=MAX_ID_CHARS)], ...], Field(fail_fast=True)
     ] = Field((), max_length=MAX_EXCLUDED, strict=False)
     """Ids of documents to leave out."""
-    boosts: Literal["off"] | None = None
-    """`off`: without the configuration's authority and recency."""
+    boosts: Literal["off"] | Boosts | None = None
+    """Authority and recency instead of the configuration's; `off`: without either."""
     thresholds: Thresholds | None = None
     """The lowest scores of hits; what is below is removed."""
     relax: Annotated[tuple[Relaxable, ...], Field(fail_fast=True)] = Field(

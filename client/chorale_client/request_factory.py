@@ -22,6 +22,16 @@ class ThresholdOptions(TypedDict, total=False):
     min_rerank_score: float | None
 
 
+class BoostOptions(TypedDict, total=False):
+    """The fields of `Boosts`, which describes them."""
+
+    authority: dict[str, float]
+    recency_amount: float
+    recency_half_life_days: float
+    recency_step: bool
+    max_places: int | None
+
+
 class GroupingOptions(TypedDict, total=False):
     """The fields of `Grouping`, which describes them."""
 
@@ -44,7 +54,7 @@ class RequestOptions(TypedDict, total=False):
     fusion: str | None
     filters: dict[str, Any]
     exclude_ids: Sequence[str]
-    boosts: Literal["off"] | None
+    boosts: Literal["off"] | BoostOptions | None
     thresholds: ThresholdOptions | None
     relax: Sequence[str]
     fuse_by: Literal["document", "passage"]

@@ -69,7 +69,8 @@ def compose(draft: Draft) -> Composed:
             )
     pages, kinds = attempt.pages, draft.resources.pipeline.kinds.branches
     pages.fused = without_contradictions(answers, pages.fused)
-    _warn_of_unknown_types(answers.plan.boosts, pages.fused.values())
+    if answers.request.boosts is None:  # a caller's own table is no fault of the declaration
+        _warn_of_unknown_types(answers.plan.boosts, pages.fused.values())
     pages.warnings += filter_warnings(answers, kinds, pages.fused.values(), pages.texts or {})
     pages.warnings += _language_warning(answers)
     took_ms = draft.since_accepted_ms + draft.spent_s * 1000

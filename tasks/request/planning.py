@@ -16,7 +16,7 @@ from fusion.rankings import DENSE, LEXICAL
 from models.branch_result import StageNote
 from models.fusion_method import Method
 from models.hits import MAX_TERMS
-from models.plan import BranchPlan, Plan, RerankPlan
+from models.plan import BoostPlan, BranchPlan, Plan, RerankPlan
 from rules.matching import Matcher
 from tasks.request.cost import further_questions_ms, packing_s
 
@@ -183,6 +183,12 @@ def _weights_by_type(
     }
 
 
+def _boosts(request: Request, configuration: Configuration) -> BoostPlan | None:
+    if request.boosts is None:
+        return configuration.boosts
+    return None if request.boosts == "off" else BoostPlan(**request.boosts.model_dump())
+
+
 def resolve(
     request: Request,
     pipeline: Pipeline,
@@ -232,7 +238,7 @@ def resolve(
         complete_scores=complete_scores,
         trust_vectors=configuration.trust_vectors,
         weights_by_type=_weights_by_type(request, configuration, branches),
-        boosts=None if request.boosts == "off" else configuration.boosts,
+        boosts=_boosts(request, configuration),
         fold=configuration.fold,
         stages=(_NOT_WANTED,) if configuration.reranker and not reranker else (),
         rerank=reranker and RerankPlan(**reranker.model_dump(include={*RerankPlan.model_fields})),

@@ -39,7 +39,8 @@ class RetrievedDocument:
     url: str | None
     score: float
     metadata: dict[str, Any]
-    """JSON values: the document's own metadata, its ids and other fields, `rank`, `score`, `score_kind` and `found_by`."""
+    """JSON values: the document's own metadata, its ids and other fields, `rank`, `score`, `score_kind`, `found_by`, and with
+    `include: explanation` its `boosts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ def _document(hit: Hit) -> RetrievedDocument:
             "score": hit.score,
             "score_kind": hit.score_kind,
             "found_by": list(hit.found_by),
+            **({"boosts": dict(hit.boosts)} if hit.boosts else {}),
         },
     )
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
 from chorale_client.adapters import needs
 from chorale_client.adapters.connection import Connection, Retrieved, retrieved
 from chorale_client.answer import Answer, Degradation
 from chorale_client.coverage import Coverage
-from chorale_client.errors import ServiceUnavailable
+from chorale_client.errors import InvalidRequest, ServiceUnavailable, safe_repr
 from chorale_client.events import OnEvent
 from chorale_client.request import Question
-from chorale_client.request_factory import RequestOptions, make_request
+from chorale_client.request_factory import BoostOptions, RequestOptions, make_request
 from chorale_client.wire_names import Reason, Stage, Status
 
 with needs("langgraph"):
@@ -29,6 +29,7 @@ _OF_THE_QUESTION = (
 """Keys that go with the question, as `Question` takes them."""
 _EXPANSIONS = ("query_variants", "hyde_result")
 """Keys of the state whose value may have these keys too."""
+_ROUTING = "routing_decision"
 
 
 class RetrievedPassage(TypedDict):
@@ -61,6 +62,8 @@ class RetrievalState(TypedDict, total=False):
     """The decision of an earlier node.  Its `needs_retrieval` takes precedence over the state's own."""
     retrieval_options: RequestOptions
     """The rest of the routing decision: fields of `Request`, such as `namespace`, `branches` or `filters`."""
+    boosts: BoostOptions | Literal["off"]
+    """The boosts of the request, unless `retrieval_options` has some."""
     query_variants: dict[str, Any]
     """What an expanding step has written: the four keys from `variants` on; others are ignored."""
     hyde_result: dict[str, Any]
@@ -82,34 +85,42 @@ def retrieval_node(
     question: str | Callable[[Any], str] = "question",
     output: str = "retrieval_result",
     replace: bool = False,
-) -> Runnable[Any, dict[str, RetrievalResult]]:
-    """A node for `StateGraph.add_node` that writes the state's key `output`.
+    as_list: bool = False,
+) -> Runnable[Any, dict[str, Any]]:
+    """A node for `StateGraph.add_node` that writes the state's key `output`: a `RetrievalResult`.
 
-    The node raises nothing: after an error there are no documents, and `coverage` says what is wrong.  It writes each
-    event of the request, `{"stage": "branch", "branch": …, "status": …}` for a branch, to the graph's stream (`custom`).
+    With `as_list` the node writes the documents alone, a `list[RetrievedPassage]`, and the coverage to the key
+    `<output>_coverage`, if the state has it.
+
+    The node raises nothing: after an error there are no documents, and the coverage says what is wrong.  A degraded answer
+    has the documents that were found; with `options={"on_missing": "empty"}` it has none.  The node writes each event of
+    the request, `{"stage": "branch", "branch": …, "status": …}` for a branch, to the graph's stream (`custom`).
 
     `question` is the state's key, or a function of the state.  With `replace` the state's variants are searched in the
-    question's place, otherwise beside it.  A degraded answer has no documents (`on_missing: empty`), so that a graph goes
-    on without context or asks elsewhere; with `options={"on_missing": "degrade"}` it has those that were found.
+    question's place, otherwise beside it.
     """
-    connection = Connection(
-        redis_url, broker_url=broker_url, options={"on_missing": "empty", **(options or {})}, raises=False
-    )
+    connection = Connection(redis_url, broker_url=broker_url, options=options, raises=False)
 
-    def retrieve(state: Any) -> dict[str, RetrievalResult]:
+    def written(found: Retrieved) -> dict[str, Any]:
+        result = _result(found)
+        if as_list:
+            return {output: result["documents"], f"{output}_coverage": result["coverage"]}
+        return {output: result}
+
+    def retrieve(state: Any) -> dict[str, Any]:
         try:
             found = connection.ask(*_request(state, question, replace), on_event=_on_event())
         except Exception as error:  # a graph goes on without documents
             found = _failed(error)
-        return {output: _result(found)}
+        return written(found)
 
-    async def retrieve_async(state: Any) -> dict[str, RetrievalResult]:
+    async def retrieve_async(state: Any) -> dict[str, Any]:
         try:
             asked = _request(state, question, replace)
             found = await connection.ask_async(*asked, on_event=_on_event())
         except Exception as error:
             found = _failed(error)
-        return {output: _result(found)}
+        return written(found)
 
     return RunnableLambda(retrieve, afunc=retrieve_async, name="chorale")
 
@@ -126,24 +137,38 @@ def _on_event() -> OnEvent | None:
 def _request(
     state: Any, question: str | Callable[[Any], str], replace: bool
 ) -> tuple[Question, dict[str, Any]]:
-    """The question with its variants and hypotheses, and the options of the routing decision."""
+    """The question with its variants and hypotheses, and the options of the routing decision.  Raises InvalidRequest."""
     text = question(state) if callable(question) else _read(state, question)
-    sources = (*(_read(state, name) for name in _EXPANSIONS), state)
+    sources = (*(_object(state, name) for name in _EXPANSIONS), state)
     parts = {
         name: value
         for source in sources
         for name in _OF_THE_QUESTION
         if (value := _read(source, name)) is not None
     }
+    options = dict(_object(state, "retrieval_options") or {})
+    if (boosts := _read(state, "boosts")) is not None:
+        options.setdefault("boosts", boosts)
+    for source in (state, _object(state, _ROUTING)):
+        if (needed := _read(source, "needs_retrieval")) is not None:
+            options["needs_retrieval"] = needed
+    given = [name for name, value in parts.items() if value]
+    if given and (text is None or not str(text).strip()) and options.get("needs_retrieval") is not False:
+        key = "question" if callable(question) else question
+        raise InvalidRequest(f"{key}: the state has {', '.join(given)}, but no question")
     asked = make_request({"text": text, **parts}).questions[0]
     if replace:
         variants = [variant.model_copy(update={"replace": True}) for variant in asked.variants]
         asked = asked.model_copy(update={"variants": tuple(variants)})
-    options = dict(_read(state, "retrieval_options") or {})
-    for source in (state, _read(state, "routing_decision")):
-        if (needed := _read(source, "needs_retrieval")) is not None:
-            options["needs_retrieval"] = needed
     return asked, options
+
+
+def _object(state: Any, name: str) -> Any:
+    """The state's value under this name, which has fields, or None.  Raises InvalidRequest for a text, a number or a list."""
+    value = _read(state, name)
+    if isinstance(value, str | bytes | int | float | list | tuple):
+        raise InvalidRequest(f"{name}: an object with fields, not {safe_repr(value)}")
+    return value
 
 
 def _failed(error: Exception) -> Retrieved:

@@ -1,4 +1,5 @@
-"""One pipeline for all adapters: `bm25` and `vector`, a branch that raises, and one that hangs until its time is over."""
+"""One pipeline for all adapters: `bm25` and `vector`, a branch that raises, one that hangs until its time is over, and one
+that takes twenty seconds."""
 
 from __future__ import annotations
 
@@ -25,9 +26,13 @@ def hangs(part):
     time.sleep(0.2)
     return []
 
-declare(raises=raises, hangs=hangs)
+def late(part):
+    time.sleep(20)
+    return []
+
+declare(raises=raises, hangs=hangs, late=late)
 """
-BRANCHES = {"bm25": "lexical", "vector": "dense", "raises": "other", "hangs": "other"}
+BRANCHES = {"bm25": "lexical", "vector": "dense", "raises": "other", "hangs": "other", "late": "other"}
 
 
 @pytest.fixture(scope="package")
@@ -43,8 +48,8 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeli
         RunningPipeline(
             server,
             pipeline_file=file,
-            kinds=kinds_with("raises", "hangs"),
-            alone=["chorale.hangs"],
+            kinds=kinds_with("raises", "hangs", "late"),
+            alone=["chorale.hangs", "chorale.late"],
             sweeper=True,
             preload=PRELOAD,
             # Otherwise the branches that fail would soon not be asked any more.
@@ -56,7 +61,9 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeli
             year=2024,
             tags=["law"],
         )
-        running.index({"error": CORPUS["error"]}, year=2020, url="https://example.org/errors/4711")
+        running.index(
+            {"error": CORPUS["error"]}, year=2020, url="https://example.org/errors/4711", source_type="manual"
+        )
         # By default a request has two seconds, in which a busy machine may miss a branch.
         publish_timeouts(running.redis, {"": 20.0})
         yield running

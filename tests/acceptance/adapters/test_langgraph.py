@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
+
+import pytest
 
 from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, patient
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.redis_server import free_port
 
 
@@ -56,15 +58,92 @@ def found(state: dict[str, Any]) -> Found:
     return Found(documents, result["coverage"])
 
 
-def test_a_degraded_answer_is_empty_unless_the_graph_wants_what_was_found(pipeline: RunningPipeline) -> None:
-    options = {"branches": ["bm25", "raises"], **PATIENT}
+@pytest.mark.parametrize(
+    ("missing", "time_limit", "reasons"),
+    [("raises", {}, {"error"}), ("late", {"timeout_s": 5}, {"timeout", "not_started", "late"})],
+)
+def test_without_one_of_its_branches_a_graph_gets_the_documents_of_the_others_and_the_reason(
+    pipeline: RunningPipeline, missing: str, time_limit: dict[str, Any], reasons: set[str]
+) -> None:
+    options = {"branches": ["bm25", missing], **PATIENT, **time_limit}
+    partial = found(graph(pipeline.server.url, **options).invoke({"question": QUESTION}))
+    assert (partial.ids[0], partial.coverage["status"]) == ("repairs", "degraded")
+    assert partial.coverage["branches"]["bm25"] == "ok"
+    assert [part["where"] for part in partial.coverage["missing"]] == [f"search.{missing}"]
+    assert partial.coverage["missing"][0]["reason"] in reasons
+
+
+def test_a_degraded_answer_is_empty_if_the_graph_wants_all_or_nothing(pipeline: RunningPipeline) -> None:
+    options = {"branches": ["bm25", "raises"], "on_missing": "empty", **PATIENT}
     empty = found(graph(pipeline.server.url, **options).invoke({"question": QUESTION}))
     assert (empty.documents, empty.coverage["status"]) == ([], "degraded")
     assert empty.coverage["branches"] == {"bm25": "ok", "raises": "error"}
-    partial = found(
-        graph(pipeline.server.url, on_missing="degrade", **options).invoke({"question": QUESTION})
-    )
-    assert partial.ids[0] == "repairs"
+
+
+class ListState(TypedDict, total=False):
+    query: str
+    retrieved: list[Any]
+    retrieved_coverage: dict[str, Any]
+
+
+def test_the_node_may_write_a_list_of_hits_with_the_coverage_beside_it(pipeline: RunningPipeline) -> None:
+    options = patient(branches=["bm25", "raises"])
+    listing = node(pipeline.server.url, question="query", output="retrieved", as_list=True, options=options)
+    state = compiled(listing, ListState).invoke({"query": QUESTION})
+    assert state["retrieved"][0]["document_id"] == "repairs"
+    assert state["retrieved"][0]["text"] == CORPUS["repairs"][1]
+    assert state["retrieved_coverage"]["branches"] == {"bm25": "ok", "raises": "error"}
+    assert compiled(listing, ListState).invoke({})["retrieved"] == []
+
+
+@pytest.mark.parametrize("place", ["state", "options of the state", "options of the node"])
+def test_boosts_are_given_by_the_state_or_the_request(pipeline: RunningPipeline, place: str) -> None:
+    """The document of 2024 has the better score, and the other one a source type that counts ten times."""
+    boosts = {"authority": {"manual": 10.0}, "max_places": None}
+    options = patient(branches=["bm25"], include=["ids", "metadata", "texts", "explanation"])
+    given: dict[str, Any] = {"question": "landlord pays for repairs of the disk"}
+    plain = found(compiled(node(pipeline.server.url, options=options), dict).invoke(given))
+    assert plain.ids == ["repairs", "error"]
+    if place == "state":
+        given["boosts"] = boosts
+    elif place == "options of the state":
+        given |= {"retrieval_options": {"boosts": boosts}, "boosts": "off"}
+    else:
+        options["boosts"] = boosts
+    state = compiled(node(pipeline.server.url, options=options), dict).invoke(given)
+    assert found(state).ids == ["error", "repairs"]
+    assert state["retrieval_result"]["documents"][0]["metadata"]["boosts"] == {"authority": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        ({"query_variants": {"bm25_query": "repairs"}}, "question: the state has bm25_query, but no question"),
+        ({"question": " ", "bm25_query": "repairs"}, "question: the state has bm25_query, but no question"),
+        (
+            {"hyde_result": {"hypothetical_documents": ["He pays."]}},
+            "question: the state has hypothetical_documents, but no question",
+        ),
+        ({"question": QUESTION, "query_variants": "repairs"}, "query_variants: an object with fields, not 'repairs'"),
+        ({"question": QUESTION, "query_variants": ["a"]}, "query_variants: an object with fields, not ['a']"),
+        ({"question": QUESTION, "hyde_result": "He pays."}, "hyde_result: an object with fields, not 'He pays.'"),
+        ({"question": QUESTION, "routing_decision": False}, "routing_decision: an object with fields, not False"),
+        ({"question": QUESTION, "retrieval_options": "docs"}, "retrieval_options: an object with fields, not 'docs'"),
+    ],
+)  # fmt: skip
+def test_a_state_with_a_wrong_field_is_an_error_that_names_the_field(
+    pipeline: RunningPipeline, state: dict[str, Any], error: str
+) -> None:
+    result = found(graph(pipeline.server.url, branches=["bm25"]).invoke(state))
+    assert (result.documents, result.coverage["status"]) == ([], "failed")
+    assert result.coverage["missing"][0]["detail"] == f"InvalidRequest: {error}"
+
+
+def test_rewrites_without_a_question_are_no_error_where_nothing_is_to_be_searched(
+    pipeline: RunningPipeline,
+) -> None:
+    state = {"needs_retrieval": False, "query_variants": {"bm25_query": "repairs"}}
+    assert found(graph(pipeline.server.url).invoke(state)).coverage["status"] == "skipped"
 
 
 def test_the_routing_decision_is_read_from_the_state(pipeline: RunningPipeline) -> None:

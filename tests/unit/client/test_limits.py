@@ -101,7 +101,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         ("require", [HALF], "require.0"),
         ("exclude_ids", ["a", HALF], "exclude_ids.1"),
         ("include", [HALF], "include.0"),
-        ("boosts", HALF, "boosts"),
     )
 } | {
     "weights": ({"weights": {HALF: 1}}, "weights."),
@@ -113,6 +112,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "now": ({"now": HALF}, "now: not an ISO 8601 moment"),
     "traceparent": ({"traceparent": HALF}, "traceparent: a traceparent is"),
     "on_end": ({"on_end": {"task": HALF, "queue": "q"}}, "on_end: takes"),
+    "boosts": ({"boosts": HALF}, "boosts"),
+    "a source type": ({"boosts": {"authority": {HALF: 1.0}}}, "boosts"),
     "thresholds": ({"thresholds": {HALF: 1}}, "thresholds: "),
     "an argument": ({"linked": [{"task": "t", "queue": "q", "args": [HALF]}]}, "linked.0.args: not JSON: "),
     "an unknown field": ({HALF: 1}, "request: invalid Unicode"),

@@ -5,16 +5,20 @@ mypy checks this file in `make check`: it reports a `type: ignore` that suppress
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import pytest
 from chorale_client import Chorale, InvalidRequest, Request, make_request
-from chorale_client.request import Grouping, Thresholds
-from chorale_client.request_factory import GroupingOptions, RequestOptions, ThresholdOptions
+from chorale_client.request import Boosts, Grouping, Thresholds
+from chorale_client.request_factory import BoostOptions, GroupingOptions, RequestOptions, ThresholdOptions
 from pydantic import BaseModel, TypeAdapter
 
 HINTS = get_type_hints(RequestOptions)
-HINTS_OF_OBJECTS: dict[str, Any] = {"thresholds": Thresholds | None, "group_by": str | Grouping | None}
+HINTS_OF_OBJECTS: dict[str, Any] = {
+    "boosts": Literal["off"] | Boosts | None,
+    "thresholds": Thresholds | None,
+    "group_by": str | Grouping | None,
+}
 SCHEMAS = Request.model_json_schema()["properties"]
 
 
@@ -36,7 +40,10 @@ def test_every_field_of_a_request_is_an_option() -> None:
     assert HINTS.keys() == SCHEMAS.keys() - {"v", "questions", "linked", "headers"}
 
 
-@pytest.mark.parametrize(("options", "model"), [(ThresholdOptions, Thresholds), (GroupingOptions, Grouping)])
+@pytest.mark.parametrize(
+    ("options", "model"),
+    [(ThresholdOptions, Thresholds), (GroupingOptions, Grouping), (BoostOptions, Boosts)],
+)
 def test_an_object_has_the_fields_of_its_model(options: type, model: type[BaseModel]) -> None:
     assert get_type_hints(options).keys() == model.model_fields.keys()
 
