@@ -11,7 +11,7 @@ from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUE
 from pydantic import Field
 
 from config.model_declarations import DeclaredEncoder, RerankerDeclaration
-from models import cypher
+from models import cypher, write_words
 from models.errors import WrongDeclaration
 from models.extensions import Declared, Kinds
 from models.plan import BoostPlan
@@ -145,9 +145,9 @@ class Pipeline:
 
     @property
     def capabilities(self) -> tuple[str, ...]:
-        """What may be done with each store, in declared order: `<store>:read`, `<store>:write`."""
+        """What may be done with each store, in declared order: `db.<store>:read`, `db.<store>:write`."""
         return tuple(
-            f"{name}:{right}"
+            f"db.{name}:{right}"
             for name, store in self.stores.items()
             for right in (("read", "write") if self._is_written(store) else ("read",))
         )
@@ -155,6 +155,8 @@ class Pipeline:
     def _is_written(self, store: StoreDeclaration) -> bool:
         """Whether documents are indexed into the store, or a declared statement writes to it."""
         options = [store.options, *(branch.options for branch in self.branches if branch.store == store.name)]
+        if store.kind == "http" and write_words.writing_word(store.options):
+            return True
         return self.kinds.stores[store.kind].writes or any(
             map(cypher.writing_word, cypher.statements(options))
         )

@@ -61,19 +61,19 @@ def writing_word(statement: str) -> str | None:
     a procedure that is not known to read.
     """
     # A database that does not decode escapes before it reads may see other strings.
-    return _writing_word(statement) or _writing_word(_decoded(statement))
+    return _writing_word(statement) or _writing_word(decoded(statement))
 
 
-def write_complaint(statement: str, why: str) -> str | None:
-    """The complaint about a statement that writes; `why` says why the store refuses it."""
-    if (word := writing_word(statement)) is None:
+def write_complaint(word: str | None, why: str) -> str | None:
+    """The complaint about a statement with this writing word; `why` says why the store refuses it."""
+    if word is None:
         return None
     return f"the statement writes ({word}): {why}; put a name that is spelled like a keyword into backticks"
 
 
 def parameters(statement: str) -> frozenset[str]:
     """The names of the parameters, without `$`."""
-    tokens = _TOKEN.finditer(_decoded(statement))
+    tokens = _TOKEN.finditer(decoded(statement))
     return frozenset(
         token["bare"] or token["quoted"].replace("``", "`") for token in tokens if token["parameter"]
     )
@@ -112,5 +112,6 @@ def _called(tokens: Sequence[re.Match[str]]) -> str:
     return "".join(parts)
 
 
-def _decoded(statement: str) -> str:
+def decoded(statement: str) -> str:
+    """The statement as Neo4j reads it, without escapes such as `\\u0053`."""
     return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), statement)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
-from models import cypher
+from models import cypher, write_words
 from models.extensions import Declared, Variable
 
 
@@ -245,7 +245,7 @@ class HttpEndpoint(Declared):
     connections: int = Field(4, ge=1, le=64)
     """Questions of one request that a process asks at the same time, and connections that it keeps."""
     allow_write: bool = False
-    """Whether a Cypher statement in `params` or `body` (a field named `cypher` or `statement`) may write."""
+    """Whether `url`, `params` and `body` may have a keyword of Cypher or SQL that writes, such as SET."""
 
     @field_validator("url")
     @classmethod
@@ -292,15 +292,15 @@ class HttpEndpoint(Declared):
         return self
 
     @model_validator(mode="after")
-    def _sends_its_own_cypher(self) -> HttpEndpoint:
+    def _sends_its_own_statements(self) -> HttpEndpoint:
         for statement in cypher.statements([self.params, self.body]):
             if PLACE.search(statement):
                 raise ValueError(
                     "a Cypher statement has no {question} in its text: bind it as a parameter beside it"
                 )
-            complaint = None if self.allow_write else cypher.write_complaint(statement, cypher.READ_ONLY)
-            if complaint is not None:
-                raise ValueError(complaint)
+        word = write_words.writing_word({"url": self.url, "params": self.params, "body": self.body})
+        if not self.allow_write and (complaint := cypher.write_complaint(word, cypher.READ_ONLY)):
+            raise ValueError(complaint)
         return self
 
     @property

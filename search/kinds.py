@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from models import cypher
-from models.cypher import write_complaint
 from models.endpoints import ElasticsearchEndpoint, HttpEndpoint, Neo4jEndpoint, WeaviateEndpoint
 from models.errors import NotConfigured
 from models.extensions import Declared, Need, StoreKind
@@ -88,7 +87,7 @@ def open_graph(
 
 
 def check_derived_cypher(options: Mapping[str, Any], statement: str) -> str | None:
-    return write_complaint(statement, "a graph of documents is only read")
+    return cypher.write_complaint(cypher.writing_word(statement), "a graph of documents is only read")
 
 
 def open_http_source(name: str, options: Mapping[str, Any]) -> HttpSource:
@@ -138,7 +137,7 @@ def open_neo4j(name: str, options: Mapping[str, Any]) -> Neo4jStore:
 
 def check_cypher(options: Mapping[str, Any], statement: str) -> str | None:
     if options.get("allow_write") is not True and (
-        complaint := cypher.write_complaint(statement, cypher.READ_ONLY)
+        complaint := cypher.write_complaint(cypher.writing_word(statement), cypher.READ_ONLY)
     ):
         return complaint
     if options.get("namespaces") is None and "namespace" not in cypher.parameters(statement):

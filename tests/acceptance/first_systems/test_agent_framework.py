@@ -192,7 +192,7 @@ def test_the_graph_branch_runs_the_cypher_of_its_store(framework: OneProcess) ->
 def test_side_effects_follow_from_the_declaration_alone_and_are_the_same_at_each_reading(
     framework: OneProcess,
 ) -> None:
-    declared = ("documents:read", "documents:write", "knowledge:read", "notes:read")
+    declared = ("db.documents:read", "db.documents:write", "db.knowledge:read", "db.notes:read")
     assert framework.resources.pipeline.capabilities == declared
     file = framework.resources.settings.pipeline_file
     assert load_pipeline(file, KINDS).capabilities == declared
@@ -210,7 +210,7 @@ def test_a_keyword_that_writes_makes_the_store_one_that_is_written_and_needs_lea
     with pytest.raises(WrongDeclaration, match=r"writes\.yaml:17: .*the statement writes \(SET\)"):
         load_pipeline(file, KINDS)
     file.write_text(writes % ", allow_write: true")
-    assert load_pipeline(file, KINDS).capabilities[2:4] == ("knowledge:read", "knowledge:write")
+    assert load_pipeline(file, KINDS).capabilities[2:4] == ("db.knowledge:read", "db.knowledge:write")
 
 
 def test_a_statement_in_the_body_of_an_http_store_is_read_for_keywords_that_write_too(
@@ -224,8 +224,8 @@ def test_a_statement_in_the_body_of_an_http_store_is_read_for_keywords_that_writ
     )
     file = framework.home / "remote.yaml"
     for statement, leave, remote_capabilities in (
-        ('MATCH (a) WHERE a.name <> "MERGE" RETURN a.id AS id', "", ("remote:read",)),
-        ("MERGE (a:Seen) RETURN a.id AS id", ", allow_write: true", ("remote:read", "remote:write")),
+        ('MATCH (a) WHERE a.name <> "MERGE" RETURN a.id AS id', "", ("db.remote:read",)),
+        ("MERGE (a:Seen) RETURN a.id AS id", ", allow_write: true", ("db.remote:read", "db.remote:write")),
     ):
         file.write_text(declares % (statement, leave))
         assert load_pipeline(file, KINDS).capabilities[4:] == remote_capabilities

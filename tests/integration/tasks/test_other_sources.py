@@ -211,5 +211,10 @@ def test_a_package_s_generator_writes_the_hypotheses(sources: OneProcess) -> Non
 
 
 def test_documents_are_indexed_into_the_first_store_that_takes_them(sources: OneProcess) -> None:
-    assert sources.resources.pipeline.capabilities == ("wiki:read", "local:read", "local:write", "pages:read")
+    assert sources.resources.pipeline.capabilities == (
+        "db.wiki:read",
+        "db.local:read",
+        "db.local:write",
+        "db.pages:read",
+    )
     assert list(sources.resources.writing_store.stores) == ["local"]

@@ -152,7 +152,13 @@ def test_a_wrong_method_is_named_with_its_package(site: Path, declares: Declares
 
 def test_capabilities_follow_from_the_kinds(site: Path, declares: Declares) -> None:
     capabilities = declares(PIPELINE + '\n[stores.reads]\nkind = "reads"\n').capabilities
-    assert capabilities == ("local:read", "local:write", "other:read", "other:write", "reads:read")
+    assert capabilities == (
+        "db.local:read",
+        "db.local:write",
+        "db.other:read",
+        "db.other:write",
+        "db.reads:read",
+    )
 
 
 def test_a_branch_of_kind_http_asks_a_store_of_kind_http_and_no_other(declares: Declares) -> None:

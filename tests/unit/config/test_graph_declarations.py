@@ -26,14 +26,14 @@ def asks(store: str, statement: str) -> str:
 @pytest.mark.parametrize(
     ("text", "capabilities"),
     [
-        (LOCAL + GRAPH + asks("cites", READS), ("local:read", "local:write", "cites:read")),
-        (NEO4J % "" + asks("neo", READS), ("neo:read",)),
-        (NEO4J % ", allow_write = true" + asks("neo", READS), ("neo:read",)),
-        (NEO4J % ", allow_write = true" + asks("neo", WRITES), ("neo:read", "neo:write")),
-        (WIKI % ("", READS) + branch("wiki", kind="http", store="wiki"), ("wiki:read",)),
+        (LOCAL + GRAPH + asks("cites", READS), ("db.local:read", "db.local:write", "db.cites:read")),
+        (NEO4J % "" + asks("neo", READS), ("db.neo:read",)),
+        (NEO4J % ", allow_write = true" + asks("neo", READS), ("db.neo:read",)),
+        (NEO4J % ", allow_write = true" + asks("neo", WRITES), ("db.neo:read", "db.neo:write")),
+        (WIKI % ("", READS) + branch("wiki", kind="http", store="wiki"), ("db.wiki:read",)),
         (
             WIKI % ("allow_write = true\n", WRITES) + branch("wiki", kind="http", store="wiki"),
-            ("wiki:read", "wiki:write"),
+            ("db.wiki:read", "db.wiki:write"),
         ),
     ],
 )
@@ -41,6 +41,24 @@ def test_what_may_be_done_with_a_store_follows_from_its_statements(
     text: str, capabilities: tuple[str, ...], declares: Declares
 ) -> None:
     assert declares(text).capabilities == capabilities
+
+
+SENT = (
+    "url = 'http://w.example/?q={question}&sql=DELETE+FROM+notes'\n",
+    'url = \'http://w.example\'\nparams = { q = "{question}", sql = "DELETE FROM notes" }\n',
+    'url = \'http://w.example\'\nmethod = "POST"\nbody = { q = "{question}", run = ["DELETE FROM notes"] }\n',
+)
+
+
+@pytest.mark.parametrize("sent", SENT, ids=["url", "params", "body"])
+def test_an_endpoint_to_which_a_keyword_of_sql_is_sent_is_written_and_needs_leave(
+    sent: str, declares: Declares
+) -> None:
+    text = f'[stores.notes]\nkind = "http"\n[stores.notes.options]\nid = "id"\n{sent}'
+    asked = branch("notes", kind="http", store="notes")
+    with pytest.raises(WrongDeclaration, match=r"the statement writes \(DELETE\): .*allow_write = true"):
+        declares(text + asked)
+    assert declares(f"{text}allow_write = true\n{asked}").capabilities == ("db.notes:read", "db.notes:write")
 
 
 @pytest.mark.parametrize(

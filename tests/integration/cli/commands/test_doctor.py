@@ -55,7 +55,7 @@ def test_a_healthy_pipeline_gives_nothing(chorale: Run, monkeypatch: pytest.Monk
     wrong = [check for check in report if check["status"] != "well"]
     assert (wrong, len(report)) == ([], len(checks()))
     line = shown(chorale("doctor"))
-    assert line.endswith(f"well · {len(report)} checks, nothing to mend · local:read local:write")
+    assert line.endswith(f"well · {len(report)} checks, nothing to mend · db.local:read db.local:write")
 
 
 def test_findings_are_shown_with_what_mends_them_and_exit_code_1(chorale: Run) -> None:

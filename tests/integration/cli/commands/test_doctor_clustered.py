@@ -177,7 +177,7 @@ def test_a_healthy_clustered_installation_gives_nothing(
     assert {request.headers["authorization"] for request in servers["search"].asked} == {
         "Bearer opensesame-4"
     }
-    assert "wiki:read" in healthy.pipeline.capabilities
+    assert "db.wiki:read" in healthy.pipeline.capabilities
 
 
 @pytest.mark.parametrize(
