@@ -138,6 +138,10 @@ def answer_fields(
         "v": WIRE_VERSION,
         "configuration": plan.configuration,
         "method": plan.method,
+        "top_k": request.top_k,
+        "depth": request.effective_depth,
+        "rerank": "off" if plan.rerank is None else "on",
+        "rerank_depth": plan.rerank and plan.rerank.depth,
         "status": str(worst(question["status"] for question in questions)),
         # A request that its policy failed names everything that is missing.
         "degraded": [

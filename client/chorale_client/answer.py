@@ -218,6 +218,14 @@ class Answer(_Read):
     """The configuration that made the answer; empty if the request ended without a fusion."""
     method: str = ""
     """The fusion method, also of reranked hits; empty like `configuration`."""
+    top_k: int | None = None
+    """The request's; None if the request ended without a fusion, as the next three."""
+    depth: int | None = None
+    """Number of documents that the request let each branch contribute."""
+    rerank: str | None = None
+    """`on` if a reranker reranked, or was to rerank, hits of this request, else `off`."""
+    rerank_depth: int | None = None
+    """How many of the best fused hits were to be reranked; None without a reranker."""
     ended_at: str = ""
     """ISO 8601, by the Redis server's clock."""
     status: str

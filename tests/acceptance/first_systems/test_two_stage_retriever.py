@@ -238,6 +238,23 @@ def test_the_answer_repeats_the_query_the_method_and_whether_it_was_reranked(ret
     assert (len(answer.hits), {hit.score_kind for hit in answer.hits}) == (7, {"rerank"})
 
 
+@pytest.mark.parametrize(
+    ("options", "repeated"),
+    [
+        ({"top_k": 3, "depth": 20, "rerank_depth": 4}, (3, 20, "on", 4)),
+        ({"rerank": "off"}, (5, 200, "off", None)),
+        # Branches search as deep as the page is long.
+        ({"configuration": "baseline", "top_k": 300, "depth": 20}, (300, 300, "off", None)),
+    ],
+)
+def test_the_answer_repeats_top_k_both_depths_and_the_use_of_the_reranker(
+    retriever: OneProcess, options: dict[str, Any], repeated: tuple[int, int, str, int | None]
+) -> None:
+    for _ in range(2):  # searched, and from the cache
+        answer = retrieve(retriever, **{**options, "cache": "use"})
+        assert (answer.top_k, answer.depth, answer.rerank, answer.rerank_depth) == repeated
+
+
 def test_each_stage_has_its_time(retriever: OneProcess) -> None:
     answer = retrieve(retriever)
     times = {line.stage: line.ms for line in answer.stages}

@@ -184,6 +184,7 @@ def test_the_search_page_says_why_each_hit_stands_where_it_stands(operator: http
     assert [column["name"] for column in answer["chart"]["columns"]] == ["bm25", "vector", "hyde", "fused"]
     page = operator.get("/console/search", params={"q": "How is bread baked?", "namespace": "default"}).text
     assert "<mark>Bread</mark>" in page
+    assert "configuration rrf (rrf), top_k 5, depth 200" in page
 
 
 def test_a_branch_keeps_its_colour_where_another_found_nothing(operator: httpx.Client) -> None:

@@ -56,6 +56,12 @@ def test_a_search_is_answered_as_the_client_answers_it(acme: httpx.Client) -> No
     assert (again.status_code, again.json()) == (200, found.json())
 
 
+def test_an_answer_repeats_top_k_both_depths_and_rerank(acme: httpx.Client) -> None:
+    found = acme.post(SEARCHES, json={**BREAD, "top_k": 2, "depth": 9}).json()
+    repeated = {"top_k": 2, "depth": 9, "rerank": "off", "rerank_depth": None}
+    assert {name: found[name] for name in repeated} == repeated
+
+
 def test_an_answer_has_the_stages_only_if_include_names_them(acme: httpx.Client) -> None:
     short = acme.post(SEARCHES, json={**BREAD, "cache": "bypass"})
     whole = acme.post(
