@@ -85,6 +85,15 @@ class Configuration(Choices):
     reranker: RerankerDeclaration | None = None
 
 
+class FieldDeclaration(Declared):
+    """A field of the metadata whose values are a closed list."""
+
+    name: str
+    values: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1, strict=False)
+    namespaces: tuple[str, ...] | None = Field(None, min_length=1, strict=False)
+    """Where the list holds; None: in every namespace."""
+
+
 class LivePair(Declared):
     """Two configurations that are compared on the requests of users."""
 
@@ -114,6 +123,7 @@ class Pipeline:
     """The built-in kinds and methods, and those of packages that the file names."""
     encoders: Mapping[str, DeclaredEncoder] = field(default_factory=dict)
     """Those that the file declares."""
+    fields: Mapping[str, FieldDeclaration] = field(default_factory=dict)
     interleaving: Interleaving | None = None
     shadow: Shadow | None = None
 
@@ -125,6 +135,14 @@ class Pipeline:
             for branch in self.branches
             if configuration.branches is None or branch.name in configuration.branches
         )
+
+    def closed_values(self, namespace: str) -> dict[str, tuple[str, ...]]:
+        """The allowed values of each field that has a closed list in this namespace."""
+        return {
+            name: declared.values
+            for name, declared in self.fields.items()
+            if declared.namespaces is None or namespace in declared.namespaces
+        }
 
     @property
     def timeouts_s(self) -> dict[str, float]:

@@ -30,6 +30,7 @@ from config.declarations import (
     BranchDeclaration,
     Choices,
     Configuration,
+    FieldDeclaration,
     Interleaving,
     LivePair,
     Pipeline,
@@ -75,6 +76,7 @@ class _File(Declared):
     boosts: dict[str, dict[str, Any]] = Field(default_factory=dict)
     rerankers: dict[str, dict[str, Any]] = Field(default_factory=dict)
     encoders: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    fields: dict[str, dict[str, Any]] = Field(default_factory=dict)
     interleaving: dict[str, Any] | None = None
     shadow: dict[str, Any] | None = None
 
@@ -131,6 +133,11 @@ class PipelineReader:
             for name, table in declared.encoders.items()
             if (encoder := self._encoder(("encoders", name), table))
         }
+        fields = {
+            name: field
+            for name, table in declared.fields.items()
+            if (field := self._table(FieldDeclaration, ("fields", name), table))
+        }
         # A file without configurations gets plain RRF over its branches.
         tables = declared.configurations or {"rrf": {"method": "rrf"}}
         configurations = {
@@ -143,7 +150,7 @@ class PipelineReader:
         for configuration in configurations.values():
             self._check_weights(configuration, branches)
         kinds = self._kinds | Kinds(*self._outside.values())
-        pipeline = Pipeline(stores, branches, configurations, default, kinds, encoders)
+        pipeline = Pipeline(stores, branches, configurations, default, kinds, encoders, fields)
         interleaving = self._live_pair(
             Interleaving, "interleaving", declared.interleaving, pipeline, wrong_fields
         )
@@ -165,7 +172,8 @@ class PipelineReader:
         """`table` read as a `kind`, which is named after the table; None after complaints."""
         named = {"name": path[-1]} if len(path) == 2 and "name" in kind.model_fields else {}
         if named:
-            self._check_name(path)
+            if path[0] != "fields":  # the metadata of documents have any names
+                self._check_name(path)
             if "name" in table:
                 self._complain((*path, "name"), "the name is that of the table; remove this field")
                 return None

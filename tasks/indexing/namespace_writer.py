@@ -23,6 +23,7 @@ from models.documents import Manifest
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, UnknownNamespace
 from models.not_indexed import NotIndexed
 from search.analysis import ANALYSER, LANGUAGES, analyser
+from search.closed_values import ClosedValues, wrong_metadata
 from search.documents.store import Rebuilding
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
@@ -132,6 +133,7 @@ def index_corpus(
     Raises WrongDeclaration for an unknown language, and what `index_documents` raises.
     """
     store = resources.writing_store
+    documents = _checked(documents, resources.pipeline.closed_values(namespace))
     if language is not None:
         analyser(language)
     if rebuild:
@@ -270,6 +272,23 @@ def drop_namespace(resources: Resources, namespace: str) -> IndexReport:
         with suppress(RedisError):
             resources.redis.delete(GENERATION + namespace)
     return IndexReport(deleted=state.documents)
+
+
+def _checked(documents: SourceDocuments, closed: ClosedValues) -> SourceDocuments:
+    """Leaves out the documents with a value beside its field's closed list; an earlier version of one stays."""
+    if not closed:
+        return documents
+
+    def checked(item: RawDocument | Skipped) -> RawDocument | Skipped:
+        why = wrong_metadata(item.metadata, closed) if isinstance(item, RawDocument) else None
+        if why is None or isinstance(item, Skipped):
+            return item
+        return Skipped(
+            item.path or item.document_id, NotIndexed.WRONG_VALUE, why, item.line, spares=item.document_id
+        )
+
+    items = map(checked, documents.items)
+    return replace(documents, items=items if documents.ids is None else list(items))
 
 
 def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocuments:

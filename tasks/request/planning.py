@@ -18,6 +18,8 @@ from models.fusion_method import Method
 from models.hits import MAX_TERMS
 from models.plan import BoostPlan, BranchPlan, Plan, RerankPlan
 from rules.matching import Matcher
+from search.closed_values import wrong_filter
+from search.filter_meanings import asked_filters
 from tasks.request.cost import further_questions_ms, packing_s
 
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
@@ -204,6 +206,8 @@ def resolve(
     `rules` are those of the namespace.  Branches search deeper by the number of blocked documents: these are found and left
     out, so that the answer can say how many there were.  Raises NotOffered.
     """
+    if complaint := wrong_filter(asked_filters(request), pipeline.closed_values(request.namespace)):
+        raise NotOffered(complaint)
     configuration = configuration_of(request, pipeline)
     method_name = request.fusion or configuration.method
     if method_name in pipeline.configurations and method_name not in pipeline.kinds.methods:

@@ -124,5 +124,5 @@ ROWS: Mapping[NotIndexed, list[Any]] = {
 }
 """Documents that a program hands in; the store of the test refuses the document `refused`."""
 
-ELSEWHERE = {NotIndexed.MISSING_PACKAGE}
-"""Cases that need another installation, with a test of their own."""
+ELSEWHERE = {NotIndexed.MISSING_PACKAGE, NotIndexed.WRONG_VALUE}
+"""Cases that need another installation or pipeline, with a test of their own."""

@@ -45,6 +45,18 @@ def test_without_a_file_the_embedded_pipeline_is_declared() -> None:
     assert clustered.default_configuration == pipeline.default_configuration
 
 
+def test_a_field_has_a_closed_list_of_values_in_its_namespaces(declares: Declares) -> None:
+    declared = declares(
+        SMALLEST
+        + '[fields.domain]\nvalues = ["tax", "cars"]\nnamespaces = ["farm"]\n[fields."law.kind"]\nvalues = ["act"]\n'
+    )
+    assert declared.closed_values("farm") == {"domain": ("tax", "cars"), "law.kind": ("act",)}
+    assert declared.closed_values("other") == {"law.kind": ("act",)}
+    for wrong in ("values = []", "values = [2]", ""):
+        with pytest.raises(WrongDeclaration, match=r"fields\.domain\.values"):
+            declares(f"{SMALLEST}[fields.domain]\n{wrong}\n")
+
+
 def test_the_smallest_file_gets_plain_rrf_over_its_branches(declares: Declares) -> None:
     pipeline = declares(SMALLEST)
     branch = pipeline.branches[0]
