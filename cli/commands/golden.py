@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
 
 import typer
 
@@ -13,6 +17,8 @@ from cli.terminal import Text, counted, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from evaluation.golden import Verdict
+    from tasks.indexing.indexing_run import SourceDocuments
+    from wiring.resources import Resources
 
 SHOWN = 3
 """Documents that are named of an answer that failed."""
@@ -21,6 +27,14 @@ SHOWN = 3
 def golden(
     file: Annotated[Path, typer.Argument(help="YAML or JSON lines with `question` and `expected`.")],
     namespace: QuestionNamespace = "default",
+    documents: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Index the documents of this folder or file into a namespace of its own, ask every question there, and "
+            "delete the namespace at the end.",
+        ),
+    ] = None,
     configuration: Configuration = None,
     top: Annotated[
         int, typer.Option(min=1, max=10, help="An expected document must be among this many first hits.")
@@ -44,6 +58,8 @@ def golden(
         chorale golden questions.yaml --namespace docs --may-fail 2
 
         chorale golden questions.jsonl -n docs --configuration scores --json
+
+        chorale golden questions.yaml --documents ./handbook
     """
     from chorale_client.wire_names import Status
 
@@ -55,15 +71,27 @@ def golden(
     from wiring.pipeline import load_pipeline
 
     questions = read_golden(file)
+    source = None
+    if documents is not None:
+        if namespace != "default":
+            raise typer.BadParameter("the documents get a namespace of their own", param_hint="--namespace")
+        source = _documents(documents)
+        questions = [replace(question, namespace=None) for question in questions]
+        # SIGTERM, an orderly `kill`, deletes the namespace as Ctrl-C does.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
-    with measured_pipeline(settings, pipeline) as measured, asking_bar(stderr(), len(questions)) as progress:
+    with (
+        measured_pipeline(settings, pipeline) as measured,
+        nullcontext(namespace) if source is None else _own_namespace(measured.resources, source) as asked_in,
+        asking_bar(stderr(), len(questions)) as progress,
+    ):
         verdicts = judge(
             questions,
             ask=measured.client.ask,
             top=top,
             progress=lambda: progress("golden", 1),
-            namespace=namespace,
+            namespace=asked_in,
             configuration=configuration,
             abstain=abstain,
         )
@@ -85,6 +113,37 @@ def golden(
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
     if failed > may_fail:
         raise typer.Exit(GOLDEN_FAILED)
+
+
+def _documents(path: Path) -> SourceDocuments:
+    """Raises BadParameter."""
+    from ingest.document_ids import default_source
+    from ingest.read import read_documents
+    from tasks.indexing.indexing_run import SourceDocuments
+
+    try:
+        return SourceDocuments(read_documents([path]), default_source(path))
+    except (ValueError, FileNotFoundError) as error:
+        raise typer.BadParameter(str(error), param_hint="--documents") from None
+
+
+@contextmanager
+def _own_namespace(resources: Resources, documents: SourceDocuments) -> Iterator[str]:
+    """A new namespace with these documents, which is deleted at the end of the block; raises ServiceError."""
+    from cli.commands.index import show_left_out
+    from models.errors import ServiceError, UnknownNamespace
+    from tasks.indexing.namespace_writer import drop_namespace, index_corpus
+
+    namespace = f"golden-{uuid4().hex[:12]}"
+    try:
+        report = index_corpus(resources, documents, namespace=namespace)
+        show_left_out(report, "these documents")
+        if not report.added:
+            raise ServiceError("--documents: there is no document to index")
+        yield namespace
+    finally:
+        with suppress(UnknownNamespace):
+            drop_namespace(resources, namespace)
 
 
 def _show(verdicts: Sequence[Verdict], top: int) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+
+import pytest
 
 from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Run
@@ -49,6 +52,67 @@ def test_degraded_answers_end_with_3_whatever_passed(chorale: Run, tmp_path: Pat
     found = chorale("golden", _file(tmp_path, PASSING), "--namespace", "nowhere")
     assert found.returncode == 3
     assert "  missing   search.bm25 bad_index" in found.stdout
+
+
+FROGS = "Frogs of the pond sing at night.\n"
+
+
+def _folder(folder: Path) -> Path:
+    frogs = folder / "animals"
+    frogs.mkdir()
+    (frogs / "frogs.md").write_text(FROGS)
+    (frogs / "storks.md").write_text("Storks build their nests on chimneys.\n")
+    return frogs
+
+
+def _namespaces(chorale: Run) -> list[str]:
+    return [one["name"] for one in document(chorale("namespaces", "list", "--json"))["namespaces"]]
+
+
+def test_documents_are_asked_in_a_namespace_of_their_own_which_is_gone_afterwards(
+    chorale: Run, tmp_path: Path
+) -> None:
+    before = _namespaces(chorale)
+    asked = (
+        f"{PASSING}  namespace: nowhere\n- question: who sings at the pond\n  expected: animals/frogs.md\n"
+    )
+    options = ("--documents", str(_folder(tmp_path)), "--may-fail", "2", "--json")
+    report = document(chorale("golden", _file(tmp_path, asked), *options))
+    assert [verdict["passed"] for verdict in report["verdicts"]] == [False, False, True]
+    assert set(report["verdicts"][2]["ranked"]) == {"animals/frogs.md", "animals/storks.md"}
+    # A run whose questions fail deletes it too.
+    assert chorale("golden", _file(tmp_path, asked), *options[:2]).returncode == 9
+    assert _namespaces(chorale) == before
+
+
+def test_an_interrupted_run_deletes_its_namespace(
+    chorale: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, there = _namespaces(chorale), []
+
+    def interrupted(*_: object, namespace: str, **__: object) -> None:
+        there.append(namespace)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("evaluation.golden.judge", interrupted)
+    called = chorale("golden", _file(tmp_path, PASSING), "--documents", str(_folder(tmp_path)))
+    assert called.returncode not in (0, 9)
+    assert there[0].startswith("golden-")
+    assert _namespaces(chorale) == before
+
+
+def test_documents_that_cannot_be_read_leave_no_namespace_behind(chorale: Run, tmp_path: Path) -> None:
+    before, file = _namespaces(chorale), _file(tmp_path, PASSING)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "torn.jsonl").write_text("{torn\n")
+    called = chorale("golden", file, "--documents", str(broken))
+    assert called.returncode == 1, called.stdout + called.stderr
+    assert "malformed (1)" in called.stderr
+    assert "--documents: there is no document to index" in called.stderr
+    assert chorale("golden", file, "--documents", str(tmp_path / "none")).returncode == 2
+    assert chorale("golden", file, "--documents", str(broken), "-n", "docs").returncode == 2
+    assert _namespaces(chorale) == before
 
 
 def test_a_wrong_file_is_named_with_line_and_field(alone: Run, tmp_path: Path) -> None:
