@@ -26,6 +26,17 @@ def test_a_question_is_answered_by_all_three_branches(pipeline: RunningPipeline)
     assert {f"search.{name}" for name in ("bm25", "vector", "hyde")} <= {line.stage for line in answer.stages}
 
 
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_each_branch_returns_exactly_k_documents_if_k_is_the_depth(pipeline: RunningPipeline, k: int) -> None:
+    """All five documents have a word of the question, and a vector."""
+    answer = pipeline.client().retrieve(
+        "tenant deposit meter bread landlord", top_k=k, depth=k, cache="bypass", timeout_s=20
+    )
+    found = {line.stage: line.n_out for line in answer.stages if line.stage.startswith("search.")}
+    assert found == {"search.bm25": k, "search.vector": k, "search.hyde": k}
+    assert (len(answer.hits), answer.depth) == (k, k)
+
+
 @pytest.mark.parametrize("digit", range(6))
 def test_an_id_of_almost_nothing_but_zeros_is_an_id_like_any_other(
     pipeline: RunningPipeline, digit: int
