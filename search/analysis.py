@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import tantivy
 
-from models.documents import Manifest
+from models.documents import Document, Manifest
 from models.errors import WrongDeclaration
 from models.hits import MAX_TERMS
 from models.identifiers import Forms, forms
@@ -130,18 +131,39 @@ def for_server(text: str, *, is_question: bool = False) -> str:
     return " ".join([_prepared(read, found, is_question=is_question), *_wholes(read, found)])
 
 
-def indexed_text(title: str, heading: str, text: str, manifest: Manifest) -> str:
-    """The one field that text search looks at: the title, repeated by its weight, then heading and text."""
-    if manifest.title_repeats == "auto":
-        words = [
-            term for term in analyser(manifest.language).analyze(prepared(title)) if not term.isnumeric()
-        ]
-        repeats = 2 if len(words) >= MIN_TITLE_WORDS else 1
-    else:
-        repeats = int(manifest.title_repeats)
-    return "\n".join([*[title] * repeats, heading, text])
+@dataclass(frozen=True, slots=True)
+class IndexedTexts:
+    """What text search looks at, as terms with spaces between them or as text for a server's analyser."""
+
+    passages: Sequence[str]
+    """Of each passage: the title, repeated by its weight, then heading and text."""
+    document: str
+    """The title, repeated by its weight, and the texts of all passages, which contain their headings."""
 
 
-def indexed_terms(title: str, heading: str, text: str, manifest: Manifest) -> str:
-    """Its terms, with spaces between them, for an engine that looks for white space alone."""
-    return " ".join(terms(indexed_text(title, heading, text, manifest), manifest.language))
+def indexed_texts(
+    document: Document, manifest: Manifest, made: Callable[[str], str] | None = None
+) -> IndexedTexts:
+    """`made` prepares a text for a server's analyser; without it the texts are terms."""
+    if made is None:
+
+        def made(text: str) -> str:
+            return " ".join(terms(text, manifest.language))
+
+    titles = [made(document.title)] * _title_repeats(document.title, manifest)
+    texts = [made(passage.text) for passage in document.passages]
+    headings = {heading: made(heading) for heading in {passage.heading for passage in document.passages}}
+    return IndexedTexts(
+        [
+            "\n".join([*titles, headings[passage.heading], text])
+            for passage, text in zip(document.passages, texts, strict=True)
+        ],
+        "\n".join([*titles, *texts]),
+    )
+
+
+def _title_repeats(title: str, manifest: Manifest) -> int:
+    if manifest.title_repeats != "auto":
+        return int(manifest.title_repeats)
+    words = [term for term in analyser(manifest.language).analyze(prepared(title)) if not term.isnumeric()]
+    return 2 if len(words) >= MIN_TITLE_WORDS else 1

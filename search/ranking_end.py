@@ -8,6 +8,12 @@ from chorale_client.wire_names import Warned
 
 from models.hits import Hit
 
+WHOLE_WEIGHT = 0.5
+"""A passage's score by text is its own BM25 score, and this part of its whole document's."""
+LEAST_CANDIDATES = 100
+"""At least this many documents, those with the best passages, are candidates of a ranking by text, so that a shallow one
+begins like a deep one."""
+
 
 def cut(hits: Collection[Hit], depth: int) -> tuple[Hit, ...]:
     """The hits of the best `depth` documents, best first; equal scores are ordered by passage id."""

@@ -24,7 +24,7 @@ from inference.embedders import OnnxEmbedder
 from ingest.raw_documents import RawDocument
 from ingest.split import Splitter
 from search.analysis import question_terms, terms
-from search.embedded.lexical_index import LexicalIndex, LexicalSearcher, create_index, write_index
+from search.embedded.lexical_index import LexicalIndex, LexicalSearcher, any_term, create_index, write_index
 
 Texts = list[tuple[str, str]]
 """(document id, text with its title twice) of each passage or document."""
@@ -78,12 +78,12 @@ def rankings(
             for name, texts in (("passages", passages), ("whole", whole))
         )
         for id_, text in questions.items():
-            asked = question_terms(text, language)
+            query = any_term(question_terms(text, language))
             scores: dict[str, list[float]] = defaultdict(list)
-            for rid, score in of_passages.scores(asked, range(len(passages))).items():
+            for rid, score in zip(*of_passages.best(query, len(passages) + 1), strict=True):
                 scores[passages[rid][0]].append(score)
             all_of = {
-                whole[rid][0]: score for rid, score in of_whole.scores(asked, range(len(whole))).items()
+                whole[rid][0]: score for rid, score in zip(*of_whole.best(query, len(whole) + 1), strict=True)
             }
             yield (
                 id_,

@@ -161,12 +161,12 @@ def _impossible(document: Document) -> str | None:
 
 def _sources(layout: Layout, document: Document) -> dict[str, Action]:
     """The content of the index for each passage, and for the record of the document, by key."""
-    shared = shared_source(document)
+    shared, texts = shared_source(document), layout.words.indexed(document)
     passages = {
-        passage_key(passage.passage_id): passage_source(layout, document, passage, shared)
-        for passage in document.passages
+        passage_key(passage.passage_id): passage_source(layout, passage, text, shared)
+        for passage, text in zip(document.passages, texts.passages, strict=True)
     }
-    return passages | {document_key(document.document_id): document_source(document)}
+    return passages | {document_key(document.document_id): document_source(document, texts.document)}
 
 
 def _key(entry: lookups.Stored) -> str:

@@ -14,14 +14,14 @@ from models.documents import Document, Manifest, Passage
 from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex
 from models.hits import MAX_TERMS
-from search.analysis import for_server, indexed_terms, indexed_text, question_terms
+from search.analysis import IndexedTexts, for_server, indexed_texts, question_terms
 from search.elasticsearch.filter_conditions import FACETS, Clause
 from search.filter_terms import facets
 from search.filters import filter_fields
 
 OWN = "chorale"
-TEXT = "text"
-"""The one field that text search looks at: title, heading and text."""
+TEXT, WHOLE = "text", "whole"
+"""The fields that text search looks at: title, heading and text of a passage; title and texts of a whole document."""
 
 # Text that a server's tokenizer may take for a term; each CJK character may be a term.
 _WORD = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]|[^\\W\u2e80-\u9fff]+")
@@ -49,22 +49,20 @@ class Words:
 
     @property
     def mapping(self) -> dict[str, Any]:
-        """The mapping of the field TEXT; without positions, because there are no phrase queries."""
+        """The mapping of both fields; without positions, because there are no phrase queries."""
         name = "whitespace" if self.is_own else self.declared if isinstance(self.declared, str) else OWN
         return {"type": "text", "analyzer": name, "index_options": "freqs"}
 
-    def indexed(self, title: str, heading: str, text: str) -> str:
-        """The content of the field TEXT."""
-        if self.is_own:
-            return indexed_terms(title, heading, text, self.manifest)
-        return for_server(indexed_text(title, heading, text, self.manifest))
+    def indexed(self, document: Document) -> IndexedTexts:
+        """The contents of the fields TEXT and WHOLE."""
+        return indexed_texts(document, self.manifest, None if self.is_own else for_server)
 
-    def asked(self, text: str) -> Clause | None:
+    def asked(self, text: str, field: str = TEXT) -> Clause | None:
         """The query for a question, or None if it has no term; only the first MAX_TERMS terms count."""
         if self.is_own:
             terms = question_terms(text, self.manifest.language)
             should = [
-                {"term": {TEXT: {"value": term, "boost": float(count)} if count > 1 else {"value": term}}}
+                {"term": {field: {"value": term, "boost": float(count)} if count > 1 else {"value": term}}}
                 for term, count in terms.items()
             ]
             return {"bool": {"should": should}} if should else None
@@ -75,13 +73,13 @@ class Words:
         if not _WORD.search(whole):
             return None
         # A synonym of several words would become a phrase query, which fails without positions.
-        return {"match": {TEXT: {"query": whole, "auto_generate_synonyms_phrase_query": False}}}
+        return {"match": {field: {"query": whole, "auto_generate_synonyms_phrase_query": False}}}
 
 
-FORMAT = 2
+FORMAT = 3
 """Version of this layout, recorded with each namespace."""
 
-TEMPLATE_VERSION = 2
+TEMPLATE_VERSION = 3
 
 K1, B = 1.2, 0.75
 """BM25's constants, the same as in the embedded store."""
@@ -136,7 +134,7 @@ def template(prefix: str) -> dict[str, Any]:
             "mappings": {
                 "dynamic": "strict",
                 # The source has the same data in another form.
-                "_source": {"excludes": [TEXT, FACETS, "vector"]},
+                "_source": {"excludes": [TEXT, WHOLE, FACETS, "vector"]},
                 "properties": properties,
             },
         },
@@ -151,7 +149,7 @@ def index_body(endpoint: ElasticsearchEndpoint, manifest: Manifest) -> dict[str,
         if endpoint.replicas is None
         else {"number_of_replicas": endpoint.replicas}
     )
-    properties: dict[str, Any] = {TEXT: words.mapping}
+    properties: dict[str, Any] = {TEXT: words.mapping, WHOLE: words.mapping}
     has_vectors = endpoint.vectors and manifest.dimension > 0
     if has_vectors:
         properties["vector"] = {
@@ -193,15 +191,9 @@ def document_key(document_id: str) -> str:
     return _key("d", document_id)
 
 
-def passage_source(
-    layout: Layout, document: Document, passage: Passage, shared: dict[str, Any]
-) -> dict[str, Any]:
-    """A passage as it is indexed; `shared` is `shared_source` of its document."""
-    source = {
-        **shared,
-        "passage_id": passage.passage_id,
-        TEXT: layout.words.indexed(document.title, passage.heading, passage.text),
-    }
+def passage_source(layout: Layout, passage: Passage, text: str, shared: dict[str, Any]) -> dict[str, Any]:
+    """A passage as it is indexed; `text` is of the field TEXT, and `shared` is `shared_source` of its document."""
+    source = {**shared, "passage_id": passage.passage_id, TEXT: text}
     if not layout.has_vectors or passage.vector is None:
         return _with_digest(source)
     vector = passage.vector.astype("<f4")
@@ -222,10 +214,15 @@ def shared_source(document: Document) -> dict[str, Any]:
     return {name: value for name, value in shared.items() if value is not None}
 
 
-def document_source(document: Document) -> dict[str, Any]:
-    """The record of a document: that it is there in its revision, with passages or without."""
+def document_source(document: Document, whole: str) -> dict[str, Any]:
+    """The record of a document: that it is there in its revision, with passages or without, and the field WHOLE."""
     return _with_digest(
-        {"document_id": document.document_id, "source": document.source, "revision": document.revision}
+        {
+            "document_id": document.document_id,
+            "source": document.source,
+            "revision": document.revision,
+            WHOLE: whole,
+        }
     )
 
 

@@ -1,4 +1,4 @@
-"""BM25 in tantivy: each namespace has its own index directory, so that it has its own word statistics.
+"""An index of tantivy: passages, and beside them whole documents, each with its own word statistics.
 
 Questions become boolean queries of analysed terms and are never parsed: tantivy's parser would interpret `ns:x`,
 `*` and `NOT`, and 5,000 parentheses kill the process.
@@ -18,9 +18,6 @@ import tantivy
 from numpy.typing import NDArray
 
 from models.errors import BadIndex, StoreUnavailable
-from models.hits import Hit
-from search.deadline import Deadline
-from search.embedded.passage_rows import Rows, cut
 
 State = tuple[int, int, int]
 """Inode, size and time of the last change."""
@@ -55,8 +52,8 @@ SCORE_DECIMALS = 5
 """tantivy sums in float32: further decimals depend on the order of summing."""
 
 _WRITER_HEAP_BYTES = 64_000_000
-_SET_BELOW = 1_024
-"""Up to this many allowed passages are named in the query.  With more, hits are fetched and then filtered."""
+DOCUMENTS = "documents"
+"""The folder inside of a namespace's index in which the index of its whole documents is."""
 
 _FIELD = "text"
 _TOKENIZER = "whitespace"
@@ -71,17 +68,19 @@ _SCHEMA = (
 
 
 def create_index(path: Path) -> None:
-    """Create an empty index, replacing any old one."""
+    """Create empty indexes of passages and of documents, replacing any old ones."""
     shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    with intelligible(path):
-        tantivy.Index(_SCHEMA, str(path))
+    for folder in (path, path / DOCUMENTS):
+        folder.mkdir(parents=True)
+        with intelligible(path):
+            tantivy.Index(_SCHEMA, str(folder))
 
 
 def check_index(path: Path) -> None:
-    """Raises BadIndex if the index cannot be opened."""
-    with intelligible(path):
-        tantivy.Index.open(str(path)).searcher()
+    """Raises BadIndex if one of the indexes cannot be opened."""
+    for folder in (path, path / DOCUMENTS):
+        with intelligible(path):
+            tantivy.Index.open(str(folder)).searcher()
 
 
 def index_entries(path: Path) -> set[int]:
@@ -145,49 +144,12 @@ class LexicalSearcher:
             query = tantivy.Query.term_query(_SCHEMA, "rid", rid)
             return bool(self._searcher.search(query, 1, count=False).hits)
 
-    def search(
-        self,
-        rows: Rows,
-        terms: Mapping[str, int],
-        *,
-        allowed: NDArray[np.bool_] | None,
-        depth: int,
-        deadline: Deadline,
-    ) -> tuple[tuple[Hit, ...], int | None]:
-        """The hits, and the number of all matching documents if it became known."""
-        query = _any_term(terms)
-        limit = rows.likely(depth)
-        if allowed is not None:
-            permitted = np.flatnonzero(allowed)
-            if not len(permitted):
-                return (), 0
-            if len(permitted) <= _SET_BELOW:
-                query = _among(query, rows.rids[permitted])
-                limit = len(permitted) + 1
-            else:
-                limit = int(limit * len(allowed) / len(permitted)) + 1
+    def check(self) -> None:
+        """Raises BadIndex if a file was written to."""
         if changed := changed_file(self._files):
             raise _bad(self._path, f"{changed} was written to")
-        while True:
-            deadline.check()
-            rids, scores = self._fetch(query, limit)
-            is_all = len(rids) < limit
-            places, known = rows.at(rids)
-            if allowed is not None:
-                known &= allowed[places]
-            unseen_score = -np.inf if is_all else float(scores[-1])
-            hits = cut(rows, places[known], scores[known], depth, unseen_score=unseen_score)
-            if hits is not None:
-                return hits, len(np.unique(rows.version_of[places[known]])) if is_all else None
-            limit *= 4
 
-    def scores(self, terms: Mapping[str, int], rids: Sequence[int]) -> dict[int, float]:
-        """The score of each of these passages that has one of the terms."""
-        among = _among(_any_term(terms), np.array(rids, np.int64))
-        scored, scores = self._fetch(among, len(rids) + 1)
-        return dict(zip(scored.tolist(), scores.tolist(), strict=True))
-
-    def _fetch(self, query: tantivy.Query, limit: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def best(self, query: tantivy.Query, limit: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Rids and scores, best first."""
         # tantivy allocates `limit` hits in advance; one more than there are documents shows that the answer is
         # complete.
@@ -199,7 +161,7 @@ class LexicalSearcher:
         return np.array(rids, np.int64), np.round(scores, SCORE_DECIMALS)
 
 
-def _any_term(terms: Mapping[str, int]) -> tantivy.Query:
+def any_term(terms: Mapping[str, int]) -> tantivy.Query:
     """BM25 is linear in a term's count in the question, so the count becomes a boost."""
     parts = []
     for term, count in terms.items():
@@ -210,8 +172,8 @@ def _any_term(terms: Mapping[str, int]) -> tantivy.Query:
     return tantivy.Query.boolean_query(parts)
 
 
-def _among(query: tantivy.Query, rids: NDArray[np.int64]) -> tantivy.Query:
-    """The query restricted to these passages; scores stay the same."""
+def among(query: tantivy.Query, rids: NDArray[np.int64]) -> tantivy.Query:
+    """The query restricted to these entries; scores stay the same."""
     chosen = tantivy.Query.term_set_query(_SCHEMA, "rid", rids.tolist())
     scoreless = tantivy.Query.const_score_query(chosen, 0.0)
     return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, scoreless)])
@@ -233,7 +195,7 @@ def intelligible(path: Path) -> Iterator[None]:
 
 
 def _bad(path: Path, error: BaseException | str) -> BadIndex:
-    namespace = path.name.split(".")[0]
+    namespace = (path.parent if path.name == DOCUMENTS else path).name.split(".")[0]
     return BadIndex(
         f"the lexical index of namespace {namespace!r} is missing or damaged ({str(error)[:200]}); "
         "`chorale verify` or `chorale index --rebuild` rebuilds it"

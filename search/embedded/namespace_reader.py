@@ -12,8 +12,9 @@ from models.errors import BadIndex
 from search.deadline import Deadline
 from search.documents.reading import DocumentReader, Shown, read_shown
 from search.embedded.filter_masks import Allowed, Masks
-from search.embedded.lexical_index import LexicalIndex, LexicalSearcher
+from search.embedded.lexical_index import DOCUMENTS, LexicalIndex, LexicalSearcher
 from search.embedded.passage_rows import Rows, RowTable
+from search.embedded.text_search import TextSearcher
 from search.embedded.vector_search import Vectors, VectorTable
 from search.protocol import Search
 
@@ -34,7 +35,7 @@ class View:
     manifest: Manifest
     rows: Rows
     masks: Masks
-    searcher: LexicalSearcher | None
+    searcher: TextSearcher | None
     vectors: Vectors | None
 
     def allowed(self, search: Search, deadline: Deadline) -> Allowed:
@@ -65,7 +66,7 @@ class NamespaceReader:
         self._vectors: VectorTable | None = None
         self._has_vectors = False
         self._masks = Masks()
-        self._index: LexicalIndex | None = None
+        self._indexes: tuple[LexicalIndex, LexicalIndex] | None = None
 
     def loaded(self, generation: int, *, text: bool, vectors: bool) -> View | None:
         """The newest view, if it shows this generation and has what is asked for."""
@@ -94,14 +95,14 @@ class NamespaceReader:
                         raise
                     newest = again
                     continue
-                if view.searcher is None or not self._is_ahead(view, view.searcher):
+                if view.searcher is None or not self._is_ahead(view, view.searcher.passages):
                     break
                 time.sleep(_LOOK_AGAIN_S)
             assert view is not None
             self._view = view
             return view
 
-    def _is_ahead(self, view: View, searcher: LexicalSearcher) -> bool:
+    def _is_ahead(self, view: View, passages: LexicalSearcher) -> bool:
         """Whether the words already include a batch that the rows do not show yet.
 
         True only between the two commits of a batch.  A search at that moment would miss the passages that the
@@ -116,7 +117,7 @@ class NamespaceReader:
             following = shown.sequence + 1
             parameters = (shown.namespace_id, following, shown.namespace_id, following)
             touched = rows.execute(_TOUCHED_NEXT, parameters).fetchone()
-        return touched is not None and searcher.has(touched[0]) == bool(touched[1])
+        return touched is not None and passages.has(touched[0]) == bool(touched[1])
 
     def _caught_up(self, text: bool, vectors: bool) -> View:
         self._has_vectors |= vectors
@@ -139,12 +140,15 @@ class NamespaceReader:
                 if self._vectors is None:
                     self._vectors = VectorTable(shown.namespace_id, manifest.dimension)
                 loaded = self._vectors.catch_up(connection, rows)
-        searcher: LexicalSearcher | None = None
-        if text or self._index is not None:
+        searcher: TextSearcher | None = None
+        if text or self._indexes is not None:
             path = self._folder / shown.name
-            if self._index is None or self._index.path != path:
-                self._index = LexicalIndex(path)
-            searcher = self._index.reloaded()
+            if self._indexes is None or self._indexes[0].path != path:
+                self._indexes = LexicalIndex(path), LexicalIndex(path / DOCUMENTS)
+            passages, documents = self._indexes
+            # In the opposite order of writing: if the passages are not ahead of the rows, the documents are not either.
+            of_documents = documents.reloaded()
+            searcher = TextSearcher(passages.reloaded(), of_documents)
         return View(shown, manifest, rows, self._masks, searcher, loaded)
 
 

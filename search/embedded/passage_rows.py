@@ -78,6 +78,8 @@ class Rows:
     """Shape (n,)."""
     versions_alive: NDArray[np.bool_]
     """Shape (m,)."""
+    first_rids: NDArray[np.int64]
+    """Shape (m,): the rid of each version's first passage, which stands for the whole document."""
     passage_ids: Sequence[str]
     """At least n items."""
     versions: Sequence[DocumentVersion]
@@ -171,22 +173,31 @@ class RowTable:
         version_of = self._version_of.view
         versions_alive = np.zeros(len(self._versions), np.bool_)
         versions_alive[version_of[self._alive]] = True
+        rids = self._rids.view
+        first_rids = np.zeros(len(self._versions), np.int64)
+        # In reverse, since the last value stays.
+        first_rids[version_of[::-1]] = rids[::-1]
         return Rows(
             self._visible,
-            self._rids.view,
+            rids,
             version_of,
             self._alive,
             versions_alive,
+            first_rids,
             self._passage_ids,
             self._versions,
             self._versions_of,
         )
 
 
+Scored = tuple[NDArray[np.intp], NDArray[np.float64]]
+"""Rows and their scores."""
+
+
 def cut(
     rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64], depth: int, *, unseen_score: float
-) -> tuple[Hit, ...] | None:
-    """The hits of the best `depth` documents among candidate rows with their scores.
+) -> Scored | None:
+    """The rows of the best `depth` documents among candidate rows with their scores, best first.
 
     `unseen_score` is the highest score that any other row can have, -inf if there is no other row.  Returns None if
     another row could belong to the ranking: ask again with more candidates.
@@ -198,13 +209,11 @@ def cut(
         if len(seen) == depth:
             if scores[size - 1] <= unseen_score:
                 return None
-            return rows.hits(places[:size], scores[:size])
-    return None if unseen_score > -np.inf else rows.hits(places, scores)
+            return places[:size], scores[:size]
+    return None if unseen_score > -np.inf else (places, scores)
 
 
-def _ordered(
-    rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def _ordered(rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64]) -> Scored:
     order = scores.argsort()[::-1]
     # `x + 0.0` is never minus zero.
     places, scores = found[order], scores[order] + 0.0

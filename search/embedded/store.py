@@ -18,13 +18,13 @@ from models.batching import in_batches
 from models.documents import Document, Matrix
 from models.errors import BadIndex, ServiceError
 from models.hits import Ranking
-from search.analysis import indexed_terms, question_terms
+from search.analysis import indexed_texts, question_terms
 from search.checks import checked_questions
 from search.deadline import Deadline
 from search.documents import lookups
 from search.documents.lookups import Executes
 from search.documents.reading import FromDocuments, Shown
-from search.embedded.lexical_index import check_index, create_index, index_entries, write_index
+from search.embedded.lexical_index import DOCUMENTS, check_index, create_index, index_entries, write_index
 from search.embedded.namespace_reader import NamespaceReader, View
 from search.embedded.vector_search import search_matrix
 from search.listing_order import listed
@@ -113,7 +113,7 @@ class EmbeddedStore(FromDocuments):
             deadline.check()
             terms = question_terms(text, view.manifest.language)
             names = {rids[passage_id]: passage_id for passage_id in ids if passage_id in rids}
-            of_text = view.searcher.scores(terms, list(names)) if terms and names else {}
+            of_text = view.searcher.scores(view.rows, terms, list(names)) if terms and names else {}
             scores.append({names[rid]: score for rid, score in of_text.items()})
         return scores
 
@@ -157,7 +157,7 @@ class EmbeddedStore(FromDocuments):
         return False
 
     def write(self, index: Index, documents: Sequence[Document], deleted: Sequence[str]) -> None:
-        """One commit, which is durable on return."""
+        """Two commits, durable on return: a reader that sees the second one, of whole documents, sees the first one too."""
         ids = [*(document.document_id for document in documents), *deleted]
         gone: list[int] = []
         rids: dict[str, int] = {}
@@ -169,16 +169,20 @@ class EmbeddedStore(FromDocuments):
                     gone.append(rid)
                     if ended is None:
                         rids[passage_id] = rid
-        texts = (
-            (
-                rids[passage.passage_id],
-                indexed_terms(document.title, passage.heading, passage.text, index.manifest),
-            )
-            for document in documents
-            for passage in document.passages
-            if passage.passage_id in rids
-        )
-        write_index(self._path(index), delete=gone, add=texts)
+        passages: list[tuple[int, str]] = []
+        whole: list[tuple[int, str]] = []
+        for document in documents:
+            texts = indexed_texts(document, index.manifest)
+            of_document = [
+                (rids[passage.passage_id], text)
+                for passage, text in zip(document.passages, texts.passages, strict=True)
+                if passage.passage_id in rids
+            ]
+            passages += of_document
+            whole += [(min(rid for rid, _ in of_document), texts.document)] if of_document else []
+        path = self._path(index)
+        write_index(path, delete=gone, add=passages)
+        write_index(path / DOCUMENTS, delete=gone, add=whole)
 
     def drop(self, index: Index) -> None:
         """Open readers keep their files."""

@@ -116,13 +116,13 @@ def _ranking(
         worst = np.partition(scores, len(scores) - taken)[len(scores) - taken]
         best = places[scores >= worst]
         unseen_score = float(_rounded(worst + _INEXACT))
-        hits = cut(rows, best, _exact(matrix[best], question), depth, unseen_score=unseen_score)
-        if hits is not None:
-            return hits
+        ranked = cut(rows, best, _exact(matrix[best], question), depth, unseen_score=unseen_score)
+        if ranked is not None:
+            return rows.hits(*ranked)
         taken *= 4
-    hits = cut(rows, places, _exact(matrix[places], question), depth, unseen_score=-np.inf)
-    assert hits is not None  # with everything seen, `cut` never returns None
-    return hits
+    ranked = cut(rows, places, _exact(matrix[places], question), depth, unseen_score=-np.inf)
+    assert ranked is not None  # with everything seen, `cut` never returns None
+    return rows.hits(*ranked)
 
 
 def _exact(passages: Matrix, question: Vector) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from weaviate.exceptions import UnexpectedStatusCodeError
 from models.documents import Document, Manifest, Passage
 from models.endpoints import WeaviateEndpoint
 from models.errors import BadIndex
-from search.analysis import indexed_terms
+from search.analysis import indexed_texts
 from search.filter_terms import facets
 from search.filters import filter_fields
 from search.protocol import Index
@@ -39,14 +39,20 @@ def _held(name: str) -> Property:
     return Property(name=name, data_type=DataType.TEXT, index_filterable=False, index_searchable=False)
 
 
-_PASSAGE = (
-    Property(
-        name="terms",  # analysed by us, following the namespace's manifest
+def _searched(name: str) -> Property:
+    """Terms, which the analyser has made following the namespace's manifest."""
+    return Property(
+        name=name,
         data_type=DataType.TEXT,
         tokenization=Tokenization.WHITESPACE,
         index_searchable=True,
         index_filterable=False,
-    ),
+    )
+
+
+_PASSAGE = (
+    _searched("terms"),
+    _searched("whole"),  # of the document; the first passage has it
     Property(
         name="facets",
         data_type=DataType.TEXT_ARRAY,
@@ -157,10 +163,11 @@ def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[
         "source_type": _word(document.metadata.get("source_type")),
         "published_at": _word(document.metadata.get("published_at")),
     }
-    head = {"revision": document.revision}
+    texts = indexed_texts(document, manifest)
+    head = {"revision": document.revision, "whole": texts.document}
     made = []
-    for number, passage in enumerate(document.passages):
-        properties = shared | (head if number == 0 else {}) | _of_passage(document, passage, manifest)
+    for number, (passage, terms) in enumerate(zip(document.passages, texts.passages, strict=True)):
+        properties = shared | (head if number == 0 else {}) | _of_passage(passage, terms)
         vector = None if passage.vector is None else passage.vector.tolist()
         made.append(DataObject(properties, uuid=passage_uuid(passage.passage_id), vector=vector))
     if not made:
@@ -171,8 +178,7 @@ def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[
     return made
 
 
-def _of_passage(document: Document, passage: Passage, manifest: Manifest) -> dict[str, Any]:
-    terms = indexed_terms(document.title, passage.heading, passage.text, manifest)
+def _of_passage(passage: Passage, terms: str) -> dict[str, Any]:
     return {"is_passage": True, "passage_id": passage.passage_id, "terms": terms}
 
 

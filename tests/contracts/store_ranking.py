@@ -117,6 +117,16 @@ class TextContract(Searching):
         assert scored[0] == pytest.approx({name: known[name] for name in ("d3#0", "other#1", "d0#0")})
         assert scored[1:] == [{}, {}]
 
+    def test_of_equal_passages_the_one_whose_whole_document_has_more_of_the_question_is_first(
+        self, store: OneEngine
+    ) -> None:
+        for more, less in (("a", "b"), ("b", "a")):
+            store.upsert("ns", [document(more, "pear jam", "pear pie", "pear tree", metadata={"kind": "x"})])
+            store.upsert("ns", [document(less, "pear jam", "fig pie", "plum tree", metadata={"kind": "x"})])
+            assert self.found(store, "pear jam", depth=1) == [f"{more}#0"], "replaced whole"
+            assert self.found(store, "pear jam", depth=1, filters={"kind": "x"}) == [f"{more}#0"]
+            assert self.found(store, "pear jam") == [f"{more}#0", f"{less}#0", f"{more}#1", f"{more}#2"]
+
     def test_a_rarer_word_counts_more_and_a_repeated_one_too(self, store: OneEngine) -> None:
         store.upsert("ns", [document(f"c{i}", "common filler") for i in range(5)])
         store.upsert("ns", [document("r", "rare filler"), document("k", "common filler")])

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from models.documents import Document, Passage
 from models.errors import WrongDeclaration
 from models.identifiers import forms
 from models.readable_text import readable
-from search.analysis import LANGUAGES, analyser, indexed_text, prepared, question_terms, terms
+from search.analysis import LANGUAGES, analyser, indexed_texts, prepared, question_terms, terms
 from tests.contracts.store_documents import MANIFEST
 
 
@@ -200,8 +201,13 @@ def test_terms_are_capped_at_a_thousand_and_twenty_four() -> None:
 )
 def test_a_title_with_three_content_words_counts_twice(title: str, repeats: str, times: int) -> None:
     manifest = replace(MANIFEST, title_repeats=repeats)
-    text = indexed_text(title, "Heading", "Body", manifest)
-    assert text.split("\n") == [*[title] * times, "Heading", "Body"]
+    passages = (Passage("a#0", 0, "Body", "Heading"), Passage("a#1", 1, "End", "Heading"))
+    texts = indexed_texts(Document("a", "docs", title, passages), manifest, str)
+    assert [text.split("\n") for text in texts.passages] == [
+        [*[title] * times, "Heading", "Body"],
+        [*[title] * times, "Heading", "End"],
+    ]
+    assert texts.document.split("\n") == [*[title] * times, "Body", "End"]
 
 
 def test_the_error_about_an_unknown_language_says_what_serves_it() -> None:

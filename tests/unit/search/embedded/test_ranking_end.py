@@ -41,5 +41,6 @@ def test_a_ranking_ends_with_the_passage_that_brings_the_last_document(
         Hit(passage_ids[row], f"d{documents[row]}", 0.0 + scores[row], "wiki", None, f"hash {documents[row]}")
         for row in order[:size]
     ]
-    assert found == (None if is_open else tuple(expected))
-    assert "-0.0" not in repr(found)
+    hits = None if found is None else rows.hits(*found)
+    assert hits == (None if is_open else tuple(expected))
+    assert "-0.0" not in repr(hits)
