@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from chorale_client.wire_names import Warned
 
@@ -13,6 +13,8 @@ WHOLE_WEIGHT = 0.5
 LEAST_CANDIDATES = 100
 """At least this many documents, those with the best passages, are candidates of a ranking by text, so that a shallow one
 begins like a deep one."""
+TEXT_DECIMALS = 5
+"""Scores by text are sums in float32: further decimals depend on the order of summing."""
 
 
 def cut(hits: Collection[Hit], depth: int) -> tuple[Hit, ...]:
@@ -30,6 +32,14 @@ def is_settled(hits: Sequence[Hit], depth: int) -> bool:
     """Whether every passage that was not fetched, which scores no higher than the worst hit, comes after the end."""
     ranking = cut(hits, depth)
     return count_documents(ranking) == depth and ranking[-1].score > min(hit.score for hit in hits)
+
+
+def with_whole(hits: Iterable[Hit], whole: Mapping[str, float]) -> list[Hit]:
+    """The hits with what their whole documents add; `whole` has the scores of documents by id."""
+    return [
+        hit._replace(score=round(hit.score + WHOLE_WEIGHT * whole.get(hit.document_id, 0.0), TEXT_DECIMALS))
+        for hit in hits
+    ]
 
 
 def cut_warnings(hits: Collection[Hit], depth: int, most: int) -> tuple[str, ...]:

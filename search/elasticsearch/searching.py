@@ -13,14 +13,22 @@ from models.hits import Hit, Ranking
 from search.elasticsearch.connection import IndexCall
 from search.elasticsearch.failures import Passing, failure, readable
 from search.elasticsearch.filter_conditions import CLAUSES, Clause, SearchConditions, conditions
+from search.elasticsearch.index_layout import WHOLE
 from search.filters import unknown_field_warning
 from search.protocol import Search
-from search.ranking_end import count_documents, cut, cut_warnings, is_settled
+from search.ranking_end import (
+    LEAST_CANDIDATES,
+    TEXT_DECIMALS,
+    count_documents,
+    cut,
+    cut_warnings,
+    is_settled,
+    with_whole,
+)
 
 MOST_HITS = 10_000
 """`index.max_result_window`, and the maximum number of HNSW candidates."""
 
-TEXT_DECIMALS = 5
 COSINE_DECIMALS = 6
 """Scores are float32: further decimals depend on the order of summing."""
 
@@ -37,8 +45,9 @@ Body = dict[str, Any]
 
 
 def search_text(call: IndexCall, texts: Sequence[str], search: Search) -> list[Ranking]:
-    """Two rounds at most: the second collapses each long document that filled the first to one hit."""
-    asked, words, depth = conditions(search), call.layout.words, search.depth
+    """Two rounds at most: the second collapses each long document that filled the first to one hit.  One more scores whole
+    documents."""
+    asked, words, depth = conditions(search), call.layout.words, max(search.depth, LEAST_CANDIDATES)
     size = min(2 * depth, MOST_HITS)
     queries = {n: query for n, text in enumerate(texts) if (query := words.asked(text)) is not None}
     first = {n: _text_body(asked.around(query), size) for n, query in queries.items()}
@@ -53,14 +62,32 @@ def search_text(call: IndexCall, texts: Sequence[str], search: Search) -> list[R
         }
         for n, answer in msearch(call, collapsed).items():
             hits[n] = list({*hits[n], *_text_hits(answer)})
+    candidates = _with_whole(call, texts, {n: cut(of_question, depth) for n, of_question in hits.items()})
     return [
         Ranking(
-            cut(hits.get(n, ()), depth),
+            cut(candidates.get(n, ()), search.depth),
             count_documents(hits.get(n, ())) if n in whole or n not in hits else None,
             warnings,
         )
         for n in range(len(texts))
     ]
+
+
+def _with_whole(
+    call: IndexCall, texts: Sequence[str], hits: Mapping[int, Sequence[Hit]]
+) -> dict[int, list[Hit]]:
+    """The hits of each question, scored with their whole documents."""
+    bodies = {}
+    for n, of_question in hits.items():
+        ids = sorted({hit.document_id for hit in of_question})
+        if ids and (query := call.layout.words.asked(texts[n], WHOLE)) is not None:
+            among = {"bool": {"must": [query], "filter": [{"terms": {"document_id": ids}}]}}
+            bodies[n] = _text_body(among, len(ids))
+    whole: dict[int, dict[str, float]] = {
+        n: {found["fields"]["document_id"][0]: found["sort"][0] for found in found_in(answer)}
+        for n, answer in msearch(call, bodies).items()
+    }
+    return {n: with_whole(of_question, whole.get(n, {})) for n, of_question in hits.items()}
 
 
 def score_text(
@@ -72,11 +99,9 @@ def score_text(
         for n, (text, ids) in enumerate(zip(texts, passage_ids, strict=True))
         if ids and (query := call.layout.words.asked(text)) is not None
     }
-    answers = msearch(call, bodies)
-    return [
-        {hit.passage_id: hit.score for hit in _text_hits(answers[n])} if n in answers else {}
-        for n in range(len(texts))
-    ]
+    hits = {n: _text_hits(answer) for n, answer in msearch(call, bodies).items()}
+    scored = _with_whole(call, texts, hits)
+    return [{hit.passage_id: hit.score for hit in scored.get(n, ())} for n in range(len(texts))]
 
 
 def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ranking]:

@@ -18,6 +18,7 @@ import tantivy
 from numpy.typing import NDArray
 
 from models.errors import BadIndex, StoreUnavailable
+from search.ranking_end import TEXT_DECIMALS
 
 State = tuple[int, int, int]
 """Inode, size and time of the last change."""
@@ -47,9 +48,6 @@ def _state(path: Path) -> State | None:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
 
-
-SCORE_DECIMALS = 5
-"""tantivy sums in float32: further decimals depend on the order of summing."""
 
 _WRITER_HEAP_BYTES = 64_000_000
 DOCUMENTS = "documents"
@@ -158,7 +156,7 @@ class LexicalSearcher:
             hits = self._searcher.search(query, limit, count=False).hits
             rids: Any = self._searcher.fast_field_values("rid", [address for _, address in hits])
         scores = np.array([score for score, _ in hits], np.float64)
-        return np.array(rids, np.int64), np.round(scores, SCORE_DECIMALS)
+        return np.array(rids, np.int64), np.round(scores, TEXT_DECIMALS)
 
 
 def any_term(terms: Mapping[str, int]) -> tantivy.Query:

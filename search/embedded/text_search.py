@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from models.hits import Hit
 from search.deadline import Deadline
-from search.embedded.lexical_index import SCORE_DECIMALS, LexicalSearcher, among, any_term
+from search.embedded.lexical_index import LexicalSearcher, among, any_term
 from search.embedded.passage_rows import Rows, Scored, cut
-from search.ranking_end import LEAST_CANDIDATES, WHOLE_WEIGHT
+from search.ranking_end import LEAST_CANDIDATES, TEXT_DECIMALS, WHOLE_WEIGHT
 
 _SET_BELOW = 1_024
 """Up to this many allowed passages are named in the query.  With more, hits are fetched and then filtered."""
@@ -96,4 +96,4 @@ class TextSearcher:
         found, of_documents = self.documents.best(among(query, firsts), len(firsts) + 1)
         whole = np.zeros(len(firsts))
         whole[np.searchsorted(firsts, found)] = of_documents
-        return np.round(scores + WHOLE_WEIGHT * whole[of_place], SCORE_DECIMALS)
+        return np.round(scores + WHOLE_WEIGHT * whole[of_place], TEXT_DECIMALS)

@@ -19,7 +19,15 @@ from search.checks import checked_questions
 from search.filter_terms import LONGEST_PART
 from search.filters import compile_filters, unknown_field_warning
 from search.protocol import Index, Search
-from search.ranking_end import count_documents, cut, cut_warnings, is_settled
+from search.ranking_end import (
+    LEAST_CANDIDATES,
+    TEXT_DECIMALS,
+    count_documents,
+    cut,
+    cut_warnings,
+    is_settled,
+    with_whole,
+)
 from search.weaviate.schema import MOST_RESULTS, Objects, document_uuid
 
 SHOWN = [*Hit._fields]
@@ -27,7 +35,6 @@ SHOWN.remove("score")
 
 # float32 sums: further decimals depend on the order of summing.
 _COSINE_DECIMALS = 6
-_SCORE_DECIMALS = 5
 
 _SCORE, _DISTANCE = MetadataQuery(score=True), MetadataQuery(distance=True)
 _MORE = 16
@@ -45,14 +52,32 @@ _FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANK
 async def by_text(
     index: Index, held: Objects, search: Search, texts: Sequence[str], least_hits: int
 ) -> list[Ranking]:
-    """Asks for at least `least_hits` passages (see `search.weaviate.wand_pruning`)."""
+    """Asks for at least `least_hits` passages (see `search.weaviate.wand_pruning`), and then for their documents' scores."""
 
     queries = [_terms(text, index.manifest.language) for text in texts]
     asked = [
         partial(held.query.bm25, query, query_properties=["terms"], return_metadata=_SCORE) if query else None
         for query in queries
     ]
-    return await _rankings(held, search, asked, least_hits)
+    wide = replace(search, depth=max(search.depth, LEAST_CANDIDATES))
+
+    async def scored(query: str, candidates: Ranking) -> Ranking:
+        if not candidates.hits:
+            return candidates
+        documents = {document_uuid(hit.document_id) for hit in candidates.hits}
+        answer = await held.query.bm25(
+            query,
+            query_properties=["whole"],
+            filters=Filter.by_property("document").contains_any(list(documents)),
+            limit=len(documents) + 1,
+            return_metadata=_SCORE,
+            return_properties=["document_id"],
+        )
+        whole = {found.properties["document_id"]: found.metadata.score or 0.0 for found in answer.objects}
+        return replace(candidates, hits=cut(with_whole(candidates.hits, whole), search.depth))
+
+    candidates = await _rankings(held, wide, asked, least_hits)
+    return list(await asyncio.gather(*map(scored, queries, candidates)))
 
 
 async def by_vector(index: Index, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
@@ -178,7 +203,7 @@ def _terms(text: str, language: str) -> str:
 def _score(distance: float | None, score: float | None) -> float:
     if distance is not None:
         return round(1.0 - distance, _COSINE_DECIMALS)
-    return round(score or 0.0, _SCORE_DECIMALS)
+    return round(score or 0.0, TEXT_DECIMALS)
 
 
 def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
