@@ -157,13 +157,13 @@ class OfflineFusion:
         self._pipeline = pipeline
         self._recording = recording
 
-    def rankings(self, configuration: Configuration, *, depth: int = 100) -> dict[str, list[str]]:
-        """By question id, the ten best documents, each followed by its copies, for requests of this `depth`.
+    def rankings(self, configuration: Configuration) -> dict[str, list[str]]:
+        """By question id, the ten best documents, each followed by its copies, at the depth of requests.
 
         The reranker of the configuration does not take part.
         """
         pipeline = replace(self._pipeline, configurations={configuration.name: configuration})
-        chosen = {"configuration": configuration.name, "depth": depth, "rerank": "off"}
+        chosen = {"configuration": configuration.name, "rerank": "off"}
         request = _request("?").model_copy(update=chosen)
         plan = resolve(request, pipeline, accepted_at=self._recording.now, generation=None, models={})
         method = pipeline.kinds.method(plan.method)

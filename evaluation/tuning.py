@@ -35,7 +35,7 @@ _LEAST_RISE = 0.002
 """A smaller rise of the mean is no reason for a change, or to leave an existing configuration."""
 _STEP = 0.1
 _KS = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 100.0)
-_WINDOWS = (20, 50, None)
+_WINDOWS = (20, 50, 100, None)
 _RECENCIES = ((0.2, 365.0), (0.5, 365.0), (0.2, 1_825.0))
 _AUTHORITY = 1.2
 _MOST_SOURCE_TYPES = 8
@@ -73,8 +73,6 @@ class Tuning:
     """Held out: the tuned configuration over `best_existing`, which was chosen by all questions and has the advantage."""
     by_type: Gain | None
     """Held out: what weights by type of question add; None if no type has enough questions."""
-    deeper: Gain
-    """What requests with twice the depth would gain with the tuned configuration."""
     configuration: Configuration
     """Chosen by all questions."""
     tried: int
@@ -104,7 +102,6 @@ class Tuning:
             "best_existing": self.best_existing,
             "over_best": self.over_best.to_wire(),
             "by_type": None if self.by_type is None else self.by_type.to_wire(),
-            "depth_200": self.deeper.to_wire(),
             "tried": self.tried,
             "ends_at": self.ends_at,
             "configuration": self.configuration.model_dump(exclude_defaults=True),
@@ -131,10 +128,10 @@ class _Values:
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, configuration: Configuration, *, depth: int = 100) -> list[float]:
-        key = f"{depth} {configuration.model_dump_json(exclude={'name', 'timeout_s', 'reranker'})}"
+    def of(self, configuration: Configuration) -> list[float]:
+        key = configuration.model_dump_json(exclude={"name", "timeout_s", "reranker"})
         if key not in self._known:
-            rankings = self._fusion.rankings(configuration, depth=depth)
+            rankings = self._fusion.rankings(configuration)
             self._known[key] = [
                 ndcg(without_itself(question_id, ranking, self._own), self._judgements[question_id])
                 for question_id, ranking in rankings.items()
@@ -344,7 +341,6 @@ def tune(
         best_existing=best_existing,
         over_best=paired_gain(final, existing[best_existing], seed=seed),
         by_type=by_type,
-        deeper=paired_gain(values.of(chosen, depth=200), values.of(chosen), seed=seed),
         configuration=chosen,
         tried=len(values),
         ends_at=next((each for each, its in existing.items() if its == values.of(chosen)), None),

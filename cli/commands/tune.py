@@ -201,8 +201,6 @@ def _verdict(tuning: Tuning) -> list[str]:
     else:
         verdict = "better" if tuning.by_type.is_better else "not distinguishable, and left out"
         lines.append(f"Weights by type of question: {interval(tuning.by_type)}: {verdict}.")
-    if tuning.deeper.is_distinguishable:
-        lines.append(f"Requests with `depth` 200 instead of 100: {interval(tuning.deeper)}")
     return lines
 
 

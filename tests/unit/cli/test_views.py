@@ -107,7 +107,6 @@ def _tuning(over_best: Gain, by_type: Gain | None = None) -> Tuning:
         best_existing="scores",
         over_best=over_best,
         by_type=by_type,
-        deeper=UNSURE,
         configuration=Configuration(name="tuned", method="dbsf"),
         tried=90,
     )

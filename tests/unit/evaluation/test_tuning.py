@@ -75,6 +75,15 @@ def test_a_configuration_that_follows_the_better_branch_is_better_beyond_chance(
         tune(pipeline, _recorded([(SENTENCE, "bm25")] * 5), _judged(5))
 
 
+def test_configurations_are_tried_at_the_depth_of_requests(pipeline: Pipeline) -> None:
+    """The document is 6th by vectors, behind the first five of both branches, and first with its 150th place by BM25."""
+    vector = [*(f"v{at}" for at in range(5)), "d0"]
+    bm25 = [*(f"b{at}" for at in range(149)), "d0"]
+    found = BranchLists("q0", SENTENCE, {"bm25": _ranking(bm25), "vector": _ranking(vector)}, {})
+    rankings = OfflineFusion(pipeline, Recording([found], NOW)).rankings(pipeline.configurations["rrf"])
+    assert rankings["q0"][0] == "d0"
+
+
 def test_a_branch_that_the_default_leaves_out_is_tried_and_a_configuration_with_a_reranker_is_not(
     declares: Declares,
 ) -> None:
