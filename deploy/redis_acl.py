@@ -65,7 +65,7 @@ _LOOKING = ("scan", "info", "bgrewriteaof")
 _ROOM = "info|memory"
 """Documents are accepted only if Redis has room for them."""
 
-_GROUPS = "celery-taskset-meta-*"
+_GROUPS = keys.GROUP_RESULT + "*"
 """Celery's results of groups, and the counts of an application's chords."""
 _REQUESTS = (keys.ENTRY + "*", keys.RESULT + "*", _GROUPS)
 _STATE = (

@@ -1,7 +1,8 @@
 """Ask as any other language does: a message of Celery's protocol 2 as JSON, pushed into Redis.
 
 It needs a Redis client and nothing else.  The message lies in the list `chorale.retrieve`; the answer comes under
-`celery-task-meta-<id of the task>`, as a published message and as a value that stays for ten minutes.
+`celery-task-meta-<id of the task>`, as a published message and as a value that stays for ten minutes.  Before the answer the
+value may have the status STARTED.
 """
 
 import base64
@@ -34,9 +35,11 @@ message = {
 client.lpush("chorale.retrieve", json.dumps(message))
 # To wait without polling, subscribe to the channel of the same name before the push.
 until = time.monotonic() + 10
-while (found := client.get(f"celery-task-meta-{task_id}")) is None and time.monotonic() < until:
+result = {"status": "PENDING"}
+while result["status"] in ("PENDING", "STARTED") and time.monotonic() < until:
     time.sleep(0.02)
-answer = json.loads(found)["result"]
+    result = json.loads(client.get(f"celery-task-meta-{task_id}") or '{"status": "PENDING"}')
+answer = result["result"]
 print(answer["status"], "in", answer["took_ms"], "ms")
 for hit in answer["questions"][0]["hits"]:
     print(hit["rank"], hit["title"], hit["score"])

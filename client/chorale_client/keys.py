@@ -4,7 +4,11 @@
 |------------------------------|------------|----------------------------------------------------------------|
 | chorale:request:<id>         | hash       | a request in flight (fields below); deleted by its end         |
 | chorale:moments              | sorted set | for each request in flight the next moment to act on it (ms)   |
-| celery-task-meta-<id>        | string     | the answer, as Celery's result; published on the same channel  |
+| celery-task-meta-<id>        | string     | the answer, as Celery's result; published on the same channel; |
+|                              |            | while the request runs, the state STARTED                      |
+| celery-task-meta-<id>:<branch> | string   | the state of a part, as Celery's result; its end is published  |
+|                              |            | on the same channel                                            |
+| celery-taskset-meta-<id>     | string     | the parts of a request, as Celery's GroupResult; expires       |
 | chorale:outbox               | stream     | ended requests on their way to the audit tables                |
 | chorale:outbox:unreadable    | stream     | ended requests that the audit could not read; capped           |
 | chorale:outbox:to_tell       | stream     | ended requests with callbacks (`on_end`,                       |
@@ -124,6 +128,7 @@ RATE = "chorale:rate:"
 METRICS = "chorale:metrics"
 UNACKED = "chorale:unacked"
 RESULT = "celery-task-meta-"
+GROUP_RESULT = "celery-taskset-meta-"
 
 
 def entry_key(request_id: str) -> str:

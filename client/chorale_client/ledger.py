@@ -28,7 +28,7 @@ from chorale_client.terminal_answers import (
     refused_body,
     unaudited_body,
 )
-from chorale_client.wire_names import QUEUE_RETRIEVE, Status
+from chorale_client.wire_names import QUEUE_RETRIEVE, STARTED_RESULT, Status
 
 T = TypeVar("T")
 
@@ -128,17 +128,23 @@ def _has_ended_as(mark: str, answer: Sequence[bytes]) -> bool:
 def result(request_id: str) -> Exchange[bytes | None]:
     """The steps of `CallersLedger.result`."""
     (reply,) = yield [("GET", result_key(request_id))]
-    return cast("bytes | None", reply)
+    return _ended(reply)
+
+
+def _ended(result: bytes | None) -> bytes | None:
+    """The result document; None if it is that of a request in flight."""
+    return None if result is None or result.startswith(STARTED_RESULT.encode()) else result
 
 
 def end_of(request_id: str) -> Exchange[bytes]:
     """The result document.  Raises NotEnded, UnknownRequest."""
-    ended, state = yield [("GET", result_key(request_id)), ("HGET", entry_key(request_id), "state")]
+    stored, state = yield [("GET", result_key(request_id)), ("HGET", entry_key(request_id), "state")]
+    ended = _ended(stored)
     if ended is None and state is None:
         # The request may have ended between the two reads.
         ended = yield from result(request_id)
     if ended is not None:
-        return cast("bytes", ended)
+        return ended
     if state is None:
         raise UnknownRequest(request_id)
     raise NotEnded(f"{request_id} is {status_in_flight(state.decode())}; ask again")

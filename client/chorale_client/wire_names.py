@@ -209,6 +209,9 @@ TASK_DELETE = "chorale.delete"
 TASK_SEARCH = "chorale.search.{kind}"
 TASK_ANSWER_LINES = "chorale.answer_lines"
 
+STARTED_RESULT = '{"status":"STARTED",'
+"""The beginning of Celery's result document of a request in flight."""
+
 QUEUE_RETRIEVE = "chorale.retrieve"
 QUEUE_FUSION = "chorale.fusion"
 QUEUE_INDEX = "chorale.index"

@@ -5,10 +5,21 @@
 --       lease of a started part (ms) or 0, '1' if its failure decides or '', message or ''
 --       The script pushes the messages that it is given; the caller publishes the others.
 -- ->    {'planned', now, join_at} | {'follows', leader} | {'known'} | {'closed'}
-local e = redis.call('HMGET', KEYS[1], 'state', 'deadline')
+local e = redis.call('HMGET', KEYS[1], 'state', 'deadline', 'answer_ttl')
 if not e[1] then return { 'closed' } end
 if e[1] ~= 'accepted' then return { 'known' } end
 local id, now, deadline = ARGV[1], now_ms(), tonumber(e[2])
+
+-- For `AsyncResult` and `GroupResult` of Celery.  `group` is the JSON of the GroupResult, or nil.
+local function show_started(group)
+  local kept_for_ms = kept_ms(now, deadline, e[3])
+  if group then redis.call('SET', GROUP_RESULT .. id, '{"result":' .. group .. '}', 'PX', kept_for_ms) end
+  local meta = task_meta(id, 'STARTED', '[' .. (group or '') .. ']', 'null', 'null')
+  -- A worker of an application may have stored that the request is revoked.
+  if not redis.call('SET', RESULT .. id, meta, 'PX', kept_for_ms, 'NX') and is_started(redis.call('GET', RESULT .. id)) then
+    redis.call('SET', RESULT .. id, meta, 'PX', kept_for_ms)
+  end
+end
 
 local flight = ARGV[6]
 local MOST_FOLLOWED = 2
@@ -27,6 +38,7 @@ if flight ~= '' then
       redis.call('PEXPIRE', FOLLOWERS .. leader, math.max(1, deadline - now))
       redis.call('HSET', KEYS[1], 'state', 'following', 'leader', leader, 'finish_reserve', ARGV[4], 'followed', followed + 1)
       redis.call('ZADD', KEYS[2], math.min(math.max(now, leads_until) + FOLLOWER_EVERY_MS, end_at), id)
+      show_started()
       return { 'follows', leader }
     end
   end
@@ -41,7 +53,7 @@ local function put(field, value)
   fields[#fields + 1] = field
   fields[#fields + 1] = value
 end
-local count, moment = 0, join_at
+local parts, moment = {}, join_at
 for i = 8, #ARGV, 8 do
   local branch, queue, limit_ms, resend_ms, hedge_ms, lease_ms, decisive, message = unpack(ARGV, i, i + 7)
   put('limit:' .. branch, now + limit_ms)
@@ -55,9 +67,10 @@ for i = 8, #ARGV, 8 do
   if tonumber(lease_ms) > 0 then put('lease:' .. branch, lease_ms) end
   if decisive ~= '' then put('decisive:' .. branch, 1) end
   if message ~= '' then redis.call('LPUSH', queue, message) end
-  count = count + 1
+  parts[#parts + 1] = '[["' .. id .. ':' .. branch .. '",null],null]'
 end
-put('left', count)
+put('left', #parts)
 redis.call('HSET', KEYS[1], unpack(fields))
 redis.call('ZADD', KEYS[2], moment, id)
+show_started('[["' .. id .. '",null],[' .. table.concat(parts, ',') .. ']]')
 return { 'planned', now, join_at }

@@ -6,12 +6,19 @@
 --       | 'replaced' | 'duplicate' | 'closed'
 local id, b, status, envelope, attempt, _, callback, mac = unpack(ARGV)
 local e = redis.call('HMGET', KEYS[1], 'state', 'limit:' .. b, 'status:' .. b, 'decided', 'accepted_at',
-  'hedged:' .. b, 'failed:' .. b, 'decisive:' .. b)
+  'hedged:' .. b, 'failed:' .. b, 'decisive:' .. b, 'deadline', 'answer_ttl', 'finish_reserve')
 if e[1] ~= 'planned' or not e[2] then return 'closed' end
 if e[4] or (ARGV[6] ~= '' and ARGV[6] ~= e[5]) then return 'closed' end
+local now = now_ms()
+-- Keeps the report, and shows it to Celery's `AsyncResult`.
+local function keep()
+  redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope, 'mac:' .. b, mac)
+  local reason = status == 'failed' and (string.match(envelope, '"reason":"([%l_]+)"') or 'error') or nil
+  end_part(id, b, status, reason, now, kept_ms(now, e[9], e[10]))
+end
 if e[3] then
   if e[3] ~= 'failed' or status == 'failed' then return 'duplicate' end
-  redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope, 'mac:' .. b, mac)
+  keep()
   return 'replaced'
 end
 -- Keep the failure: the answer names it if the other attempt never reports.
@@ -22,16 +29,14 @@ if status == 'failed' and e[6] then
     return 'waits'
   end
 end
-redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope, 'mac:' .. b, mac)
+keep()
 if status == 'failed' and e[8] then
   redis.call('HSET', KEYS[1], 'decided', b, 'left', 0)
 elseif redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 then
   return 'counted'
 end
-local now = now_ms()
-local c = redis.call('HMGET', KEYS[1], 'deadline', 'finish_reserve')
 redis.call('HINCRBY', KEYS[1], 'fuse_sent', 1)
-redis.call('ZADD', KEYS[2], math.min(now + FUSE_EVERY_MS, c[1] - c[2]), id)
+redis.call('ZADD', KEYS[2], math.min(now + FUSE_EVERY_MS, e[9] - e[11]), id)
 if callback == '' then return 'due' end
 redis.call('LPUSH', QUEUE_FUSION, callback)
 return 'joined'

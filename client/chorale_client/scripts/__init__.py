@@ -15,7 +15,7 @@ from redis.commands.core import Script
 from chorale_client import keys
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from chorale_client.terminal_answers import CANCELLED_QUESTION, CANCELLED_UNTIL_QUESTIONS
-from chorale_client.wire_names import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_FUSION, STARTED_RESULT
 
 _HERE = files(__name__)
 
@@ -24,7 +24,7 @@ def prelude(constants: ProtocolConstants = PROTOCOL) -> str:
     """The text in front of every script: the names of `keys`, the constants, and the functions of `prelude.lua`."""
     names = {name: f"'{value}'" for name, value in vars(keys).items() if name.isupper()}
     names |= {name.upper(): str(value) for name, value in asdict(constants).items()}
-    names["QUEUE_FUSION"] = f"'{QUEUE_FUSION}'"
+    names["QUEUE_FUSION"], names["STARTED_RESULT"] = f"'{QUEUE_FUSION}'", f"'{STARTED_RESULT}'"
     names["CANCELLED_UNTIL_QUESTIONS"] = f"'{CANCELLED_UNTIL_QUESTIONS}'"
     names["CANCELLED_QUESTION"] = f"'{CANCELLED_QUESTION}'"
     functions = _HERE.joinpath("prelude.lua").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ if known[1] then
   if known[1] ~= ARGV[3] then return { 'conflict' } end
   return { 'known', known[2], known[3], known[4] }
 end
-local result = redis.call('GET', KEYS[2])
+local result = ended_result(KEYS[2])
 local now = now_ms()
 if is_revoked(result) then
   write_end(ARGV[1], { request = ARGV[2], fingerprint = ARGV[3], head = ARGV[4], accepted_at = now, answer_ttl = ARGV[7] },

@@ -3,7 +3,7 @@
 -- ARGV  id, body for a request that was never planned, request, fingerprint, head, accepted_at, answer's TTL (ms),
 --       body for a planned request, body for a request whose fusion began
 -- ->    the result, whoever wrote it
-local result = redis.call('GET', KEYS[2])
+local result = ended_result(KEYS[2])
 if result and not is_revoked(result) then return result end
 local now = now_ms()
 local state = redis.call('HGET', KEYS[1], 'state')

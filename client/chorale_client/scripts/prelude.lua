@@ -64,10 +64,44 @@ local function cancelled_body(request)
   return CANCELLED_UNTIL_QUESTIONS .. string.sub(questions, 1, -2) .. ']}'
 end
 
+-- What Celery's `AsyncResult` reads of a task that has not ended with an answer: a request in flight, or a part.
+-- `children`, `date_done` and `result` are JSON.
+local function task_meta(id, status, children, date_done, result)
+  return '{"status":"' .. status .. '","traceback":null,"children":' .. children .. ',"date_done":' .. date_done .. ',"task_id":"'
+    .. id .. '","result":' .. result .. '}'
+end
+
+-- Whether a result is that of a request in flight, which `plan` has stored.
+local function is_started(result)
+  return result and string.sub(result, 1, #STARTED_RESULT) == STARTED_RESULT
+end
+
+-- The result of a request that has ended, or that was revoked; false for a request in flight.
+local function ended_result(key)
+  local result = redis.call('GET', key)
+  return not is_started(result) and result
+end
+
+-- How long the results of a request in flight are kept: as long as an answer at its deadline.
+local function kept_ms(now, deadline, answer_ttl)
+  return math.max(1, deadline - now + answer_ttl)
+end
+
+-- The state of a part that has ended, for `AsyncResult` and for whoever waits for it.  `reason`: why it failed, or nil.
+local function end_part(id, branch, status, reason, now, kept_for_ms)
+  local key, part = RESULT .. id .. ':' .. branch, id .. ':' .. branch
+  local result = reason and '{"exc_type":"StageFailure","exc_message":["' .. reason .. '"],"exc_module":null}'
+    or '{"status":"' .. status .. '"}'
+  local meta = task_meta(part, reason and 'FAILURE' or 'SUCCESS', '[]', '"' .. iso_8601(now) .. '+00:00"', result)
+  redis.call('SET', key, meta, 'PX', kept_for_ms)
+  redis.call('PUBLISH', key, meta)
+end
+
 -- Whether a worker of an application has marked the request as revoked, which Celery's `revoke()` asks of every worker.  Its
 -- JSON is Celery's own; what the request's end has stored has a fingerprint.
 local function is_revoked(result)
-  local is_read, read = pcall(cjson.decode, result or '')
+  if not result or is_started(result) then return false end
+  local is_read, read = pcall(cjson.decode, result)
   return is_read and type(read) == 'table' and read.status == 'REVOKED' and not read.fingerprint
 end
 
@@ -81,10 +115,11 @@ local function write_end(id, entry, by, body, now, only_counted, completed)
   local ended_at = iso_8601(now)
   local stored = redis.call('GET', RESULT .. id)
   local revoked = is_revoked(stored)
+  local children = is_started(stored) and string.match(stored, '"children":(.-),"date_done"') or '[]'
   if revoked then body = cancelled_body(entry.request) end
   local answer = '{' .. entry.head .. ',"ended_at":"' .. ended_at .. 'Z","took_ms":'
     .. string.format('%d', math.max(0, now - entry.accepted_at)) .. ',' .. string.sub(body, 2)
-  local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. ended_at
+  local result = '{"status":"SUCCESS","traceback":null,"children":' .. children .. ',"date_done":"' .. ended_at
     .. '+00:00","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
   if revoked then
     stored = string.sub(stored, 1, -2) .. ',"fingerprint":"' .. entry.fingerprint .. '"}'
@@ -105,7 +140,11 @@ local function write_end(id, entry, by, body, now, only_counted, completed)
     fields[#fields + 1] = completed
   end
   for field, value in pairs(entry) do
-    if string.sub(field, 1, 9) == 'envelope:' and #fields < MOST_FIELDS then
+    local limited = string.match(field, '^limit:(.*)')
+    if limited and not entry['status:' .. limited] then
+      local reason = entry.decided and 'cancelled' or entry['started:' .. limited] and 'timeout' or 'not_started'
+      end_part(id, limited, '', reason, now, entry.answer_ttl)
+    elseif string.sub(field, 1, 9) == 'envelope:' and #fields < MOST_FIELDS then
       local branch = string.sub(field, 10)
       if is_filling and entry['status:' .. branch] == 'ok' then
         value = '{"v":1,"branch":"' .. branch .. '","status":"ok","rankings":[],"left_out":true}'

@@ -3,7 +3,7 @@
 -- ->    {state, branch, its status or '', ...} | {'ended', result} | false if the request is unknown
 local entry = redis.call('HGETALL', KEYS[1])
 if #entry == 0 then
-  local result = redis.call('GET', KEYS[2])
+  local result = ended_result(KEYS[2])
   return result and { 'ended', result }
 end
 entry = as_table(entry)

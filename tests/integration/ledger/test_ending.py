@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 from chorale_client import Request
-from chorale_client.keys import OUTBOX, SWEEPER, entry_key, result_key
+from chorale_client.keys import GROUP_RESULT, OUTBOX, SWEEPER, entry_key, result_key
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.request_factory import request_json
 from redis import Redis
@@ -105,7 +105,7 @@ def test_the_end_and_its_outbox_entry_are_one(real: Real, request_: Request) -> 
     assert json.loads(fields[b"answer"])["status"] == "complete"
 
 
-def test_an_end_leaves_only_answer_and_outbox_and_its_date_is_the_servers(
+def test_an_end_leaves_only_results_and_outbox_and_its_date_is_the_servers(
     real: Real, request_: Request
 ) -> None:
     before, _ = real.redis.time()
@@ -115,7 +115,10 @@ def test_an_end_leaves_only_answer_and_outbox_and_its_date_is_the_servers(
     assert before <= done.timestamp() < after + 1
     assert done.tzinfo == UTC
     real.redis.delete("queue.bm25", "queue.vector")
-    assert set(real.redis.keys("*")) == {OUTBOX.encode(), result_key(request_.request_id).encode()}
+    request_id = request_.request_id
+    results = {result_key(name) for name in (request_id, f"{request_id}:bm25", f"{request_id}:vector")}
+    left = {OUTBOX, GROUP_RESULT + request_id, *results}
+    assert {key.decode() for key in cast("list[bytes]", real.redis.keys("*"))} == left
 
 
 def test_a_full_redis_can_still_end_requests(real: Real, request_: Request) -> None:

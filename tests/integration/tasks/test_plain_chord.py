@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from celery.result import AsyncResult
 from chorale_client import make_request
@@ -31,6 +33,10 @@ def test_a_plain_chord_answers_with_all_branches_and_leaves_no_subscription_and_
             request = make_request("ERR-4711", cache="bypass", timeout_s=20)
             submit(plain.resources, plain.app.fanout, request)
             assert AsyncResult(request.request_id, app=plain.app).get(timeout=20)["status"] == "complete"
-            left = plain.redis.keys(f"*{request.request_id}*")
-            assert left == [f"celery-task-meta-{request.request_id}".encode()]
+            found = cast("list[bytes]", plain.redis.keys(f"*{request.request_id}*"))
+            left = {key.decode() for key in found}
+            parts = {
+                f"celery-task-meta-{request.request_id}:{branch}" for branch in ("bm25", "vector", "hyde")
+            }
+            assert left == parts | {f"celery-task{kind}-meta-{request.request_id}" for kind in ("", "set")}
         assert {name for name in plain.redis.pubsub_channels() if b"celery-task-meta" in name} <= channels

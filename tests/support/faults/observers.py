@@ -18,6 +18,7 @@ from typing import Any, cast
 from celery import Celery
 from chorale_client import Answer, make_request
 from chorale_client.keys import ENTRY, FLIGHT, HEARTBEAT, OUTBOX, WAKEUPS, result_key
+from chorale_client.ledger import CallersLedger
 from chorale_client.request import Request
 from redis import Redis
 from sqlalchemy import func, select
@@ -112,6 +113,7 @@ class Watched:
 def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
     """Compares `AsyncResult(request_id)` with the ledger's result until the end, and counts the announcements."""
     client, key = pipeline.server.client(), result_key(request_id)
+    ledger = CallersLedger(client)
     watched = Watched([], [])
     stop = threading.Event()
     app = Celery("reader", set_as_current=False, backend=pipeline.server.celery_url)
@@ -120,10 +122,11 @@ def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
 
     def watch() -> None:
         while not stop.is_set():
-            before = client.get(key)
+            before = ledger.result(request_id)
             state = app.AsyncResult(request_id).state
-            after = client.get(key)
-            wanted = {"SUCCESS" if before else "PENDING", "SUCCESS" if after else "PENDING"}
+            after = ledger.result(request_id)
+            wanted = {"SUCCESS"} if before else {"PENDING", "STARTED"}
+            wanted |= {"SUCCESS"} if after else set()
             if state not in wanted:
                 watched.disagreements.append(f"Celery says {state}, the ledger {sorted(wanted)}")
             while (message := listener.get_message()) is not None:

@@ -40,8 +40,9 @@ local redis = { call = function(command, key, ...)
   if command == 'PEXPIRE' then return expire_in(key, ...) end
   if command == 'DEL' then server.call('ZREM', EXPIRIES, key) end
   if command ~= 'SET' then return server.call(command, key, ...) end
-  local value, px, ms = ...
+  local value, px, ms, nx = ...
   assert(px == 'PX')
+  if nx and server.call('EXISTS', key) == 1 then return false end
   expire_in(key, ms)
   return server.call('SET', key, value)
 end }
