@@ -51,6 +51,35 @@ class BranchDeclaration(Declared):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Adaptation(Declared):
+    """How the weights of a configuration follow the grades of users and judges, in each namespace for itself."""
+
+    bounds: dict[str, Annotated[tuple[Share, Share], Field(strict=False)]] = Field(min_length=2)
+    """By branch, the least and the greatest share of all weight; a branch without bounds keeps its share."""
+    every_h: float = Field(24, gt=0, le=10_000)
+    """Hours between two looks at the grades of a namespace."""
+    min_new_grades: int = Field(20, ge=1, le=1_000_000)
+    """Grades and thumbs of people that must have come since the weights were last chosen."""
+    mode: Literal["propose", "take"] = "propose"
+    """`propose`: the weights become those of the configuration `<name>-proposed`; `take`: those of this configuration."""
+
+    def outside(self, shares: Mapping[str, float]) -> list[str]:
+        """What is wrong with these shares; nothing if each is within its bounds, or less than a thousandth beyond."""
+        return [
+            f"{name} has {shares[name]:g} of all weight, and its bounds are {low:g} and {high:g}"
+            for name, (low, high) in self.bounds.items()
+            if name in shares and not low - 0.001 < shares[name] < high + 0.001
+        ]
+
+
+def proposed_name(configuration: str) -> str:
+    """The configuration that has the weights which are proposed for this one."""
+    return f"{configuration}-proposed"
+
+
 class Choices(Declared):
     """What a configuration chooses, without boosts and reranker."""
 
@@ -76,6 +105,8 @@ class Choices(Declared):
     """Fold exact copies and near-duplicates into the best one."""
     timeout_s: float | None = Field(None, ge=0.05, le=60)
     """The time of a request that chooses this configuration and declares no time; None: 2 s.  Mostly for language models."""
+    adapt: Adaptation | None = None
+    """None: the weights stay as they are."""
 
 
 class Configuration(Choices):
@@ -143,6 +174,23 @@ class Pipeline:
             for name, declared in self.fields.items()
             if declared.namespaces is None or namespace in declared.namespaces
         }
+
+    def adaptation_of(self, name: str) -> Adaptation | None:
+        """How the weights of this configuration adapt, or those of the one for which it has the proposed weights."""
+        return next(
+            (
+                each.adapt
+                for each in self.configurations.values()
+                if each.adapt and name in (each.name, proposed_name(each.name))
+            ),
+            None,
+        )
+
+    def shares_of(self, configuration: Configuration) -> dict[str, float]:
+        """The weights of the branches that `configuration` asks, with a sum of 1."""
+        weights = {branch.name: branch.weight for branch in self.branches_of(configuration)}
+        total = sum(weights.values())
+        return {name: round(weight / total, 3) for name, weight in weights.items()}
 
     @property
     def timeouts_s(self) -> dict[str, float]:

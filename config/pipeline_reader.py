@@ -25,6 +25,7 @@ from chorale_client.wire_names import (
 from pydantic import BaseModel, Field, ValidationError
 
 from config import extensions
+from config.adaptation import wrong_bounds
 from config.declaration_file import WrongSyntax, complaints, line_of, read_table
 from config.declarations import (
     BranchDeclaration,
@@ -36,6 +37,7 @@ from config.declarations import (
     Pipeline,
     Shadow,
     StoreDeclaration,
+    proposed_name,
 )
 from config.interleaving import wrong_fields, wrong_names
 from config.model_declarations import ENCODER_KINDS, DeclaredEncoder, RerankerDeclaration
@@ -150,6 +152,7 @@ class PipelineReader:
         for configuration in configurations.values():
             self._check_weights(configuration, branches)
         kinds = self._kinds | Kinds(*self._outside.values())
+        configurations |= self._proposed(configurations, branches)
         pipeline = Pipeline(stores, branches, configurations, default, kinds, encoders, fields)
         interleaving = self._live_pair(
             Interleaving, "interleaving", declared.interleaving, pipeline, wrong_fields
@@ -283,6 +286,26 @@ class PipelineReader:
         for where, weights in all_weights.items():
             if chosen and not any(weights.get(branch.name, branch.weight) for branch in chosen):
                 self._complain(where, "every weight is 0; at least one must be above 0")
+
+    def _proposed(
+        self, configurations: Mapping[str, Configuration], branches: tuple[BranchDeclaration, ...]
+    ) -> dict[str, Configuration]:
+        """For each configuration that adapts, the one that has the proposed weights."""
+        pipeline = Pipeline({}, branches, {}, "", self._kinds)
+        proposed = {}
+        for configuration in configurations.values():
+            if configuration.adapt is None:
+                continue
+            path = ("configurations", configuration.name, "adapt")
+            for message in wrong_bounds(configuration, pipeline):
+                self._complain(path, message)
+            name = proposed_name(configuration.name)
+            if name in configurations:
+                self._complain(
+                    ("configurations", name), f"the name of what {path[1]!r} proposes; choose another"
+                )
+            proposed[name] = configuration.model_copy(update={"name": name, "adapt": None})
+        return proposed
 
     def _check_kind(self, what: str, kind: str, options: Mapping[str, Any], path: tuple[str, ...]) -> None:
         declared_kind = self._kind_of(what, kind, (*path, "kind"))

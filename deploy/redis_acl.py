@@ -72,6 +72,8 @@ _STATE = (
     keys.WAKEUPS,
     keys.GENERATION + "*",
     keys.RULES,
+    keys.ADAPTED,
+    keys.ADAPTER,
     keys.HEARTBEAT + "*",
     keys.SERVED + "*",
     keys.SWEEPER,

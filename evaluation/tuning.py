@@ -8,6 +8,7 @@ are, beyond chance, above those of the existing configuration that is best on al
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -112,7 +113,7 @@ class Tuning:
         return next(row for row in self.rows if row.name == name)
 
 
-class _Values:
+class Values:
     """nDCG@10 of each recorded question under a configuration; each configuration is fused once."""
 
     def __init__(
@@ -129,7 +130,7 @@ class _Values:
         return len(self._known)
 
     def of(self, configuration: Configuration) -> list[float]:
-        key = configuration.model_dump_json(exclude={"name", "timeout_s", "reranker"})
+        key = configuration.model_dump_json(exclude={"name", "timeout_s", "reranker", "adapt"})
         if key not in self._known:
             rankings = self._fusion.rankings(configuration)
             self._known[key] = [
@@ -145,13 +146,15 @@ class _Values:
 
 
 @dataclass
-class _Search:
+class Search:
     """The climb from existing configurations, with the questions that it may see."""
 
     pipeline: Pipeline
     recording: Recording
-    values: _Values
+    values: Values
     name: str
+    bounds: Mapping[str, tuple[float, float]] | None = None
+    """By branch, the least and the greatest share of all weight; other branches keep theirs.  None: no bounds."""
     branches: tuple[str, ...] = ()
     halves: dict[str, float] = field(default_factory=dict)
     boosts: list[BoostPlan | None] = field(default_factory=list)
@@ -225,7 +228,7 @@ class _Search:
         chosen = sorted(distinct.values(), key=starts.index)[:_STARTS]
         ends = [self._climbed(configuration, questions, self._moves) for configuration in chosen]
         best = max(ends, key=lambda configuration: self._worth(configuration, questions))
-        return best.model_copy(update={"name": self.name, "reranker": None, "timeout_s": None})
+        return best.model_copy(update={"name": self.name, "reranker": None, "timeout_s": None, "adapt": None})
 
     def _worth(self, configuration: Configuration, questions: Sequence[int]) -> float:
         is_existing = configuration in self.existing.values()
@@ -233,7 +236,7 @@ class _Search:
 
     def best_weights(self, start: Configuration, questions: Sequence[int]) -> dict[str, float]:
         """The best weights for these questions, with everything else as in `start`."""
-        return self._weights(self._climbed(start, questions, self._weight_moves))
+        return self.pipeline.shares_of(self._climbed(start, questions, self._weight_moves))
 
     def _climbed(
         self,
@@ -278,9 +281,12 @@ class _Search:
 
     def _weight_moves(self, configuration: Configuration) -> Iterator[Configuration]:
         """A tenth of all weight goes from one branch to another."""
-        weights = self._weights(configuration)
-        for giver, taker in permutations(weights, 2):
-            step = min(_STEP, weights[giver])
+        weights = self.pipeline.shares_of(configuration)
+        bounds = self.bounds or dict.fromkeys(weights, (0.0, math.inf))
+        for giver, taker in permutations(bounds, 2):
+            (low, _), (_, high) = bounds[giver], bounds[taker]
+            # In whole thousandths, so that rounding leads no weight out of its bounds.
+            step = math.floor(1000 * min(_STEP, weights[giver] - low, high - weights[taker]) + 1e-6) / 1000
             moved = {**weights, giver: weights[giver] - step, taker: weights[taker] + step}
             if step > 0 and max(moved.values()) > 0:
                 yield configuration.model_copy(
@@ -289,18 +295,12 @@ class _Search:
 
     def _branch_moves(self, configuration: Configuration) -> Iterator[Configuration]:
         """A tenth of all weight goes to a branch that the configuration leaves out."""
-        weights = self._weights(configuration)
+        weights = self.pipeline.shares_of(configuration)
         for name in self.branches:
             if name not in weights:
                 moved = {other: round(value * (1 - _STEP), 3) for other, value in weights.items()}
                 moved[name] = _STEP
                 yield configuration.model_copy(update={"branches": tuple(moved), "weights": moved})
-
-    def _weights(self, configuration: Configuration) -> dict[str, float]:
-        """Of the asked branches, with a sum of 1."""
-        weights = {branch.name: branch.weight for branch in self.pipeline.branches_of(configuration)}
-        total = sum(weights.values())
-        return {name: round(weight / total, 3) for name, weight in weights.items()}
 
 
 def tune(
@@ -318,10 +318,9 @@ def tune(
     Calls `progress(what, 1)` after each configuration that was measured.  Raises ServiceError for too few questions.
     """
     count = len(recording.lists)
-    if count < FEWEST_QUESTIONS:
-        raise ServiceError(f"{count} judged questions are too few to learn from; at least {FEWEST_QUESTIONS}")
-    values = _Values(OfflineFusion(pipeline, recording), judgements, own, progress)
-    search = _Search(pipeline, recording, values, name)
+    check_enough(count)
+    values = Values(OfflineFusion(pipeline, recording), judgements, own, progress)
+    search = Search(pipeline, recording, values, name)
     kinds = [question_type(lists.text) for lists in recording.lists]
     held, typed = _held_out(search, kinds, seed)
     by_type = paired_gain(typed, held, seed=seed) if typed != held else None
@@ -347,7 +346,7 @@ def tune(
     )
 
 
-def _rows(search: _Search, tuned: Mapping[str, Sequence[float]], seed: int) -> list[Row]:
+def _rows(search: Search, tuned: Mapping[str, Sequence[float]], seed: int) -> list[Row]:
     """Existing configurations, methods, and then what was tuned, each over the default configuration."""
     default = search.values.of(search.existing[search.default])
     methods = {f"fusion={name}": configuration for name, configuration in search.methods.items()}
@@ -360,14 +359,10 @@ def _rows(search: _Search, tuned: Mapping[str, Sequence[float]], seed: int) -> l
     ]
 
 
-def _held_out(search: _Search, kinds: Sequence[str], seed: int) -> tuple[list[float], list[float]]:
+def _held_out(search: Search, kinds: Sequence[str], seed: int) -> tuple[list[float], list[float]]:
     """The held-out values of the tuned configuration, and of the one with weights by type."""
-    places = list(range(len(kinds)))
-    random.Random(seed).shuffle(places)
-    held, typed = [0.0] * len(places), [0.0] * len(places)
-    for fold in range(FOLDS):
-        out = places[fold::FOLDS]
-        seen = sorted(set(places) - set(out))
+    held, typed = [0.0] * len(kinds), [0.0] * len(kinds)
+    for seen, out in folds(len(kinds), seed):
         chosen = search.best(seen)
         for values, configuration in ((held, chosen), (typed, _with_types(search, chosen, kinds, seen))):
             all_values = search.values.of(configuration)
@@ -376,8 +371,23 @@ def _held_out(search: _Search, kinds: Sequence[str], seed: int) -> tuple[list[fl
     return held, typed
 
 
+def folds(count: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
+    """For each fifth of the questions, the places of the others, which a choice may see, and its own."""
+    places = list(range(count))
+    random.Random(seed).shuffle(places)
+    for fold in range(FOLDS):
+        out = places[fold::FOLDS]
+        yield sorted(set(places) - set(out)), out
+
+
+def check_enough(count: int) -> None:
+    """Raises ServiceError for too few questions."""
+    if count < FEWEST_QUESTIONS:
+        raise ServiceError(f"{count} judged questions are too few to learn from; at least {FEWEST_QUESTIONS}")
+
+
 def _with_types(
-    search: _Search, configuration: Configuration, kinds: Sequence[str], seen: Sequence[int]
+    search: Search, configuration: Configuration, kinds: Sequence[str], seen: Sequence[int]
 ) -> Configuration:
     """`one` with weights of its own for each type that has enough questions among `seen`."""
     weights_by_type = {}
@@ -385,7 +395,7 @@ def _with_types(
         places = [place for place in seen if kinds[place] == kind]
         if len(places) >= FEWEST_OF_A_TYPE:
             weights = search.best_weights(configuration, places)
-            if weights != search._weights(configuration):
+            if weights != search.pipeline.shares_of(configuration):
                 weights_by_type[kind] = weights
     return (
         configuration.model_copy(update={"weights_by_type": weights_by_type})

@@ -288,7 +288,7 @@ def fuse_question(
         ordered_by="pinned" if ruled.pinned else "score",
         removed=notes.removed,
         relaxed=(*dropped_filters(request, given), *dropped),
-        rules=ruled.acted,
+        rules=(*ruled.acted, *([plan.weights_rule] if plan.weights_rule else ())),
         signals=signals_of(rankings, answered),
         coverage=coverage(hits, {branch.name: branch.group for branch in plan.branches}),
         warnings=(

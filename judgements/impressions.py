@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from chorale_client.wire_names import Stage
 from pydantic_core import from_json
@@ -29,22 +30,35 @@ class Impression:
 
 
 def impressions(engine: Engine, a: str, b: str, which: Which | None = None) -> list[Impression]:
-    """The requests that `a` answered with `b` as rival, in the order in which they were accepted."""
+    """The requests that `a` answered with `b` as rival, in the order in which they were accepted.
+
+    Of a namespace, only those count in which both had the weights of its last one.
+    """
     rival = RequestRow.plan["rival"]["configuration"].as_string()
     conditions = RequestRow.configuration == a, rival == b, *(which or Which()).conditions()
-    rows = select(RequestRow.request_id, RequestRow.stages).where(*conditions)
+    weighted = [RequestRow.plan["branches"], RequestRow.plan["rival"]["branches"]]
+    rows = select(RequestRow.request_id, RequestRow.stages, RequestRow.namespace, *weighted).where(
+        *conditions
+    )
     by_request: dict[str, list[Feedback]] = defaultdict(list)
     for event in by_people(engine, select(RequestRow.request_id).where(*conditions)):
         by_request[event.request_id].append(event)
     with engine.connect() as connection:
         ordered = connection.execute(rows.order_by(RequestRow.accepted_at_ms, RequestRow.request_id))
-        # A worker of another version may have fused without the rival.
-        return [
-            Impression(id_, _teams(stage["detail"]), by_request[id_])
-            for id_, stages in ordered
-            for stage in stages
-            if stage["stage"] == Stage.INTERLEAVE
-        ]
+        read = [(id_, stages, of, _weights(*branches)) for id_, stages, of, *branches in ordered]
+    newest = {of: weights for _, _, of, weights in read}
+    # A worker of another version may have fused without the rival.
+    return [
+        Impression(id_, _teams(stage["detail"]), by_request[id_])
+        for id_, stages, of, weights in read
+        if weights == newest[of]
+        for stage in stages
+        if stage["stage"] == Stage.INTERLEAVE
+    ]
+
+
+def _weights(*sides: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    return [{branch["name"]: branch["weight"] for branch in branches} for branches in sides]
 
 
 def _teams(detail: str) -> dict[str, Team]:

@@ -213,6 +213,15 @@ def grades_of(engine: Engine, question: RecordedQuestion, key_id: str) -> dict[s
         return {row.object_id: row.grade for row in connection.execute(query.order_by(table.c.at_ms))}
 
 
+def graded(engine: Engine) -> dict[str, int]:
+    """By namespace, the number of grades and thumbs of people."""
+    query = select(table.c.namespace, func.count()).where(
+        table.c.action_name.in_(["grade", *THUMBS]), _BY_PEOPLE
+    )
+    with engine.connect() as connection:
+        return {row[0]: row[1] for row in connection.execute(query.group_by(table.c.namespace))}
+
+
 def counts(engine: Engine, namespace: str) -> dict[str, dict[str, int]]:
     """Number of events by source and action."""
     by = (table.c.source, table.c.action_name)

@@ -129,6 +129,8 @@ class FusionPlan(_Resolved):
     """Each branch also scores what only other branches found, before scores are fused."""
     trust_vectors: bool = False
     """Weights stay as declared in any language (`fusion.rankings`)."""
+    weights_rule: str | None = None
+    """The rule of the namespace from which the weights of `branches` come; None: they are declared, or the request's."""
     weights_by_type: dict[str, dict[str, float]] = {}
     """By type of question, the weights of branches that differ from those of `branches`."""
     boosts: BoostPlan | None = None

@@ -1,6 +1,6 @@
-"""The rules of a namespace: documents that come first or never for some questions, and words that mean the same.
+"""The rules of a namespace: documents that come first or never for some questions, words that mean the same, and weights.
 
-A caller writes them as TOML or JSON: the tables `pin`, `block` and `synonyms`, each with rules by name.
+A caller writes them as TOML or JSON: the tables `pin`, `block`, `synonyms` and `weights`, each with rules by name.
 """
 
 from __future__ import annotations
@@ -113,16 +113,32 @@ class Synonyms(_Rule):
         return self
 
 
+class Weights(_Rule):
+    """The weights of a configuration in this namespace, instead of those that the pipeline file declares."""
+
+    configuration: Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARS)]
+    branches: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        description="Weights by branch; a branch without one has its declared weight"
+    )
+
+    @model_validator(mode="after")
+    def _has_weight(self) -> Self:
+        if not any(self.branches.values()):
+            raise ValueError("branches: at least one weight must be above 0")
+        return self
+
+
 class Rules(_Rule):
     """All rules of a namespace, by name."""
 
     pin: dict[Name, Pin] = Field(default_factory=dict)
     block: dict[Name, Block] = Field(default_factory=dict)
     synonyms: dict[Name, Synonyms] = Field(default_factory=dict)
+    weights: dict[Name, Weights] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _is_within_limits(self) -> Self:
-        names = [*self.pin, *self.block, *self.synonyms]
+        names = self.names
         if (
             twice := sorted({name for name in names if names.count(name) > 1})
             if len(names) <= MAX_RULES
@@ -131,6 +147,9 @@ class Rules(_Rule):
             raise ValueError(f"a name is for one rule; more than one is called {', '.join(twice)}")
         if len(names) > MAX_RULES:
             raise ValueError(f"at most {MAX_RULES:,} rules, not {len(names):,}")
+        weighted = [rule.configuration for rule in self.weights.values()]
+        if len(set(weighted)) < len(weighted):
+            raise ValueError("weights: two rules are for the same configuration")
         blocked = {document for rule in self.block.values() for document in rule.documents}
         if len(blocked) > MAX_BLOCKED:
             raise ValueError(
@@ -142,7 +161,13 @@ class Rules(_Rule):
 
     @property
     def names(self) -> list[str]:
-        return [*self.pin, *self.block, *self.synonyms]
+        return [*self.pin, *self.block, *self.synonyms, *self.weights]
+
+    def weights_of(self, configuration: str) -> tuple[str, Weights] | None:
+        """The rule with the weights of this configuration, and its name."""
+        return next(
+            ((name, rule) for name, rule in self.weights.items() if rule.configuration == configuration), None
+        )
 
 
 def read_rules(given: Any) -> Rules:

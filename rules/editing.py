@@ -34,6 +34,23 @@ def without_rules(rules: Rules, names: Collection[str]) -> Rules:
     )
 
 
+def with_weights(rules: Rules, configuration: str, weights: Mapping[str, float] | None) -> Rules:
+    """The rules with these weights of a configuration; None: without any.  Raises WrongDeclaration."""
+    given, known = _fields(rules), rules.weights_of(configuration)
+    name = known[0] if known else free_name(rules, f"weights {configuration}")
+    given.setdefault("weights", {}).pop(name, None)
+    if weights is not None:
+        given["weights"][name] = {"configuration": configuration, "branches": dict(weights)}
+    return read_rules(given)
+
+
+def with_proposal_taken(rules: Rules, configuration: str, proposed: str) -> Rules:
+    """The rules in which `configuration` has the weights of `proposed`, which has none any more.  Raises WrongDeclaration."""
+    if (known := rules.weights_of(proposed)) is None:
+        raise WrongDeclaration(f"no weights are proposed for {configuration!r}")
+    return with_weights(with_weights(rules, proposed, None), configuration, known[1].branches)
+
+
 def free_name(rules: Rules, text: str) -> str:
     """A name for a rule about `text` that no rule has yet."""
     name = re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "rule"
@@ -60,7 +77,7 @@ def _fields(rules: Rules) -> dict[str, dict[str, Any]]:
 
 
 def _by_name(rules: Rules) -> dict[str, Any]:
-    return {**rules.pin, **rules.block, **rules.synonyms}
+    return {**rules.pin, **rules.block, **rules.synonyms, **rules.weights}
 
 
 def rules_from(text: str) -> Rules:
@@ -84,5 +101,9 @@ def toml_of(rules: Rules) -> str:
 
 
 def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return (
+            "{ " + ", ".join(f"{json.dumps(key)} = {_toml_value(each)}" for key, each in value.items()) + " }"
+        )
     # TOML's strings are JSON's, but for DEL and for characters outside of the first 65,536.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

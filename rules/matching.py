@@ -47,6 +47,7 @@ class Matcher:
 
     def __init__(self, rules: Rules, version: int) -> None:
         self.version = version
+        self.weights_of = rules.weights_of
         self._rules = rules
         self._when: dict[str, Pin | Block] = {**rules.pin, **rules.block}
         self._always = [

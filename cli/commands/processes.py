@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from models.duty import Duty
+    from wiring.resources import Resources
 
 
 def worker(
@@ -96,4 +103,12 @@ def sweeper(
     """
     from tasks.worker.sweeper_process import run
 
-    run(name=name, only=only)
+    run(name=name, only=only, also=adapting)
+
+
+def adapting(resources: Resources, trail: Engine, prepare: Callable[[], None]) -> Iterator[Duty]:
+    """The duty that adapts weights, if a configuration declares it."""
+    if any(configuration.adapt for configuration in resources.pipeline.configurations.values()):
+        from evaluation.adapting import Adapting
+
+        yield Adapting(resources, trail, prepare)

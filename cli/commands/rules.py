@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rules.editing import Kind
     from rules.store import RuleStore, Version
 
-rules = command_group("Pin and block documents, name synonyms, and show every change.")
+rules = command_group("Pin and block documents, name synonyms, take proposed weights, and show every change.")
 
 Namespace: TypeAlias = Annotated[str, typer.Argument(metavar="NAMESPACE")]
 DocumentIds: TypeAlias = Annotated[list[str], typer.Argument(metavar="DOCUMENT…")]
@@ -206,6 +206,61 @@ def history(
         changes = _change_fields(store.history(namespace, count + 1), count)
     table = _changes_table(changes) if changes else f"{namespace}: nobody has written rules yet"
     print_result({"namespace": namespace, "changes": changes}, table, as_json=as_json)
+
+
+@rules.command()
+def undo(
+    namespace: Namespace,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Return to the rules of this version, which `history` shows.",
+            show_default="the one before",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take back the last change, or all changes after a version. This is a change of its own.
+
+    Examples:
+
+        chorale rules undo shop
+
+        chorale rules undo shop --version 3
+    """
+    from models.errors import WrongDeclaration
+    from models.rules import Rules
+    from rules.store import KEPT
+
+    with _open() as (_, store):
+        versions = {each.version: each.rules for each in store.history(namespace, KEPT)} | {0: Rules()}
+    wanted = max(versions) - 1 if version is None else version
+    if wanted not in versions:
+        raise WrongDeclaration(f"--version: {namespace!r} has no version {wanted} of its rules")
+    _change(namespace, lambda _: versions[wanted], as_json=as_json)
+
+
+@rules.command()
+def take(
+    namespace: Namespace,
+    configuration: Annotated[str, typer.Argument(metavar="CONFIGURATION")],
+    as_json: AsJson = False,
+) -> None:
+    """Give a configuration the weights that were proposed for it in this namespace.
+
+    Examples:
+
+        chorale rules take shop best
+    """
+    from config.declarations import proposed_name
+    from rules.editing import with_proposal_taken
+
+    _change(
+        namespace,
+        lambda before: with_proposal_taken(before, configuration, proposed_name(configuration)),
+        as_json=as_json,
+    )
 
 
 def _add(

@@ -13,7 +13,7 @@ import typer
 from cli.installation import Installation, find_installation
 from cli.namespace_states import namespace_fields, namespaces_table, published
 from cli.options import AsJson
-from cli.terminal import Text, plain_table, print_json, print_line, print_result
+from cli.terminal import Text, moment, plain_table, print_json, print_line, print_result
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -81,6 +81,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
     from ledger.breaker_outcomes import store_name
     from monitoring.heartbeats import read_heartbeats
     from monitoring.queues import read_queues
+    from rules.looks import read_looks
     from tasks.registration import make_app
 
     redis = installation.running_redis()
@@ -89,6 +90,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
     generations = published(installation, [state.name for state in states])
     names = [branch.name for branch in pipeline.branches] + [store_name(name) for name in pipeline.stores]
     load = resources.breakers.read(names)
+    adapting = [name for name, configuration in pipeline.configurations.items() if configuration.adapt]
     workers = read_heartbeats(redis)
     queues = read_queues(redis, pipeline.queues, broker_url=settings.broker_url, workers=workers)
     return {
@@ -110,6 +112,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
         "outbox": _outbox_fields(redis),
         "quarantine": asdict(read_quarantine(redis)),
         "chords": "lean" if make_app(resources).fanout.is_lean else "plain",
+        "adapting": [asdict(look) for look in read_looks(redis) if look.configuration in adapting],
         "namespaces": [namespace_fields(state, generations.get(state.name)) for state in states],
     }
 
@@ -154,6 +157,8 @@ def view(status: Fields) -> list[Any]:
     parts: list[Any] = [head, "", workers_table(status["workers"]), "", queues_table(status["queues"]), ""]
     if status["breakers"]:
         parts += [breakers_table(status["breakers"]), ""]
+    if status["adapting"]:
+        parts += [adapting_table(status["adapting"]), ""]
     if status["namespaces"]:
         parts.append(namespaces_table(status["namespaces"]))
     else:
@@ -200,6 +205,14 @@ def breakers_table(breakers: Sequence[Fields]) -> Table:
             str(breaker["failures"]),
             breaker["reason"],
         )
+    return table
+
+
+def adapting_table(looks: Sequence[Fields]) -> Table:
+    """The last look at the grades of each namespace, for each configuration that adapts."""
+    table = plain_table("adapts", "in", "looked (UTC)", "outcome")
+    for look in looks:
+        table.add_row(look["configuration"], look["namespace"], moment(look["at_ms"]), look["outcome"])
     return table
 
 

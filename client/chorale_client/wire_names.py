@@ -188,7 +188,8 @@ WARNINGS: dict[Warned, str] = {
     "than the documents",
     Warned.QUESTIONS: "no branch searches these variants or hypothetical documents, or BM25 searches only the first words of a question",
     Warned.REQUEST: "a field that this version does not know was ignored, or a task that should follow cannot be sent",
-    Warned.RULES: "the rules of the namespace could not be read; those that were read before hold",
+    Warned.RULES: "the rules of the namespace could not be read, and those that were read before hold; or the pipeline file does not "
+    "allow its weights",
     Warned.DEPTH: "the store returns no more passages, so a branch has fewer documents than requested, or the hits end on this page "
     "and a larger `depth` has more",
     Warned.SOURCE: "hits of an endpoint, or values of their metadata, were left out",

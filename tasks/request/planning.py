@@ -21,6 +21,7 @@ from rules.matching import Matcher
 from search.closed_values import wrong_filter
 from search.filter_meanings import asked_filters
 from tasks.request.cost import further_questions_ms, packing_s
+from tasks.request.ruled_weights import no_weights, with_ruled_weights
 
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
 """The note for a declared reranker that the request does not want."""
@@ -208,7 +209,10 @@ def resolve(
     """
     if complaint := wrong_filter(asked_filters(request), pipeline.closed_values(request.namespace)):
         raise NotOffered(complaint)
-    configuration = configuration_of(request, pipeline)
+    weights_of = rules.weights_of if rules and not request.weights else no_weights
+    configuration, weights_rule, unruled = with_ruled_weights(
+        configuration_of(request, pipeline), pipeline, weights_of
+    )
     method_name = request.fusion or configuration.method
     if method_name in pipeline.configurations and method_name not in pipeline.kinds.methods:
         raise NotOffered(f"fusion: {safe_repr(method_name)} is a configuration; name it as `configuration`")
@@ -235,6 +239,7 @@ def resolve(
     )
     return Plan(
         configuration=configuration.name,
+        weights_rule=weights_rule,
         namespace=request.namespace,
         branches=branches,
         method=method.name,
@@ -248,7 +253,7 @@ def resolve(
         rerank=reranker and RerankPlan(**reranker.model_dump(include={*RerankPlan.model_fields})),
         generation=generation,
         models=dict(models),
-        warnings=(*warnings, *_unsearched(request, branches)),
+        warnings=(*warnings, *unruled, *_unsearched(request, branches)),
         rules=changes,
         rules_version=rules.version if rules else None,
         spare=spare,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from celery import Celery
 from structlog import get_logger
@@ -22,10 +23,17 @@ from tasks.worker.warming import collect_seldom
 from wiring.pipeline import BUILT_IN
 from wiring.resources import Resources
 
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from models import duty
+
 log = get_logger("chorale.sweeper")
 
 Duty = Callable[[threading.Event], None]
 """Runs in a thread until the event is set."""
+DutiesInSql = Callable[["Resources", "Engine", Callable[[], None]], Iterable["duty.Duty"]]
+"""Makes duties that use the audit database, with what brings it up."""
 
 SCHEMA_WAIT_S = 15.0
 """How long a duty that starts waits for the first upgrade of the audit database, which takes seconds on a busy machine, before
@@ -33,8 +41,15 @@ the log says so."""
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
-def run(*, name: str, only: str | None = None, kinds: Kinds = BUILT_IN) -> None:
-    """Run until told to stop; `only` is `sweep` or `drain`, to do one of the two.  Raises UnsupportedRedis."""
+def run(
+    *,
+    name: str,
+    only: str | None = None,
+    kinds: Kinds = BUILT_IN,
+    also: DutiesInSql = lambda *_: (),
+) -> None:
+    """Run until told to stop; `only` is `sweep` or `drain`, to do one of the two, and `also` makes further duties.  Raises
+    UnsupportedRedis."""
     resources = Resources.from_environment(kinds)
     settings = resources.settings
     set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
@@ -49,7 +64,7 @@ def run(*, name: str, only: str | None = None, kinds: Kinds = BUILT_IN) -> None:
     if only != "drain":
         duties.append(Sweeper(resources, app.fanout, interval_s=settings.sweep_interval_s).run)
     if only == "drain" or (only is None and settings.drain):
-        duties += _duties_in_sql(app, name)
+        duties += _duties_in_sql(app, name, also)
     threads = [threading.Thread(target=duty, args=(stop,)) for duty in duties]
     for thread in threads:
         thread.start()
@@ -63,7 +78,7 @@ def run(*, name: str, only: str | None = None, kinds: Kinds = BUILT_IN) -> None:
     heartbeat.stop()
 
 
-def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
+def _duties_in_sql(app: Celery, name: str, also: DutiesInSql) -> Iterator[Duty]:
     """The audit trail with the events for Flower, the copy of the rules, and bulk jobs."""
     # Here, since SQLAlchemy and Alembic take a second to import.
     from audit.database import open_database, upgrade
@@ -108,3 +123,5 @@ def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
     yield RuleCopying(resources.redis, RuleStore(open_database(url, must_exist=True)), prepare).run
     yield Feeder(app, prepare, JobEvents(sender)).run
     yield ServiceCalls(resources, prepare).run
+    for further in also(resources, open_database(url, must_exist=True), prepare):
+        yield further.run

@@ -127,7 +127,10 @@ class RunningPipeline:
         """Starts a worker of `queue`, which may be several with commas (by default the queue of its name), a `sweeper…`, or a
         `drainer…`."""
         if name.startswith("sweeper"):
-            call = f"from tasks.worker.sweeper_process import run; run(name={name!r})"
+            call = (
+                "from cli.commands.processes import adapting; from tasks.worker.sweeper_process import run; "
+                f"run(name={name!r}, also=adapting)"
+            )
         elif name.startswith("drainer"):
             call = f"from tasks.worker.sweeper_process import run; run(name={name!r}, only='drain')"
         else:
