@@ -52,10 +52,10 @@ def test_rules_are_added_one_by_one_shown_as_a_file_and_their_history_is_kept(
     expected = {"command line": True, "~outdated": True, "+lodger": False}
     assert {text: text in last_two for text in expected} == expected
 
-    back = document(chorale("rules", "undo", "shop", "--version", "4", "--json"))
-    assert (back["version"], sorted(back["rules"])) == (6, ["block", "pin", "synonyms"])
-    again = document(chorale("rules", "undo", "shop", "--json"))
-    assert (again["version"], sorted(again["rules"])) == (7, ["pin"])
+    taken_back = document(chorale("rules", "undo", "shop", "--version", "4", "--json"))
+    assert (taken_back["version"], sorted(taken_back["rules"])) == (6, ["block", "pin", "synonyms"])
+    once_more = document(chorale("rules", "undo", "shop", "--json"))
+    assert (once_more["version"], sorted(once_more["rules"])) == (7, ["pin"])
     missing = complaint(chorale("rules", "undo", "shop", "--version", "9"), WRONG_USAGE)
     assert "--version: 'shop' has no version 9 of its rules" in missing
     missing = complaint(chorale("rules", "take", "shop", "rrf"), WRONG_USAGE)
