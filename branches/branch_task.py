@@ -20,7 +20,7 @@ from models.documents import Manifest, Matrix
 from models.errors import StageFailure
 from models.hits import QueryInputs, Ranking
 from models.plan import BranchPlan, Plan
-from search.filter_meanings import meant_filters
+from search.filter_meanings import forced_filters, meant_filters
 from search.protocol import Described, Search
 
 if TYPE_CHECKING:
@@ -153,7 +153,10 @@ class BranchTask:
 
     def search(self, depth: int) -> Search:
         """The request's filters and limits for a store, with the time that is left."""
-        return Search(depth, self.filters, self.request.exclude_ids, self.left_s, self.generation)
+        forced = tuple(forced_filters(self.request))
+        return Search(
+            depth, self.filters, self.request.exclude_ids, self.left_s, self.generation, forced_fields=forced
+        )
 
     def search_of_vectors(self, depth: int) -> Search:
         """The same, for vectors of the namespace's encoder."""

@@ -52,7 +52,7 @@ def existing(installation: Installation, namespace: str) -> NamespaceState:
     """Raises UnknownNamespace, which says where it was looked for and which namespaces are there."""
     from models.errors import UnknownNamespace
 
-    states = {state.name: state for state in installation.resources.documents.namespaces()}
+    states = {state.name: state for state in installation.resources.namespaces()}
     if namespace not in states:
         raise UnknownNamespace(namespace, str(installation.settings.home), states)
     return states[namespace]

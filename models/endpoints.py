@@ -181,7 +181,7 @@ class Neo4jEndpoint(Declared):
     """Maximum characters of a hit's text; texts travel through Redis with the ranking."""
 
 
-PLACES = ("question", "depth", "namespace", "key")
+PLACES = ("question", "depth", "namespace", "key", "filter")
 """Placeholders, in braces, of the address, the parameters and the body; other braces stay as they are."""
 PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
 
@@ -200,7 +200,8 @@ class HttpEndpoint(Declared):
     params: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Parameters that are added to those of the address."""
     body: dict[str, Any] | None = None
-    """JSON body of a POST; a text that is only `{depth}` becomes a number."""
+    """JSON body of a POST; a text that is only `{depth}` becomes a number, and one that is only `{filter}` the filters of the
+    request, an object by field (`{}` without filters)."""
     headers: dict[str, str] = Field(default_factory=dict)
     api_key_env: Variable | None = None
     """The environment variable with the key; the file never contains the key itself."""
@@ -242,6 +243,8 @@ class HttpEndpoint(Declared):
     """Maximum size of an answer."""
     text_chars: int = Field(2_000, ge=0, le=100_000)
     """Maximum characters of a hit's text; texts travel through Redis with the ranking."""
+    cache_ttl_s: float | None = Field(None, gt=0, le=604_800)
+    """How long an answer with its hits may come from the cache.  Not set: no answer with its hits is cached."""
     connections: int = Field(4, ge=1, le=64)
     """Questions of one request that a process asks at the same time, and connections that it keeps."""
     allow_write: bool = False
@@ -287,6 +290,8 @@ class HttpEndpoint(Declared):
             raise ValueError('a body needs method = "POST"')
         if "question" not in self.places:
             raise ValueError("url, params or body must contain {question}")
+        if "filter" in PLACE.findall(f"{self.url} {self.params}"):
+            raise ValueError("put {filter} into the body: it is a JSON object")
         if "key" in self.places and self.api_key_env is None:
             raise ValueError("{key} needs api_key_env, the name of a variable")
         return self
@@ -307,6 +312,11 @@ class HttpEndpoint(Declared):
     def places(self) -> set[str]:
         """The placeholders in use."""
         return set(PLACE.findall(f"{self.url} {self.params} {self.body}"))
+
+    @property
+    def takes_filters(self) -> bool:
+        """Whether it gets the filters of a request."""
+        return "filter" in self.places
 
     @property
     def address(self) -> str:

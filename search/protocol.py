@@ -31,6 +31,8 @@ class Search:
     """What the store's `generation` told the caller a moment ago: a store that has it loaded need not look again."""
     only_ids: Sequence[str] = ()
     """Ids of the documents that alone may be hits; empty: all may."""
+    forced_fields: Collection[str] = ()
+    """Fields of `filters` that a key forces: the store must not leave these to others."""
     embedders: Collection[str] = ()
     """The fingerprints of the models whose vectors may be compared with those of the questions; empty: any."""
 

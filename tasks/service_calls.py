@@ -160,10 +160,7 @@ class _Calls:
 
     def namespaces(self) -> list[dict[str, Any]]:
         fields = ("name", "documents", "passages", "generation")
-        return [
-            {name: getattr(state, name) for name in fields}
-            for state in self._resources.documents.namespaces()
-        ]
+        return [{name: getattr(state, name) for name in fields} for state in self._resources.namespaces()]
 
     def namespace(self, name: str, after: str, filters: dict[str, Any]) -> dict[str, Any] | None:
         return self._read(lambda rows: browsing.namespace(rows, name, after, filters))

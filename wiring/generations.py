@@ -22,8 +22,17 @@ from search.documents.reading import Documents
 class Generations:
     """Thread-safe."""
 
-    def __init__(self, redis: Redis, documents: Callable[[], Documents], *, is_in_file: bool) -> None:
-        """`is_in_file`: whether the only store is in files of this machine.  A server would take too long to answer a planner."""
+    def __init__(
+        self,
+        redis: Redis,
+        documents: Callable[[], Documents],
+        *,
+        is_in_file: bool,
+        has_documents: bool = True,
+    ) -> None:
+        """`is_in_file`: whether the only store is in files of this machine.  A server would take too long to answer a planner.
+        Without `has_documents` no store takes documents, and every namespace has generation 0."""
+        self._has_documents = has_documents
         self._redis = redis
         self._documents = documents
         self._is_in_file = is_in_file
@@ -45,6 +54,8 @@ class Generations:
         Redis may have been emptied or restored to an older state: then the generation is copied for the next request.  A
         restored corpus may be older than the cached answers in Redis: then `rise_beyond` is needed.
         """
+        if not self._has_documents:
+            return 0
         copied = self.in_redis(namespace)
         if copied is not None:
             agreed = self.agreed.get(namespace)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from inference.protocol import Reranker
     from ingest.raw_documents import ReadLimits
     from jobs.store import Jobs
+    from models.documents import NamespaceState
     from models.extensions import Kinds, Need
     from search.documents.reading import Documents
     from search.documents.store import DocumentStore
@@ -281,6 +282,10 @@ class Resources:
             )
         return Documents(self.documents_address)
 
+    def namespaces(self) -> list[NamespaceState]:
+        """The namespaces with documents; none if no store takes documents.  Raises BadIndex, StoreUnavailable."""
+        return self.documents.namespaces() if self.written_stores else []
+
     @cached_property
     def writing_store(self) -> DocumentStore:
         """All stores that documents are indexed into, as one; raises BadIndex if there is none."""
@@ -296,7 +301,12 @@ class Resources:
 
     @cached_property
     def generations(self) -> Generations:
-        return Generations(self.redis, lambda: self.documents, is_in_file=self.is_on_one_machine)
+        return Generations(
+            self.redis,
+            lambda: self.documents,
+            is_in_file=self.is_on_one_machine,
+            has_documents=bool(self.written_stores),
+        )
 
     @cached_property
     def fitted(self) -> tuple[Fitted, ...]:

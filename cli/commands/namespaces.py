@@ -31,7 +31,7 @@ def list_(as_json: AsJson = False) -> None:
         chorale namespaces list --json
     """
     installation = find_installation()
-    states = installation.resources.documents.namespaces()
+    states = installation.resources.namespaces()
     in_redis = published(installation, [state.name for state in states])
     found = [namespace_fields(state, in_redis.get(state.name)) for state in states]
     table = namespaces_table(found, has_redis=installation.redis is not None)

@@ -86,7 +86,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
 
     redis = installation.running_redis()
     resources, settings, pipeline = installation.resources, installation.settings, installation.pipeline
-    states = resources.documents.namespaces()
+    states = resources.namespaces()
     generations = published(installation, [state.name for state in states])
     names = [branch.name for branch in pipeline.branches] + [store_name(name) for name in pipeline.stores]
     load = resources.breakers.read(names)

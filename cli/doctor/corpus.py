@@ -19,6 +19,8 @@ _SETTLE_S = 0.5
 
 
 def store_is_readable(installation: Installation) -> Iterator[Finding]:
+    if not installation.resources.written_stores:
+        return
     store = installation.resources.writing_store
     try:
         states = store.namespaces()
@@ -118,6 +120,6 @@ def _differing(installation: Installation) -> dict[str, tuple[int, int | None]]:
 
 def _namespaces(installation: Installation) -> list[NamespaceState]:
     try:
-        return installation.resources.documents.namespaces()
+        return installation.resources.namespaces()
     except StageFailure:
         raise ServiceError("the documents cannot be read: see the finding above") from None

@@ -7,6 +7,7 @@ import html
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeGuard
 
@@ -95,7 +96,7 @@ class AnswerReader:
             f"the first {len(found)} of {came} hits count": came > len(found),
         }
         warnings = [f"{Warned.SOURCE}: {self._name}: {what}" for what, is_so in left_out.items() if is_so]
-        kept, said = _filtered(documents, search)
+        kept, said = _filtered(documents, replace(search, filters=self._own_filters(search)))
         kept = kept[: search.depth]
         known = _is_number(total) and isinstance(total, int) and total >= len(kept) and not search.filters
         return Ranking(
@@ -104,6 +105,20 @@ class AnswerReader:
             (*warnings, *said),
             {text.passage_id: text for text in map(self._text, kept)},
         )
+
+    def _own_filters(self, search: Search) -> dict[str, Any]:
+        """The filters that hits are compared with here: those of an endpoint that takes filters only where its hits have the
+        field, or a key forces it."""
+        endpoint = self._endpoint
+        known = {"document_id", "source", *endpoint.metadata}
+        known |= {name for name in ("published_at", "source_type") if getattr(endpoint, name) is not None}
+        return {
+            field: condition
+            for field, condition in (search.filters or {}).items()
+            if not endpoint.takes_filters
+            or field in search.forced_fields
+            or {field, field.partition(".")[0]} & known
+        }
 
     def _id(self, row: Any) -> str | None:
         value = at(row, self._endpoint.id)

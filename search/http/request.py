@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -10,10 +11,17 @@ import httpx2
 from pydantic_core import to_json
 
 from models.endpoints import PLACE, HttpEndpoint
+from search.filters import RANGES
 
 
 def make_request(
-    endpoint: HttpEndpoint, *, question: str, depth: int, namespace: str, key: str | None
+    endpoint: HttpEndpoint,
+    *,
+    question: str,
+    depth: int,
+    namespace: str,
+    key: str | None,
+    filters: Mapping[str, Any],
 ) -> httpx2.Request:
     # Neither JSON nor a URL can hold lone surrogates.
     question = question.encode(errors="replace").decode()
@@ -26,7 +34,7 @@ def make_request(
             headers[endpoint.key_header] = endpoint.key_prefix + key
     body = None
     if endpoint.body is not None:
-        body = to_json(_filled(endpoint.body, values))
+        body = to_json(_filled(endpoint.body, {**values, "filter": _sent(dict(filters))}))
         headers["Content-Type"] = "application/json"
     parts = urlsplit(endpoint.url)
     quoted = {name: quote(str(value), safe="") for name, value in values.items()}
@@ -41,7 +49,21 @@ def make_request(
     return httpx2.Request(endpoint.method, url, headers=headers, content=body)
 
 
-def _filled(template: Any, values: Mapping[str, str | int]) -> Any:
+def _sent(condition: Any) -> Any:
+    """A condition as callers write it: one bound, where stores compare with a number and its numeral."""
+    if not isinstance(condition, dict):
+        return condition
+    return {
+        name: part[0]
+        if name in RANGES and isinstance(part, list)
+        else [_sent(one) for one in part]
+        if name == "all"
+        else _sent(part)
+        for name, part in condition.items()
+    }
+
+
+def _filled(template: Any, values: Mapping[str, Any]) -> Any:
     """Fills each place once; text from a question is never searched for places."""
     if isinstance(template, dict):
         return {name: _filled(value, values) for name, value in template.items()}
@@ -53,8 +75,14 @@ def _filled(template: Any, values: Mapping[str, str | int]) -> Any:
     return values.get(alone[1], "") if alone else _text(template, values)
 
 
-def _text(template: str, values: Mapping[str, str | int]) -> str:
-    return PLACE.sub(lambda found: str(values.get(found[1], "")), template)
+def _text(template: str, values: Mapping[str, Any]) -> str:
+    """An object is inserted as JSON."""
+
+    def inserted(found: re.Match[str]) -> str:
+        value = values.get(found[1], "")
+        return to_json(value).decode() if isinstance(value, dict) else str(value)
+
+    return PLACE.sub(inserted, template)
 
 
 def _plain(value: str | float) -> str | float:

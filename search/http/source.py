@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 from contextlib import aclosing
+from functools import partial
 
 import httpx2
 
@@ -58,11 +59,12 @@ class HttpSource(TextsWithHits):
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in texts]
         # Hits that are filtered out here must not shorten the ranking.
-        is_filtered = search.filters or search.exclude_ids
+        is_filtered = (search.filters and not endpoint.takes_filters) or search.exclude_ids
         depth = endpoint.max_hits if is_filtered else min(search.depth, endpoint.max_hits)
-        requests = [
-            make_request(endpoint, question=text, depth=depth, namespace=namespace, key=key) for text in texts
-        ]
+        make = partial(
+            make_request, endpoint, depth=depth, namespace=namespace, key=key, filters=search.filters or {}
+        )
+        requests = [make(question=text) for text in texts]
         asking = self._ask(requests, min(search.timeout_s, endpoint.timeout_s))
         answers = asyncio.run_coroutine_threadsafe(asking, running_loop()).result()
         return [self._reader.read(raw, search) for raw in answers]

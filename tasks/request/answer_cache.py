@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 from structlog import get_logger
 
 from cache.caches import CacheUnavailable, normalised_text
+from config.declarations import Pipeline
 from fusion.branch_results import BranchAnswers
 from fusion.page import is_chosen_among_all
 from models.branch_result import StageNote
@@ -137,18 +138,34 @@ def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapp
 
     Each is kept with the corpus generation of its plan.  If the corpus has another generation by now, no reader takes it.
     """
-    values: dict[str, bytes] = {}
+    declared = _declared_ttls_s(resources.pipeline)
+    by_ttl: dict[float, dict[str, bytes]] = {}
     for answers, fields in ended:
-        values |= _answers(answers, fields)
-    try:
-        if values:
-            resources.answers.put_many(values, ttl_s=resources.settings.cache_ttl_s)
-    except CacheUnavailable as error:
-        log.warning("answers not cached", count=len(values), error=str(error))
+        own = [declared[branch.store] for branch in answers.plan.branches if branch.store in declared]
+        ttl_s = min([resources.settings.cache_ttl_s, *own])
+        by_ttl.setdefault(ttl_s, {}).update(_answers(answers, fields, declared))
+    for ttl_s, values in by_ttl.items():
+        try:
+            if values:
+                resources.answers.put_many(values, ttl_s=ttl_s)
+        except CacheUnavailable as error:
+            log.warning("answers not cached", count=len(values), error=str(error))
 
 
-def _answers(answers: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, bytes]:
-    """The complete answers by cache key; none if a branch searched another state of the corpus than was planned.
+def _declared_ttls_s(pipeline: Pipeline) -> dict[str, float]:
+    """How long hits may come from the cache, by store; only stores that cannot tell a generation declare it."""
+    return {
+        name: store.options["cache_ttl_s"]
+        for name, store in pipeline.stores.items()
+        if store.kind == "http" and store.options.get("cache_ttl_s") is not None
+    }
+
+
+def _answers(
+    answers: BranchAnswers, fields: Mapping[str, Any], ttls_s: Mapping[str, float]
+) -> dict[str, bytes]:
+    """The complete answers by cache key; none if a branch searched another state of the corpus than was planned, unless its
+    store declares a time (`ttls_s`).
 
     They are kept without the texts of their questions, which somebody may have erased.
 
@@ -156,7 +173,8 @@ def _answers(answers: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, byt
     The warning about a namespace's language is kept with each answer.
     """
     request, plan, questions = answers.request, answers.plan, fields["questions"]
-    searched = [envelope.generation for envelope in answers.envelopes.values()]
+    has_time = {branch.name for branch in plan.branches if branch.store in ttls_s}
+    searched = [envelope.generation for name, envelope in answers.envelopes.items() if name not in has_time]
     if plan.generation is None or any(generation != plan.generation for generation in searched):
         return {}
     of_language = list(filter(is_about_language, fields["warnings"]))

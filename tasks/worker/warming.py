@@ -179,8 +179,6 @@ def _read_fingerprints(resources: Resources) -> None:
 
 def _used_encoders(resources: Resources) -> list[str]:
     """The default encoder, and the declared ones of the namespaces that are there."""
-    if not resources.written_stores:
-        return [DEFAULT_ENCODER]
     built = {state.manifest.encoder for state in _namespaces(resources) if state.manifest}
     return [name for name in resources.encoders.declared if name in built | {DEFAULT_ENCODER}]
 
@@ -278,7 +276,7 @@ def _connect(resources: Resources, branch: str) -> None:
 
 def _namespaces(resources: Resources) -> Sequence[NamespaceState]:
     try:
-        return resources.documents.namespaces()
+        return resources.namespaces()
     except StageFailure as error:
         log.error("no namespace can be read", reason=error.reason, error=error.detail)
         return ()

@@ -42,6 +42,7 @@ def test_a_path_follows_objects_and_lists(path: Any, stands: object) -> None:
         ({"body": {"q": "{question}"}}, 'a body needs method = "POST"'),
         ({"headers": {"Authorization": "Bearer x"}}, "put a secret into the variable of api_key_env"),
         ({"headers": {"X": "a\r\nb"}}, "is not a header of plain ASCII"),
+        ({"params": {"q": "{question}", "w": "{filter}"}}, "put {filter} into the body"),
         ({"id": []}, "at least 1 item"),
         ({"timeout_s": 0}, "greater than or equal to 0.05"),
         ({"key": "secret"}, "Extra inputs are not permitted"),

@@ -1,0 +1,148 @@
+"""A pipeline of engines of one's own alone, with workers: filters that they get, a cache with a declared time, and no complaints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client import Answer
+from chorale_client.keys import CACHE
+
+from cli.commands.doctor import checks, examine
+from cli.installation import Installation
+from tests.support.command_line import in_process
+from tests.support.pipelines.pipeline import RunningPipeline, logging_to
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.search_server import SearchServer, says
+from tests.support.waiting import until
+
+STORE = """
+[stores.{name}]
+kind = "http"
+[stores.{name}.options]
+url = "{url}/{name}"
+method = "POST"
+body = {{ q = "{{question}}", k = "{{depth}}", where = "{{filter}}" }}
+id = "id"
+id_prefix = ""
+text = "text"
+metadata = {{ lang = "lang" }}
+{more}
+[branches.{name}]
+kind = "http"
+group = "{name}"
+store = "{name}"
+"""
+HITS = [
+    {"id": "keys", "text": "The renter pays for lost keys.", "lang": "en"},
+    {"id": "chiavi", "text": "Chi perde le chiavi paga.", "lang": "it"},
+]
+TTL_S = 500
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[SearchServer]:
+    with SearchServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("own") / "workers.log"
+
+
+@pytest.fixture(scope="module")
+def own(engine: SearchServer, log: Path) -> Iterator[RunningPipeline]:
+    file = log.with_name("pipeline.toml")
+    stores = {"kept": f"cache_ttl_s = {TTL_S}", "fresh": ""}
+    tables = [STORE.format(name=name, url=engine.origin, more=more) for name, more in stores.items()]
+    file.write_text("".join(tables))
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, pipeline_file=file, sweeper=True, preload=logging_to(log)) as pipeline,
+    ):
+        yield pipeline
+
+
+@pytest.fixture(autouse=True)
+def _two_hits(engine: SearchServer) -> None:
+    engine.answer = says(HITS)
+    engine.asked.clear()
+
+
+def ask(own: RunningPipeline, question: str, **options: Any) -> Answer:
+    return own.client().retrieve(question, **{"branches": ["kept"], "timeout_s": 20, **options})
+
+
+def ids(answer: Answer) -> list[str]:
+    return [hit.document_id for hit in answer.hits]
+
+
+def cached(own: RunningPipeline) -> list[bytes]:
+    return list(own.redis.scan_iter(f"{CACHE}answer:*"))
+
+
+def test_an_engine_gets_the_filters_and_the_depth_of_the_request(
+    own: RunningPipeline, engine: SearchServer
+) -> None:
+    filters = {"lang": ["en", "fr"], "year": {"gte": 2020, "lt": 2024}, "kind": {"not": "draft"}}
+    answer = ask(own, "keys?", filters=filters, depth=7, cache="bypass")
+    [sent] = engine.asked
+    assert sent.body == {"q": "keys?", "k": 7, "where": filters}
+    # What its hits have is compared here too; `year` and `kind`, which they have not, is its own affair.
+    assert (answer.status, ids(answer), answer.warnings) == ("complete", ["keys"], ())
+    ask(own, "keys?", cache="bypass")
+    assert engine.asked[1].body["where"] == {}
+
+
+def test_a_field_that_a_key_forces_is_never_left_to_the_engine(
+    own: RunningPipeline, engine: SearchServer
+) -> None:
+    forced = {"owner": {"all": ["acme"]}, "lang": "it"}
+    answer = ask(own, "keys?", filters=forced, request_id="t.acme.1", cache="bypass")
+    assert (answer.status, answer.hits) == ("complete", ())
+
+
+def test_hits_of_an_engine_with_a_declared_time_come_from_the_cache_for_that_time(
+    own: RunningPipeline, engine: SearchServer
+) -> None:
+    asked: dict[str, Any] = {"filters": {"lang": "en"}}
+    assert not ask(own, "who pays?", **asked).cached
+    until(lambda: len(cached(own)) == 1)
+    second = ask(own, "who pays?", **asked)
+    assert (second.cached, ids(second), len(engine.asked)) == (True, ["keys"], 1)
+    assert not ask(own, "who pays?", filters={"lang": "it"}).cached
+    until(lambda: len(cached(own)) == 2)
+    assert all(0 < own.redis.ttl(key) <= TTL_S for key in cached(own))
+
+
+def test_no_answer_with_hits_of_an_engine_without_a_declared_time_is_cached(
+    own: RunningPipeline, engine: SearchServer
+) -> None:
+    for branches in (["fresh"], ["fresh", "kept"]):
+        assert not any(ask(own, "what else?", branches=branches).cached for _ in range(2))
+    assert len(engine.asked) == 2 + 4
+
+
+def test_doctor_status_and_log_have_nothing_to_say_of_a_pipeline_of_own_engines_that_works(
+    own: RunningPipeline, log: Path
+) -> None:
+    answer = ask(own, "all well?", branches=["kept", "fresh"], abstain=None)
+    assert (answer.status, answer.warnings, answer.questions[0].confidence) == ("complete", (), None)
+    installation = Installation(own.resources.settings, own.server.url)
+    about = {"documents", "model", "generations", "stores"}
+    found = examine(installation, {name: check for name, check in checks().items() if name in about})
+    for name in own.resources.pipeline.stores:
+        installation.resources.store(name).close()  # type: ignore[attr-defined]
+    assert {check.name: (check.findings, check.skipped) for check in found} == dict.fromkeys(
+        about, ((), None)
+    )
+    status = json.loads(in_process("status", "--json", **own.environment).stdout)
+    assert status["namespaces"] == []
+    listed = in_process("namespaces", "list", "--json", **own.environment)
+    assert (listed.returncode, json.loads(listed.stdout)) == (0, {"v": 1, "namespaces": []})
+    assert list(own.client().namespaces()) == []
+    assert not [line for line in log.read_text().splitlines() if "[error" in line or "[warning" in line]
