@@ -17,7 +17,7 @@ from fusion.rankings import LEXICAL, branch_texts, merged_dense, merged_lexical
 from ledger.breaker_outcomes import encoder_name
 from models.branch_result import Degradation, StageNote
 from models.documents import Manifest, Matrix
-from models.errors import StageFailure
+from models.errors import BadIndex, StageFailure
 from models.hits import QueryInputs, Ranking
 from models.plan import BranchPlan, Plan
 from search.filter_meanings import forced_filters, meant_filters
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from search.protocol import Searches
 
 
+COSINE_DECIMALS = 6
 REPORT_S = 0.05
 """Seconds that an encoder's endpoint leaves, so that the branch can still say that the encoder was late."""
 
@@ -101,13 +102,18 @@ class BranchTask:
 
     @property
     def encoder(self) -> Encoder:
-        """The namespace's encoder; raises BadIndex, and NotConfigured if it is not declared here."""
+        """The branch's encoder, else the namespace's first one; raises BadIndex, and NotConfigured if it is not declared here."""
         if self.known_encoder is None:
-            name = DEFAULT_ENCODER
+            name = self.branch.encoder or DEFAULT_ENCODER
             if isinstance(self.store, Described):
                 namespace, generation = self.request.namespace, self.generation
                 self.manifest = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation)
-                name = self.manifest.encoder
+                name = self.branch.encoder or self.manifest.encoder
+                if name not in self.manifest.embedders:
+                    raise BadIndex(
+                        f"namespace {namespace!r} has no vectors of the encoder {name!r}; there are: "
+                        f"{', '.join(self.manifest.embedders)}; `chorale namespaces rebuild {namespace}` embeds them"
+                    )
             encoder = self.resources.encoders[name]
             if self.manifest is not None and self.manifest.local_only:
                 encoder.check_local()
@@ -159,8 +165,30 @@ class BranchTask:
         )
 
     def search_of_vectors(self, depth: int) -> Search:
-        """The same, for vectors of the namespace's encoder."""
-        return replace(self.search(depth), embedders=self.encoder.embedder.comparable)
+        """The same, for vectors of the branch's encoder."""
+        comparable = self.encoder.embedder.comparable
+        if self._parts:
+            assert self.manifest is not None
+            comparable = (self.manifest.embedder,)  # `_embedded` has compared the part
+        return replace(self.search(depth), embedders=comparable)
+
+    @property
+    def _parts(self) -> Mapping[str, Mapping[str, Any]]:
+        """The parts of the namespace's vectors; empty if it has one encoder, whose vectors are whole."""
+        return self.manifest.parts if self.manifest is not None else {}
+
+    @property
+    def _part(self) -> slice:
+        part = self._parts[self.encoder.name]
+        return slice(part["start"], part["end"])
+
+    def own_part(self, vectors: Matrix) -> Matrix:
+        """Vectors of passages with the part of the branch's encoder alone, of unit length."""
+        if not self._parts:
+            return vectors
+        own = vectors * 0
+        own[:, self._part] = vectors[:, self._part] * len(self._parts) ** 0.5
+        return own
 
     def embed(self, texts: Texts) -> Matrix:
         """One row a text, in order."""
@@ -205,7 +233,14 @@ class BranchTask:
             from search.checks import check_encoder  # imports tantivy, which a planner does not need
 
             # Only a model that was loaded has a fingerprint that counts.
-            check_encoder(self.request.namespace, self.manifest, self.encoder.embedder.comparable)
+            own = replace(self.manifest, encoder=encoder.name, embedder=self.manifest.embedders[encoder.name])
+            check_encoder(self.request.namespace, own, encoder.embedder.comparable)
+            if self._parts:
+                import numpy as np
+
+                whole = np.zeros((len(vectors), self.manifest.dimension), np.float32)
+                whole[:, self._part] = vectors
+                return whole
         return vectors
 
     def search_text(self, texts: Texts, depth: int) -> list[Ranking]:
@@ -247,9 +282,13 @@ class BranchTask:
         )
         counts = list(counts)
         merged = [merged_dense(list(islice(rankings, count))) if count else Ranking() for count in counts]
+        factor = len(self._parts) ** 0.5 or 1.0
+        if self.manifest is not None and self._parts:
+            is_first = self.encoder.name == self.manifest.encoder
+            merged = [_of_part(ranking, factor, is_first=is_first) for ranking in merged]
         self.timed(Stage.SEARCH, started)
         if self.branch.tells_asked:
-            rows = iter(vectors)
+            rows = iter(vectors * factor)
             merged = [
                 replace(ranking, asked=QueryInputs.by_vectors(list(islice(rows, count))))
                 if count
@@ -257,6 +296,12 @@ class BranchTask:
                 for ranking, count in zip(merged, counts, strict=True)
             ]
         return merged
+
+
+def _of_part(ranking: Ranking, factor: float, *, is_first: bool) -> Ranking:
+    """The ranking by the cosines of one of several encoders.  How many words are known was measured of the first one alone."""
+    hits = tuple(hit._replace(score=round(hit.score * factor, COSINE_DECIMALS)) for hit in ranking.hits)
+    return replace(ranking, hits=hits, known_words=ranking.known_words if is_first else None)
 
 
 def _searched_text(question: Question, kinds: frozenset[str]) -> str:

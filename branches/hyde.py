@@ -223,7 +223,7 @@ def _feedback(task: BranchTask, indices: Iterable[int]) -> dict[int, Passages]:
     passages: dict[int, Passages] = {}
     for index, hits in enumerate(best):
         if there := [hit for hit in hits if hit.passage_id in known]:
-            vectors = np.stack([known[hit.passage_id] for hit in there])
+            vectors = task.own_part(np.stack([known[hit.passage_id] for hit in there]))
             passages[index] = (vectors, [hit.score for hit in there])
     return passages
 

@@ -39,6 +39,8 @@ class BranchDeclaration(Declared):
     group: str = Field(min_length=1)
     """Branches of one group share an encoder; `rrf-grouped` fuses inside each group first."""
     store: str
+    encoder: str | None = None
+    """Of a branch that embeds: one of the namespace's encoders; None: the first one."""
     queue: str
     """`chorale.<name>` unless declared."""
     weight: Weight = 1.0

@@ -40,7 +40,7 @@ from config.declarations import (
     proposed_name,
 )
 from config.interleaving import wrong_fields, wrong_names
-from config.model_declarations import ENCODER_KINDS, DeclaredEncoder, RerankerDeclaration
+from config.model_declarations import DEFAULT_ENCODER, ENCODER_KINDS, DeclaredEncoder, RerankerDeclaration
 from models import cypher
 from models.errors import WrongDeclaration
 from models.extensions import Declared, Kinds, Options
@@ -123,6 +123,7 @@ class PipelineReader:
         for branch in branches:
             self._check_store_of(branch, stores.get(branch.store))
             self._check_cypher(branch, stores.get(branch.store))
+            self._check_encoder_of(branch, declared.encoders)
         if not declared.branches:
             self._complain(("branches",), "no branch is declared; add a table such as [branches.bm25]")
         boosts = self._boosts(declared.boosts)
@@ -342,6 +343,16 @@ class PipelineReader:
             f"the store {store.name!r} is of kind {store.kind!r}: only branches of kind 'http' "
             "search stores of kind 'http', and they search no others",
         )
+
+    def _check_encoder_of(self, branch: BranchDeclaration, encoders: Collection[str]) -> None:
+        """Only a branch that embeds names an encoder."""
+        kind = self._kinds.branches.get(branch.kind) or self._outside["branch kind"].get(branch.kind)
+        if branch.encoder is None or kind is None:
+            return
+        path = ("branches", branch.name, "encoder")
+        self._one_of(branch.encoder, "encoder", {DEFAULT_ENCODER, *encoders}, path)
+        if not {"questions", "passages"} & kind.needs:
+            self._complain(path, f"a branch of kind {branch.kind!r} embeds nothing")
 
     def _check_documents_of(self, store: StoreDeclaration, stores: Mapping[str, StoreDeclaration]) -> None:
         """A store that reads another's documents names one that documents are indexed into."""

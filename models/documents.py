@@ -111,8 +111,16 @@ class Manifest:
     """The declared encoder that embeds documents and questions."""
     local_only: bool = False
     """No text of the namespace is sent to a model behind an address."""
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    """Of a namespace with several encoders, by encoder: the fingerprint of its model (`embedder`), and where its part of each vector
+    begins and ends (`start`, `end`).  `encoder` is then the first one, and `embedder` and `dimension` are those of the whole."""
     probe: Sequence[float] | None = field(default=None, compare=False)
     """Of an encoder behind an address: the cosines of three fixed sentences, by which another model under its name is noticed."""
+
+    @property
+    def embedders(self) -> Mapping[str, str]:
+        """By encoder, the fingerprint of its model."""
+        return {name: part["embedder"] for name, part in self.parts.items()} or {self.encoder: self.embedder}
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> Manifest:

@@ -30,6 +30,8 @@ class BranchPlan(_Resolved):
     group: str
     """Branches of one group share an encoder; `rrf-grouped` fuses inside it first."""
     store: str
+    encoder: str | None = None
+    """The encoder that embeds for it; None: the first one of the namespace."""
     queue: str
     weight: float
     depth: int

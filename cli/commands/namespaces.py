@@ -54,7 +54,7 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
     if installation.redis is not None:
         facts["… as Redis has it"] = "not copied" if in_redis is None else f"{in_redis:,}"
     manifest = asdict(state.manifest) if state.manifest else {}
-    facts |= {name.replace("_", " "): str(value) for name, value in manifest.items()}
+    facts |= {name.replace("_", " "): str(value) for name, value in manifest.items() if value != {}}
     print_result(namespace_fields(state, in_redis), facts_table(facts), as_json=as_json)
 
 

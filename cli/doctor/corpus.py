@@ -46,22 +46,23 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
 
 def model(installation: Installation) -> Iterator[Finding]:
     encoders, states = installation.resources.encoders, _namespaces(installation)
-    for name in sorted({DEFAULT_ENCODER, *(state.manifest.encoder for state in states if state.manifest)}):
-        of_encoder = [state for state in states if state.manifest and state.manifest.encoder == name]
+    used = {name for state in states if state.manifest for name in state.manifest.embedders}
+    for name in sorted({DEFAULT_ENCODER, *used}):
+        of_encoder = [state for state in states if state.manifest and name in state.manifest.embedders]
         try:
             own = encoders[name].embedder.fingerprint
         except ServiceError as error:
             names = ", ".join(state.name for state in of_encoder)
-            used = f" of the namespaces {names}" if names else ""
+            whose = f" of the namespaces {names}" if names else ""
             yield Finding(
-                f"the encoder {name!r}{used} cannot be read: {error}",
+                f"the encoder {name!r}{whose} cannot be read: {error}",
                 "set CHORALE_EMBEDDER to a folder with it, or a name on the hub"
                 if name == DEFAULT_ENCODER
                 else f"correct the table [encoders.{name}] of the pipeline file",
             )
             continue
         for state in of_encoder:
-            if state.manifest is not None and state.manifest.embedder != own:
+            if state.manifest is not None and state.manifest.embedders[name] != own:
                 yield Finding(
                     f"namespace {state.name!r} was embedded by another model or precision than the encoder {name!r}, "
                     f"{encoders.declared[name].model}",

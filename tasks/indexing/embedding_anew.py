@@ -35,7 +35,7 @@ def embed_anew(
     """
     store = resources.writing_store
     build = store.known(namespace)
-    chosen = encoder_of(resources, namespace, encoder)
+    chosen = encoder_of(resources, namespace, encoder, is_anew=True)
     with store.exclusive(namespace):
         current = store.revisions(namespace)
         first = sorted(current)[:MEASURED_DOCUMENTS]

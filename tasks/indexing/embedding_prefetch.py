@@ -53,7 +53,7 @@ class EmbeddingPrefetch:
         """Whether the last attempt ended within a document."""
         self._characters = 0
         self.fingerprint, self.dimension = embedder.fingerprint, embedder.dimension
-        self.comparable = embedder.comparable
+        self.comparable, self.parts = embedder.comparable, getattr(embedder, "parts", {})
         self.max_pieces, self.knows_words = embedder.max_pieces, embedder.knows_words
         self.count_pieces = embedder.count_pieces
         self.embed_questions = embedder.embed_questions

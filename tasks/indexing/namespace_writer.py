@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 
 from branches.encoders import Encoder
 from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
+from inference.joined import JoinedEmbedder
 from inference.protocol import Embedder
 from inference.vectors import probe
 from ingest.language_detection import main_language
@@ -32,22 +33,39 @@ from tasks.indexing.message_order import WriteOrder
 from wiring.resources import Resources
 
 
-def encoder_of(resources: Resources, namespace: str, name: str | None = None) -> Encoder:
+def encoder_of(
+    resources: Resources, namespace: str, name: str | None = None, *, is_anew: bool = False
+) -> Encoder:
     """The encoder `name`, else the one that the namespace was built with, else the default.
 
-    Raises NotConfigured if it is not declared, or is behind an address and the namespace is `local_only`.
+    It indexes with all encoders of the namespace; with `is_anew`, or for a new namespace, with those that branches name.  Raises NotConfigured if it is not declared, or is behind an address and the namespace is `local_only`.
     """
     present = _present(resources, namespace)
-    return _encoder_of(resources, present, name, local_only=bool(present and present.local_only))
+    local_only = bool(present and present.local_only)
+    return _encoder_of(resources, present, name, local_only=local_only, is_anew=is_anew)
 
 
 def _encoder_of(
-    resources: Resources, present: Manifest | None, name: str | None, *, local_only: bool
+    resources: Resources,
+    present: Manifest | None,
+    name: str | None,
+    *,
+    local_only: bool,
+    is_anew: bool = False,
 ) -> Encoder:
-    encoder = resources.encoders[name or (present.encoder if present else DEFAULT_ENCODER)]
+    first = name or (present.encoder if present else DEFAULT_ENCODER)
+    if present is None or is_anew:
+        others = [branch.encoder for branch in resources.pipeline.branches if branch.encoder]
+    else:
+        others = sorted(present.parts, key=lambda other: int(present.parts[other]["start"]))
+    encoders = [resources.encoders[each] for each in dict.fromkeys([first, *others])]
     if local_only:
-        encoder.check_local()
-    return encoder
+        for encoder in encoders:
+            encoder.check_local()
+    if len(encoders) == 1:
+        return encoders[0]
+    joined = JoinedEmbedder({encoder.name: encoder.indexing for encoder in encoders})
+    return replace(encoders[0], indexing=joined)
 
 
 def _present(resources: Resources, namespace: str) -> Manifest | None:
@@ -69,12 +87,13 @@ def manifest_for(
     return Manifest(
         encoder=encoder,
         local_only=local_only,
-        probe=probe(embedder) if is_behind_an_address else None,
+        probe=probe(resources.encoders[encoder].indexing) if is_behind_an_address else None,
         splitter=splitter_name(passage_pieces(embedder.max_pieces)),
         language=resources.settings.language or language or "en",
         analyser=ANALYSER,
         embedder=embedder.fingerprint,
         dimension=embedder.dimension,
+        parts=getattr(embedder, "parts", {}),
         known_words=known_words(texts, embedder.count_pieces) if embedder.knows_words else None,
     )
 
@@ -140,7 +159,7 @@ def index_corpus(
         store.make_room()
     present = _present(resources, namespace)
     local_only = bool(present and present.local_only)
-    chosen = _encoder_of(resources, present, encoder, local_only=local_only)
+    chosen = _encoder_of(resources, present, encoder, local_only=local_only, is_anew=rebuild)
     embedder: Embedder = ahead or chosen.indexing
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
     own = present.language if present and not rebuild else None

@@ -217,10 +217,10 @@ def _embed(resources: Resources, parts: Sequence[BranchTask]) -> None:
     kinds = resources.pipeline.kinds.branches
     dense = [part for part in parts if "questions" in kinds[part.branch.kind].needs]
     texts: dict[str, dict[str, BranchTask]] = {}
-    read_parts: dict[tuple[str, str], BranchTask] = {}
+    read_parts: dict[tuple[str, str, str | None], BranchTask] = {}
     with suppress(StageFailure):  # each search meets it again, and says so
         for part in dense:
-            place = (part.branch.store, part.request.namespace)
+            place = (part.branch.store, part.request.namespace, part.branch.encoder)
             if (other := read_parts.setdefault(place, part)) is not part:
                 part.known_encoder, part.manifest = other.known_encoder, other.manifest
             of_encoder = texts.setdefault(part.encoder.name, {})

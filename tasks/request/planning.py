@@ -127,7 +127,7 @@ def _branch_plans(
     kinds = pipeline.kinds.branches
     return tuple(
         BranchPlan(
-            **branch.model_dump(include={"name", "kind", "group", "store", "queue", "scores"}),
+            **branch.model_dump(include={"name", "kind", "group", "store", "encoder", "queue", "scores"}),
             weight=branch.weight if "weight" in branch.model_fields_set else method.undeclared_weight,
             depth=spare
             + min(branch.depth, request.effective_depth, configuration.rank_window_size or branch.depth),

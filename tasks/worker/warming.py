@@ -179,7 +179,7 @@ def _read_fingerprints(resources: Resources) -> None:
 
 def _used_encoders(resources: Resources) -> list[str]:
     """The default encoder, and the declared ones of the namespaces that are there."""
-    built = {state.manifest.encoder for state in _namespaces(resources) if state.manifest}
+    built = {name for state in _namespaces(resources) if state.manifest for name in state.manifest.embedders}
     return [name for name in resources.encoders.declared if name in built | {DEFAULT_ENCODER}]
 
 
