@@ -53,7 +53,7 @@ check: dev lock-check ## everything that is checked without running: lint, forma
 	@$(BIN)/lint-imports --no-logo
 
 bench: install ## latency and throughput, beside the same parts without Celery and a plain chord
-	@$(BIN)/python -m bench latency
+	@$(BIN)/python -m tests.bench latency
 
 mutants: dev ## break each main guarantee in one function and see its tests fail
 	@$(BIN)/python -m tests.mutants

@@ -11,9 +11,7 @@ ROOT = Path(__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = PROJECT["dependency-groups"]
 CLIENT = f"chorale-client=={PROJECT['project']['version']}"
-FOLDERS = sorted(
-    {file.parent.name for file in ROOT.glob("*/__init__.py")} - {"bench", "tests", "build", "dist"}
-)
+FOLDERS = sorted({file.parent.name for file in ROOT.glob("*/__init__.py")} - {"tests", "build", "dist"})
 
 found = find_namespace_packages(
     include=[*FOLDERS, *(f"{name}.*" for name in FOLDERS)], exclude=["*.__pycache__", "deploy.*"]

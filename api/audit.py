@@ -10,13 +10,13 @@ from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
-from access.grant import Grant
 from api.caller import Caller, KeyFirst
 from api.problems import not_found
 from api.services import Services, ServicesDep
 from api.timestamps import Timestamp, at, cursor_after, in_utc, read_cursor, rfc3339
-from audit import queries
 from models.audit_tables import RequestRow
+from records.audit import queries
+from records.keys.grant import Grant
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=KeyFirst)
 

@@ -15,12 +15,12 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from python_multipart.multipart import parse_options_header
 
-from access.grant import Forbidden, Grant
-from access.key_store import KeysUnavailable
 from api.limits import REFUSED_AFTER_S, count
 from api.problems import Problem, not_found
 from api.services import Services
 from api.waiting import with_pauses
+from records.keys.grant import Forbidden, Grant
+from records.keys.key_store import KeysUnavailable
 
 T = TypeVar("T")
 

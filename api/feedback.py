@@ -13,14 +13,14 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, BeforeValidator, Field
 from sqlalchemy import Engine
 
-from access.grant import Grant
 from api.audit import visible_row
 from api.caller import Caller, KeyFirst
 from api.problems import Problem
 from api.services import Services, ServicesDep
-from judgements import store
-from judgements.feedback import Event, Feedback, RecordedQuestion, Source, candidates_of
 from models.audit_tables import RequestRow
+from records.judgements import store
+from records.judgements.feedback import Event, Feedback, RecordedQuestion, Source, candidates_of
+from records.keys.grant import Grant
 
 router = APIRouter(prefix="/v1/feedback", tags=["feedback"], route_class=KeyFirst)
 

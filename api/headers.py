@@ -12,8 +12,8 @@ from typing import Annotated
 from fastapi import Header
 from starlette.requests import Request
 
-from access.grant import Grant
 from api.problems import Problem
+from records.keys.grant import Grant
 
 LONGEST_WAIT_S = 60
 

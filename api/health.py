@@ -15,8 +15,6 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from pydantic import BaseModel, Field
 from redis.exceptions import AuthenticationError, RedisError
 
-from access.grant import Grant
-from access.key_store import KeysUnavailable
 from api.caller import Caller, KeyFirst
 from api.services import Services, ServicesDep
 from config.pipeline_reader import declared_queues
@@ -24,6 +22,8 @@ from config.redis_client import explained
 from models.errors import WrongDeclaration
 from monitoring.exporter import CONTENT_TYPE, render
 from monitoring.heartbeats import read_heartbeats
+from records.keys.grant import Grant
+from records.keys.key_store import KeysUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,6 @@ from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, BeforeValidator
 from pydantic_core import to_json
 
-from access.grant import Grant
-from access.redaction import redacted_line
 from api.caller import Caller, KeyFirst
 from api.headers import IdempotencyKey, id_for
 from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
@@ -32,11 +30,13 @@ from api.problems import Problem, not_found
 from api.services import UPLOADS, UPLOADS_OF_A_KEY, Services, ServicesDep
 from api.timestamps import cursor_after, read_cursor
 from api.uploads import MEDIA_TYPES, MULTIPART, Upload, submit
-from jobs.comparison import compare_jobs
-from jobs.job import Job, State
-from jobs.result_formats import page_of, writer_of
-from jobs.store import within
-from jobs.submitting import described, new_job
+from records.jobs.comparison import compare_jobs
+from records.jobs.job import Job, State
+from records.jobs.result_formats import page_of, writer_of
+from records.jobs.store import within
+from records.jobs.submitting import described, new_job
+from records.keys.grant import Grant
+from records.keys.redaction import redacted_line
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=KeyFirst)
 

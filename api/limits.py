@@ -11,8 +11,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from access.grant import Grant
 from api.problems import MEDIA_TYPE, Problem, response_of
+from records.keys.grant import Grant
 
 REFUSED_AFTER_S = 0.2
 """The API refuses a call without a valid key, or with too large a body, only after this time.  So a caller that repeats such

@@ -10,11 +10,11 @@ from chorale_client.limits import MAX_DOCUMENTS
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from access.grant import Grant
-from access.redaction import redacted_index_report
 from api.caller import Caller, KeyFirst
 from api.problems import not_found
 from api.services import Services, ServicesDep
+from records.keys.grant import Grant
+from records.keys.redaction import redacted_index_report
 
 router = APIRouter(prefix="/v1/namespaces", tags=["namespaces"], route_class=KeyFirst)
 

@@ -24,14 +24,14 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from access.grant import Forbidden, OutOfScope
-from access.key_store import KeysUnavailable, NoSuchKey
 from api.waiting import CallerGone
-from jobs.job import JobsUnavailable, NoSuchJob, WrongState
-from jobs.result_formats import ParquetMissing
-from judgements.store import NotRecorded
 from models.errors import ServiceError, WrongDeclaration
-from rules.store import RulesChanged, RulesUnavailable
+from records.jobs.job import JobsUnavailable, NoSuchJob, WrongState
+from records.jobs.result_formats import ParquetMissing
+from records.judgements.store import NotRecorded
+from records.keys.grant import Forbidden, OutOfScope
+from records.keys.key_store import KeysUnavailable, NoSuchKey
+from records.rules.store import RulesChanged, RulesUnavailable
 
 log = logging.getLogger(__name__)
 

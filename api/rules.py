@@ -12,14 +12,14 @@ from chorale_client.limits import MAX_RULES_BYTES
 from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, Field
 
-from access.grant import Grant
 from api.caller import Caller, KeyFirst
 from api.namespaces import Name, get_namespace
 from api.problems import Problem
 from api.services import ServicesDep
 from api.timestamps import Timestamp, at
 from models.rules import Rules
-from rules.store import RuleStore, Version, copy_rules
+from records.keys.grant import Grant
+from records.rules.store import RuleStore, Version, copy_rules
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/rules", tags=["rules"], route_class=KeyFirst)
 

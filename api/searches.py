@@ -28,8 +28,6 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import to_json
 from starlette.requests import Request as HttpRequest
 
-from access.grant import Grant
-from access.redaction import redacted, unknown_namespace
 from api.caller import Caller, KeyFirst
 from api.headers import LONGEST_WAIT_S, IdempotencyKey, Preferences, id_for, preferences
 from api.limits import count_cost
@@ -38,6 +36,8 @@ from api.services import Services, ServicesDep
 from api.timestamps import SCHEMA
 from api.waiting import Closing, ending_in_time, unless_gone, with_pauses
 from models.plan import ordinary_calls
+from records.keys.grant import Grant
+from records.keys.redaction import redacted, unknown_namespace
 
 log = logging.getLogger(__name__)
 

@@ -18,14 +18,14 @@ from redis.asyncio import Redis
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from access.key_store import KeyStore
 from api.waiting import Closing
-from audit.database import open_database, upgrade
 from config.home import find_redis_url
 from config.redis_client import open_redis
 from config.settings import Settings
-from jobs.store import Jobs
 from models.errors import ServiceError, WrongDeclaration
+from records.database import open_database, upgrade
+from records.jobs.store import Jobs
+from records.keys.key_store import KeyStore
 
 log = logging.getLogger(__name__)
 

@@ -21,11 +21,11 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
-from access.grant import Grant
 from api.problems import Problem
-from jobs.job import Job, NewJob, NoSuchJob, Outcome, State, WrongState
-from jobs.store import Jobs
-from jobs.submitting import submit_lines
+from records.jobs.job import Job, NewJob, NoSuchJob, Outcome, State, WrongState
+from records.jobs.store import Jobs
+from records.jobs.submitting import submit_lines
+from records.keys.grant import Grant
 
 log = logging.getLogger(__name__)
 

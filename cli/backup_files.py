@@ -19,13 +19,13 @@ from chorale_client.keys import GENERATION
 from redis import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from audit.database import copy_trail, open_database, trail_file, upgrade
 from cli.installation import Installation
 from cli.local.home_lock import hold_home
 from config.home import HOME_FORMAT, check_home, mark_home
 from models.errors import BadIndex, ServiceError, StoreUnavailable
 from monitoring.heartbeats import read_heartbeats
-from rules.store import RuleStore, copy_rules
+from records.database import copy_trail, open_database, trail_file, upgrade
+from records.rules.store import RuleStore, copy_rules
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
 from search.documents.snapshot import copy_documents, documents_from, generations_in

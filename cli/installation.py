@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from config.declarations import Pipeline
     from config.settings import Settings
-    from wiring.resources import Resources
+    from tasks.wiring.resources import Resources
 
 
 class NotRunning(ServiceError):
@@ -47,14 +47,14 @@ class Installation:
     @cached_property
     def pipeline(self) -> Pipeline:
         """Raises WrongDeclaration."""
-        from wiring.pipeline import load_pipeline
+        from tasks.wiring.pipeline import load_pipeline
 
         return load_pipeline(self.settings.pipeline_file)
 
     @cached_property
     def resources(self) -> Resources:
         """Exists without a Redis too: whatever needs one then raises RedisError."""
-        from wiring.resources import Resources
+        from tasks.wiring.resources import Resources
 
         nowhere = f"unix://{self.settings.home}/redis.sock"
         return Resources(self.settings, self.pipeline, self.redis_url or nowhere)
@@ -120,8 +120,8 @@ def upgraded_database(settings: Settings, of: str, unavailable: type[ServiceErro
     """
     from sqlalchemy.exc import SQLAlchemyError
 
-    from audit.database import upgrade
-    from audit.drainer import cause
+    from records.audit.drainer import cause
+    from records.database import upgrade
 
     url = settings.audit_database_url
     try:

@@ -19,15 +19,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request as HttpRequest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from access.grant import Grant, OutOfScope
-from access.key_store import KeyStore
 from api.limits import RateLimitHeaders, count
 from api.problems import Problem, problem_of, response_of
 from api.serving import uvicorn_config
-from audit.database import upgrade
 from cli.local.ports import Address
 from config.settings import Settings
 from models.errors import ServiceError
+from records.database import upgrade
+from records.keys.grant import Grant, OutOfScope
+from records.keys.key_store import KeyStore
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from search.documents.reading import Documents
     from search.documents.store import DocumentStore
     from tasks.indexing.message_order import WriteOrder
-    from wiring.resources import Resources
+    from tasks.wiring.resources import Resources
 
 
 def check_namespace(value: str) -> None:

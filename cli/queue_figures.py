@@ -26,7 +26,7 @@ from starlette.routing import Route
 from models.duty import Duty
 from models.errors import ServiceError
 from monitoring.queues import Queues, QueueState, open_queues
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 LOOK_EVERY_S = 1.0
 OLD_S = 5.0

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 from anyio import to_thread
 from chorale_client.errors import InvalidRequest, safe_repr
 
-from access.grant import Grant
 from api.audit import visible_rows, visible_to
 from api.limits import count_cost
-from audit.shadow_pairs import shadow_pairs
 from config.declarations import Configuration, LivePair, Pipeline
 from console.pages import Page, Visit
 from console.questions_file import MOST_BYTES, MOST_QUESTIONS, ask_file
 from console.recorded import WEIGHT, changes_of, number_of
-from judgements import store
-from judgements.impressions import impressions
-from judgements.pooling import JudgedQuestion, pooled
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
+from records.audit.shadow_pairs import shadow_pairs
+from records.judgements import store
+from records.judgements.impressions import impressions
+from records.judgements.pooling import JudgedQuestion, pooled
+from records.keys.grant import Grant
 
 if TYPE_CHECKING:
     from evaluation.fusion_changes import FusionChanges

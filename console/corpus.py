@@ -11,13 +11,13 @@ from anyio import to_thread
 from chorale_client.service_calls import ServiceCall
 from starlette.responses import Response
 
-from access.grant import with_forced_filters
 from api.namespaces import get_namespace
 from api.problems import not_found
 from api.rules import RuleSet, get_rules
 from console.pages import Page, Visit
 from console.recorded import number_of
 from console.search import namespaces_of
+from records.keys.grant import with_forced_filters
 
 CALL_S = 1.0
 READERS = ("search:run", "search:read", "documents:write")

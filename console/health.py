@@ -11,7 +11,6 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from api.health import readiness_of
-from audit import queries
 from config.redis_client import redis_ms
 from console.charts import minute_bars
 from console.pages import Page, Visit
@@ -20,6 +19,7 @@ from monitoring import counting
 from monitoring.exporter import render
 from monitoring.heartbeats import read_heartbeats
 from monitoring.queues import read_queues
+from records.audit import queries
 
 SIGNALS = (
     *(counting.IN_FLIGHT, counting.REFUSING, counting.OUTBOX, counting.OUTBOX_LIMIT),

@@ -13,13 +13,13 @@ from chorale_client.errors import InvalidRequest, safe_repr
 from chorale_client.limits import MAX_LINES
 from starlette.responses import Response, StreamingResponse
 
-from access import changes
 from api import jobs
 from api.caller import while_valid
 from api.job_documents import Retry
 from console import sessions
 from console.pages import Page, Visit
-from jobs.job import Job, State
+from records.jobs.job import Job, State
+from records.keys import changes
 
 Act = Callable[[Visit, str], Awaitable[object]]
 

@@ -15,17 +15,17 @@ from pydantic import ValidationError
 from api.audit import visible_row
 from api.feedback import record
 from api.problems import Problem
-from audit.queries import Which
 from console.compare import address_of, compared_by, count_comparison, summary, tenant_of_feedback
 from console.corpus import read_document
 from console.pages import Page, Visit
 from console.recorded import kept_hits
 from console.search import MEANINGS, marked
-from judgements import store
-from judgements.feedback import NOTHING_FITS, Event, RecordedQuestion
-from judgements.store import JUDGED_HITS, Coverage
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
+from records.audit.queries import Which
+from records.judgements import store
+from records.judgements.feedback import NOTHING_FITS, Event, RecordedQuestion
+from records.judgements.store import JUDGED_HITS, Coverage
 
 if TYPE_CHECKING:
     from evaluation.judged_comparison import OpenQuestion

@@ -10,9 +10,9 @@ from typing import Any
 
 from anyio import to_thread
 
-from access import changes
-from access.key_store import Key, key_prefix
 from console.pages import Page, Visit
+from records.keys import changes
+from records.keys.key_store import Key, key_prefix
 
 LIMITS = {
     "max_top_k": "{:g} hits of a question",

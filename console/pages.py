@@ -45,7 +45,7 @@ class Visit:
     def pipeline(self) -> Pipeline:
         """Raises WrongDeclaration."""
         # A process whose console nobody opens does not load the kinds of stores.
-        from wiring.pipeline import load_pipeline
+        from tasks.wiring.pipeline import load_pipeline
 
         return load_pipeline(self.services.settings.pipeline_file)
 
@@ -74,7 +74,7 @@ class Page:
     """Whether the navigation names it."""
     post: PageAction | None = None
     """What a form of the page does, given its fields; returns the path below `/console` that is shown next.  An action that
-    changes the installation ends with `access.changes.record`."""
+    changes the installation ends with `records.keys.changes.record`."""
     most_bytes: int | None = None
     """Of a form with files; other forms have none."""
 

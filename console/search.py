@@ -15,8 +15,6 @@ from chorale_client.request import Request
 from chorale_client.request_factory import make_request
 from pydantic import ValidationError
 
-from access.grant import OutOfScope
-from access.redaction import redacted, unknown_namespace
 from api.feedback import record, recorded_row
 from api.limits import count_cost
 from api.namespaces import ShownNamespace, list_namespaces
@@ -24,11 +22,13 @@ from console.calls import calls_of
 from console.charts import fused_score, rank_chart, score_bars
 from console.pages import Page, Visit
 from console.sessions import PATH
-from judgements.feedback import Event, RecordedQuestion
-from judgements.store import grades_of
 from models.audit_tables import RequestRow
 from models.errors import WrongDeclaration
 from models.plan import ordinary_calls
+from records.judgements.feedback import Event, RecordedQuestion
+from records.judgements.store import grades_of
+from records.keys.grant import OutOfScope
+from records.keys.redaction import redacted, unknown_namespace
 
 PARAMETERS = ("q", "namespace", "configuration", "top_k", "timeout_s", "filters")
 """Those of the page's address."""

@@ -12,12 +12,12 @@ from chorale_client.errors import InvalidRequest
 from chorale_client.request import Request
 from pydantic import ValidationError
 
-from access.redaction import redacted, unknown_namespace
 from api.audit import visible_row
 from api.problems import Problem
 from console.pages import Visit
 from console.search import INCLUDE, ask, degraded_view, kept_answer, recorded_degraded
 from models.audit_tables import RequestRow
+from records.keys.redaction import redacted, unknown_namespace
 
 _OF_ITS_TIME = (
     *("v", "request_id", "correlation_id", "tags", "traceparent", "on_end", "linked", "now"),

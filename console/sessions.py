@@ -16,8 +16,8 @@ from pydantic_core import from_json, to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from access.grant import Grant
 from api.services import Services
+from records.keys.grant import Grant
 
 COOKIE = "chorale_session"
 PATH = "/console"

@@ -16,7 +16,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from access.grant import Forbidden
 from api.app import create_app
 from api.limits import REFUSED_AFTER_S, count
 from api.problems import MEDIA_TYPE, Problem, not_found, problem_of, response_of
@@ -26,6 +25,7 @@ from console import compare, corpus, doctor, health, jobs, judge, keys, recorded
 from console.pages import FOLDER, HEADERS, Page, PageAction, Visit, html, json
 from console.reference import reference_of
 from console.sessions import PATH
+from records.keys.grant import Forbidden
 
 PAGES = (
     *search.PAGES,

@@ -13,11 +13,11 @@ from chorale_client.errors import InvalidRequest, describe_faults, safe_repr
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from access import changes
 from api.namespaces import LARGEST_MESSAGE, Documents, get_ticket, upsert_documents
 from console.pages import Page, Visit
 from ingest.raw_documents import RawDocument, ReadLimits, Skipped
 from ingest.read import FORMATS, read_documents
+from records.keys import changes
 
 SOURCE = "upload"
 """Before the name of a file, the id of its document.  Lines of a file of records may have ids of their own."""

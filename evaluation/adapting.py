@@ -18,21 +18,21 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from structlog import get_logger
 
-from audit.queries import Which, last
 from config.declarations import Adaptation, Configuration, proposed_name
 from evaluation.live_comparison import compare_live
 from evaluation.recorded_tuning import ChosenWeights, choose_weights
-from judgements import store as judged
-from judgements.impressions import impressions
-from judgements.pooling import pooled
 from models.duty import Duty, holds
 from models.errors import ServiceError
 from models.rules import Rules
-from rules.editing import with_proposal_taken, with_weights
-from rules.looks import Look, read_looks
-from rules.store import RuleStore, copy_rules
+from records.audit.queries import Which, last
+from records.judgements import store as judged
+from records.judgements.impressions import impressions
+from records.judgements.pooling import pooled
+from records.rules.editing import with_proposal_taken, with_weights
+from records.rules.looks import Look, read_looks
+from records.rules.store import RuleStore, copy_rules
 from tasks.request.ruled_weights import with_ruled_weights
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.adapting")
 

@@ -17,7 +17,6 @@ from chorale_client.request import Question, Request
 from chorale_client.request_factory import make_request
 from chorale_client.wire_names import EnvelopeStatus
 
-from branches.branch_task import BranchTask
 from config.declarations import Configuration, Pipeline
 from evaluation.run import TIMEOUT_S
 from fusion.branch_results import BranchAnswers
@@ -28,9 +27,10 @@ from models.errors import ServiceError
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan
 from search.deadline import Deadline
+from tasks.branches.branch_task import BranchTask
 from tasks.request.planning import resolve
 from tasks.request.score_backfill import complete
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 DEPTHS = (20, 50, 100, 200)
 """For each of these depths there is every score that `complete_scores` needs; the lists have the last depth."""

@@ -14,12 +14,12 @@ from statistics import fmean
 from typing import Literal
 
 from evaluation.metrics import DEPTH, Gain, difference_ends, discount_differences, ndcg, paired_gain
-from judgements.feedback import HIGHEST_GRADE
-from judgements.pooling import JudgedQuestion
+from records.judgements.feedback import HIGHEST_GRADE
+from records.judgements.pooling import JudgedQuestion
 
 Side = Literal["A", "B"]
 QuestionName = tuple[str, str]
-"""The namespace and the hash of the text, as `judgements.pooling` has them."""
+"""The namespace and the hash of the text, as `records.judgements.pooling` has them."""
 _Graded = tuple[tuple[Sequence[str], Sequence[str]], Mapping[str, int]]
 """The rankings of a question, and its grades."""
 

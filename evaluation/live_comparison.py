@@ -15,7 +15,7 @@ from math import exp, lgamma, log
 from typing import Any
 
 from fusion.interleaving import Team
-from judgements.impressions import Impression
+from records.judgements.impressions import Impression
 
 STOPS_AT = 20.0
 """The e-value of a decision: it is wrong with a probability of at most 1/20."""

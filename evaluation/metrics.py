@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from evaluation.collection import Judgements
-from judgements.feedback import HIGHEST_GRADE
 from models.errors import ServiceError
+from records.judgements.feedback import HIGHEST_GRADE
 
 MEASURES = {"ndcg@10": ("nDCG", 10), "recall@10": ("R", 10), "recall@100": ("R", 100), "mrr@10": ("RR", 10)}
 """`ir-measures`' name of a measure and its depth by our name."""

@@ -39,7 +39,7 @@ class RecordedRequest:
 
     @classmethod
     def read(cls, row: RequestRow, pipeline: Pipeline) -> RecordedRequest:
-        """`row` comes from `audit.queries.show`.  Raises ServiceError for a request that was never fused, and for one that
+        """`row` comes from `records.audit.queries.show`.  Raises ServiceError for a request that was never fused, and for one that
         another version wrote."""
         if row.plan is None:
             raise ServiceError(

@@ -14,9 +14,9 @@ from evaluation.judged_comparison import QuestionName, is_relevant
 from evaluation.metrics import Gain, paired_gain
 from evaluation.recorded_request import RecordedRequest
 from evaluation.tuning import Search, Tuning, Values, check_enough, folds, tune
-from judgements.pooling import JudgedQuestion
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
+from records.judgements.pooling import JudgedQuestion
 
 
 def recorded_lists(

@@ -83,7 +83,7 @@ class Replay:
 def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = None) -> Replay:
     """Fuse the request again, with the plan that it had; `configuration` plans it anew.
 
-    `row` comes from `audit.queries.show`.  Raises ServiceError for a request that was never fused or that another version
+    `row` comes from `records.audit.queries.show`.  Raises ServiceError for a request that was never fused or that another version
     wrote, and NotOffered for an unknown configuration.
     """
     recorded = RecordedRequest.read(row, pipeline)

@@ -25,11 +25,11 @@ from evaluation.recorded_request import RecordedRequest
 from evaluation.replay import missing_lists, planned_under
 from fusion.fused_hits import FusedHit
 from fusion.question_terms import question_type
-from jobs.comparison import DEPTH, MOST_CHANGED, overlap
-from judgements.pooling import JudgedQuestion
 from models.audit_tables import QuestionRow, RequestRow
 from models.errors import ServiceError
 from models.plan import Plan
+from records.jobs.comparison import DEPTH, MOST_CHANGED, overlap
+from records.judgements.pooling import JudgedQuestion
 from tasks.request.planning import NotOffered
 
 DEADLINES_MS = (50, 100, 150, 200, 300, 500, 1_000, 2_000)
@@ -87,7 +87,7 @@ def compare_replayed(
     *,
     only_judged: bool = False,
 ) -> ReplayedComparison:
-    """Compare the configurations; None: each request as it was.  `rows` have questions and branches (`audit.queries.last`).
+    """Compare the configurations; None: each request as it was.  `rows` have questions and branches (`records.audit.queries.last`).
 
     With `only_judged`, each question of `judged` counts once, and no other.
     """

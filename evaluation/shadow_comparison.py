@@ -13,10 +13,10 @@ from typing import Any
 
 from chorale_client.wire_names import Status
 
-from audit.shadow_pairs import ShadowPair
 from evaluation.judged_comparison import JudgedComparison, QuestionName, RankedQuestion, compare_judged
-from jobs.comparison import overlap
-from judgements.pooling import JudgedQuestion
+from records.audit.shadow_pairs import ShadowPair
+from records.jobs.comparison import overlap
+from records.judgements.pooling import JudgedQuestion
 
 NO_CLICKS = "users saw A only, so clicks decide nothing here"
 

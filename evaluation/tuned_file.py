@@ -14,7 +14,7 @@ from config.declarations import Configuration, Pipeline
 from config.pipeline_reader import DEFAULT_FILE
 from models.errors import ServiceError, WrongDeclaration
 from models.plan import BoostPlan
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
 
 
 def check_name(name: str, pipeline: Pipeline) -> None:

@@ -66,7 +66,7 @@ class OtherEncoder(BadIndex):
 
 class UnknownNamespace(BadIndex):
     """`detail`, which callers read, says which namespaces are there, as far as that is known; the HTTP API shows a key its own
-    (`access.redaction`).  The text of the exception, which logs and commands show to operators, also says where it was looked
+    (`records.keys.redaction`).  The text of the exception, which logs and commands show to operators, also says where it was looked
     for."""
 
     def __init__(self, namespace: str, place: str, there: Iterable[str] | None = None) -> None:

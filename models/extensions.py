@@ -72,7 +72,7 @@ class BranchKind:
     """What a branch does; its task is `chorale.search.<name>`."""
 
     search: Callable[[Any], list[Ranking]]
-    """A `branches.branch_task.BranchTask` -> a ranking for each of its questions.  The branch fails with the reason of a StageFailure."""
+    """A `tasks.branches.branch_task.BranchTask` -> a ranking for each of its questions.  The branch fails with the reason of a StageFailure."""
     options: Options = field(default_factory=dict)
     needs: frozenset[Need] = frozenset()
     """Parts of the process that the branch uses; a worker loads them before the first request."""

@@ -21,7 +21,7 @@ job_table = Table(
     Column("state", Text, nullable=False),
     Column("outcome", Text),
     Column("reason", Text, nullable=False),
-    Column("on_end", JSON),  # {"task", "queue"} or {"url"}; jobs/job.py
+    Column("on_end", JSON),  # {"task", "queue"} or {"url"}; records/jobs/job.py
     Column("is_told", Integer, nullable=False),  # 1: `on_end` has been told, or there is none
     # Milliseconds since 1970, by the Redis server's clock.
     Column("created_at_ms", BigInteger, nullable=False),

@@ -22,8 +22,8 @@ from chorale_client.wire_names import EnvelopeStatus, Reason, Stage, Status
 from redis import Redis
 from redis.exceptions import RedisError
 
-from audit.outbox import Ended
 from monitoring.ended_requests import ended_branches
+from records.audit.outbox import Ended
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the buckets of a histogram; a request takes at most 60 s."""

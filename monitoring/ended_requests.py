@@ -9,7 +9,7 @@ from typing import Any
 from chorale_client.wire_names import EnvelopeStatus, Reason, Stage
 from structlog import get_logger
 
-from audit.outbox import Ended
+from records.audit.outbox import Ended
 
 _ANSWERED = (EnvelopeStatus.OK, EnvelopeStatus.EMPTY)
 

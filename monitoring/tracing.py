@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from chorale_client.wire_names import Stage, StageStatus, Status
 from structlog import get_logger
 
-from audit.outbox import Ended
 from monitoring.ended_requests import EndedBranch, ended_branches
+from records.audit.outbox import Ended
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

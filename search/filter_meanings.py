@@ -2,7 +2,7 @@
 
 A caller's form, program or language model often has a value in another type than the documents.  Such a value becomes a list
 of all values that mean the same, so that stores compare as ever.  An empty list is no condition.  What a key forces stays as it
-is: in the request of a key, the first part of a field's `all` (`access.grant.with_forced_filters`).
+is: in the request of a key, the first part of a field's `all` (`records.keys.grant.with_forced_filters`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from search.filters import RANGES, Fields, choices, compile_filters, elements, i
 
 _TRUTHS = {"true": True, "false": False}
 _ANYTHING: dict[str, Any] = {"not": []}
-"""What stands in place of a forced condition where a key forces none (`access.grant.with_forced_filters`)."""
+"""What stands in place of a forced condition where a key forces none (`records.keys.grant.with_forced_filters`)."""
 
 
 def meanings(value: Any) -> list[Any]:

@@ -20,18 +20,18 @@ from search.credentials import usable_key
 from search.protocol import Search
 
 if TYPE_CHECKING:
-    from search.elasticsearch.store import ElasticsearchStore
-    from search.embedded.store import EmbeddedStore
-    from search.graph.derived_graph import DerivedGraph, Documents
-    from search.http.source import HttpSource
-    from search.neo4j.store import Neo4jStore
-    from search.weaviate.store import WeaviateStore
+    from search.engines.elasticsearch.store import ElasticsearchStore
+    from search.engines.embedded.store import EmbeddedStore
+    from search.engines.graph.derived_graph import DerivedGraph, Documents
+    from search.engines.http.source import HttpSource
+    from search.engines.neo4j.store import Neo4jStore
+    from search.engines.weaviate.store import WeaviateStore
 
 
 def open_elasticsearch(name: str, options: Mapping[str, Any]) -> ElasticsearchStore:
     """Raises NotConfigured where the environment has no usable key or password, or a certificate cannot be read."""
     # Its client takes .3 s to import, which installations without an Elasticsearch do without.
-    from search.elasticsearch.store import ElasticsearchStore
+    from search.engines.elasticsearch.store import ElasticsearchStore
 
     endpoint = ElasticsearchEndpoint(**options)
     owner = f"the store {name!r}"
@@ -56,7 +56,7 @@ def open_embedded(
     name: str, options: Mapping[str, Any], *, home: Path, needs: Collection[Need]
 ) -> EmbeddedStore:
     # tantivy and numpy take .2 s to import.
-    from search.embedded.store import EmbeddedStore
+    from search.engines.embedded.store import EmbeddedStore
 
     return EmbeddedStore(
         home / EmbeddedOptions(**options).folder,
@@ -78,7 +78,7 @@ def open_graph(
     name: str, options: Mapping[str, Any], *, documents: Documents, needs: Collection[Need]
 ) -> DerivedGraph:
     try:
-        from search.graph.derived_graph import DerivedGraph
+        from search.engines.graph.derived_graph import DerivedGraph
     except ModuleNotFoundError as error:
         raise NotConfigured(
             f"the store {name!r} needs kglite ({error}); `make graph` or `pip install kglite` installs it"
@@ -91,7 +91,7 @@ def check_derived_cypher(options: Mapping[str, Any], statement: str) -> str | No
 
 
 def open_http_source(name: str, options: Mapping[str, Any]) -> HttpSource:
-    from search.http.source import HttpSource
+    from search.engines.http.source import HttpSource
 
     endpoint = HttpEndpoint(**options)
     key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
@@ -104,12 +104,12 @@ _COLUMNS = ("id", "title", "text", "published_at", "source_type")
 def open_neo4j(name: str, options: Mapping[str, Any]) -> Neo4jStore:
     """Raises NotConfigured where the driver is missing, or the environment has no password."""
     try:
-        from search.neo4j.store import Neo4jStore
+        from search.engines.neo4j.store import Neo4jStore
     except ModuleNotFoundError as error:
         raise NotConfigured(
             f"the store {name!r} needs the driver neo4j ({error}); `make neo4j` or `pip install neo4j` installs it"
         ) from error
-    from search.http.answer import AnswerReader
+    from search.engines.http.answer import AnswerReader
 
     endpoint = Neo4jEndpoint(**options)
     variable = endpoint.password_env
@@ -148,7 +148,7 @@ def check_cypher(options: Mapping[str, Any], statement: str) -> str | None:
 def open_weaviate(name: str, options: Mapping[str, Any]) -> WeaviateStore:
     """Raises NotConfigured where the environment has no usable key under the name that is declared."""
     # Its client takes .8 s to import, which installations without a Weaviate do without.
-    from search.weaviate.store import WeaviateStore
+    from search.engines.weaviate.store import WeaviateStore
 
     endpoint = WeaviateEndpoint(**options)
     variable = endpoint.api_key_env

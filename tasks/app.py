@@ -13,9 +13,9 @@ from config.logging import set_up_logging
 from models.errors import WrongDeclaration
 from tasks.celery_internals.flower_start import prepare_flower
 from tasks.registration import make_app
+from tasks.wiring.resources import Resources
 from tasks.worker.heartbeat import Heartbeat, self_report
 from tasks.worker.warming import warm
-from wiring.resources import Resources
 
 
 @cache

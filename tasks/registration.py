@@ -15,7 +15,7 @@ from tasks.indexing import index_tasks
 from tasks.jobs import answering
 from tasks.request import batch, retrieve
 from tasks.request.fanout import Fanout
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 
 def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:

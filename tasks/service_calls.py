@@ -17,14 +17,14 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.redis_client import redis_ms
-from jobs.job import RETRIED, SEGMENT_LINES, JobsUnavailable, Line, NoSuchJob, State, WrongState
-from jobs.result_formats import page_of
-from jobs.submitting import new_job
 from models.duty import Duty
 from models.errors import UnknownNamespace, WrongDeclaration
+from records.jobs.job import RETRIED, SEGMENT_LINES, JobsUnavailable, Line, NoSuchJob, State, WrongState
+from records.jobs.result_formats import page_of
+from records.jobs.submitting import new_job
 from search.documents import browsing
 from search.documents.lookups import Executes
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.calls")
 

@@ -42,8 +42,8 @@ def last(
 
         chorale audit last 100 --json
     """
-    from audit import queries
     from cli.audit_view import lines_table
+    from records.audit import queries
 
     with trail() as engine:
         lines = queries.last(engine, n)
@@ -82,8 +82,8 @@ def prune(older_than: OlderThan, yes: Yes = False, as_json: AsJson = False) -> N
     """
     import time
 
-    from audit import deletion
     from cli.progress import working_bar
+    from records.audit import deletion
 
     # No request is older than 1970, and a longer time may exceed the numbers of a database.
     before_ms = max(0, time.time_ns() // 1_000_000 - seconds_of(older_than, "--older-than") * 1000)
@@ -128,7 +128,7 @@ def erase(
 
         chorale audit erase --correlation customer-17 --yes
     """
-    from audit import deletion
+    from records.audit import deletion
 
     selectors = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
     ((column, value), *others) = [(name, value) for name, value in selectors.items() if value] or [("", "")]
@@ -160,11 +160,11 @@ def erase(
 
 def _erase(engine: Engine, column: str, value: str) -> tuple[dict[str, Any], list[str]]:
     """What was erased, and a sentence for each thing that could not be done."""
-    from audit import deletion
     from cli.progress import working_bar
+    from records.audit import deletion
 
     which = deletion.requests_of(column, value)
-    # In this order: see audit/deletion.py.
+    # In this order: see records/audit/deletion.py.
     with working_bar("erasing"):
         from_outbox = _ask_redis(lambda redis: deletion.erase_waiting(redis, column, value))
         deletion.wait_for_drainers(engine)
@@ -203,7 +203,7 @@ def _erase(engine: Engine, column: str, value: str) -> tuple[dict[str, Any], lis
 
 def _erase_from_jobs(column: str, value: str) -> tuple[int, int]:
     """How many lines of ended jobs were erased, and how many jobs have not ended and may have more of them."""
-    from jobs.store import Jobs
+    from records.jobs.store import Jobs
 
     with closing(Jobs(find_installation().settings.audit_database_url)) as store:
         if column == "namespace":
@@ -227,7 +227,7 @@ def _ask_redis(do: Callable[[Redis], int]) -> int | str:
 
 def recorded_request(begins: str) -> RequestRow:
     """The whole request with this id, or beginning of an id; raises ServiceError if there is none."""
-    from audit import queries
+    from records.audit import queries
 
     with trail() as engine:
         request_id = matching(engine, begins)
@@ -264,8 +264,8 @@ def trail() -> Iterator[Engine]:
     """The audit database; raises ServiceError if there is none with this version's schema."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from audit.database import SCHEMA, database_url, open_database, trail_file
-    from audit.drainer import cause
+    from records.audit.drainer import cause
+    from records.database import SCHEMA, database_url, open_database, trail_file
 
     url = database_url(find_installation().settings.audit_database_url)
     address = url.render_as_string()
@@ -312,7 +312,7 @@ def replay(
     from config.settings import load_settings
     from evaluation.replay import replay as fused_again
     from tasks.request.planning import NotOffered
-    from wiring.pipeline import load_pipeline
+    from tasks.wiring.pipeline import load_pipeline
 
     pipeline = load_pipeline(load_settings().pipeline_file)
     try:

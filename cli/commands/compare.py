@@ -103,13 +103,13 @@ def compare(
 
 
 def _compare_live(a: str, b: str, *, as_json: bool) -> None:
-    from audit.shadow_pairs import shadow_pairs
     from cli.commands.audit import trail
     from evaluation.live_comparison import compare_live
     from evaluation.shadow_comparison import compare_shadows
-    from judgements.impressions import impressions
-    from judgements.pooling import pooled
-    from judgements.store import on_questions
+    from records.audit.shadow_pairs import shadow_pairs
+    from records.judgements.impressions import impressions
+    from records.judgements.pooling import pooled
+    from records.judgements.store import on_questions
 
     with trail() as engine:
         compared = compare_live(a, b, impressions(engine, a, b))
@@ -148,7 +148,7 @@ def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -
     from cli.local.measured_pipeline import measured_pipeline
     from cli.progress import asking_bar
     from evaluation.comparison import answered, read_answers
-    from wiring.pipeline import load_pipeline
+    from tasks.wiring.pipeline import load_pipeline
 
     answers = {name: read_answers(Path(name), collection) for name in names if Path(name).is_file()}
     configurations = [name for name in dict.fromkeys(names) if name not in answers]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from evaluation.collection import Collection
     from evaluation.run import Evaluation
-    from wiring.resources import Resources
+    from tasks.wiring.resources import Resources
 
 
 def evaluate(
@@ -54,7 +54,7 @@ def evaluate(
     from evaluation.collection import read_collection
     from evaluation.run import evaluate as ask_all
     from evaluation.run import runs_of
-    from wiring.pipeline import load_pipeline
+    from tasks.wiring.pipeline import load_pipeline
 
     collection = read_collection(folder, split).limited(limit)
     settings = load_settings()

@@ -18,7 +18,7 @@ from cli.terminal import Text, counted, print_json, stderr, stdout
 if TYPE_CHECKING:
     from evaluation.golden import Verdict
     from tasks.indexing.indexing_run import SourceDocuments
-    from wiring.resources import Resources
+    from tasks.wiring.resources import Resources
 
 SHOWN = 3
 """Documents that are named of an answer that failed."""
@@ -68,7 +68,7 @@ def golden(
     from cli.progress import asking_bar
     from config.settings import load_settings
     from evaluation.golden import figures, judge, read_golden
-    from wiring.pipeline import load_pipeline
+    from tasks.wiring.pipeline import load_pipeline
 
     questions = read_golden(file)
     source = None

@@ -34,10 +34,10 @@ from cli.options import (
     seconds_of,
 )
 from cli.terminal import counted, print_json, print_line, print_result, stderr, stdout
-from jobs.comparison import compare_jobs
-from jobs.job import RETRIED, Job
-from jobs.result_formats import writer_of
-from jobs.submitting import described, new_job
+from records.jobs.comparison import compare_jobs
+from records.jobs.job import RETRIED, Job
+from records.jobs.result_formats import writer_of
+from records.jobs.submitting import described, new_job
 
 jobs = command_group("Submit files of questions, watch and steer the jobs, and read their results.")
 

@@ -53,9 +53,9 @@ def export(
 
     from cli.commands.audit import trail
     from config.visible_text import visible_json
-    from judgements import files, store
-    from judgements.feedback import LLM
-    from judgements.pooling import pooled
+    from records.judgements import files, store
+    from records.judgements.feedback import LLM
+    from records.judgements.pooling import pooled
 
     with trail() as engine:
         feedback = store.listed(engine, namespace)
@@ -106,9 +106,9 @@ def import_(
 
     from cli.commands.audit import trail
     from cli.exit_codes import PART_DONE
-    from judgements import store
-    from judgements.feedback import Feedback
-    from judgements.files import read_judgements
+    from records.judgements import store
+    from records.judgements.feedback import Feedback
+    from records.judgements.files import read_judgements
 
     lines = list(read_judgements(file))
     now_ms = time.time_ns() // 1_000_000
@@ -160,11 +160,11 @@ def grade(
     from cli.exit_codes import PART_DONE
     from cli.installation import find_installation
     from cli.namespace_states import existing
-    from judgements import store
-    from judgements.feedback import LLM, Event, Feedback
-    from judgements.language_model import ask_grades
     from models.batching import in_batches
     from models.errors import NotConfigured, StageFailure
+    from records.judgements import store
+    from records.judgements.feedback import LLM, Event, Feedback
+    from records.judgements.language_model import ask_grades
 
     installation = find_installation()
     resources = installation.resources
@@ -235,8 +235,8 @@ def sample(
 
     from cli.commands.audit import trail
     from config.visible_text import visible_json
-    from judgements import store
-    from judgements.language_model import to_check
+    from records.judgements import store
+    from records.judgements.language_model import to_check
 
     with trail() as engine:
         hits = to_check(store.listed(engine, namespace), per_grade)
@@ -263,10 +263,10 @@ def stats(namespace: Namespace = "default", as_json: AsJson = False) -> None:
     """
     from dataclasses import asdict
 
-    from audit.queries import Which
     from cli.commands.audit import trail
-    from judgements import store
-    from judgements.language_model import agreement
+    from records.audit.queries import Which
+    from records.judgements import store
+    from records.judgements.language_model import agreement
 
     with trail() as engine:
         events = store.counts(engine, namespace)

@@ -17,7 +17,7 @@ from models.errors import WrongDeclaration
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from access.key_store import Key, KeyStore
+    from records.keys.key_store import Key, KeyStore
 
 keys = command_group("Create, list and revoke the keys of callers of the HTTP API.")
 
@@ -97,9 +97,9 @@ def create(
     """
     import time
 
-    from access.grant import Grant
     from cli.options import parse_filters
     from config.secret_keys import secret_of_key
+    from records.keys.grant import Grant
 
     grant = Grant(
         key_id="",
@@ -173,8 +173,8 @@ def webhook_secret(key: KeyArgument) -> None:
 
         chorale keys webhook-secret k3v9x0q2m7tz
     """
-    from access.key_store import no_key
     from config.secret_keys import secret_of_key
+    from records.keys.key_store import no_key
 
     key_id = _id_in(key)
     with _open() as store:
@@ -191,14 +191,14 @@ def _id_in(key: str) -> str:
 
 
 def _open() -> closing[KeyStore]:
-    from access.key_store import KeyStore, KeysUnavailable
+    from records.keys.key_store import KeyStore, KeysUnavailable
 
     return closing(KeyStore(upgraded_database(find_installation().settings, "keys", KeysUnavailable)))
 
 
 def _fields(key: Key, now_ms: int) -> dict[str, Any]:
     """A key as `chorale keys list --json` prints it."""
-    from access.key_store import key_prefix
+    from records.keys.key_store import key_prefix
 
     return {"prefix": key_prefix(key.key_id), "state": key.state(now_ms), **asdict(key)}
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from models.duty import Duty
-    from wiring.resources import Resources
+    from tasks.wiring.resources import Resources
 
 
 def worker(

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from cli.installation import Installation
     from models.rules import Rules
-    from rules.editing import Kind
-    from rules.store import RuleStore, Version
+    from records.rules.editing import Kind
+    from records.rules.store import RuleStore, Version
 
 rules = command_group("Pin and block documents, name synonyms, take proposed weights, and show every change.")
 
@@ -70,8 +70,8 @@ def show(
 
         chorale rules show law --question "how do I end a lease?"
     """
-    from rules.editing import toml_of
-    from rules.matching import Matcher
+    from records.rules.editing import toml_of
+    from records.rules.matching import Matcher
 
     with _open() as (_, store):
         version = store.current(namespace)
@@ -101,7 +101,7 @@ def set_(
 
         chorale rules show law | sed s/2025/2026/ | chorale rules set law -
     """
-    from rules.editing import rules_from
+    from records.rules.editing import rules_from
 
     new_rules = rules_from(_read(file))
     _change(namespace, lambda _: new_rules, as_json=as_json)
@@ -183,7 +183,7 @@ def remove(
 
         chorale rules remove shop outdated cars
     """
-    from rules.editing import without_rules
+    from records.rules.editing import without_rules
 
     _change(namespace, lambda before: without_rules(before, names), as_json=as_json)
 
@@ -231,7 +231,7 @@ def undo(
     """
     from models.errors import WrongDeclaration
     from models.rules import Rules
-    from rules.store import KEPT
+    from records.rules.store import KEPT
 
     with _open() as (_, store):
         versions = {each.version: each.rules for each in store.history(namespace, KEPT)} | {0: Rules()}
@@ -254,7 +254,7 @@ def take(
         chorale rules take shop best
     """
     from config.declarations import proposed_name
-    from rules.editing import with_proposal_taken
+    from records.rules.editing import with_proposal_taken
 
     _change(
         namespace,
@@ -266,7 +266,7 @@ def take(
 def _add(
     namespace: str, kind: Kind, name: str | None, about: str, fields: dict[str, list[str]], *, as_json: bool
 ) -> None:
-    from rules.editing import free_name, with_rule
+    from records.rules.editing import free_name, with_rule
 
     _change(
         namespace,
@@ -279,7 +279,7 @@ def _change(namespace: str, change: Callable[[Rules], Rules], *, as_json: bool) 
     from redis.exceptions import RedisError
 
     from cli.namespace_states import existing
-    from rules.store import copy_rules
+    from records.rules.store import copy_rules
 
     with _open() as (installation, store):
         existing(installation, namespace)
@@ -343,9 +343,9 @@ def _user() -> str:
 
 @contextmanager
 def _open() -> Iterator[tuple[Installation, RuleStore]]:
-    from audit.database import open_database
     from cli.installation import find_installation, upgraded_database
-    from rules.store import RuleStore, RulesUnavailable
+    from records.database import open_database
+    from records.rules.store import RuleStore, RulesUnavailable
 
     installation = find_installation()
     url = upgraded_database(installation.settings, "rules", RulesUnavailable)
@@ -359,7 +359,7 @@ def _open() -> Iterator[tuple[Installation, RuleStore]]:
 def _change_fields(versions: Sequence[Version], count: int) -> list[dict[str, Any]]:
     """The first `count` changes as `chorale rules history --json` prints them; `versions` are newest first."""
     from models.rules import Rules
-    from rules.editing import difference
+    from records.rules.editing import difference
 
     older = [*versions[1:], None][: len(versions)]
     return [

@@ -81,7 +81,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
     from ledger.breaker_outcomes import store_name
     from monitoring.heartbeats import read_heartbeats
     from monitoring.queues import read_queues
-    from rules.looks import read_looks
+    from records.rules.looks import read_looks
     from tasks.registration import make_app
 
     redis = installation.running_redis()
@@ -118,8 +118,8 @@ def read_status(installation: Installation) -> dict[str, Any]:
 
 
 def _outbox_fields(redis: Redis) -> dict[str, Any]:
-    from audit.outbox import UNREADABLE, outbox_state
     from ledger.backlog import read_outbox_bound
+    from records.audit.outbox import UNREADABLE, outbox_state
 
     entries, age_s = outbox_state(redis)
     bound = read_outbox_bound(redis)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evaluation.branch_lists import JudgedQuestion
     from evaluation.collection import Collection, Judgements
     from evaluation.tuning import Row, Tuning
-    from wiring.resources import Resources
+    from tasks.wiring.resources import Resources
 
 _METHODS_SHOWN = 6
 
@@ -71,8 +71,8 @@ def tune(
     from evaluation.collection import read_collection
     from evaluation.tuned_file import check_name
     from evaluation.tuning import tune as tune_fusion
-    from wiring.pipeline import load_pipeline
-    from wiring.resources import Resources
+    from tasks.wiring.pipeline import load_pipeline
+    from tasks.wiring.resources import Resources
 
     if (folder is None) == (judgements is None):
         raise typer.BadParameter("one of the two is needed: FOLDER or --judgements FILE")

@@ -78,7 +78,7 @@ def up(
         CHORALE_HOME=~/law CHORALE_REDIS_URL=redis://localhost:6379/0 chorale up --json
     """
     from config.settings import load_settings
-    from wiring.pipeline import load_pipeline
+    from tasks.wiring.pipeline import load_pipeline
 
     if processes is not None:
         os.environ["CHORALE_WORKER_PROCESSES"] = processes

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from chorale_client import Chorale
 
-from access.grant import Grant
-from access.key_store import KeyStore, KeysUnavailable
 from cli.installation import upgraded_database
 from cli.local.processes import running
 from config.logging import set_up_logging
 from config.settings import load_settings
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
+from records.keys.grant import Grant
+from records.keys.key_store import KeyStore, KeysUnavailable
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 
 if TYPE_CHECKING:
     from cli.local.child_process import Output

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from chorale_client.keys import TO_TELL
 from sqlalchemy.exc import SQLAlchemyError
 
-from audit.database import SCHEMA, database_url, open_database, trail_file
-from audit.drainer import cause
-from audit.outbox import UNREADABLE, outbox_state
 from cli.doctor.reports import Finding
 from cli.installation import Installation
 from ledger.backlog import read_outbox_bound
 from models.audit_tables import RequestRow
+from records.audit.drainer import cause
+from records.audit.outbox import UNREADABLE, outbox_state
+from records.database import SCHEMA, database_url, open_database, trail_file
 
 TAKE_A_LOCK = {
     "sqlite": "BEGIN IMMEDIATE",

@@ -8,10 +8,10 @@ import stat
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
-from audit.database import trail_file
 from cli.doctor.reports import Finding, read_reports
 from cli.installation import Installation
 from config.settings import unknown_variables
+from records.database import trail_file
 from search.documents.file_reading import file_of
 from tasks.worker.heartbeat import addresses
 

@@ -17,8 +17,8 @@ from monitoring.heartbeats import read_heartbeats
 from search.protocol import Index, RunsCypher, Search
 
 if TYPE_CHECKING:
-    from branches.generators import Endpoint
     from search.protocol import Engine
+    from tasks.branches.generators import Endpoint
 
 ANSWER_LIMIT_S = 5.0
 PROMPT = "Say yes."
@@ -107,7 +107,7 @@ def language_models_time(installation: Installation) -> Iterator[Finding]:
     """Find configurations without timeout_s whose default time is too short for a branch's language model."""
     from chorale_client.request import Request
 
-    from branches.generation import SEARCH_RESERVE_S
+    from tasks.branches.generation import SEARCH_RESERVE_S
     from tasks.request.planning import reserves_ms
 
     generators = installation.resources.generators
@@ -149,7 +149,7 @@ def language_models(installation: Installation) -> Iterator[Finding]:
 
 def _ask(options: Endpoint) -> None:
     """Ask the endpoint; raises the StageFailure that the branch of a request would have."""
-    from branches.hyde import HydeOptions, open_generator
+    from tasks.branches.hyde import HydeOptions, open_generator
 
     text: object
     if isinstance(options, HydeOptions) and options.is_foreign:

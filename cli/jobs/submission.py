@@ -18,18 +18,18 @@ from chorale_client.input_stats import InputStats
 from chorale_client.wire_names import QUEUE_BULK
 from redis import RedisError
 
-from audit.database import trail_file
 from cli.installation import Installation, find_installation, upgraded_database
 from cli.namespace_states import published
 from cli.options import seconds_of
 from cli.progress import ProgressBar
 from cli.terminal import stderr
 from config.redis_client import redis_ms
-from jobs.job import JobsUnavailable, NewJob
-from jobs.store import Jobs
-from jobs.submitting import submit_lines
 from models.errors import ServiceError
 from monitoring.heartbeats import read_heartbeats
+from records.database import trail_file
+from records.jobs.job import JobsUnavailable, NewJob
+from records.jobs.store import Jobs
+from records.jobs.submitting import submit_lines
 
 
 class NoJobs(ServiceError):

@@ -15,10 +15,10 @@ from chorale_client.tenants import short_id
 from cli.progress import ProgressBar, duration
 from cli.terminal import Text, counted, facts_table, moment, plain_table
 from config.visible_text import visible, visible_json
-from jobs.job import Job, State
-from jobs.result_formats import FORMATS
-from jobs.store import Jobs
-from jobs.submitting import insist
+from records.jobs.job import Job, State
+from records.jobs.result_formats import FORMATS
+from records.jobs.store import Jobs
+from records.jobs.submitting import insist
 
 if TYPE_CHECKING:
     from rich.console import Console

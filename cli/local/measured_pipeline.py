@@ -24,7 +24,7 @@ from monitoring.heartbeats import read_heartbeats
 if TYPE_CHECKING:
     from config.declarations import Pipeline
     from config.settings import Settings
-    from wiring.resources import Resources
+    from tasks.wiring.resources import Resources
 
 
 class LastLines:
@@ -64,7 +64,7 @@ def measured_pipeline(settings: Settings, pipeline: Pipeline) -> Iterator[Measur
 
     Raises ServiceError.
     """
-    from wiring.resources import Resources
+    from tasks.wiring.resources import Resources
 
     with LastLines() as lines, ExitStack() as opened:
         redis_url = settings.redis_url or find_redis_url(settings.home)

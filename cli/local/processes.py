@@ -110,8 +110,8 @@ def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
 
     A task that waits would hold up the other queues of its process.
     """
-    from branches.generators import Generators, generator_name
-    from cache.caches import NullCache
+    from ledger.caches import NullCache
+    from tasks.branches.generators import Generators, generator_name
 
     kinds = pipeline.kinds
     stores = [kinds.stores[store.kind] for store in pipeline.stores.values()]

@@ -101,9 +101,9 @@ def own_key(settings: Settings) -> Path | None:
 
     The first call makes key and file, and only this user can read the file.  Raises KeysUnavailable.
     """
-    from access.grant import Grant
-    from access.key_store import KeyStore, KeysUnavailable
     from cli.installation import upgraded_database
+    from records.keys.grant import Grant
+    from records.keys.key_store import KeyStore, KeysUnavailable
 
     file = settings.home / KEY_FILE
     if file.exists():

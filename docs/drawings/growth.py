@@ -1,6 +1,6 @@
 """Processor time of a request as the corpus and the processes grow: the plot of docs/evidence/growth.md.
 
-It reads docs/evidence/growth.json, which `python -m bench growth --json` printed.
+It reads docs/evidence/growth.json, which `python -m tests.bench growth --json` printed.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from config.settings import load_settings
 from docs.evidence.snippets import words
 from evaluation.collection import Collection, read_collection
 from models.batching import in_batches
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
 
 QUESTIONS_A_REQUEST = 8
 

@@ -58,16 +58,16 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "A job's webhook is an address in the sweeper's network",
         "only public addresses are called",
         (
-            "tests/integration/jobs/test_on_end.py::test_a_job_may_name_only_receivers_that_the_installation_allows",
-            "tests/integration/jobs/test_on_end.py::test_no_webhook_calls_a_name_of_which_one_address_is_not_public",
-            "tests/integration/jobs/test_on_end.py::test_the_call_goes_to_the_address_that_was_checked",
+            "tests/integration/records/jobs/test_on_end.py::test_a_job_may_name_only_receivers_that_the_installation_allows",
+            "tests/integration/records/jobs/test_on_end.py::test_no_webhook_calls_a_name_of_which_one_address_is_not_public",
+            "tests/integration/records/jobs/test_on_end.py::test_the_call_goes_to_the_address_that_was_checked",
         ),
     ),
     (
         "A document's title is a formula in a spreadsheet of results",
         "an apostrophe before it, except in `csv-raw`",
         (
-            "tests/unit/jobs/test_result_formats.py::test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv_and_unchanged_in_csv_raw",
+            "tests/unit/records/jobs/test_result_formats.py::test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv_and_unchanged_in_csv_raw",
         ),
     ),
     (
@@ -142,8 +142,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (
             "tests/integration/test_deployment_redis_acl.py::test_a_connection_without_a_login_may_only_ping",
             "tests/integration/test_deployment_redis_acl.py::test_a_wrong_password_and_an_unknown_authority_are_turned_away",
-            "tests/integration/audit/test_postgresql_over_tls.py::test_verify_full_tells_a_server_of_another_authority_nothing",
-            "tests/integration/audit/test_postgresql_over_tls.py::test_require_tells_a_server_without_tls_nothing",
+            "tests/integration/records/audit/test_postgresql_over_tls.py::test_verify_full_tells_a_server_of_another_authority_nothing",
+            "tests/integration/records/audit/test_postgresql_over_tls.py::test_require_tells_a_server_without_tls_nothing",
             "tests/integration/test_broker_over_tls.py::test_nobody_logs_in_to_a_broker_whose_certificate_has_another_name",
             "tests/integration/test_broker_over_tls.py::test_kombu_logs_in_to_no_redis_whose_certificate_is_not_trusted",
         ),
@@ -178,7 +178,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "tests/integration/api/test_rules.py::test_a_key_without_the_right_or_for_another_namespace_neither_reads_nor_writes",
             "tests/integration/api/test_rules.py::test_wrong_rules_and_too_many_are_refused_by_name",
             "tests/integration/api/test_rules.py::test_huge_rules_and_foreign_etags_are_refused",
-            "tests/unit/rules/test_matching.py::test_the_most_rules_that_are_allowed_match_the_longest_question_in_little_time",
+            "tests/unit/records/rules/test_matching.py::test_the_most_rules_that_are_allowed_match_the_longest_question_in_little_time",
             "tests/integration/tasks/test_rules.py::test_a_pin_breaks_no_filter_and_no_exclusion_but_stands_above_thresholds_and_groups",
         ),
     ),
@@ -202,14 +202,16 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "The receiver of a key's webhooks signs for another key",
         "a secret for each key",
-        ("tests/integration/jobs/test_on_end.py::test_the_webhooks_of_a_key_are_signed_with_its_own_secret",),
+        (
+            "tests/integration/records/jobs/test_on_end.py::test_the_webhooks_of_a_key_are_signed_with_its_own_secret",
+        ),
     ),
     (
         "A writer hands in the same id in another Unicode form",
         "ids are in NFC, also in rules",
         (
             "tests/integration/tasks/test_handed_in.py::test_a_document_is_deleted_by_the_id_that_it_was_sent_with",
-            "tests/unit/rules/test_matching.py::test_a_document_is_named_in_any_unicode_form",
+            "tests/unit/records/rules/test_matching.py::test_a_document_is_named_in_any_unicode_form",
         ),
     ),
     (
@@ -231,7 +233,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (
             "tests/integration/tasks/test_costly_requests.py::test_a_job_of_another_tenant_is_answered_between_the_slices_of_costly_requests",
             "tests/integration/api/test_searches.py::test_a_costly_search_counts_for_as_many_calls_as_it_costs",
-            "tests/unit/jobs/test_fairness.py::test_a_tenant_whose_lines_cost_more_sends_fewer_of_them",
+            "tests/unit/records/jobs/test_fairness.py::test_a_tenant_whose_lines_cost_more_sends_fewer_of_them",
             "tests/integration/tasks/test_costly_requests.py::test_without_a_bulk_worker_others_are_served_between_the_slices_of_a_costly_request",
         ),
     ),
@@ -239,9 +241,9 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "A very large filter over many documents",
         "the store looks at the deadline after each document",
         (
-            "tests/unit/search/embedded/test_filter_masks.py::test_a_search_looks_at_its_deadline_after_each_document_and_the_next_one_goes_on_from_there",
-            "tests/unit/search/embedded/test_filter_masks.py::test_while_one_filter_is_judged_searches_with_others_and_with_the_same_are_answered",
-            "tests/unit/search/embedded/test_filter_masks.py::test_a_list_of_a_thousand_values_is_compared_with_a_thousand_values_in_a_thousand_steps",
+            "tests/unit/search/engines/embedded/test_filter_masks.py::test_a_search_looks_at_its_deadline_after_each_document_and_the_next_one_goes_on_from_there",
+            "tests/unit/search/engines/embedded/test_filter_masks.py::test_while_one_filter_is_judged_searches_with_others_and_with_the_same_are_answered",
+            "tests/unit/search/engines/embedded/test_filter_masks.py::test_a_list_of_a_thousand_values_is_compared_with_a_thousand_values_in_a_thousand_steps",
             "tests/unit/tasks/test_cost.py::test_the_costliest_allowed_requests_are_sent_to_the_bulk_workers_once",
         ),
     ),
@@ -334,9 +336,9 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Somebody guesses questions from hashes, or reads erased ones",
         "keyed hashes; erased rows are overwritten",
         (
-            "tests/unit/audit/test_rows.py::test_a_question_cannot_be_guessed_from_its_hash",
-            "tests/unit/audit/test_rows.py::test_without_texts_no_word_of_a_question_is_in_any_row",
-            "tests/integration/audit/test_retention.py::test_requests_older_than_the_time_to_keep_are_deleted_and_the_others_stay",
+            "tests/unit/records/audit/test_rows.py::test_a_question_cannot_be_guessed_from_its_hash",
+            "tests/unit/records/audit/test_rows.py::test_without_texts_no_word_of_a_question_is_in_any_row",
+            "tests/integration/records/audit/test_retention.py::test_requests_older_than_the_time_to_keep_are_deleted_and_the_others_stay",
             "tests/integration/cli/commands/test_audit_removal.py::test_no_file_of_the_home_has_an_erased_question",
         ),
     ),

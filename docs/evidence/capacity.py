@@ -1,6 +1,6 @@
 """How many processes a number of requests a second needs: `python -m docs.evidence.capacity` writes the table of capacity.md.
 
-It reads what `python -m bench latency --json` printed (latency.json beside it).
+It reads what `python -m tests.bench latency --json` printed (latency.json beside it).
 """
 
 from __future__ import annotations

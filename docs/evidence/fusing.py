@@ -14,8 +14,8 @@ from fusion.branch_results import BranchAnswers
 from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan
+from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, fuse_question, plan, request
-from wiring.pipeline import BUILT_IN
 
 BRANCHES, HITS, DOCUMENTS = 10, 1_000, 5_000
 

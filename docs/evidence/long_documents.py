@@ -24,7 +24,13 @@ from inference.embedders import OnnxEmbedder
 from ingest.raw_documents import RawDocument
 from ingest.split import Splitter
 from search.analysis import question_terms, terms
-from search.embedded.lexical_index import LexicalIndex, LexicalSearcher, any_term, create_index, write_index
+from search.engines.embedded.lexical_index import (
+    LexicalIndex,
+    LexicalSearcher,
+    any_term,
+    create_index,
+    write_index,
+)
 
 Texts = list[tuple[str, str]]
 """(document id, text with its title twice) of each passage or document."""

@@ -33,7 +33,7 @@ from models.document_tables import near_duplicates_metadata
 from search.near_duplicate_rows import NearDuplicateRows
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")

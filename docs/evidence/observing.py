@@ -16,12 +16,12 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from bench.installation import questions_about
-from bench.latency import wait_for_audit
-from bench.timing import Timing, cpu_measured, drive
-from bench.variants import ChordPath
 from cli.demo.python_docs import python_docs
 from config.blas_threads import limit_threads
+from tests.bench.installation import questions_about
+from tests.bench.latency import wait_for_audit
+from tests.bench.timing import Timing, cpu_measured, drive
+from tests.bench.variants import ChordPath
 from tests.support.pipelines.pipeline import RunningPipeline, logging_to
 from tests.support.servers.collector import collector
 from tests.support.servers.redis_server import RedisServer

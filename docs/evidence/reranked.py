@@ -18,14 +18,14 @@ from statistics import median
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from bench.installation import NAMESPACE, measured_installation
-from bench.latency import wait_for_audit
-from bench.no_op import PIPELINE_FILE
-from bench.timing import Variant, compare
-from bench.variants import SWEEPER, TIMEOUT_S, ChordPath
 from config.settings import load_settings
 from inference.model_files import model_folder
 from tasks.registration import make_app
+from tests.bench.installation import NAMESPACE, measured_installation
+from tests.bench.latency import wait_for_audit
+from tests.bench.no_op import PIPELINE_FILE
+from tests.bench.timing import Variant, compare
+from tests.bench.variants import SWEEPER, TIMEOUT_S, ChordPath
 
 DOCUMENTS, QUESTIONS = 300, 100
 WITHOUT = "rrf"

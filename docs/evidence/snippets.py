@@ -24,7 +24,7 @@ from cli.terminal import stderr
 from config.settings import load_settings
 from evaluation.collection import Collection, read_collection
 from models.batching import in_batches
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
 
 QUESTIONS_A_REQUEST, TOP_K = 8, 100
 

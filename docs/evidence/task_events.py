@@ -17,10 +17,6 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from bench.installation import questions_about
-from bench.latency import wait_for_audit
-from bench.timing import Timing, cpu_measured, drive
-from bench.variants import ChordPath
 from cli.demo.python_docs import SOURCE, python_docs
 from cli.local.measured_pipeline import LastLines
 from cli.local.processes import running
@@ -31,8 +27,12 @@ from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.registration import make_app
 from tasks.sweeping.request_events import LOOK_EVERY_S
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
+from tests.bench.installation import questions_about
+from tests.bench.latency import wait_for_audit
+from tests.bench.timing import Timing, cpu_measured, drive
+from tests.bench.variants import ChordPath
 
 DOCUMENTS, IN_FLIGHT, QUESTIONS = 300, 16, 160
 FLOWER_PORT = 5599

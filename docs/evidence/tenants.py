@@ -13,8 +13,8 @@ from statistics import median
 
 import httpx
 
-from access.grant import SCOPES
-from access.key_store import KeyStore
+from records.keys.grant import SCOPES
+from records.keys.key_store import KeyStore
 from tests.support.attacks.estate import MARK, OUR_NAMESPACE, Estate, estate, index_documents
 from tests.support.attacks.fuzzing import attack
 from tests.support.attacks.routes import NAMESPACE, ROUTES, WITH_IDS, call, seen

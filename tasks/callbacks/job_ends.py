@@ -30,10 +30,10 @@ from structlog import get_logger
 from config.callback_policy import check_on_end, is_public
 from config.secret_keys import signing_keys
 from config.settings import Settings
-from jobs.job import Job
 from models.errors import ServiceError
+from records.jobs.job import Job
 from tasks.callbacks.request_ends import Attempts, send
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
 

@@ -30,7 +30,7 @@ from config.settings import Settings
 from models.duty import Duty, holds
 from models.errors import WrongDeclaration
 from tasks.callbacks.linked_tasks import own_headers
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.callbacks")
 

@@ -15,7 +15,7 @@ from search.documents.store import Rebuilding
 from tasks.indexing.batches import splitter_of
 from tasks.indexing.indexing_run import IndexReport, Progress
 from tasks.indexing.namespace_writer import encoder_of, manifest_for, publish_generation
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 BATCH_DOCUMENTS = 64
 

@@ -12,7 +12,7 @@ from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver, WriteOrder
 from tasks.indexing.namespace_writer import encoder_of, index_corpus
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 MOST_UNFINISHED = 4
 """Maximum number of messages that a turn may interrupt within a document.  Their vectors, up to 25 MB each, stay in the

@@ -30,7 +30,7 @@ from tasks.indexing.message_order import OUTCOME_KEPT_S, DoneByAnother, TurnOver
 
 if TYPE_CHECKING:
     from tasks.indexing.indexing_run import IndexReport
-    from wiring.resources import Resources
+    from tasks.wiring.resources import Resources
 
 
 log = get_logger("chorale.index")

@@ -29,7 +29,7 @@ from structlog import get_logger
 from ledger import ledger_scripts
 from models.batching import in_batches
 from monitoring.queues import queue_states
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.index")
 

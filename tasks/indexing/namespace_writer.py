@@ -10,7 +10,6 @@ from functools import partial
 from chorale_client.keys import GENERATION
 from redis.exceptions import RedisError
 
-from branches.encoders import Encoder
 from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
 from inference.joined import JoinedEmbedder
 from inference.protocol import Embedder
@@ -26,11 +25,12 @@ from models.not_indexed import NotIndexed
 from search.analysis import ANALYSER, LANGUAGES, analyser
 from search.closed_values import ClosedValues, wrong_metadata
 from search.documents.store import Rebuilding
+from tasks.branches.encoders import Encoder
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, Progress, SourceDocuments
 from tasks.indexing.message_order import WriteOrder
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 
 def encoder_of(

@@ -28,22 +28,22 @@ from config.redis_client import redis_ms
 from fusion.answer import warnings_of, worst
 from fusion.branch_results import BranchAnswers
 from fusion.conditions import least_relaxed
-from jobs.job import JobsUnavailable, Line, Segment, unanswered
 from models.branch_result import BranchResult
 from models.duty import Made, retried
 from models.errors import StageFailure
 from models.known_words import is_about_language
 from models.plan import BranchPlan, Plan
+from records.jobs.job import JobsUnavailable, Line, Segment, unanswered
 from tasks.request.answer_cache import keep_answers, with_cached
 from tasks.request.batch import merges
 from tasks.request.composing import compose
 from tasks.request.draft import Draft
 from tasks.request.retrieve import resolve_plan
 from tasks.request.search import CONCERNS_ALL, answer_together, branch_task
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 if TYPE_CHECKING:
-    from jobs.store import Jobs
+    from records.jobs.store import Jobs
 
 log = get_logger("chorale.jobs")
 

@@ -22,16 +22,16 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.redis_client import redis_ms
-from jobs.job import SEGMENT_LINES, Job, Line, NoSuchJob, Outcome, State
-from jobs.segment_work import Sent
 from ledger.backlog import Load, read_loads
 from models import plan
 from models.duty import Duty, holds
 from monitoring.queues import Queues, open_queues
+from records.jobs.job import SEGMENT_LINES, Job, Line, NoSuchJob, Outcome, State
+from records.jobs.segment_work import Sent
 from tasks.callbacks.job_ends import JobEnds
 from tasks.celery_internals.event_sender import Event, EventSender
 from tasks.jobs.answering import LEASE_MS
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
 

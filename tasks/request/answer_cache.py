@@ -15,15 +15,15 @@ from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, S
 from pydantic_core import from_json, to_json
 from structlog import get_logger
 
-from cache.caches import CacheUnavailable, normalised_text
 from config.declarations import Pipeline
 from fusion.branch_results import BranchAnswers
 from fusion.page import is_chosen_among_all
+from ledger.caches import CacheUnavailable, normalised_text
 from models.branch_result import StageNote
 from models.errors import StageFailure
 from models.known_words import is_about_language
 from models.plan import Plan
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.cache")
 

@@ -18,7 +18,6 @@ from celery.exceptions import WorkerShutdown, WorkerTerminate
 from chorale_client.wire_names import QUEUE_FUSION, TASK_FUSE, TASK_SEARCH, WIRE_VERSION, Reason
 from structlog import get_logger
 
-from branches.branch_task import BranchTask, TaskResources
 from fusion.conditions import relaxable_filters
 from fusion.rankings import DENSE
 from ledger.protocol import Snapshot, Started
@@ -26,12 +25,13 @@ from models.branch_result import BranchResult
 from models.errors import StageFailure
 from models.extensions import BranchKind
 from models.plan import is_costly, uses_bulk_queue
+from tasks.branches.branch_task import BranchTask, TaskResources
 from tasks.celery_internals.batch_consumer import BatchConsumer, TakenMessage
 from tasks.celery_internals.result_backend import Report
 from tasks.request.draft import FUSION_WORKER
 from tasks.request.finishing import end_joined
 from tasks.request.search import Part, answer_together, open_part
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.batch")
 

@@ -17,7 +17,7 @@ from ledger.breaker_outcomes import Outcome, store_name
 from ledger.breakers import Breakers, LoadSnapshot
 from models.branch_result import BranchResult, Degradation, StageNote
 from models.plan import BranchPlan, Plan
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.plan")
 

@@ -18,7 +18,7 @@ from structlog import get_logger
 from models.extensions import BranchKind
 from models.plan import Plan, embedding_s
 from tasks.request.live_pairs import is_shadow, on_bulk_workers
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.cost")
 

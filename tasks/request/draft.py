@@ -17,7 +17,7 @@ from models.branch_result import Degradation
 from models.documents import PassageText
 from models.errors import OutOfTime, StageFailure
 from search.deadline import Deadline
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.texts")
 

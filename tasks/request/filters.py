@@ -8,7 +8,6 @@ from dataclasses import replace
 from chorale_client.wire_names import Reason, Stage
 from pydantic_core import to_json
 
-from branches.branch_task import BranchTask
 from fusion.branch_results import BranchAnswers, branch_stage, ranking_of
 from fusion.conditions import relaxable_filters, without_filters
 from fusion.fused_hits import FusedQuestion
@@ -19,6 +18,7 @@ from models.extensions import BranchKind
 from models.hits import Ranking
 from search.filter_meanings import asked_filters, type_warnings
 from search.filters import composed, unknown_field_warning
+from tasks.branches.branch_task import BranchTask
 from tasks.request.draft import failure_of
 
 

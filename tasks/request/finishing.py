@@ -28,7 +28,7 @@ from models.plan import Plan, is_costly, read_planned
 from tasks.request.answer_cache import keep_answers
 from tasks.request.composing import compose
 from tasks.request.draft import Draft, FinishPolicy
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.end")
 

@@ -13,11 +13,11 @@ from chorale_client.request import Request
 from chorale_client.wire_names import QUEUE_BULK, Status
 from chorale_client.wire_reader import read_request
 
-from audit.outbox import Ended
 from config.declarations import Interleaving, LivePair, Shadow
 from fusion.page import is_chosen_among_all
 from models.plan import FusionPlan, Plan
 from models.shadow_ids import SUFFIX, shadow_id
+from records.audit.outbox import Ended
 
 SHADOW_S = 60.0
 """The longest time that a request may have: bulk workers may be at work on something else first."""

@@ -17,7 +17,7 @@ from search.deadline import Deadline
 from search.filter_meanings import meant_filters
 from search.protocol import Lists, Search
 from tasks.request.draft import failure_of
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from models.branch_result import StageNote
 from models.fusion_method import Method
 from models.hits import MAX_TERMS
 from models.plan import BoostPlan, BranchPlan, Plan, RerankPlan
-from rules.matching import Matcher
+from records.rules.matching import Matcher
 from search.closed_values import wrong_filter
 from search.filter_meanings import asked_filters
 from tasks.request.cost import further_questions_ms, packing_s

@@ -49,7 +49,7 @@ from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_failed
 from tasks.request.live_pairs import is_drawn, with_rival
 from tasks.request.planning import NotOffered, resolve
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.retrieve")
 

@@ -21,7 +21,7 @@ from models.plan import BranchPlan
 from search.deadline import Deadline
 from search.protocol import ScoresText
 from tasks.request.draft import failure_of
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 COSINE_DECIMALS = 6
 

@@ -15,7 +15,6 @@ from chorale_client.wire_names import WIRE_VERSION, EnvelopeStatus, Reason, Stag
 from chorale_client.wire_reader import refusal
 from structlog import get_logger
 
-from branches.branch_task import BranchTask, asked_questions
 from config.model_declarations import DEFAULT_ENCODER
 from fusion.branch_results import branch_stage
 from fusion.rankings import collapse_ranking
@@ -27,9 +26,10 @@ from models.errors import InvalidAnswer, OtherEncoder, StageFailure, UnknownName
 from models.extensions import BranchKind
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan, read_planned
+from tasks.branches.branch_task import BranchTask, asked_questions
 from tasks.request.cost import questions_a_slice
 from tasks.request.filters import search_relaxed
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.search")
 

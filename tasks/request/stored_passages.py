@@ -16,7 +16,7 @@ from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeo
 from models.plan import Plan
 from search.deadline import Deadline
 from tasks.request.draft import Draft, failure_of
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 
 def read_texts(

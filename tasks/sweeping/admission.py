@@ -20,7 +20,7 @@ from structlog import get_logger
 from ledger.backlog import Load, Overload
 from models.duty import Duty
 from monitoring.queues import Queues, QueueState, open_queues
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.admission")
 

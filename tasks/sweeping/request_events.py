@@ -32,16 +32,16 @@ from redis import Redis
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from audit.outbox import Ended
 from ledger.breaker_outcomes import encoder_name, store_name
 from models.duty import Duty
 from monitoring.counting import RequestFigures
 from monitoring.ended_requests import ended_branches, log_ended
 from monitoring.tracing import open_spans
+from records.audit.outbox import Ended
 from tasks.celery_internals.event_sender import HEARTBEAT_S, MOST, Event, EventSender, heartbeat
 from tasks.celery_internals.result_backend import part_id
 from tasks.request.live_pairs import is_shadow
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.events")
 

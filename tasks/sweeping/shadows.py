@@ -18,18 +18,18 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from structlog import get_logger
 
-from audit.deletion import keep_rows, keeping_rows
-from audit.outbox import Ended
 from config.declarations import Shadow
 from models.duty import Duty
 from models.shadow_ids import request_id_of
 from monitoring.queues import queue_states
+from records.audit.deletion import keep_rows, keeping_rows
+from records.audit.outbox import Ended
 from tasks.jobs.feeder import is_interactive_late
 from tasks.request.branch_selection import breakers_of
 from tasks.request.cost import is_bulk_served
 from tasks.request.live_pairs import shadow_of
 from tasks.request.retrieve import submit
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.shadows")
 

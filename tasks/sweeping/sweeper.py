@@ -23,7 +23,7 @@ from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_joined
 from tasks.request.retrieve import plan_accepted
 from tasks.sweeping.admission import QueueWatch
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.sweeper")
 

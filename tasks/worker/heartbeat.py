@@ -32,7 +32,7 @@ from config.redis_client import redis_ms
 from config.settings import Settings
 from models.duty import Duty
 from tasks.celery_internals.event_sender import ids_in_progress
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 EVERY_S = 1.0
 KEPT_S = 10

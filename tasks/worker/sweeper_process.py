@@ -18,10 +18,10 @@ from models.extensions import Kinds
 from tasks.celery_internals.event_sender import EventSender
 from tasks.registration import make_app
 from tasks.sweeping.sweeper import Sweeper
+from tasks.wiring.pipeline import BUILT_IN
+from tasks.wiring.resources import Resources
 from tasks.worker.heartbeat import Heartbeat, self_report
 from tasks.worker.warming import collect_seldom
-from wiring.pipeline import BUILT_IN
-from wiring.resources import Resources
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -81,10 +81,10 @@ def run(
 def _duties_in_sql(app: Celery, name: str, also: DutiesInSql) -> Iterator[Duty]:
     """The audit trail with the events for Flower, the copy of the rules, and bulk jobs."""
     # Here, since SQLAlchemy and Alembic take a second to import.
-    from audit.database import open_database, upgrade
-    from audit.deletion import Retention
-    from audit.drainer import Drainer
-    from rules.store import RuleCopying, RuleStore
+    from records.audit.deletion import Retention
+    from records.audit.drainer import Drainer
+    from records.database import open_database, upgrade
+    from records.rules.store import RuleCopying, RuleStore
     from tasks.callbacks.request_ends import RequestEnds
     from tasks.jobs.feeder import Feeder, JobEvents
     from tasks.service_calls import ServiceCalls

@@ -27,7 +27,7 @@ from ledger.backlog import publish_outbox_limit
 from models.documents import NamespaceState
 from models.errors import BadIndex, ModelMissing, NotConfigured, ServiceError, StageFailure
 from monitoring.queues import read_message
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 
 log, backlog_log = get_logger("chorale.worker"), get_logger("chorale.backlog")
 

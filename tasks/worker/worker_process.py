@@ -31,10 +31,10 @@ from tasks.jobs.answering import answer_between
 from tasks.registration import make_app
 from tasks.request.batch import make_intake
 from tasks.sweeping.sweeper import Sweeper
+from tasks.wiring.pipeline import BUILT_IN
+from tasks.wiring.resources import Resources
 from tasks.worker.heartbeat import HUNG_AFTER_S, Heartbeat, self_report
 from tasks.worker.warming import collect_seldom, warm, warm_models_again
-from wiring.pipeline import BUILT_IN
-from wiring.resources import Resources
 
 log = get_logger("chorale.worker")
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tasks.wiring.pipeline import read_fitted
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.wheels import outside
-from wiring.pipeline import read_fitted
 
 EXAMPLE = ROOT / "examples" / "confidence" / "train.py"
 TOPICS = {

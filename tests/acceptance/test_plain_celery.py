@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from audit.database import open_database
 from models.audit_tables import RequestRow
+from records.database import open_database
 from tests.acceptance.conftest import SETTINGS
 from tests.support.code_blocks import code_blocks
 from tests.support.pipelines.celery_application import CeleryApplication

@@ -59,14 +59,13 @@ def test_everything_of_ours_lies_in_one_package_folder(wheels: tuple[Path, Path]
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"chorale_service"}
     ours = {
         f"chorale_service/{file.relative_to(ROOT)}"
-        for folder in OURS - {"bench"}
+        for folder in OURS
         for file in (ROOT / folder).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
         # What a cluster needs stays in the clone.
         if (file.suffix == ".py" or folder != "deploy") and file.suffix != ".md" and file.name != "launcher"
     }
     assert ours - set(names) == set()
-    assert not [name for name in names if name.startswith("chorale_service/bench/")]
 
 
 def test_the_extras_are_the_groups_and_the_client_has_the_same_version(wheels: tuple[Path, Path]) -> None:

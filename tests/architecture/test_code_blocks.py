@@ -22,9 +22,9 @@ import typer
 from cli.app import app
 from config.settings import PREFIX, Settings
 from evaluation.golden import read_golden
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.code_blocks import PAGES, ROOT, CodeBlock, code_blocks
 from tests.support.command_line import parse
-from wiring.pipeline import load_pipeline
 
 LANGUAGES = {"python", "sh", "toml", "ini", "text", "yaml"}
 TEXTS = {page.relative_to(ROOT): page.read_text(encoding="utf-8") for page in PAGES}

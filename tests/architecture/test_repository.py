@@ -11,7 +11,7 @@ from pathlib import Path
 import chorale_client.wire_names
 from chorale_client.wire_names import REASONS, WARNINGS, Warned
 
-from wiring.pipeline import BUILT_IN
+from tasks.wiring.pipeline import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

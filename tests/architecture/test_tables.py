@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from branches import hyde, searches
 from fusion import methods, presets
 from inference import language_models
 from models.extensions import BranchKind
 from models.fusion_method import Method
+from tasks.branches import hyde, searches
+from tasks.wiring.pipeline import BUILT_IN
 from tests.support.new_process import imported
-from wiring.pipeline import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def test_the_tables_have_every_declared_kind_and_method() -> None:
 def test_the_tables_import_no_module_that_only_a_search_needs() -> None:
     """Commands read the tables, and each of these modules takes 0.1 to 0.8 s to import."""
     heavy = "numpy tantivy onnxruntime sqlalchemy elasticsearch weaviate kglite neo4j httpx httpx2"
-    assert imported("import wiring.pipeline", heavy) == []
+    assert imported("import tasks.wiring.pipeline", heavy) == []
 
 
 def test_every_prompt_that_can_be_declared_has_one_place_for_the_question() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
-from access.grant import Grant
+from records.keys.grant import Grant
 from search.filter_meanings import meant_filters
 from search.filters import compile_filters
 from tests.contracts.store_documents import document, unit

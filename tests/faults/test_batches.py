@@ -30,10 +30,10 @@ SEARCHES, BEGUN = "test:searches", "test:begun"
 FAULTY = f"""
 import json, os, signal, time
 from celery import signals
-import branches.searches
+import tasks.branches.searches
 from redis import Redis
 
-search, client = branches.searches.search_bm25, Redis.from_url(os.environ["CHORALE_REDIS_URL"])
+search, client = tasks.branches.searches.search_bm25, Redis.from_url(os.environ["CHORALE_REDIS_URL"])
 
 def faulty(part):
     client.rpush("{SEARCHES}", json.dumps(part.texts))
@@ -47,7 +47,7 @@ def faulty(part):
             time.sleep(20)
     return search(part)
 
-object.__setattr__(branches.searches.KINDS["bm25"], "search", faulty)
+object.__setattr__(tasks.branches.searches.KINDS["bm25"], "search", faulty)
 signals.task_prerun.connect(lambda task_id, **_: client.rpush("test:prerun", task_id), weak=False)
 signals.task_postrun.connect(lambda task_id, state, **_: client.rpush("test:postrun", task_id + " " + state), weak=False)
 """

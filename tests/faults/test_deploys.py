@@ -21,20 +21,20 @@ from config.home import find_redis_url
 from config.settings import Settings
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.faults.serving import QUEUES, serving
 from tests.support.pipelines.fork_server import ForkedProcess
 from tests.support.pipelines.forked_children import start_module
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.stores.one_engine import embedded_store
 from tests.support.waiting import until
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 # A part, a fusion or an index run begins, reports that, and waits until the test releases it.
 HELD = """
 import os, time
 import redis
-import branches.searches, tasks.indexing.namespace_writer, tasks.request.batch
+import tasks.branches.searches, tasks.indexing.namespace_writer, tasks.request.batch
 
 client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
 
@@ -47,7 +47,7 @@ def held(name, call):
         return call(*args, **options)
     return holding
 
-vector = branches.searches.KINDS["vector"]
+vector = tasks.branches.searches.KINDS["vector"]
 object.__setattr__(vector, "search", held("chorale.vector", vector.search))
 tasks.indexing.namespace_writer.index_corpus = held("chorale.index", tasks.indexing.namespace_writer.index_corpus)
 tasks.request.batch.end_joined = held("chorale.fusion", tasks.request.batch.end_joined)

@@ -13,8 +13,8 @@ from chorale_client.wire_names import TASK_ANSWER_LINES
 from sqlalchemy import update
 
 from config.redis_client import redis_ms
-from jobs.job import Line, Outcome, State
 from models.installation_tables import job_table
+from records.jobs.job import Line, Outcome, State
 from tests.support.pipelines import failpoints
 from tests.support.pipelines.bulk import (
     BULK,
@@ -40,7 +40,7 @@ MANY = 240
 
 PRELOAD = f"""
 import os, signal, time
-from branches.searches import search_bm25
+from tasks.branches.searches import search_bm25
 from redis.exceptions import RedisError
 from tests.support.pipelines import failpoints
 from tests.support.pipelines.kinds import declare

@@ -12,7 +12,7 @@ import pytest
 from chorale_client import Chorale, input_stats, service_calls
 
 from config.redis_client import redis_ms
-from jobs.job import Outcome
+from records.jobs.job import Outcome
 from tests.support.jobs import answered
 from tests.support.pipelines.bulk import HASTE
 from tests.support.pipelines.pipeline import RunningPipeline

@@ -18,13 +18,13 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NoConnection
 
-from audit.database import open_database, upgrade
-from audit.queries import show
 from ledger.backlog import publish_outbox_limit, read_outbox_bound, read_quarantine
 from ledger.protocol import End
 from ledger.redis import RedisLedger
 from monitoring.counting import add_tokens
 from monitoring.exporter import render
+from records.audit.queries import show
+from records.database import open_database, upgrade
 from tests.support.attacks.routes import JSONL, NAMESPACE, ROUTES, call
 from tests.support.client_on_a_loop import ClientOnALoop
 from tests.support.faults.moments import end_without_fusion

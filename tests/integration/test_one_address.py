@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from cli.app import app as command
 from config.settings import Settings
 from tasks.registration import make_app
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.servers.redis_acl import SecuredRedis
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 IN_TLS = [f"ssl_cert_reqs={how}" for how in ("none", "required", "optional")]
 IN_TLS += [f"ssl_cert_reqs=CERT_{how}" for how in ("NONE", "REQUIRED", "OPTIONAL")]

@@ -11,7 +11,7 @@ _LEDGER = "tests/integration/ledger"
 _ANSWER_CACHE = "tests/integration/tasks/test_answer_cache.py"
 _TOGETHER = "tests/integration/tasks/test_searched_together.py"
 _SHADOWS = "tests/integration/tasks/test_shadows.py"
-_JOBS = "tests/integration/jobs/test_store.py"
+_JOBS = "tests/integration/records/jobs/test_store.py"
 
 MUTANTS = (
     Mutant(
@@ -142,7 +142,7 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
     Mutant(
         "Documents",
         "stores show a batch under generations of their own",
-        "search/embedded/store.py",
+        "search/engines/embedded/store.py",
         "EmbeddedStore.generation",
         "return self._settled(namespace).sequence",
         (
@@ -194,18 +194,18 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
     Mutant(
         "Audit",
         "ends leave the outbox before they are in the database",
-        "audit/drainer.py",
+        "records/audit/drainer.py",
         "Drainer._store",
         """self._redis.xdel(OUTBOX, *batch)
 return self._write(batch), {}""",
         (
-            "tests/integration/audit/test_drainer_faults.py::test_requests_wait_in_the_outbox_while_the_disk_is_full",
+            "tests/integration/records/audit/test_drainer_faults.py::test_requests_wait_in_the_outbox_while_the_disk_is_full",
         ),
     ),
     Mutant(
         "Jobs",
         "a worker that lost its lines to another writes their results all the same",
-        "jobs/segment_work.py",
+        "records/jobs/segment_work.py",
         "_attempt",
         "return (segments.c.job_id == job_id) & (segments.c.number == number)",
         (f"{_JOBS}::test_a_worker_that_lost_its_lease_can_neither_renew_nor_write",),
@@ -213,10 +213,10 @@ return self._write(batch), {}""",
     Mutant(
         "Tenants",
         "what a key asks for replaces the key's own filter",
-        "access/grant.py",
+        "records/keys/grant.py",
         "with_forced_filters",
         "return {**forced, **requested}",
-        ("tests/unit/access/test_grant.py::test_a_condition_of_the_key_is_never_dropped",),
+        ("tests/unit/records/keys/test_grant.py::test_a_condition_of_the_key_is_never_dropped",),
     ),
     Mutant(
         "Tenants",
@@ -287,11 +287,11 @@ return LOOK_EVERY_S""",
     Mutant(
         "Statements",
         "a key's filter is bound by no parameter",
-        "branches/graph.py",
+        "tasks/branches/graph.py",
         "filter_values",
         "return {name: None for name in cypher.parameters(statement) if name.startswith(cypher.FILTER_PARAMETER)}",
         (
-            "tests/unit/branches/test_graph_parameters.py"
+            "tests/unit/tasks/branches/test_graph_parameters.py"
             "::test_a_statement_that_cannot_bind_what_a_key_forces_is_refused_without_naming_the_filter",
         ),
     ),

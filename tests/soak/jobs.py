@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from jobs.job import Outcome
+from records.jobs.job import Outcome
 from tests.support.pipelines.bulk import BULK, lines, results, reviving, submit, wait_done, wait_ended
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from branches.branch_task import BranchTask
 from models.extensions import BranchKind
 from models.hits import Hit, Ranking
+from tasks.branches.branch_task import BranchTask
 from tests.support.pipelines import kinds
 
 KIND = "telling"

@@ -12,8 +12,8 @@ from typing import Any
 from chorale_client.keys import ENTRY, OUTBOX, WAKEUPS
 from redis.exceptions import RedisError
 
-from audit.database import open_database
 from ledger.backlog import read_quarantine
+from records.database import open_database
 from tests.soak import plain_chord
 from tests.soak.adversary import Adversary
 from tests.soak.crew import chorale, plain, wait_until

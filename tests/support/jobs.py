@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.job import Line, NewJob, Outcome, Segment
-from jobs.store import Jobs
+from records.jobs.job import Line, NewJob, Outcome, Segment
+from records.jobs.store import Jobs
 
 LEASE_MS = 60_000
 

@@ -12,12 +12,12 @@ from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
 from redis import Redis
 
 import tasks.service_calls
-from audit.database import upgrade
 from config.settings import Settings
+from records.database import upgrade
 from tasks.service_calls import ServiceCalls
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 STORED = Path(__file__).parent / "stored_messages" / "v1" / "service_calls.json"
 

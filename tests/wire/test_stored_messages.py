@@ -17,11 +17,11 @@ from chorale_client.keys import OUTBOX, entry_key
 from chorale_client.wire_reader import placeholder_request, read_request
 from redis import Redis
 
-from audit.database import open_database, upgrade
-from audit.drainer import Drainer
-from audit.queries import show
 from ledger.protocol import BranchDispatch, Chord
 from models.branch_result import BranchResult
+from records.audit.drainer import Drainer
+from records.audit.queries import show
+from records.database import open_database, upgrade
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

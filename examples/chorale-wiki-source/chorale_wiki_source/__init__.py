@@ -17,7 +17,7 @@ def _open(name: str, options: Mapping[str, Any]) -> WikiFolder:
 
 
 def _search_titles(part: Any) -> list[Ranking]:
-    """The pages whose title stands in the question (`part` is a `branches.branch_task.BranchTask`)."""
+    """The pages whose title stands in the question (`part` is a `tasks.branches.branch_task.BranchTask`)."""
     return [part.store.titled(question.text, depth=part.branch.depth) for question in part.questions]
 
 

@@ -20,12 +20,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 from typer.testing import CliRunner
 
-from access.grant import Grant
-from access.key_store import KeyStore
 from cli.app import app
 from cli.local.ports import Address
 from cli.mcp_over_http import app_with_keys, server_of, within_the_key
 from models.errors import WrongDeclaration
+from records.keys.grant import Grant
+from records.keys.key_store import KeyStore
 from tests.contracts.adapter import QUESTION, patient
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.support.servers.redis_server import free_port

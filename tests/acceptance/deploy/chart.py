@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.servers.services import missing
-from wiring.pipeline import load_pipeline
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "helm"

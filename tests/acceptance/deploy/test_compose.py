@@ -13,8 +13,8 @@ from celery.bin.celery import celery as celery_command
 from cli.local.servers import OPTIONS
 from config.settings import Settings
 from deploy.redis_acl import ROLES
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.command_line import parse
-from wiring.pipeline import load_pipeline
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from config.settings import Settings
+from tasks.wiring.pipeline import load_pipeline
 from tests.acceptance.deploy.chart import (
     CHART,
     EVERYTHING,
@@ -25,7 +26,6 @@ from tests.acceptance.deploy.chart import (
     rendered,
 )
 from tests.support.command_line import parse
-from wiring.pipeline import load_pipeline
 
 PAGE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 

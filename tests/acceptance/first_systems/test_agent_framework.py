@@ -13,17 +13,17 @@ from chorale_client import Answer, Chorale
 from chorale_client.adapters.langgraph import RetrievalResult, retrieval_node
 from langgraph.graph import StateGraph
 
-from branches.branch_task import BranchTask
 from evaluation.replay import replay
 from models.documents import PassageText
 from models.errors import StoreUnavailable, WrongDeclaration
 from models.extensions import BranchKind, Kinds, StoreKind
 from models.hits import Hit, Ranking
 from search.texts_with_hits import TextsWithHits
+from tasks.branches.branch_task import BranchTask
+from tasks.wiring.pipeline import BUILT_IN, load_pipeline
 from tests.support.faults.observers import audited
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import BUILT_IN, load_pipeline
 
 CYPHER_BY_STORE = {
     "knowledge": "MATCH (named:Document)-[:DEPENDS_ON]->(other) WHERE named.title IN $entities RETURN other.id AS id"

@@ -15,7 +15,6 @@ import pytest
 import structlog
 from chorale_client import Answer, Request
 
-from branches.branch_task import BranchTask
 from evaluation.golden import read_golden
 from fusion.answer import Pages, answer_fields
 from fusion.branch_results import BranchAnswers
@@ -25,12 +24,13 @@ from inference.sentence_model import read_sentence_model
 from models.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
 from models.plan import RerankPlan
+from tasks.branches.branch_task import BranchTask
+from tasks.wiring.pipeline import BUILT_IN
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.http_api import HttpApi
 from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request
-from wiring.pipeline import BUILT_IN
 
 DOMAINS = {
     "animals": {

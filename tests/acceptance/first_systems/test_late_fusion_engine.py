@@ -20,11 +20,11 @@ from models.documents import PassageText
 from models.extensions import Kinds, StoreKind
 from models.hits import Hit, Ranking
 from search.texts_with_hits import TextsWithHits
+from tasks.wiring.pipeline import BUILT_IN, load_pipeline
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.search_server import Handler, SearchServer, says, sends
 from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request
-from wiring.pipeline import BUILT_IN, load_pipeline
 
 FIVE_SOURCES = Path(__file__).parents[3] / "examples" / "late_fusion.toml"
 WEIGHTS = {"vector": 0.4, "bm25": 0.4, "graph": 0.15, "wikipedia": 0.05, "wikidata": 0.05}

@@ -21,10 +21,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from config.logging import set_up_logging
 from examples.langgraph_steps import build_graph
 from tasks.request import composing
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import free_port
 from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request
-from wiring.pipeline import load_pipeline
 
 GERARCHIA_FONTI = {
     "legge": 1.30, "decreto": 1.25, "circolare": 1.15, "risoluzione": 1.10, "interpello": 1.05, "faq": 1.00, "guida": 0.95,

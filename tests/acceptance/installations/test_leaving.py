@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from audit.database import SCHEMA
 from cli.local.redis_server import is_free
+from records.database import SCHEMA
 from tests.support.code_blocks import CodeBlock
 from tests.support.servers.redis_server import free_port
 from tests.support.typed_pages import Desk, FirstTerminal, blocks_of, starts

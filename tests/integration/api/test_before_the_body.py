@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from access.grant import SCOPES
 from api.app import create_app
 from api.caller import MOST_BRACKETS
 from config.settings import Settings
+from records.keys.grant import SCOPES
 from tests.support.servers.http_api import HttpApi
 
 Route = tuple[str, str]

@@ -20,10 +20,10 @@ from chorale_client.keys import BREAKER
 from chorale_client.redis_urls import celery_url
 from sqlalchemy import Engine
 
-from access.grant import SCOPES
-from access.key_store import KeyStore, parts_of
-from audit import queries
 from console.health import _minutes
+from records.audit import queries
+from records.keys.grant import SCOPES
+from records.keys.key_store import KeyStore, parts_of
 from tests.integration.api.test_audit import search, wait_listed
 from tests.support.faults.moments import joining_without_one_branch
 from tests.support.pipelines.pipeline import RunningPipeline

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from access.grant import SCOPES
-from access.key_store import parts_of
 from console.jobs import actions_of, shares
-from jobs.job import Job
+from records.jobs.job import Job
+from records.keys.grant import SCOPES
+from records.keys.key_store import parts_of
 from tests.integration.api.test_console import token_of, visitor
 from tests.integration.api.test_jobs import submit
 from tests.support.servers.http_api import HttpApi

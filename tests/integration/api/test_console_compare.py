@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from access.grant import SCOPES
 from console import compare
+from records.keys.grant import SCOPES
 from tests.integration.api.test_audit import search, wait_listed
 from tests.integration.api.test_console import MARKUP, token_of, visitor
 from tests.support.servers.http_api import HttpApi

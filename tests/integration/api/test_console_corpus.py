@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from access.grant import SCOPES
+from records.keys.grant import SCOPES
 from tests.integration.api.test_console import MARKUP, token_of, visitor
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi

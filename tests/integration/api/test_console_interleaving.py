@@ -11,7 +11,7 @@ from chorale_client import Answer
 from chorale_client.tenants import owned
 from pydantic_core import from_json
 
-from access.grant import SCOPES
+from records.keys.grant import SCOPES
 from tests.integration.api.test_console import visitor
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import INTERLEAVED

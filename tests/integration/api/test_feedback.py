@@ -10,9 +10,9 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from audit import deletion
-from audit.database import open_database
-from judgements.store import listed
+from records.audit import deletion
+from records.database import open_database
+from records.judgements.store import listed
 from tests.integration.api.test_audit import search, wait_listed
 from tests.support.servers.http_api import HttpApi
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from api import health
-from audit.database import upgrade
 from config.settings import Settings
+from records.database import upgrade
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer, free_port

@@ -14,8 +14,8 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.job import Outcome, State
-from jobs.store import Jobs
+from records.jobs.job import Outcome, State
+from records.jobs.store import Jobs
 from tests.support.jobs import answered, ended, lines, result, submitted, taken
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi

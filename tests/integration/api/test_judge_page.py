@@ -11,8 +11,8 @@ import pytest
 from chorale_client.keys import result_key
 from sqlalchemy import Engine
 
-from audit.database import open_database
-from judgements.store import listed
+from records.database import open_database
+from records.judgements.store import listed
 from tests.integration.api.test_audit import search, wait_listed
 from tests.integration.api.test_console import token_of, visitor
 from tests.support.pipelines.pipeline import CORPUS

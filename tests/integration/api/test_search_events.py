@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from access.key_store import KeyStore
+from records.keys.key_store import KeyStore
 from tests.integration.api.test_searches import BREAD, LONG, SEARCHES
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi

@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from access.grant import SCOPES, Grant
-from access.key_store import KeyStore
 from api.app import create_app
 from config.settings import Settings
+from records.keys.grant import SCOPES, Grant
+from records.keys.key_store import KeyStore
 from tests.support.attacks.estate import (
     MARK,
     OUR_NAMESPACE,

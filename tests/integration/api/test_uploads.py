@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from api.services import UPLOADS_OF_A_KEY
-from jobs import submitting
-from jobs.job import JobsUnavailable, Outcome, State
-from jobs.store import Jobs
+from records.jobs import submitting
+from records.jobs.job import JobsUnavailable, Outcome, State
+from records.jobs.store import Jobs
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
 

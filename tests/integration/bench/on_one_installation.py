@@ -1,4 +1,4 @@
-"""`python -m tests.integration.bench.on_one_installation CALL...`: calls of `python -m bench`, which share one installation."""
+"""`python -m tests.integration.bench.on_one_installation CALL...`: calls of `python -m tests.bench`, which share one installation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-from bench import commands
-from bench.installation import measured_installation
 from cli.local.ports import Address
 from cli.local.redis_server import free_port
+from tests.bench import commands
+from tests.bench.installation import measured_installation
 
 DOCUMENTS = 30
 OTHERS = {"retrieve": ("retrieve",), "bulk-1": ("bulk",)}

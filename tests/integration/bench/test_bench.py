@@ -1,4 +1,4 @@
-"""`python -m bench` at a small size: every figure is there, whatever its value, and nothing is left behind."""
+"""`python -m tests.bench` at a small size: every figure is there, whatever its value, and nothing is left behind."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from tests.support.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 BROKEN = """
-import branches.searches
+import tasks.branches.searches
 
 def broken(part):
     raise ArithmeticError("broken on purpose")
 
-object.__setattr__(branches.searches.KINDS["vector"], "search", broken)
+object.__setattr__(tasks.branches.searches.KINDS["vector"], "search", broken)
 """
 ANIMALS = [f"animal{n}" for n in range(30)]
 

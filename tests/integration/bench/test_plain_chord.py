@@ -1,4 +1,4 @@
-"""The plain chord that `python -m bench latency` measures, where nobody answers."""
+"""The plain chord that `python -m tests.bench latency` measures, where nobody answers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from celery import Celery
 from celery.backends.asynchronous import E_RETRY_LIMIT_EXCEEDED
 
-from bench import plain_chord
-from bench.plain_chord import PlainChord
-from bench.timing import Hung
 from config.settings import Settings
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
+from tests.bench import plain_chord
+from tests.bench.plain_chord import PlainChord
+from tests.bench.timing import Hung
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 
 @pytest.fixture

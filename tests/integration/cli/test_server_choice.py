@@ -17,8 +17,8 @@ from cli.local.processes import running
 from cli.local.redis_server import bundled_server, find_server, prepare_redis
 from config.settings import Settings
 from models.errors import ServiceError
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.waiting import until
-from wiring.pipeline import load_pipeline
 
 REDIS, VALKEY = "redis-server", "valkey-server"
 DEBIANS = "/usr/bin/redis-server"

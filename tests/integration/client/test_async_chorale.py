@@ -27,8 +27,8 @@ from chorale_client.keys import OUTBOX, OVERLOAD, entry_key
 from chorale_client.wire_names import QUEUE_RETRIEVE
 from redis import Redis
 
-from audit.outbox import parse
-from audit.rows import rows_of
+from records.audit.outbox import parse
+from records.audit.rows import rows_of
 from tests.contracts.client import (
     AskingContract,
     ClientContract,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cache.question_vectors import CachedQuestions
 from inference.backends import EMBEDDERS, TwoPrecisions, load_embedder
 from inference.embedders import OnnxEmbedder
 from inference.embedding_endpoint import MAX_TEXT_BYTES, EndpointEmbedder
+from inference.question_vectors import CachedQuestions
 from inference.vectors import probe
 from models.errors import (
     InvalidAnswer,

@@ -13,8 +13,8 @@ from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.ledger import CallersLedger, end_of
 from redis import Redis
 
-from audit.outbox import parse
-from audit.rows import rows_of
+from records.audit.outbox import parse
+from records.audit.rows import rows_of
 from tests.support.ledger.requests import plan
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer

@@ -7,8 +7,8 @@ from typing import Any
 import redis
 from chorale_client.keys import GENERATION
 
+from tasks.wiring.generations import Generations
 from tests.support.servers.redis_server import RedisServer
-from wiring.generations import Generations
 
 
 class Slow(redis.Redis):

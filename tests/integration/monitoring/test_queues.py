@@ -25,14 +25,14 @@ from monitoring.queues import ListedQueues, QueueState, open_queues, queue_state
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
 from tasks.sweeping.admission import Judge, QueueWatch
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tasks.worker import warming
 from tasks.worker.warming import drop_ended
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 VECTOR, FUSION, RETRIEVE = "chorale.vector", "chorale.fusion", "chorale.retrieve"
 

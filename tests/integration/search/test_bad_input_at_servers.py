@@ -17,10 +17,10 @@ from models.errors import (
     StoreUnavailable,
 )
 from search.documents.store import DocumentStore, Rebuilding
-from search.elasticsearch.store import ElasticsearchStore
+from search.engines.elasticsearch.store import ElasticsearchStore
+from search.engines.weaviate import connection
+from search.engines.weaviate.store import WeaviateStore
 from search.protocol import Search
-from search.weaviate import connection
-from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.elasticsearch_server import address, corner, host_and_port, opened
 from tests.support.servers.weaviate_server import shared_endpoint, shared_weaviate

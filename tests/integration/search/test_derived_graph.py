@@ -14,8 +14,8 @@ import pytest
 from models.documents import Document, PassageText
 from models.errors import NotConfigured, StoreTimeout, UnknownNamespace
 from models.hits import Ranking
-from search.graph import derived_graph
-from search.graph.derived_graph import DerivedGraph, Documents
+from search.engines.graph import derived_graph
+from search.engines.graph.derived_graph import DerivedGraph, Documents
 from search.kinds import open_graph
 from search.protocol import Search
 from tests.contracts.cypher import CypherContract
@@ -237,7 +237,7 @@ def test_threads_search_one_graph_while_it_changes(documents: Slow, graph: Deriv
 def test_without_kglite_the_error_names_the_command_that_installs_it(
     documents: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "search.graph.derived_graph", None)
+    monkeypatch.setitem(sys.modules, "search.engines.graph.derived_graph", None)
     with pytest.raises(NotConfigured, match="make graph"):
         open_graph(
             "cites",

@@ -10,9 +10,9 @@ import pytest
 from elasticsearch import Elasticsearch
 
 from search.documents.store import DocumentStore
-from search.elasticsearch.store import ElasticsearchStore
+from search.engines.elasticsearch.store import ElasticsearchStore
+from search.engines.weaviate.store import WeaviateStore
 from search.protocol import Search
-from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import MANIFEST, document
 from tests.support.servers.elasticsearch_server import address, corner, opened
 from tests.support.servers.weaviate_server import delete_tenants, own_collection

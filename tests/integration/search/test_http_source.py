@@ -23,7 +23,7 @@ from models.errors import (
     Unauthorised,
 )
 from models.hits import Ranking
-from search.http.source import HttpSource
+from search.engines.http.source import HttpSource
 from search.protocol import Search
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.search_server import (

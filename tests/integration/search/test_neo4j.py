@@ -10,8 +10,8 @@ import pytest
 
 from models.errors import NotConfigured, StoreTimeout, StoreUnavailable, Unauthorised
 from models.hits import Ranking
+from search.engines.neo4j.store import Neo4jStore
 from search.kinds import open_neo4j
-from search.neo4j.store import Neo4jStore
 from search.protocol import Search
 from tests.contracts.cypher import CypherContract
 from tests.support.servers.neo4j_server import PASSWORD, Neo4jServer

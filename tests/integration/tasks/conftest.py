@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from branches.branch_task import BranchTask
 from models.extensions import BranchKind, Kinds
 from models.hits import Ranking
+from tasks.branches.branch_task import BranchTask
+from tasks.wiring.pipeline import BUILT_IN
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.pipelines.plain_tracebacks import log_plainly
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import BUILT_IN
 
 
 @pytest.fixture(autouse=True)

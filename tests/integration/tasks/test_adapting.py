@@ -12,15 +12,15 @@ import pytest
 from chorale_client import Answer
 from pydantic_core import from_json
 
-from audit.database import open_database, upgrade
-from branches.branch_task import BranchTask
-from branches.searches import KINDS
 from config import extensions
 from config.declarations import proposed_name
 from evaluation.adapting import Adapting
 from models.hits import Ranking
-from rules.looks import read_looks
-from rules.store import RuleStore
+from records.database import open_database, upgrade
+from records.rules.looks import read_looks
+from records.rules.store import RuleStore
+from tasks.branches.branch_task import BranchTask
+from tasks.branches.searches import KINDS
 from tests.support.command_line import in_process
 from tests.support.pipelines import kinds
 from tests.support.pipelines.one_process import OneProcess
@@ -185,7 +185,7 @@ def plums(
         RedisServer() as server,
         OneProcess(server, pipeline_file=file) as pipeline,
     ):
-        monkeypatch.setattr("rules.matching.READ_EVERY_S", 0)
+        monkeypatch.setattr("records.rules.matching.READ_EVERY_S", 0)
         pipeline.index(CORPUS, namespace="plums")
         yield pipeline
 

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from chorale_client import Answer
 
-from branches import searches
-from branches.branch_task import BranchTask
 from ledger.breaker_outcomes import Outcome
 from ledger.breakers import ALL_WELL_FOR_S, Breakers
 from models.errors import StoreUnavailable
 from models.extensions import BranchKind, Kinds
 from models.hits import Ranking
+from tasks.branches import searches
+from tasks.branches.branch_task import BranchTask
+from tasks.wiring.pipeline import BUILT_IN
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import BUILT_IN
 
 PIPELINE = f"""
 {LOCAL}

@@ -15,9 +15,9 @@ from chorale_client.keys import GENERATION
 from config.settings import Settings
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 REQUEST_ID = "11111111-2222-4333-8444-555555555555"
 QUEUES = ("chorale.bm25", "chorale.vector", "chorale.hyde")

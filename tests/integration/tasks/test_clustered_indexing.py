@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from search.weaviate.store import WeaviateStore
+from search.engines.weaviate.store import WeaviateStore
 from tests.support.command_line import command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

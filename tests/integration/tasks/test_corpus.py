@@ -14,11 +14,11 @@ from models.errors import ServiceError
 from models.not_indexed import NotIndexed
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.namespace_writer import create_namespace, index_corpus
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 
 def resources_of(home: Path, redis_url: str) -> Resources:

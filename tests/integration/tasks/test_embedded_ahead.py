@@ -20,11 +20,11 @@ from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.stores.one_engine import embedded_store
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 
 @pytest.fixture

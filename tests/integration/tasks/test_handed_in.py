@@ -32,12 +32,12 @@ from search.documents.store import DocumentStore
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.message_order import Turns
 from tasks.registration import make_app
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.languages import ENGLISH, ITALIAN
 from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 QUEUE = "chorale.index"
 TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}

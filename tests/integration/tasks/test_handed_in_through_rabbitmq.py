@@ -17,13 +17,13 @@ import tasks.indexing.index_tasks
 from config.settings import Settings
 from models.errors import StoreUnavailable
 from tasks.registration import make_app
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.servers.tcp_proxy import TcpProxy
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 QUEUE = "chorale.index"
 TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
-from branches.branch_task import BranchTask
-from branches.generation import SEARCH_RESERVE_S
-from branches.hyde import search_hyde
 from config.settings import Settings
 from models.documents import Document, Matrix, Passage
 from models.hits import Ranking
+from tasks.branches.branch_task import BranchTask
+from tasks.branches.generation import SEARCH_RESERVE_S
+from tasks.branches.hyde import search_hyde
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.pipelines import pipeline_files
@@ -25,8 +27,6 @@ from tests.support.pipelines.pipeline_files import LOCAL
 from tests.support.servers.chat_server import ChatServer, after, says
 from tests.support.servers.redis_server import RedisServer
 from tests.unit.fusion.builders import branch
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 pytestmark = pytest.mark.slow
 

@@ -26,12 +26,12 @@ from tasks.indexing.handed_in_documents import Unfinished, UnfinishedMessages, i
 from tasks.indexing.index_tasks import IndexMessage
 from tasks.indexing.indexing_run import IndexReport
 from tasks.indexing.message_order import TURN_ALONE_S, TURN_S, TurnOver, Turns
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.faults.refusals import read_only
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 EMBED_S = 0.4
 """For up to 16 passages."""

@@ -10,10 +10,10 @@ from chorale_client.keys import entry_key
 from pydantic_core import from_json
 
 from api.feedback import record
-from audit.database import open_database
-from audit.queries import show
 from evaluation.replay import replay
-from judgements.feedback import Event
+from records.audit.queries import show
+from records.database import open_database
+from records.judgements.feedback import Event
 from tests.integration.tasks.answers import ids
 from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess

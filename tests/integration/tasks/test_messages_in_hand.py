@@ -18,12 +18,12 @@ from kombu import Exchange, Producer, Queue
 
 from config.settings import Settings
 from tasks.registration import make_app
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.faults.refusals import read_only
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 QUEUE = "chorale.index"
 BACK_AFTER_S = 2

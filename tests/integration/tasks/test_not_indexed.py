@@ -11,12 +11,12 @@ from chorale_client import Chorale
 from config.settings import Settings
 from models.not_indexed import NotIndexed
 from tasks.registration import make_app
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.not_indexed import ROWS
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 
 def test_each_document_of_a_message_is_indexed_or_reported_with_its_reason(

@@ -8,8 +8,8 @@ import pytest
 from chorale_client.keys import OUTBOX
 from chorale_client.wire_names import QUEUE_RETRIEVE
 
-from audit.database import open_database
 from ledger.backlog import OutboxBound, read_outbox_bound
+from records.database import open_database
 from tasks.worker.warming import warm
 from tests.support.faults.observers import audited
 from tests.support.ledger.audit_rows import count

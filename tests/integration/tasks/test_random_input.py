@@ -35,6 +35,8 @@ from tasks.request.retrieve import plan_accepted, submit
 from tasks.request.search import Part
 from tasks.sweeping import sweeper
 from tasks.sweeping.sweeper import Sweeper
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.integration.ledger.test_forged_entries import SOUND
 from tests.support.attacks.random_input import (
     FEW,
@@ -49,8 +51,6 @@ from tests.support.attacks.random_input import (
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 few_and_many = pytest.mark.parametrize("examples", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 

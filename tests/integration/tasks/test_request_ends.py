@@ -17,21 +17,21 @@ from chorale_client.keys import OUTBOX, TELLER, TO_TELL
 from chorale_client.request import Request
 from kombu import Queue
 
-from audit.database import open_database, upgrade
-from audit.deletion import erase_waiting
-from audit.drainer import Drainer
 from config.settings import Settings
 from models.duty import holds
+from records.audit.deletion import erase_waiting
+from records.audit.drainer import Drainer
+from records.database import open_database, upgrade
 from tasks.callbacks import request_ends
 from tasks.callbacks.request_ends import RequestEnds
 from tasks.registration import make_app
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.ledger.audit_entries import make_answer, make_entry, make_request, put
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 TOLD = {"task": "shop.ended", "queue": "shop"}
 NO_BROKER = "amqp://127.0.0.1:9//"

@@ -9,9 +9,9 @@ import pytest
 from chorale_client.answer import Answer
 from sqlalchemy import Engine
 
-from audit.database import open_database, upgrade
 from models.rules import read_rules
-from rules.store import RuleStore, copy_rules
+from records.database import open_database, upgrade
+from records.rules.store import RuleStore, copy_rules
 from tests.integration.tasks.answers import ids
 from tests.support.faults.observers import audited
 from tests.support.pipelines.one_process import OneProcess

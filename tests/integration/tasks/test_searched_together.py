@@ -12,13 +12,13 @@ import pytest
 from chorale_client import make_request
 from chorale_client.request import Request
 
-from branches.branch_task import BranchTask
-from branches.searches import search_bm25
 from ledger.protocol import Started
 from models.branch_result import BranchResult
 from models.errors import StoreUnavailable
 from models.extensions import BranchKind
 from models.hits import Ranking
+from tasks.branches.branch_task import BranchTask
+from tasks.branches.searches import search_bm25
 from tasks.request import batch
 from tasks.request.batch import answer_parts
 from tasks.request.planning import resolve

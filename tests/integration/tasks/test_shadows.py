@@ -11,10 +11,10 @@ from chorale_client.wire_names import QUEUE_BULK
 from pydantic_core import from_json
 
 from api.feedback import record
-from audit.queries import last
-from judgements.feedback import Event
 from ledger import breakers
 from ledger.breaker_outcomes import Outcome
+from records.audit.queries import last
+from records.judgements.feedback import Event
 from tasks.sweeping import shadows as sending
 from tasks.worker.warming import warm_models
 from tests.integration.tasks.test_reranking import PLAIN, RERANKER

@@ -20,9 +20,9 @@ from models.plan import Plan
 from tasks.registration import make_app
 from tasks.request.answer_cache import question_keys
 from tasks.request.retrieve import submit
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 QUEUES = {"chorale.bm25", "chorale.vector", "chorale.hyde"}
 THREADS = 120

@@ -20,11 +20,11 @@ from tasks.celery_internals.result_backend import part_id
 from tasks.registration import make_app
 from tasks.request.retrieve import submit
 from tasks.sweeping import sweeper
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 BRANCHES = ("bm25", "vector", "hyde")
 

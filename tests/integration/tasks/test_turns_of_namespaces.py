@@ -14,7 +14,7 @@ NOTED = f"""
 import os, time
 from redis import Redis
 from inference.backends import EMBEDDERS
-from bench import given_vectors
+from tests.bench import given_vectors
 from tasks.indexing.message_order import TURN_S
 
 class Noting(given_vectors.GivenVectors):
@@ -30,7 +30,7 @@ class Noting(given_vectors.GivenVectors):
         return super().embed_passages(texts, **options)
 
 given_vectors.Noting = Noting
-EMBEDDERS["given"] = "bench.given_vectors:Noting"
+EMBEDDERS["given"] = "tests.bench.given_vectors:Noting"
 """
 """Code for `preload`: notes what is embedded.  The first passages take longer than a turn, and until the test has handed in both."""
 

@@ -12,9 +12,9 @@ import pytest
 from chorale_client import Answer
 from pydantic_core import to_json
 
-from audit import queries
-from audit.database import database_url, open_database
 from ingest.raw_documents import RawDocument
+from records.audit import queries
+from records.database import database_url, open_database
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.ledger.audit_rows import count, envelope_of
@@ -46,7 +46,7 @@ branches = ["bm25", "quotes"]
 """
 QUOTES = """
 from models.errors import StoreUnavailable
-from branches.searches import search_bm25
+from tasks.branches.searches import search_bm25
 from tests.support.pipelines.kinds import declare
 
 def quotes(part):

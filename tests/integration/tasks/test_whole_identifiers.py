@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from branches.whole_identifiers import MOST_DOCUMENTS
 from ingest.raw_documents import RawDocument
+from tasks.branches.whole_identifiers import MOST_DOCUMENTS
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tests.integration.tasks.answers import ids

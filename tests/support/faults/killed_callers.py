@@ -17,7 +17,7 @@ import sys
 from chorale_client import Chorale, make_request
 from chorale_client.request import Request
 from tasks.registration import make_app
-from wiring.resources import Resources
+from tasks.wiring.resources import Resources
 from tasks.request.retrieve import submit
 from tests.support.pipelines.failpoints import arm
 

@@ -23,9 +23,9 @@ from chorale_client.request import Request
 from redis import Redis
 from sqlalchemy import func, select
 
-from audit.database import open_database
-from audit.queries import show
 from models.audit_tables import RequestRow
+from records.audit.queries import show
+from records.database import open_database
 from tests.support.pipelines.failpoints import arm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from branches.encoders import Encoder
-from cache.question_vectors import CachedQuestions
 from config.model_declarations import DEFAULT_ENCODER
 from inference.backends import TwoPrecisions
 from inference.protocol import Embedder
-from wiring.resources import Resources
+from inference.question_vectors import CachedQuestions
+from tasks.branches.encoders import Encoder
+from tasks.wiring.resources import Resources
 
 
 def use_embedder(resources: Resources, embedder: Embedder, name: str = DEFAULT_ENCODER) -> None:

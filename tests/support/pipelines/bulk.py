@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from audit.database import upgrade
 from config.redis_client import redis_ms
-from jobs.job import SEGMENT_LINES, Job, Line, NewJob, State
+from records.database import upgrade
+from records.jobs.job import SEGMENT_LINES, Job, Line, NewJob, State
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 

@@ -85,19 +85,21 @@ PLACES: Mapping[str, Place] = {
     "sweeper.after_sweep": Place(_of_ledger("sweep"), "after", lambda _, found: bool(found.actions)),
     "sweeper.before_finish": Place(_FINISH, "before", _ends_by("sweeper")),
     "sweeper.while_finish": Place(_FINISH, "while", _ends_by("sweeper")),
-    "drainer.before_commit": Place(("audit.drainer:insert_new",), "after"),
-    "drainer.after_commit": Place(("audit.drainer:Drainer._write",), "after"),
+    "drainer.before_commit": Place(("records.audit.drainer:insert_new",), "after"),
+    "drainer.after_commit": Place(("records.audit.drainer:Drainer._write",), "after"),
 }
 """The places that a fault can hit, named after the process and the step of docs/reference/ledger.md."""
 
 JOB_PLACES: Mapping[str, Place] = {
-    "feeder.after_send": Place(("jobs.store:Jobs.send",), "after", lambda _, found: found is not None),
-    "feeder.before_end": Place(("jobs.store:Jobs.end",), "before"),
-    "feeder.after_end": Place(("jobs.store:Jobs.end",), "after"),
-    "bulk.before_take": Place(("jobs.store:Jobs.take",), "before"),
-    "bulk.after_take": Place(("jobs.store:Jobs.take",), "after"),
-    "bulk.before_write": Place(("jobs.store:Jobs.write",), "before"),
-    "bulk.after_write": Place(("jobs.store:Jobs.write",), "after"),
+    "feeder.after_send": Place(
+        ("records.jobs.store:Jobs.send",), "after", lambda _, found: found is not None
+    ),
+    "feeder.before_end": Place(("records.jobs.store:Jobs.end",), "before"),
+    "feeder.after_end": Place(("records.jobs.store:Jobs.end",), "after"),
+    "bulk.before_take": Place(("records.jobs.store:Jobs.take",), "before"),
+    "bulk.after_take": Place(("records.jobs.store:Jobs.take",), "after"),
+    "bulk.before_write": Place(("records.jobs.store:Jobs.write",), "before"),
+    "bulk.after_write": Place(("records.jobs.store:Jobs.write",), "after"),
 }
 """The places of bulk jobs; `install(JOB_PLACES)` wraps them."""
 

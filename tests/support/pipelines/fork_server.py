@@ -47,13 +47,13 @@ IMPORTED = (
     "tokenizers",
     "safetensors.numpy",
     "sqlalchemy.dialects.sqlite",
-    "audit.drainer",
+    "records.audit.drainer",
     "inference.bert_graph",
     "inference.embedders",
     "inference.onnx_models",
     "inference.rerankers",
     "search.documents.store",
-    "search.embedded.store",
+    "search.engines.embedded.store",
 )
 """What workers and sweepers import, also what they import late."""
 

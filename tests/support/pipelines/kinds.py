@@ -16,7 +16,7 @@ from typing import Any
 
 from config import extensions
 from models.extensions import BranchKind, Kinds
-from wiring.pipeline import BUILT_IN
+from tasks.wiring.pipeline import BUILT_IN
 
 DECLARED = SimpleNamespace()
 """The kinds by name; the entry points of the package name its attributes."""

@@ -12,9 +12,9 @@ from chorale_client.keys import OUTBOX
 from chorale_client.wire_names import QUEUE_RETRIEVE
 from pydantic_core import from_json
 
-from audit.database import open_database, upgrade
-from audit.drainer import Drainer
 from monitoring.queues import ListedQueues
+from records.audit.drainer import Drainer
+from records.database import open_database, upgrade
 from tasks.request.batch import make_intake
 from tasks.request.draft import FUSION_WORKER, FinishPolicy
 from tasks.request.finishing import end_joined

@@ -20,10 +20,10 @@ from inference.protocol import Embedder
 from models.documents import Document, Manifest, Passage
 from models.extensions import Kinds
 from tasks.registration import make_app
+from tasks.wiring.pipeline import BUILT_IN, load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.pipelines.fork_server import ForkServer, Process
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import BUILT_IN, load_pipeline
-from wiring.resources import Resources
 
 ROOT = Path(__file__).parents[3]
 READY_LIMIT_S = 120.0

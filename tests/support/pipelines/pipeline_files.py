@@ -8,7 +8,7 @@ from pathlib import Path
 
 from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
 
 Declares = Callable[[str], Pipeline]
 

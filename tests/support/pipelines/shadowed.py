@@ -11,11 +11,11 @@ from chorale_client.keys import DURATIONS, METRICS, SERVED
 from chorale_client.wire_names import QUEUE_BULK
 from pydantic_core import from_json
 
-from audit.database import open_database, upgrade
-from audit.drainer import Drainer
-from audit.queries import show
 from config.pipeline_reader import DEFAULT_FILE
 from models.audit_tables import RequestRow
+from records.audit.drainer import Drainer
+from records.audit.queries import show
+from records.database import open_database, upgrade
 from tasks.sweeping.request_events import listeners, notify
 from tasks.sweeping.shadows import Shadows
 from tests.support.command_line import in_process

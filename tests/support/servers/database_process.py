@@ -17,8 +17,8 @@ from typing import Any, TextIO
 import redis
 from sqlalchemy import Engine, event
 
-from audit.database import LOCKS, open_database, upgrade
-from audit.drainer import Drainer
+from records.audit.drainer import Drainer
+from records.database import LOCKS, open_database, upgrade
 from search.documents.database import Database
 from tests.support.pipelines.fork_server import ForkedProcess
 from tests.support.pipelines.pipeline import FORK_SERVER

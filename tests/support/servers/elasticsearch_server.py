@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from elasticsearch import Elasticsearch
 
 from models.endpoints import ElasticsearchEndpoint
-from search.elasticsearch.store import ElasticsearchStore
+from search.engines.elasticsearch.store import ElasticsearchStore
 from tests.support.servers.local_http import LocalHttp, QuietHandler
 from tests.support.servers.services import need
 from tests.support.stores.known_index import KnownIndexes

@@ -11,11 +11,11 @@ from typing import Any, Self
 import httpx
 from redis import Redis
 
-from access.grant import SCOPES, Grant
-from access.key_store import KeyStore
 from api.serving import Server
 from config.settings import Settings
 from console.site import create_site
+from records.keys.grant import SCOPES, Grant
+from records.keys.key_store import KeyStore
 
 STOP_LIMIT_S = 60.0
 

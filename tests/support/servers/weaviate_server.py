@@ -15,7 +15,7 @@ import httpx
 import psutil
 
 from models.endpoints import WeaviateEndpoint
-from search.weaviate.store import WeaviateStore
+from search.engines.weaviate.store import WeaviateStore
 from tests.support.servers.own_server import OwnServer, free_ports
 from tests.support.servers.services import missing, need
 from tests.support.stores.known_index import KnownIndexes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from models.documents import Document
 from models.errors import PartlyWritten, ServiceError
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Index
 
 

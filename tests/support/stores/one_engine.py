@@ -13,7 +13,7 @@ from models.hits import Ranking
 from search.documents.document_table import NEXT
 from search.documents.reading import DocumentReader, Documents
 from search.documents.store import DocumentStore, Rebuilding
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Search
 
 

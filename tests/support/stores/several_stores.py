@@ -10,7 +10,7 @@ import numpy as np
 from models.documents import Document, Manifest, Passage
 from search.documents.reading import DocumentReader, Documents
 from search.documents.store import DocumentStore
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 
 DIMENSION = 4
 MANIFEST = Manifest(splitter="s", language="en", analyser="a", embedder="e", dimension=DIMENSION)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from models.documents import Document, Matrix, Passage
+from search.engines.weaviate.store import WeaviateStore
 from search.protocol import Search
-from search.weaviate.store import WeaviateStore
 
 
 def found(store: WeaviateStore, text: str, **options: Any) -> list[str]:

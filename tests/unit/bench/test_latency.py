@@ -11,14 +11,14 @@ import pytest
 from chorale_client.answer import Answer
 from rich.console import Console
 
-from bench.commands import table_of
-from bench.installation import questions_about
-from bench.latency import waterfall_of
-from bench.no_op import KINDS, PIPELINE_FILE
-from bench.timing import WARMING, Hung, Timing, Variant, compare, drive
 from ingest.raw_documents import RawDocument
 from models.errors import ServiceError
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
+from tests.bench.commands import table_of
+from tests.bench.installation import questions_about
+from tests.bench.latency import waterfall_of
+from tests.bench.no_op import KINDS, PIPELINE_FILE
+from tests.bench.timing import WARMING, Hung, Timing, Variant, compare, drive
 
 
 def test_percentiles_are_latencies_that_were_seen() -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from access.grant import Grant
-from access.key_store import KeyStore
-from audit.database import upgrade
 from cli.local.ports import Address
 from cli.local.servers import curl, how_to_ask, http_child, own_key, with_servers
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat
+from records.database import upgrade
+from records.keys.grant import Grant
+from records.keys.key_store import KeyStore
 from tests.support.servers.own_server import free_ports
 
 HERE = Address("127.0.0.1", 8000)

@@ -12,7 +12,7 @@ from cli.installation import Installation
 from cli.namespace_states import unknown_languages
 from config.settings import Settings
 from models.documents import Manifest, NamespaceState
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
 
 WITH_A_MODEL = """
 [stores.local]

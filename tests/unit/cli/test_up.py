@@ -16,11 +16,11 @@ from config.declarations import Pipeline
 from config.settings import Settings, load_settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat, RedisHeartbeats, parse_heartbeat
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.faults.refusals import Refusal, full, read_only
 from tests.support.pipelines.pipeline_files import BM25_ALONE, Declares
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 
 def test_in_the_layout_queues_up_starts_one_process_for_each_queue_and_a_sweeper() -> None:

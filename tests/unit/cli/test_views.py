@@ -27,10 +27,10 @@ from cli.progress import ProgressBar, duration
 from config.declarations import Configuration
 from evaluation.metrics import Gain
 from evaluation.tuning import Row, Tuning
-from jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
-from jobs.submitting import submit_lines
 from models.audit_tables import BranchRow
 from models.hits import Hit, Ranking
+from records.jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
+from records.jobs.submitting import submit_lines
 from tasks.indexing.indexing_run import Progress
 
 

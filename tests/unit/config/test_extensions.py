@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from models.errors import WrongDeclaration
+from tasks.wiring.pipeline import BUILT_IN, load_pipeline
 from tests.support.pipelines.outside_packages import importable, write_package
 from tests.support.pipelines.pipeline_files import LOCAL, Declares
-from wiring.pipeline import BUILT_IN, load_pipeline
 
 PIPELINE = """\
 [stores.local]

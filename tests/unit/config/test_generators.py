@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from branches.hyde import HydeOptions
 from models.errors import NotConfigured, WrongDeclaration
+from tasks.branches.hyde import HydeOptions
 from tests.support.pipelines.pipeline_files import Declares
 
 BRANCH = """

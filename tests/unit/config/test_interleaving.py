@@ -10,7 +10,7 @@ import pytest
 from config.declarations import Interleaving, Pipeline, Shadow
 from config.pipeline_reader import DEFAULT_FILE
 from models.errors import WrongDeclaration
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
 
 DECLARED = '[interleaving]\na = "rrf"\nb = "scores"\nshare = 0.1\n'
 MORE = """

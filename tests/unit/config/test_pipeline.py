@@ -11,8 +11,8 @@ import pytest
 from config.pipeline_reader import DEFAULT_FILE, declared_queues
 from models.errors import WrongDeclaration
 from models.plan import BoostPlan
+from tasks.wiring.pipeline import BUILT_IN, load_pipeline
 from tests.support.pipelines.pipeline_files import LOCAL, Declares
-from wiring.pipeline import BUILT_IN, load_pipeline
 
 SMALLEST = """\
 [stores.local]

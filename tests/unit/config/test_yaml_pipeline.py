@@ -11,8 +11,8 @@ import pytest
 
 from config.pipeline_reader import DEFAULT_FILE, declared_queues
 from models.errors import WrongDeclaration
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.pipelines.pipeline_files import Declares, declared
-from wiring.pipeline import load_pipeline
 
 SMALLEST = """\
 stores:

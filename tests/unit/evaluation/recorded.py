@@ -11,8 +11,8 @@ from pydantic_core import to_json
 from evaluation.recorded_request import RecordedRequest
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 from models.hits import Ranking
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_plan, make_ranking, make_request
-from wiring.pipeline import load_pipeline
 
 LISTS = {"bm25": ("exact", "both", "far"), "vector": ("both", "near", "exact"), "hyde": ("near", "both")}
 """By RRF with k 60 and weights .3, .4, .3: both, near, exact, far."""

@@ -18,9 +18,9 @@ from evaluation.comparison import (
     read_answers,
     write_answers,
 )
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.command_line import in_process
 from tests.unit.evaluation.answers import Service, hit, question
-from wiring.pipeline import load_pipeline
 
 QUESTIONS = {"q1": "one", "q2": "two", "q3": "three"}
 JUDGED = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 1}}

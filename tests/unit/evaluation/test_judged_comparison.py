@@ -8,7 +8,7 @@ from math import log2
 import pytest
 
 from evaluation.judged_comparison import JudgedComparison, RankedQuestion, compare_judged
-from judgements.pooling import JudgedQuestion
+from records.judgements.pooling import JudgedQuestion
 
 SECOND = 1 / log2(3)
 Pair = tuple[Sequence[str], Sequence[str]]

@@ -10,8 +10,8 @@ import pytest
 
 from evaluation.live_comparison import STOPS_AT, compare_live, e_value, taken_hits
 from fusion.interleaving import Team
-from judgements.feedback import Event, Feedback, RecordedQuestion
-from judgements.impressions import Impression
+from records.judgements.feedback import Event, Feedback, RecordedQuestion
+from records.judgements.impressions import Impression
 
 TEAMS: Mapping[str, Team] = {"a1": "A", "a2": "A", "b1": "B", "b2": "B"}
 THUMB_UP, THUMB_DOWN = ("thumb_up", None), ("thumb_down", None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from evaluation.recorded_tuning import recorded_lists, tune_recorded
-from judgements.pooling import JudgedQuestion
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
+from records.judgements.pooling import JudgedQuestion
 from tests.unit.evaluation.recorded import PIPELINE, record
 
 

@@ -11,9 +11,9 @@ import pytest
 from evaluation import replayed_comparison
 from evaluation.judged_comparison import QuestionName
 from evaluation.replayed_comparison import DEADLINES_MS, ReplayedComparison, compare_replayed, rank_distance
-from judgements.pooling import JudgedQuestion
 from models.audit_tables import RequestRow
 from models.hits import Hit, Ranking
+from records.judgements.pooling import JudgedQuestion
 from tests.unit.evaluation.recorded import LISTS, PIPELINE, record
 
 FAR_ALONE = {"bm25": ("far",), "vector": ("both",), "hyde": ("both",)}

@@ -18,9 +18,9 @@ from evaluation.run import (
     request_of,
     runs_of,
 )
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.pipelines.pipeline_files import Declares
 from tests.unit.evaluation.answers import Service, hit, question
-from wiring.pipeline import load_pipeline
 
 JUDGED = {"q1": {"a": 1}, "q2": {"b": 1}}
 COLLECTION = Collection("tiny", Path("corpus.jsonl"), {"q1": "one", "q2": "two"}, JUDGED)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from audit.shadow_pairs import ShadowPair, work_ms
 from evaluation.shadow_comparison import compare_shadows
-from judgements.pooling import JudgedQuestion
+from records.audit.shadow_pairs import ShadowPair, work_ms
+from records.judgements.pooling import JudgedQuestion
 
 
 def pair(

@@ -14,7 +14,7 @@ from config.pipeline_reader import DEFAULT_FILE
 from evaluation.tuned_file import check_name, configuration_block, write_tuned
 from models.errors import WrongDeclaration
 from models.plan import BoostPlan
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
 
 PLAIN = Configuration(name="tuned", method="rrf", k=10.0)
 EVERYTHING = Configuration(

@@ -15,7 +15,7 @@ from models.documents import PassageText
 from models.fusion_method import BranchRanking
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan, Plan, RerankPlan
-from wiring.pipeline import BUILT_IN
+from tasks.wiring.pipeline import BUILT_IN
 
 NOW = "2026-01-01T00:00:00Z"
 GROUPS = {"bm25": "lexical", "vector": "dense", "hyde": "dense"}

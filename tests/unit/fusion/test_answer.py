@@ -12,8 +12,8 @@ from models.branch_result import BranchResult, Degradation, StageNote
 from models.documents import PassageText
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
+from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan, request, texts
-from wiring.pipeline import BUILT_IN
 
 EXPLAINED = ("ids", "metadata", "snippets", "texts", "explanation")
 THREE = envelopes(

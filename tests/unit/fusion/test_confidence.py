@@ -16,8 +16,8 @@ from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, rerank_question
 from models.branch_result import BranchResult
 from models.hits import Ranking
+from tasks.wiring.pipeline import SHIPPED, read_fitted
 from tests.unit.fusion.builders import RERANK, branch, envelopes, fuse_question, hit, plan, request
-from wiring.pipeline import SHIPPED, read_fitted
 
 MINILM = read_fitted(None)[0].fingerprints[0]
 MODELS = {"embedder": MINILM}

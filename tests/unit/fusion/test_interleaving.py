@@ -17,8 +17,8 @@ from fusion.fused_hits import FusedQuestion
 from fusion.interleaving import Slot, coins_of, fused_question, missing_scores, team_draft
 from models.branch_result import BranchResult
 from models.plan import FusionPlan, Plan
+from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, envelopes, hit, ids, plan, request
-from wiring.pipeline import BUILT_IN
 
 BOTH = cycle((0, 1))
 RANKINGS = st.lists(st.sampled_from("abcdefgh"), unique=True)

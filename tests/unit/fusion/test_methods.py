@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fusion.candidates import fuse_rankings
 from fusion.conditions import attainable
 from models.fusion_method import BranchRanking, Method
+from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import hit, ranking
-from wiring.pipeline import BUILT_IN
 
 IDS = [f"d{number}" for number in range(8)]
 GROUPS = {"b": "dense", "bm25": "lexical", "c": "dense", "e": "graph"}

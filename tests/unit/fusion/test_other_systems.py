@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.candidates import fuse_rankings
+from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, scored
-from wiring.pipeline import BUILT_IN
 
 Lists = Mapping[str, Mapping[str, float]]
 """By branch, the scores of its documents, best first."""

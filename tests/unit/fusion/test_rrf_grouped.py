@@ -5,8 +5,8 @@ import pytest
 from fusion.candidates import fuse_rankings
 from fusion.methods import RRF_GROUPED
 from models.fusion_method import BranchRanking
+from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import GROUPS, WEIGHTS, ranking
-from wiring.pipeline import BUILT_IN
 
 DENSE = [f"dense{number:02}" for number in range(1, 101)]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from audit.outbox import Ended
 from monitoring.counting import increments
+from records.audit.outbox import Ended
 
 BRANCHES = frozenset({"bm25", "vector"})
 OK = {"status": "ok", "rankings": []}

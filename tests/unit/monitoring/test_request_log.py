@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import structlog
 
-from audit.outbox import Ended
 from config.logging import set_up_logging
 from monitoring.ended_requests import log_ended
+from records.audit.outbox import Ended
 
 ENDED = Ended(
     "t.acme.1",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from audit.outbox import Ended
 from monitoring.tracing import is_wanted, open_spans
+from records.audit.outbox import Ended
 from tests.architecture.product import PRODUCT
 from tests.support.servers.services import need
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.elasticsearch.index_layout import Words
+from search.engines.elasticsearch.index_layout import Words
 from tests.contracts.store_documents import MANIFEST
 
 

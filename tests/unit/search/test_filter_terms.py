@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from search.elasticsearch.filter_conditions import FACETS, conditions
-from search.elasticsearch.filter_conditions import LONGEST_PART as LONGEST_PATTERN
+from search.engines.elasticsearch.filter_conditions import FACETS, conditions
+from search.engines.elasticsearch.filter_conditions import LONGEST_PART as LONGEST_PATTERN
 from search.filter_terms import DAYS, LONGEST_PART, MOMENTS, NUMBERS, facets, number_code
 from search.protocol import Search
 from search.term_conditions import warnings

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from models.endpoints import HttpEndpoint
-from search.http.answer import at
+from search.engines.http.answer import at
 
 
 @pytest.mark.parametrize(

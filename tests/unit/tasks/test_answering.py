@@ -12,15 +12,15 @@ from chorale_client.request import Request
 from config.settings import Settings
 from fusion.branch_results import BranchAnswers
 from inference.protocol import PairScores
-from jobs.job import Line, Segment
 from models.branch_result import BranchResult
 from models.hits import Ranking
 from models.plan import Plan
+from records.jobs.job import Line, Segment
 from tasks.jobs import answering
 from tasks.jobs.answering import answer_lines
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.unit.fusion.builders import RERANK, branch, hit, plan, texts
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 
 @pytest.mark.parametrize(

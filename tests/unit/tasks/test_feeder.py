@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from config.settings import Settings
-from jobs.job import Job, Line, NoSuchJob
 from ledger.backlog import Load
+from records.jobs.job import Job, Line, NoSuchJob
 from tasks.jobs.feeder import Feeder, Pace, cost_of, is_fed, is_interactive_late, outcome_of
 
 NOW_MS = 60_000

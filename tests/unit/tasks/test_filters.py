@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
-from branches.branch_task import BranchTask
 from models.errors import InvalidAnswer, StoreUnavailable
 from models.hits import Ranking
+from tasks.branches.branch_task import BranchTask
 from tasks.request.filters import search_relaxed
 from tests.unit.fusion.builders import branch, hit
 

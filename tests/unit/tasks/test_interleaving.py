@@ -12,7 +12,7 @@ from config.declarations import Interleaving
 from models.plan import Plan
 from tasks.request.live_pairs import is_drawn, with_rival
 from tasks.request.planning import resolve
-from wiring.pipeline import load_pipeline
+from tasks.wiring.pipeline import load_pipeline
 
 PIPELINE = load_pipeline()
 ALL = Interleaving(a="rrf", b="scores", share=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.job import Job
+from records.jobs.job import Job
 from tasks.celery_internals.event_sender import Event
 from tasks.jobs.feeder import JobEvents, events_of, progress
 

@@ -9,10 +9,10 @@ import pytest
 
 from config.settings import Settings
 from models.errors import WrongDeclaration
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tests.support.pipelines.outside_packages import importable, write_package
 from tests.support.pipelines.pipeline_files import LOCAL, Declares, branch
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 PIPELINE = LOCAL + branch("near", "dense")
 MODULE = """

@@ -18,8 +18,8 @@ from models.errors import StoreUnavailable
 from models.plan import Plan
 from tasks.request.draft import Draft
 from tasks.request.page_selection import choose_pages
+from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, texts
-from wiring.pipeline import BUILT_IN
 
 EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
 SAME = {"a#0": EAST, "b#0": EAST, "c#0": EAST, "d#0": NORTH}

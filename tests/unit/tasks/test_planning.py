@@ -14,8 +14,8 @@ from config.pipeline_reader import DEFAULT_FILE
 from models.plan import Plan, RerankPlan
 from tasks.request.answer_cache import question_keys
 from tasks.request.planning import NotOffered, reserves_ms, resolve
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE, declared
-from wiring.pipeline import load_pipeline
 
 PIPELINE = load_pipeline()
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from audit.outbox import Ended
+from records.audit.outbox import Ended
 from tasks.celery_internals.event_sender import Event
 from tasks.sweeping.request_events import RequestEvents, events_of_ended, events_of_running
 

@@ -35,11 +35,11 @@ from tasks.request.reranking import (
     rerank_pages,
     time_for_it_s,
 )
+from tasks.wiring.resources import Resources
 from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.pipelines.pipeline_files import BM25_ALONE, Declares
 from tests.unit.fusion.builders import RERANK, answered, branch, envelopes, fuse_question, hit, plan
-from wiring.resources import Resources
 
 PLAN = plan((branch("bm25"),), rerank=RERANK, finish_reserve_ms=60, fusion_reserve_ms=560)
 REQUEST = make_request("a question", top_k=3)

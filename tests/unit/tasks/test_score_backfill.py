@@ -17,8 +17,8 @@ from models.errors import StoreUnavailable
 from models.hits import QueryInputs, Ranking
 from search.deadline import Deadline
 from tasks.request.score_backfill import ScoreBackfill, complete
+from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, hit, plan, request
-from wiring.pipeline import BUILT_IN
 
 EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
 LEXICAL = Ranking((hit("a", score=5.0), hit("b", score=2.0)), asked=QueryInputs({"pear": 1.0}))

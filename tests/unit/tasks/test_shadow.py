@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from chorale_client import Request, make_request
 
-from audit.outbox import Ended, parse
 from config.declarations import Shadow
 from models.plan import Plan
+from records.audit.outbox import Ended, parse
 from tasks.request.live_pairs import is_shadow, on_bulk_workers, shadow_of
 from tasks.request.planning import resolve
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.ledger.audit_entries import make_answer, make_entry
-from wiring.pipeline import load_pipeline
 
 PIPELINE = load_pipeline()
 ALL = Shadow(a="rrf", b="bm25", share=1)

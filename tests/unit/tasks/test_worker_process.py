@@ -9,16 +9,16 @@ from redis.exceptions import AuthenticationError
 
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from tasks.registration import make_app
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tasks.worker import worker_process as worker
 from tasks.worker.warming import warm
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.new_process import imported
 from tests.support.servers.redis_server import RedisServer
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 
 @pytest.mark.slow

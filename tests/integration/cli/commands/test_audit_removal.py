@@ -11,11 +11,11 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select
 
-from audit import deletion, queries
-from audit.database import open_database
-from jobs.job import Line, NewJob
-from jobs.segment_rows import lines_of
 from models.installation_tables import segment_table
+from records.audit import deletion, queries
+from records.database import open_database
+from records.jobs.job import Line, NewJob
+from records.jobs.segment_rows import lines_of
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
 from tests.support.faults.observers import in_outbox

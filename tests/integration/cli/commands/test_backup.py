@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from audit.database import open_database
 from cli.backup_files import MANIFEST, back_up, put_back
 from cli.installation import Installation
 from config.home import HOME_FORMAT
@@ -20,6 +19,7 @@ from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, ServiceError, WriterBusy
+from records.database import open_database
 from search.documents.index_rows import IndexRow
 from search.documents.store import DocumentStore
 from tests.integration.cli.commands.printed import complaint, document, shown

@@ -20,9 +20,6 @@ from kombu import Exchange, Queue
 from redis import Redis
 from rich.console import Console
 
-from audit import database
-from audit.database import SCHEMA, open_database, upgrade
-from audit.outbox import UNREADABLE
 from cli.commands.doctor import Examined, checks, examine, show
 from cli.doctor import redis_server, workers
 from cli.doctor.audit_trail import schema
@@ -31,6 +28,9 @@ from cli.installation import Installation
 from config.settings import Settings
 from ledger.backlog import publish_outbox_limit
 from models.documents import Manifest
+from records import database
+from records.audit.outbox import UNREADABLE
+from records.database import SCHEMA, open_database, upgrade
 from tests.integration.cli.commands.findings import examined, findings, the_finding
 from tests.integration.cli.commands.printed import document, shown
 from tests.support.command_line import Run

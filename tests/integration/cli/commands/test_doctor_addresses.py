@@ -133,8 +133,8 @@ def test_another_declaration_is_found_once_for_all_processes(start: Start) -> No
 
 
 def test_every_connection_option_is_an_option_of_a_store_or_an_endpoint() -> None:
-    from branches.generators import Endpoint
-    from wiring.pipeline import BUILT_IN
+    from tasks.branches.generators import Endpoint
+    from tasks.wiring.pipeline import BUILT_IN
 
     models = [Endpoint, *(kind.options for kind in BUILT_IN.stores.values())]
     fields = {field for model in models for field in model.model_fields}  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ from cli.commands.status import read_status
 from cli.installation import Installation
 from config.settings import Settings
 from models.errors import NotConfigured
-from search.http.source import HttpSource
+from search.engines.http.source import HttpSource
 from search.protocol import Engine
 from tests.integration.cli.commands.findings import examined, findings, the_finding
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder

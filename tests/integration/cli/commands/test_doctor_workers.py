@@ -18,10 +18,10 @@ from cli.doctor.workers import CELERY_OPTIONS
 from cli.installation import Installation
 from config.settings import Settings
 from tasks.registration import make_app
+from tasks.wiring.resources import Resources
 from tasks.worker.heartbeat import self_report
 from tests.integration.cli.commands.findings import findings, the_finding
 from tests.support.servers.redis_server import RedisServer
-from wiring.resources import Resources
 
 QUEUES = ("chorale.index",)
 ROOT = Path(__file__).parents[4]

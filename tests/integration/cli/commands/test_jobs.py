@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from audit.database import upgrade
 from cli.jobs import view
 from cli.jobs.view import replaced
-from jobs.job import Outcome, State
-from jobs.store import Jobs
+from records.database import upgrade
+from records.jobs.job import Outcome, State
+from records.jobs.store import Jobs
 from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Run, command
 from tests.support.jobs import answered, ended, lines, result, submitted, taken

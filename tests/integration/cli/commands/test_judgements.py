@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from audit.database import open_database
 from cli.exit_codes import PART_DONE, WRONG_USAGE
 from evaluation.golden import read_golden
-from judgements import store
-from judgements.feedback import Event, Feedback
+from records.database import open_database
+from records.judgements import store
+from records.judgements.feedback import Event, Feedback
 from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline

@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from access.key_store import KeyStore
+from records.keys.key_store import KeyStore
 from tests.integration.cli.commands.printed import document
 from tests.support.command_line import Run
 

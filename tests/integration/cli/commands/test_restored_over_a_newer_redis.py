@@ -19,13 +19,13 @@ from models.documents import Manifest
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.registration import make_app
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
 from tasks.worker.warming import warm
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-from wiring.pipeline import load_pipeline
-from wiring.resources import Resources
 
 pytestmark = pytest.mark.slow
 

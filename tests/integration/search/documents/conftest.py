@@ -11,7 +11,7 @@ from sqlalchemy import create_engine
 from models.document_tables import documents_metadata, near_duplicates_metadata
 from search.documents import engine_writer as writes
 from search.documents.store import DocumentStore
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from tests.support.servers.database_process import BRING_UP
 from tests.support.servers.databases import empty_database
 from tests.support.stores.failing_store import FailingStore

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from tests.support.pipelines.pipeline import FORK_SERVER
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown

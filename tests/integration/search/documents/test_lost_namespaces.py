@@ -7,7 +7,7 @@ import pytest
 from models.errors import StoreUnavailable
 from search.documents.document_table import Changes, Written
 from search.documents.store import DocumentStore
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Index
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown

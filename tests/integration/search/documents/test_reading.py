@@ -11,7 +11,7 @@ from models.errors import NotEverywhere, StoreTimeout, StoreUnavailable
 from search.documents.database import Database
 from search.documents.reading import DocumentReader, Documents, FromDocuments
 from search.documents.store import DocumentStore, Rebuilding
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document
 

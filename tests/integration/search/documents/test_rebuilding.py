@@ -12,7 +12,7 @@ from models.document_tables import near_duplicates_metadata
 from models.documents import Manifest
 from models.errors import NotEverywhere, StoreUnavailable
 from search.documents.store import DocumentStore, Rebuilding
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Index
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, shown

@@ -23,7 +23,7 @@ from models.errors import (
 from search.documents.database import Database
 from search.documents.document_table import DocumentTable
 from search.documents.store import DocumentStore, Rebuilding
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from tests.support.servers.databases import empty_database
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown

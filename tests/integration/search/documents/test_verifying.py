@@ -11,7 +11,7 @@ from models.errors import BadIndex, StoreUnavailable
 from search.documents.snapshot import copy_documents, documents_from
 from search.documents.store import DocumentStore
 from search.documents.verifying import Difference
-from search.embedded.store import EmbeddedStore
+from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Entry, Index
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown

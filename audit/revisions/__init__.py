@@ -1,1 +1,0 @@
-"""One file a revision, never changed once released; the newest is that of `audit.database.SCHEMA`."""

@@ -1,3 +1,0 @@
-"""The work of a branch on its part of a request: it searches, and some kinds call a model before.
-
-The kinds are in `branches.searches` and `branches.hyde`.  No kind knows Celery."""

@@ -1,0 +1,237 @@
+"""An index of Elasticsearch and the documents in it.
+
+A batch writes passages and the records of their documents, and deletes what they replace.  Then one refresh makes all of
+it visible.  Unchanged passages are not written again, because a deleted passage counts in Lucene's word statistics until
+its segment is merged.  Deletions name the passages, which one search by document id finds: `_delete_by_query` would miss
+what another writer touches meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from elasticsearch import ApiError
+from elasticsearch.helpers import streaming_bulk
+
+from models.documents import Document
+from models.errors import PartlyWritten
+from search.checks import built_differently
+from search.deadline import Deadline
+from search.engines.elasticsearch import lookups
+from search.engines.elasticsearch.connection import Connection, IndexCall
+from search.engines.elasticsearch.failures import PASSING, MissingIndex, readable, translated
+from search.engines.elasticsearch.index_layout import (
+    LONGEST_NAME,
+    Layout,
+    document_key,
+    document_source,
+    index_body,
+    layout_from,
+    passage_key,
+    passage_source,
+    shared_source,
+    template,
+)
+from search.protocol import Entry, Index
+
+
+class DocumentWriter:
+    """Implements the writing part of `search.protocol.Engine`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._layouts: dict[str, Layout] = {}
+        """By the name of the index, which is never used again."""
+
+    def create(self, index: Index) -> None:
+        options = self._connection.endpoint
+        try:
+            layout = self._layout(index)
+        except MissingIndex:
+            self._prepare()
+            body, name = index_body(options, index.manifest), self._name(index)
+            self._connection.ask(lambda client: client.indices.create(index=name, **body))
+            return
+        differing = []
+        if layout.words.declared != options.analyser:
+            differing.append(
+                f"analyser of the store is {layout.words.declared!r}, asked for {options.analyser!r}"
+            )
+        if layout.has_vectors != (options.vectors and index.manifest.dimension > 0):
+            differing.append(f"vectors is {layout.has_vectors}, asked for {options.vectors}")
+        if differing:
+            raise built_differently(index.namespace, differing)
+
+    def has(self, index: Index) -> bool:
+        self._layouts.pop(index.name, None)
+        try:
+            self._layout(index, self._connection.deadline(self._connection.endpoint.timeout_s))
+        except MissingIndex:
+            return False
+        return True
+
+    def drop(self, index: Index) -> None:
+        name = self._name(index)
+        self._connection.ask(lambda client: client.options(ignore_status=404).indices.delete(index=name))
+
+    def write(self, index: Index, documents: Sequence[Document], deleted: Sequence[str]) -> None:
+        """Raises PartlyWritten."""
+        layout = self._layout(index)
+        self._refresh(layout)
+        refused = self._upsert(layout, documents)
+        gone = lookups.stored(self._call(layout), deleted)
+        refused |= send(self._connection, [_deletion(layout, entry) for entry in gone])
+        self._refresh(layout)
+        if refused:
+            raise PartlyWritten(index.namespace, refused)
+
+    def entries(self, index: Index) -> Iterator[Entry]:
+        layout = self._layout(index)
+        self._refresh(layout)
+        yield from lookups.entries(self._call(layout))
+
+    def _layout(self, index: Index, deadline: Deadline | None = None) -> Layout:
+        """How the index was made; raises MissingIndex, and BadIndex if it does not have our layout."""
+        if index.name not in self._layouts:
+            name = self._name(index)
+            answer = self._connection.ask(lambda client: client.indices.get_mapping(index=name), deadline)
+            with readable(self._connection.address):
+                self._layouts[index.name] = layout_from(name, answer[name]["mappings"])
+        return self._layouts[index.name]
+
+    def _name(self, index: Index) -> str:
+        return f"{self._connection.endpoint.prefix}-{index.name}"
+
+    def _prepare(self) -> None:
+        """Create the template if it is missing or outdated."""
+        prefix = self._connection.endpoint.prefix
+        name, declared = f"{prefix}-namespaces", template(prefix)
+        answer = self._connection.ask(
+            lambda client: client.options(ignore_status=404).indices.get_index_template(name=name)
+        )
+        versions = [made["index_template"].get("version") for made in answer.get("index_templates", ())]
+        if versions != [declared["version"]]:
+            self._connection.ask(lambda client: client.indices.put_index_template(name=name, **declared))
+
+    def _upsert(self, layout: Layout, documents: Sequence[Document]) -> dict[str, str]:
+        """Write what differs from the stored state; returns the reasons for refused documents, by id."""
+        refused: dict[str, str] = {}
+        sources: dict[str, dict[str, Action]] = {}
+        for document in documents:
+            if why := _impossible(document):
+                refused[document.document_id] = why
+            else:
+                sources[document.document_id] = _sources(layout, document)
+        there: dict[str, dict[str, lookups.Stored]] = defaultdict(dict)
+        for entry in lookups.stored(self._call(layout), list(sources)):
+            there[entry.document_id][_key(entry)] = entry
+        owners = {key: document_id for document_id, of_document in sources.items() for key in of_document}
+        changed = (
+            {"_op_type": "index", "_index": layout.index, "_id": key, "_source": source}
+            for document_id, of_document in sources.items()
+            for key, source in of_document.items()
+            if key not in (mine := there[document_id]) or mine[key].digest != source["digest"]
+        )
+        refused |= {owners[key]: why for key, why in send(self._connection, changed).items()}
+        stale = {
+            key: entry
+            for document_id in sources.keys() - refused.keys()
+            for key, entry in there[document_id].items()
+            if key not in sources[document_id]
+        }
+        failures = send(self._connection, [_deletion(layout, entry) for entry in stale.values()])
+        return refused | {stale[key].document_id: why for key, why in failures.items()}
+
+    def _call(self, layout: Layout) -> IndexCall:
+        return IndexCall(self._connection, layout, self._connection.deadline())
+
+    def _refresh(self, layout: Layout) -> None:
+        self._connection.ask(lambda client: client.indices.refresh(index=layout.index))
+
+
+def _impossible(document: Document) -> str | None:
+    """The reason why no index takes this document; None if one can take it."""
+    for what, name in (("id", document.document_id), ("source", document.source)):
+        if len(name) > LONGEST_NAME:
+            return f"its {what} has {len(name):,} characters; at most {LONGEST_NAME:,}"
+    return None
+
+
+def _sources(layout: Layout, document: Document) -> dict[str, Action]:
+    """The content of the index for each passage, and for the record of the document, by key."""
+    shared, texts = shared_source(document), layout.words.indexed(document)
+    passages = {
+        passage_key(passage.passage_id): passage_source(layout, passage, text, shared)
+        for passage, text in zip(document.passages, texts.passages, strict=True)
+    }
+    return passages | {document_key(document.document_id): document_source(document, texts.document)}
+
+
+def _key(entry: lookups.Stored) -> str:
+    return passage_key(entry.passage_id) if entry.passage_id else document_key(entry.document_id)
+
+
+def _deletion(layout: Layout, entry: lookups.Stored) -> Action:
+    return {"_op_type": "delete", "_index": layout.index, "_id": _key(entry)}
+
+
+_CHUNK_ACTIONS = 500
+_CHUNK_BYTES = 8_000_000
+_RETRIES = 8
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 10.0
+
+Action = dict[str, Any]
+
+
+def send(connection: Connection, actions: Iterable[Action]) -> dict[str, str]:
+    """The reason for each failed action, by its `_id`; raises a store's failure if all failed.
+
+    Actions refused as too many at once (429) are retried for about 40 s.
+    """
+    refused: dict[str, str] = {}
+    unanswered: set[str] = set()
+
+    def noted() -> Iterator[Action]:
+        for action in actions:
+            unanswered.add(action["_id"])
+            yield action
+
+    with translated(connection.address), readable(connection.address):
+        results = streaming_bulk(
+            connection.bulk_client(),
+            noted(),
+            chunk_size=_CHUNK_ACTIONS,
+            max_chunk_bytes=_CHUNK_BYTES,
+            raise_on_error=False,
+            raise_on_exception=False,
+            max_retries=_RETRIES,
+            initial_backoff=_FIRST_PAUSE_S,
+            max_backoff=_LONGEST_PAUSE_S,
+            retry_on_status=tuple(PASSING),
+        )
+        for is_done, result in results:
+            ((operation, told),) = result.items()
+            unanswered.discard(told["_id"])
+            if is_done or (operation == "delete" and told.get("status") == 404):
+                continue
+            error = told.get("exception")
+            if error is not None and not (isinstance(error, ApiError) and error.status_code == 413):
+                raise error
+            refused[told["_id"]] = _reason(told)
+        if unanswered:
+            raise LookupError(f"no result for {len(unanswered)} of the actions that were sent")
+    return refused
+
+
+def _reason(told: Mapping[str, Any]) -> str:
+    error = told.get("error")
+    if told.get("status") == 413:
+        return "the request is too large for the server: split the document, or raise http.max_content_length"
+    if isinstance(error, Mapping):
+        cause = error.get("caused_by")
+        detail = cause.get("reason") if isinstance(cause, Mapping) else None
+        return f"{error.get('type')}: {error.get('reason')}{f' ({detail})' if detail else ''}"[:300]
+    return str(error)[:300]

@@ -1,0 +1,228 @@
+"""Searching: request bodies for `msearch`, hits from its answers, and rankings of at least `depth` documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from elasticsearch import Elasticsearch
+
+from models.documents import Matrix
+from models.errors import InvalidAnswer
+from models.hits import Hit, Ranking
+from search.engines.elasticsearch.connection import IndexCall
+from search.engines.elasticsearch.failures import Passing, failure, readable
+from search.engines.elasticsearch.filter_conditions import CLAUSES, Clause, SearchConditions, conditions
+from search.engines.elasticsearch.index_layout import WHOLE
+from search.filters import unknown_field_warning
+from search.protocol import Search
+from search.ranking_end import (
+    LEAST_CANDIDATES,
+    TEXT_DECIMALS,
+    count_documents,
+    cut,
+    cut_warnings,
+    is_settled,
+    with_whole,
+)
+
+MOST_HITS = 10_000
+"""`index.max_result_window`, and the maximum number of HNSW candidates."""
+
+COSINE_DECIMALS = 6
+"""Scores are float32: further decimals depend on the order of summing."""
+
+SHOWN = [name for name in Hit._fields if name != "score"]
+_ANSWERED = [
+    *(f"responses.hits.{name}" for name in ("total.value", "hits._score", "hits.sort", "hits.fields")),
+    *(f"responses._shards.{name}" for name in ("failed", "failures.reason")),
+    *("responses.timed_out", "responses.error", "responses.status", "error", "status"),
+]
+"""The parts of an answer that are sent."""
+_ORDER = [{"_score": "desc"}, {"passage_id": "asc"}]
+
+Body = dict[str, Any]
+
+
+def search_text(call: IndexCall, texts: Sequence[str], search: Search) -> list[Ranking]:
+    """Two rounds at most: the second collapses each long document that filled the first to one hit.  One more scores whole
+    documents."""
+    asked, words, depth = conditions(search), call.layout.words, max(search.depth, LEAST_CANDIDATES)
+    size = min(2 * depth, MOST_HITS)
+    queries = {n: query for n, text in enumerate(texts) if (query := words.asked(text)) is not None}
+    first = {n: _text_body(asked.around(query), size) for n, query in queries.items()}
+    found, warnings = first_round(call, first, asked)
+    hits = {n: _text_hits(answer) for n, answer in found.items()}
+    whole = {n for n, of_question in hits.items() if len(of_question) < size}
+    short = [n for n, of_question in hits.items() if n not in whole and count_documents(of_question) < depth]
+    if short:
+        collapsed = {
+            n: _text_body(asked.around(queries[n]), depth) | {"collapse": {"field": "document_id"}}
+            for n in short
+        }
+        for n, answer in msearch(call, collapsed).items():
+            hits[n] = list({*hits[n], *_text_hits(answer)})
+    candidates = _with_whole(call, texts, {n: cut(of_question, depth) for n, of_question in hits.items()})
+    return [
+        Ranking(
+            cut(candidates.get(n, ()), search.depth),
+            count_documents(hits.get(n, ())) if n in whole or n not in hits else None,
+            warnings,
+        )
+        for n in range(len(texts))
+    ]
+
+
+def _with_whole(
+    call: IndexCall, texts: Sequence[str], hits: Mapping[int, Sequence[Hit]]
+) -> dict[int, list[Hit]]:
+    """The hits of each question, scored with their whole documents."""
+    bodies = {}
+    for n, of_question in hits.items():
+        ids = sorted({hit.document_id for hit in of_question})
+        if ids and (query := call.layout.words.asked(texts[n], WHOLE)) is not None:
+            among = {"bool": {"must": [query], "filter": [{"terms": {"document_id": ids}}]}}
+            bodies[n] = _text_body(among, len(ids))
+    whole: dict[int, dict[str, float]] = {
+        n: {found["fields"]["document_id"][0]: found["sort"][0] for found in found_in(answer)}
+        for n, answer in msearch(call, bodies).items()
+    }
+    return {n: with_whole(of_question, whole.get(n, {})) for n, of_question in hits.items()}
+
+
+def score_text(
+    call: IndexCall, texts: Sequence[str], passage_ids: Sequence[Sequence[str]]
+) -> list[dict[str, float]]:
+    """For each text the scores of its passages that have one of its words."""
+    bodies = {
+        n: _text_body({"bool": {"must": [query], "filter": [{"terms": {"passage_id": list(ids)}}]}}, len(ids))
+        for n, (text, ids) in enumerate(zip(texts, passage_ids, strict=True))
+        if ids and (query := call.layout.words.asked(text)) is not None
+    }
+    hits = {n: _text_hits(answer) for n, answer in msearch(call, bodies).items()}
+    scored = _with_whole(call, texts, hits)
+    return [{hit.passage_id: hit.score for hit in scored.get(n, ())} for n in range(len(texts))]
+
+
+def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ranking]:
+    """Asks for more passages (up to MOST_HITS) while a missing one could belong to the ranking."""
+    asked, depth = conditions(search), search.depth
+    size = min(2 * depth, MOST_HITS)
+    least = call.connection.endpoint.candidates
+    bodies = {n: _vector_body(vector.tolist(), size, least, asked) for n, vector in enumerate(vectors)}
+    answers, warnings = first_round(call, bodies, asked)
+    hits: dict[int, list[Hit]] = {}
+    while answers:
+        again = {}
+        for n, answer in answers.items():
+            # The server's score is (1 + cosine) / 2.
+            hits[n] = [
+                hit_of(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS))
+                for found in found_in(answer)
+            ]
+            if size < MOST_HITS and len(hits[n]) >= size and not is_settled(hits[n], depth):
+                again[n] = _vector_body(vectors[n].tolist(), min(4 * size, MOST_HITS), least, asked)
+        size = min(4 * size, MOST_HITS)
+        answers = msearch(call, again) if again else {}
+    figure = call.layout.manifest.known_words
+    return [
+        Ranking(
+            cut(hits.get(n, ()), depth),
+            None,
+            (*warnings, *cut_warnings(hits.get(n, ()), depth, MOST_HITS)),
+            known_words=figure,
+        )
+        for n in range(len(vectors))
+    ]
+
+
+def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, Any]]:
+    """Complete answers only: a timeout or a lost shard is a failure."""
+    if not bodies:
+        return {}
+    milliseconds = f"{max(1, int(call.deadline.check() * 1_000))}ms"
+    # The index by name, never the alias: the cached namespace describes this index.
+    lines: list[dict[str, Any]] = []
+    for body in bodies.values():
+        head = {"index": call.layout.index}
+        if call.layout.shards > 1 and "knn" not in body:
+            head["search_type"] = "dfs_query_then_fetch"
+        lines += [head, {**body, "timeout": milliseconds}]
+
+    def send(client: Elasticsearch) -> Any:
+        answer = client.msearch(searches=lines, filter_path=_ANSWERED)
+        # Checked inside the call, so that passing failures are retried, such as a moving shard or an index that a
+        # rebuild just removed.
+        with readable(call.address):
+            for one in answer["responses"]:
+                _check(call, one)
+        return answer
+
+    answers = call.ask(send)["responses"]
+    if len(answers) != len(bodies):
+        raise InvalidAnswer(f"Elasticsearch at {call.address} left questions unanswered")
+    return dict(zip(bodies, answers, strict=True))
+
+
+def first_round(
+    call: IndexCall, bodies: Mapping[int, Body], asked: SearchConditions
+) -> tuple[dict[int, dict[str, Any]], tuple[str, ...]]:
+    """The answers and warnings; no answers if a condition is invalid or names an unknown field."""
+    knows = {
+        -n: {"query": CLAUSES.has_field(field), "size": 0, "track_total_hits": 1}
+        for n, field in enumerate(asked.fields, start=1)
+    }
+    # Ask even without terms, to learn whether the namespace exists and knows the fields.
+    answers = msearch(call, {**knows, **bodies} or {0: {"size": 0}})
+    unknown = [
+        unknown_field_warning(field)
+        for n, field in enumerate(asked.fields, start=1)
+        if not answers[-n]["hits"]["total"]["value"]
+    ]
+    warnings = (*asked.warnings, *unknown)
+    return {} if warnings else {n: answers[n] for n in bodies}, warnings
+
+
+def _text_body(query: Clause, size: int) -> Body:
+    return {**hits_only(SHOWN), "query": query, "sort": _ORDER, "size": size}
+
+
+def _vector_body(vector: list[float], size: int, least: int, asked: SearchConditions) -> Body:
+    candidates = min(MOST_HITS, max(2 * size, least))
+    knn = {"field": "vector", "query_vector": vector, "k": size, "num_candidates": candidates}
+    return {**hits_only(SHOWN), "knn": knn | {"filter": [*asked.clauses]}, "size": size}
+
+
+def hits_only(fields: Sequence[str]) -> Body:
+    """The part of a body that asks for these fields of the hits, and for nothing else."""
+    return {
+        "_source": False,
+        "stored_fields": "_none_",
+        "docvalue_fields": list(fields),
+        "track_total_hits": False,
+    }
+
+
+def _text_hits(answer: Mapping[str, Any]) -> list[Hit]:
+    return [hit_of(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in found_in(answer)]
+
+
+def found_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    # filter_path omits empty parts.
+    hits: Sequence[Mapping[str, Any]] = answer.get("hits", {}).get("hits", ())
+    return hits
+
+
+def hit_of(fields: Mapping[str, list[str]], score: float) -> Hit:
+    shown = {name: fields[name][0] for name in SHOWN if name in fields}
+    return Hit(score=score + 0.0, **shown)
+
+
+def _check(call: IndexCall, answer: Mapping[str, Any]) -> None:
+    if "error" in answer:
+        raise failure(call.address, int(answer.get("status", 500)), answer)
+    if answer.get("timed_out"):
+        raise call.deadline.over()
+    if lost := answer.get("_shards", {}).get("failed"):
+        reason = str(answer["_shards"].get("failures", ""))[:300]
+        raise Passing(f"Elasticsearch at {call.address}: {lost} shards did not answer: {reason}")

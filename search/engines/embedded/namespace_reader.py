@@ -1,0 +1,156 @@
+"""The part of a namespace that one process has loaded, as views that stay valid while the namespace changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.documents import Manifest
+from models.errors import BadIndex
+from search.deadline import Deadline
+from search.documents.reading import DocumentReader, Shown, read_shown
+from search.engines.embedded.filter_masks import Allowed, Masks
+from search.engines.embedded.lexical_index import DOCUMENTS, LexicalIndex, LexicalSearcher
+from search.engines.embedded.passage_rows import Rows, RowTable
+from search.engines.embedded.text_search import TextSearcher
+from search.engines.embedded.vector_search import Vectors, VectorTable
+from search.protocol import Search
+
+_LOOKS = 50
+_LOOK_AGAIN_S = 0.002
+
+_TOUCHED_NEXT = """
+    SELECT rid, 1 FROM chorale_passage WHERE namespace_id = ? AND sequence = ?
+    UNION ALL SELECT rid, 0 FROM chorale_passage WHERE namespace_id = ? AND ended = ? LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Rows, words and vectors as they were at one moment."""
+
+    shown: Shown
+    manifest: Manifest
+    rows: Rows
+    masks: Masks
+    searcher: TextSearcher | None
+    vectors: Vectors | None
+
+    def allowed(self, search: Search, deadline: Deadline) -> Allowed:
+        """The passages that the filters and exclusions of a search let through.  Raises StoreTimeout."""
+        return self.masks.allowed(self.rows, search, deadline)
+
+    def shows(self, shown: Shown) -> bool:
+        """Whether nothing visible to readers has changed since."""
+        mine = self.shown
+        return (
+            mine.sequence == shown.sequence
+            and mine.name == shown.name
+            and mine.generation == shown.generation
+        )
+
+
+class NamespaceReader:
+    """Loads what is needed and keeps it up to date.  Thread-safe."""
+
+    def __init__(self, documents: DocumentReader, namespace: str, folder: Path) -> None:
+        """`folder` has the lexical indexes by their names."""
+        self._documents = documents
+        self._namespace = namespace
+        self._folder = folder
+        self._catching_up = threading.Lock()
+        self._view: View | None = None
+        self._rows: RowTable | None = None
+        self._vectors: VectorTable | None = None
+        self._has_vectors = False
+        self._masks = Masks()
+        self._indexes: tuple[LexicalIndex, LexicalIndex] | None = None
+
+    def loaded(self, generation: int, *, text: bool, vectors: bool) -> View | None:
+        """The newest view, if it shows this generation and has what is asked for."""
+        view = self._view
+        is_it = view is not None and view.shown.generation == generation and _has(view, text, vectors)
+        return view if is_it else None
+
+    def view(self, shown: Shown, *, text: bool = False, vectors: bool = False) -> View:
+        """A view at least as new as `shown` with what is asked for, and with everything loaded before."""
+        view = self._view
+        if view is not None and view.shows(shown) and _has(view, text, vectors):
+            return view
+        with self._catching_up:
+            view = self._view
+            # Another thread may have caught up further than `shown` meanwhile.
+            newest = self._documents.shown(self._namespace)
+            if view is not None and view.shows(newest) and _has(view, text, vectors):
+                return view
+            for _ in range(_LOOKS):
+                try:
+                    view = self._caught_up(text, vectors)
+                except BadIndex:
+                    # A rebuild may have removed the old index after its name was read.
+                    again = self._documents.shown(self._namespace)
+                    if again.name == newest.name:
+                        raise
+                    newest = again
+                    continue
+                if view.searcher is None or not self._is_ahead(view, view.searcher.passages):
+                    break
+                time.sleep(_LOOK_AGAIN_S)
+            assert view is not None
+            self._view = view
+            return view
+
+    def _is_ahead(self, view: View, passages: LexicalSearcher) -> bool:
+        """Whether the words already include a batch that the rows do not show yet.
+
+        True only between the two commits of a batch.  A search at that moment would miss the passages that the
+        batch replaces.
+        """
+        shown = self._documents.shown(self._namespace)
+        if shown.committed == view.shown.sequence:
+            return False
+        if not view.shows(shown):
+            return True
+        with self._documents.documents.reading() as rows:
+            following = shown.sequence + 1
+            parameters = (shown.namespace_id, following, shown.namespace_id, following)
+            touched = rows.execute(_TOUCHED_NEXT, parameters).fetchone()
+        return touched is not None and passages.has(touched[0]) == bool(touched[1])
+
+    def _caught_up(self, text: bool, vectors: bool) -> View:
+        self._has_vectors |= vectors
+        with self._documents.documents.reading() as connection:
+            shown = read_shown(connection, self._documents.store, self._namespace)
+            if shown.name is None:
+                raise BadIndex(
+                    f"the lexical index of namespace {self._namespace!r} is not built yet: `chorale verify` builds it"
+                )
+            manifest = shown.manifest
+            table = self._rows
+            if table is None or table.must_start_again(shown.namespace_id, shown.sequence):
+                table = self._rows = RowTable(shown.namespace_id)
+                self._vectors, self._masks = None, Masks()
+            rows = table.snapshot
+            if rows.visible != shown.sequence:
+                rows = table.catch_up(connection, shown.sequence)
+            loaded: Vectors | None = None
+            if self._has_vectors:
+                if self._vectors is None:
+                    self._vectors = VectorTable(shown.namespace_id, manifest.dimension)
+                loaded = self._vectors.catch_up(connection, rows)
+        searcher: TextSearcher | None = None
+        if text or self._indexes is not None:
+            path = self._folder / shown.name
+            if self._indexes is None or self._indexes[0].path != path:
+                self._indexes = LexicalIndex(path), LexicalIndex(path / DOCUMENTS)
+            passages, documents = self._indexes
+            # In the opposite order of writing: if the passages are not ahead of the rows, the documents are not either.
+            of_documents = documents.reloaded()
+            searcher = TextSearcher(passages.reloaded(), of_documents)
+        return View(shown, manifest, rows, self._masks, searcher, loaded)
+
+
+def _has(view: View, text: bool, vectors: bool) -> bool:
+    return (not text or view.searcher is not None) and (not vectors or view.vectors is not None)

@@ -1,0 +1,186 @@
+"""The collection of passages, with a tenant for each build of a namespace."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from weaviate.classes.config import (
+    Configure,
+    DataType,
+    Property,
+    Reconfigure,
+    StopwordsPreset,
+    Tokenization,
+    VectorDistances,
+)
+from weaviate.classes.data import DataObject
+from weaviate.collections import CollectionAsync
+from weaviate.exceptions import UnexpectedStatusCodeError
+
+from models.documents import Document, Manifest, Passage
+from models.endpoints import WeaviateEndpoint
+from models.errors import BadIndex
+from search.analysis import indexed_texts
+from search.engines.weaviate.connection import Client
+from search.filter_terms import facets
+from search.filters import filter_fields
+from search.protocol import Index
+
+Objects = CollectionAsync[Any, None]
+
+MOST_RESULTS = 10_000
+"""Weaviate's QUERY_MAXIMUM_RESULTS: no answer has more objects, and no deletion deletes more at once."""
+
+
+def _held(name: str) -> Property:
+    """Stored and returned, never searched."""
+    return Property(name=name, data_type=DataType.TEXT, index_filterable=False, index_searchable=False)
+
+
+def _searched(name: str) -> Property:
+    """Terms, which the analyser has made following the namespace's manifest."""
+    return Property(
+        name=name,
+        data_type=DataType.TEXT,
+        tokenization=Tokenization.WHITESPACE,
+        index_searchable=True,
+        index_filterable=False,
+    )
+
+
+_PASSAGE = (
+    _searched("terms"),
+    _searched("whole"),  # of the document; the first passage has it
+    Property(
+        name="facets",
+        data_type=DataType.TEXT_ARRAY,
+        tokenization=Tokenization.FIELD,
+        index_searchable=False,
+        index_filterable=True,
+    ),
+    Property(name="document", data_type=DataType.UUID, index_filterable=True),  # UUID of the document's id
+    Property(name="is_passage", data_type=DataType.BOOL, index_filterable=True),
+    Property(name="written", data_type=DataType.INT, index_filterable=True),  # identifies the batch
+    *map(
+        _held,
+        ("passage_id", "document_id", "source_type", "published_at", "content_hash", "near_duplicate_group"),
+    ),
+    _held("revision"),
+)
+# The options of the vector index that the endpoint declares.
+_FIXED = ("ef_construction", "max_connections")
+_CHANGEABLE = ("ef", "dynamic_ef_min", "dynamic_ef_max", "dynamic_ef_factor", "flat_search_cutoff")
+
+
+def tenant_of(index: Index) -> str:
+    # No namespace has a capital letter, and a tenant's name has no dot and 64 characters at most.
+    return f"{index.namespace[:31]}-V{index.name.rpartition('.v')[2]}"
+
+
+def passages(client: Client, endpoint: WeaviateEndpoint, tenant: str) -> Objects:
+    return client.collections.use(f"{endpoint.collection}Passage").with_tenant(tenant)
+
+
+def tenants(client: Client, endpoint: WeaviateEndpoint) -> Objects:
+    """The passages without a tenant, to create and remove tenants."""
+    return client.collections.use(f"{endpoint.collection}Passage")
+
+
+async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
+    """Create the collection if it is missing, and update what may change; raises BadIndex if it does not fit."""
+    held = tenants(client, endpoint)
+    if not await client.collections.exists(held.name) and await _created(client, _passages_of(endpoint)):
+        return
+    config = await held.config.get()
+    missing = {declared.name for declared in _PASSAGE} - {existing.name for existing in config.properties}
+    if missing or config.multi_tenancy_config is None or not config.multi_tenancy_config.enabled:
+        raise BadIndex(
+            f"Weaviate's collection {held.name} is not one of Chorale's: declare another `collection`, or delete it"
+        )
+    (vectors,) = (config.vector_config or {}).values()
+    index: Any = vectors.vector_index_config
+    for name in _FIXED:
+        if (has := getattr(index, name)) != (declared := getattr(endpoint, name)):
+            raise BadIndex(
+                f"Weaviate's collection {held.name} was created with {name} {has}, but {declared} is declared: "
+                f"declare {has}, or another `collection` and index again"
+            )
+    if any(getattr(index, name) != getattr(endpoint, name) for name in _CHANGEABLE):
+        settings = Reconfigure.VectorIndex.hnsw(**{name: getattr(endpoint, name) for name in _CHANGEABLE})
+        await held.config.update(vector_config=Reconfigure.Vectors.update(vector_index_config=settings))
+
+
+async def _created(client: Client, settings: dict[str, Any]) -> bool:
+    """False if another process was faster."""
+    try:
+        await client.collections.create(**settings)
+    except UnexpectedStatusCodeError as error:
+        if "already exists" not in str(error):
+            raise
+        return False
+    return True
+
+
+def _passages_of(endpoint: WeaviateEndpoint) -> dict[str, Any]:
+    return {
+        "name": f"{endpoint.collection}Passage",
+        "properties": list(_PASSAGE),
+        "multi_tenancy_config": Configure.multi_tenancy(auto_tenant_activation=True),
+        # Weaviate must remove no words: the analyser has removed each language's stop words.
+        "inverted_index_config": Configure.inverted_index(stopwords_preset=StopwordsPreset.NONE),
+        "vector_config": Configure.Vectors.self_provided(
+            vector_index_config=Configure.VectorIndex.hnsw(
+                distance_metric=VectorDistances.COSINE,
+                quantizer=Configure.VectorIndex.Quantizer.none(),
+                **{name: getattr(endpoint, name) for name in (*_FIXED, *_CHANGEABLE)},
+            )
+        ),
+    }
+
+
+Object = DataObject[dict[str, Any], None]
+
+
+def passage_uuid(passage_id: str) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_OID, passage_id)
+
+
+def document_uuid(document_id: str) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"document {document_id}")
+
+
+def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[Object]:
+    """The first one records that the document exists in its revision.  Raises ValueError for invalid Unicode."""
+    shared: dict[str, Any] = {
+        "document": document_uuid(document.document_id),
+        "document_id": document.document_id,
+        "facets": facets(filter_fields(document.document_id, document.source, document.metadata)),
+        "written": written_us,
+        "content_hash": document.content_hash or None,
+        "near_duplicate_group": document.near_duplicate_group,
+        "source_type": _word(document.metadata.get("source_type")),
+        "published_at": _word(document.metadata.get("published_at")),
+    }
+    texts = indexed_texts(document, manifest)
+    head = {"revision": document.revision, "whole": texts.document}
+    made = []
+    for number, (passage, terms) in enumerate(zip(document.passages, texts.passages, strict=True)):
+        properties = shared | (head if number == 0 else {}) | _of_passage(passage, terms)
+        vector = None if passage.vector is None else passage.vector.tolist()
+        made.append(DataObject(properties, uuid=passage_uuid(passage.passage_id), vector=vector))
+    if not made:
+        made.append(DataObject(shared | head, uuid=document_uuid(document.document_id)))
+    # Fails here, for this document only, if a message cannot hold the text.
+    for stored in made:
+        json.dumps(stored.properties, default=str, ensure_ascii=False).encode()
+    return made
+
+
+def _of_passage(passage: Passage, terms: str) -> dict[str, Any]:
+    return {"is_passage": True, "passage_id": passage.passage_id, "terms": terms}
+
+
+def _word(value: object) -> str | None:
+    return None if value is None else str(value)

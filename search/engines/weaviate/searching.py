@@ -1,0 +1,211 @@
+"""Searching: near-vector, BM25 and hybrid.  Sends one call for each question, all at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from weaviate.classes.query import Filter, HybridFusion, MetadataQuery
+from weaviate.collections.classes.filters import FilterReturn
+
+from models.documents import Matrix
+from models.hits import Hit, Ranking
+from search import term_conditions
+from search.analysis import question_terms
+from search.checks import checked_questions
+from search.engines.weaviate.schema import MOST_RESULTS, Objects, document_uuid
+from search.filter_terms import LONGEST_PART
+from search.filters import compile_filters, unknown_field_warning
+from search.protocol import Index, Search
+from search.ranking_end import (
+    LEAST_CANDIDATES,
+    TEXT_DECIMALS,
+    count_documents,
+    cut,
+    cut_warnings,
+    is_settled,
+    with_whole,
+)
+
+SHOWN = [*Hit._fields]
+SHOWN.remove("score")
+
+# float32 sums: further decimals depend on the order of summing.
+_COSINE_DECIMALS = 6
+
+_SCORE, _DISTANCE = MetadataQuery(score=True), MetadataQuery(distance=True)
+_MORE = 16
+_FACETS = Filter.by_property("facets")
+CONDITIONS = term_conditions.Conditions[FilterReturn](
+    has_any=lambda terms: _FACETS.contains_any(list(terms)),
+    has_like=lambda beginning, part: _FACETS.like(f"{beginning}*{part}*"),
+    every=Filter.all_of,
+    some=Filter.any_of,
+    negated=Filter.not_,
+)
+_FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANKED}
+
+
+async def by_text(
+    index: Index, held: Objects, search: Search, texts: Sequence[str], least_hits: int
+) -> list[Ranking]:
+    """Asks for at least `least_hits` passages (see `search.engines.weaviate.wand_pruning`), and then for their documents' scores."""
+
+    queries = [_terms(text, index.manifest.language) for text in texts]
+    asked = [
+        partial(held.query.bm25, query, query_properties=["terms"], return_metadata=_SCORE) if query else None
+        for query in queries
+    ]
+    wide = replace(search, depth=max(search.depth, LEAST_CANDIDATES))
+
+    async def scored(query: str, candidates: Ranking) -> Ranking:
+        if not candidates.hits:
+            return candidates
+        documents = {document_uuid(hit.document_id) for hit in candidates.hits}
+        answer = await held.query.bm25(
+            query,
+            query_properties=["whole"],
+            filters=Filter.by_property("document").contains_any(list(documents)),
+            limit=len(documents) + 1,
+            return_metadata=_SCORE,
+            return_properties=["document_id"],
+        )
+        whole = {found.properties["document_id"]: found.metadata.score or 0.0 for found in answer.objects}
+        return replace(candidates, hits=cut(with_whole(candidates.hits, whole), search.depth))
+
+    candidates = await _rankings(held, wide, asked, least_hits)
+    return list(await asyncio.gather(*map(scored, queries, candidates)))
+
+
+async def by_vector(index: Index, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
+    questions = checked_questions(index.namespace, vectors, index.manifest, search.embedders)
+    asked = [
+        partial(held.query.near_vector, vector, return_metadata=_DISTANCE) for vector in questions.tolist()
+    ]
+    figure = index.manifest.known_words
+    return [replace(one, known_words=figure) for one in await _rankings(held, search, asked)]
+
+
+async def by_both(
+    index: Index,
+    held: Objects,
+    search: Search,
+    texts: Sequence[str],
+    vectors: Matrix,
+    least_hits: int,
+    *,
+    alpha: float,
+    fusion: str,
+) -> list[Ranking]:
+    """`alpha` is the weight of the vectors, `fusion` a key of `_FUSIONS`."""
+    questions = checked_questions(index.namespace, vectors, index.manifest, search.embedders)
+
+    queries = [_terms(text, index.manifest.language) for text in texts]
+    asked = [
+        partial(
+            held.query.hybrid,
+            query or None,
+            vector=vector,
+            # Without a term there is nothing to fuse.
+            alpha=alpha if query else 1.0,
+            query_properties=["terms"],
+            fusion_type=_FUSIONS[fusion],
+            return_metadata=_SCORE,
+        )
+        for query, vector in zip(queries, questions.tolist(), strict=True)
+    ]
+    return await _rankings(held, search, asked, least_hits)
+
+
+_Ask = Callable[..., Awaitable[Any]]
+"""A query of the client; receives `limit`, `filters` and `return_properties`."""
+
+
+async def _rankings(
+    held: Objects, search: Search, questions: Sequence[_Ask | None], least_hits: int = 0
+) -> list[Ranking]:
+    """A ranking for each question; an empty one for None."""
+    where, warnings = await passing(held, search)
+    if warnings:
+        return [Ranking((), 0, warnings) for _ in questions]
+
+    async def ranking(ask: _Ask | None) -> Ranking:
+        if ask is None:
+            return Ranking((), 0)
+
+        async def best(limit: int) -> list[Hit]:
+            answer = await ask(limit=limit, filters=where, return_properties=SHOWN)
+            return [
+                hit_of(held.properties, _score(held.metadata.distance, held.metadata.score))
+                for held in answer.objects
+            ]
+
+        return Ranking(*await _best(best, search.depth, least_hits))
+
+    return list(await asyncio.gather(*map(ranking, questions)))
+
+
+async def _best(
+    search: Callable[[int], Awaitable[list[Hit]]], depth: int, least_hits: int
+) -> tuple[tuple[Hit, ...], int | None, tuple[str, ...]]:
+    """The hits of the best `depth` documents, the number of all matching documents if it became known, and warnings.
+
+    `search` is asked for more and more passages, at first at least `least_hits`, until no missing passage could
+    belong to the ranking; a ranking of more than MOST_RESULTS passages is cut there.
+    """
+    limit = min(max(2 * depth + _MORE, least_hits), MOST_RESULTS)
+    while True:
+        hits = await search(limit)
+        is_all = len(hits) < limit
+        if is_all or limit == MOST_RESULTS or is_settled(hits, depth):
+            total = count_documents(hits) if is_all else None
+            return cut(hits, depth), total, cut_warnings(hits, depth, MOST_RESULTS)
+        limit = min(4 * limit, MOST_RESULTS)
+
+
+async def passing(held: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:
+    """The filter for passages, or warnings: with any warning nothing matches, whatever the filter."""
+    # A filter that everything passes makes Weaviate compare every vector of a small namespace.
+    where = CONDITIONS.everything
+    if search.filters:
+        warnings = term_conditions.warnings(search.filters, LONGEST_PART)
+        warnings += await _unknown(held, compile_filters(search.filters).fields)
+        if warnings:
+            return where, warnings
+        where = CONDITIONS.of(search.filters)
+    if search.only_ids:
+        only = [document_uuid(name) for name in search.only_ids]
+        where = where & Filter.by_property("document").contains_any(only)
+    if search.exclude_ids:
+        excluded = [document_uuid(name) for name in search.exclude_ids]
+        where = where & Filter.not_(Filter.by_property("document").contains_any(excluded))
+    return where, ()
+
+
+async def _unknown(held: Objects, fields: Sequence[str]) -> tuple[str, ...]:
+    async def is_known(field: str) -> bool:
+        having = CONDITIONS.has_field(field)
+        return bool((await held.query.fetch_objects(filters=having, limit=1, return_properties=[])).objects)
+
+    known = await asyncio.gather(*map(is_known, fields))
+    return tuple(unknown_field_warning(field) for field, has in zip(fields, known, strict=True) if not has)
+
+
+def _terms(text: str, language: str) -> str:
+    """The question's terms, each repeated as often as it occurs, because Weaviate counts them."""
+    terms = question_terms(text, language)
+    return " ".join(term for term, count in terms.items() for _ in range(count))
+
+
+def _score(distance: float | None, score: float | None) -> float:
+    if distance is not None:
+        return round(1.0 - distance, _COSINE_DECIMALS)
+    return round(score or 0.0, TEXT_DECIMALS)
+
+
+def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
+    shown: dict[str, Any] = {name: properties.get(name) for name in SHOWN}
+    return Hit(score=score, **shown)

@@ -1,0 +1,331 @@
+"""What the tasks of one process work with; each part is made once, when it is first needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from chorale_client.client import MOST_CONNECTIONS
+from chorale_client.failover import follow_primary
+from chorale_client.ledger import CallersLedger
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION
+from redis import Redis
+
+from config.declarations import Pipeline, StoreDeclaration
+from config.home import check_home, find_redis_url
+from config.model_declarations import DEFAULT_ENCODER, RerankerDeclaration
+from config.settings import Settings, load_settings
+from inference.backends import load_reranker
+from inference.language_models import TokenizerFile
+from inference.model_files import ModelTrust
+from inference.weight_files import file_sha256
+from ledger.breakers import Breakers
+from ledger.caches import NullCache, RedisCache
+from ledger.redis import RedisLedger
+from ledger.signing import Signer
+from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
+from monitoring.counting import add_tokens
+from records.rules.matching import PublishedRules
+from search.kinds import EmbeddedOptions
+from tasks.branches.encoders import Encoder, Encoders
+from tasks.branches.generators import Generators
+from tasks.wiring.generations import Generations
+from tasks.wiring.pipeline import BUILT_IN, load_pipeline, read_fitted
+
+if TYPE_CHECKING:
+    from fusion.confidence import Fitted
+    from inference.protocol import Reranker
+    from ingest.raw_documents import ReadLimits
+    from ledger.caches import Cache
+    from models.documents import NamespaceState
+    from models.extensions import Kinds, Need
+    from records.jobs.store import Jobs
+    from search.documents.reading import Documents
+    from search.documents.store import DocumentStore
+    from search.protocol import Engine, Searches
+
+
+class Resources:
+    """Thread-safe."""
+
+    def __init__(self, settings: Settings, pipeline: Pipeline, redis_url: str) -> None:
+        self.settings = settings
+        self.pipeline = pipeline
+        self.redis_url = redis_url
+        self.answered_kinds: Collection[str] = {branch.kind for branch in pipeline.branches}
+        """The kinds of the branches that this process answers; a worker sets them to those of its queues."""
+        self.answers_jobs = False
+        """Whether this process answers bulk jobs, which have all cores while nobody asks."""
+        self.worker_name: str | None = None
+        """The name under which Flower counts what this process answers; None: no worker, or no task events."""
+        self.serve_others: Callable[[], None] = lambda: None
+        """Works on messages that wait, while a costly part pauses; a worker sets it (`tasks.celery_internals.batch_consumer`)."""
+        self._stores: dict[str, Searches] = {}
+        self._rerankers: dict[str, Reranker] = {}
+        self._lock = threading.RLock()
+
+    @classmethod
+    def from_environment(cls, kinds: Kinds = BUILT_IN) -> Resources:
+        """Raises WrongDeclaration if settings or pipeline are wrong, or no Redis is known."""
+        settings = load_settings()
+        check_home(settings.home)
+        redis_url = settings.redis_url or find_redis_url(settings.home)
+        if redis_url is None:
+            raise WrongDeclaration(
+                "no Redis is known: start `chorale up` in another terminal, or set CHORALE_REDIS_URL"
+            )
+        resources = cls(settings, load_pipeline(settings.pipeline_file, kinds), redis_url)
+        _ = resources.fitted  # a wrong file is refused now, not at the first answer
+        return resources
+
+    @cached_property
+    def redis(self) -> Redis:
+        client = Redis.from_url(
+            self.redis_url,
+            socket_timeout=self.settings.redis_socket_timeout_s,
+            socket_connect_timeout=self.settings.redis_connect_timeout_s,
+            max_connections=MOST_CONNECTIONS,
+        )
+        follow_primary(client.connection_pool)
+        return client
+
+    @cached_property
+    def ledger(self) -> RedisLedger:
+        queues = {branch.name: branch.queue for branch in self.pipeline.branches}
+        return RedisLedger(self.redis, signer=self.signer, queues=queues)
+
+    @cached_property
+    def signer(self) -> Signer:
+        return Signer(self.redis, self.settings.signing_keys)
+
+    @cached_property
+    def callers_ledger(self) -> CallersLedger:
+        return CallersLedger(self.redis, answer_ttl_s=self.settings.answer_ttl_s)
+
+    @cached_property
+    def breakers(self) -> Breakers:
+        settings = self.settings
+        return Breakers(self.redis, failures=settings.breaker_failures, open_s=settings.breaker_open_s)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The bulk jobs; their database is the audit trail's."""
+        from records.jobs.store import Jobs  # SQLAlchemy takes .8 s to import
+
+        return Jobs(self.settings.audit_database_url)
+
+    @cached_property
+    def answers(self) -> Cache:
+        return RedisCache(self.redis) if self.settings.cache_ttl_s else NullCache()
+
+    @cached_property
+    def encoders(self) -> Encoders:
+        return Encoders(self.pipeline.encoders, self)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder of a namespace that names none."""
+        return self.encoders[DEFAULT_ENCODER]
+
+    def trust(self, revision: str | None) -> ModelTrust:
+        settings = self.settings
+        return ModelTrust(revision, settings.home / "model_hashes", settings.pickled_weights)
+
+    def tokens_counter(self, role: str, name: str) -> Callable[[int], None]:
+        """Adds the tokens that an endpoint reports to the metrics."""
+        return partial(add_tokens, self.redis, role, name)
+
+    @cached_property
+    def count_tokens(self) -> Callable[[str], int]:
+        """The number of tokens of a text for a language model.  A call raises ModelMissing."""
+        file = self._context_tokenizer
+        return file.count if file else self.encoder.embedder.count_pieces
+
+    @property
+    def _context_tokenizer(self) -> TokenizerFile | None:
+        path = self.settings.context_tokenizer
+        return TokenizerFile(path) if path else None
+
+    @cached_property
+    def generators(self) -> Generators:
+        return Generators(
+            self.pipeline,
+            language=self.settings.language or "en",
+            shared=RedisCache(self.redis),
+            tokens_counter=partial(self.tokens_counter, "generator"),
+        )
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What the branches that this process answers use of it; warming loads it."""
+        return self._needs_of(self.answered_kinds)
+
+    def _needs_of(self, kinds: Iterable[str]) -> frozenset[Need]:
+        return frozenset(need for kind in kinds for need in self.pipeline.kinds.branches[kind].needs)
+
+    @property
+    def threads_for_a_model(self) -> int:
+        """Threads of each model except `onnx` rerankers: all these on a machine together have at most as many threads as it
+        has cores, and so have those of its bulk workers."""
+        embed = {"questions", "passages"}
+        dense = [branch for branch in self.pipeline.branches if embed & self._needs_of([branch.kind])]
+        queues = [branch.queue for branch in dense] + ([QUEUE_FUSION] if self.pipeline.rerankers else [])
+        settings = self.settings
+        if self.answers_jobs:
+            return max(1, settings.model_threads // max(1, settings.processes(QUEUE_BULK)))
+        processes = (
+            settings.replicas if settings.layout == "replicas" else sum(map(settings.processes, queues))
+        )
+        return max(1, settings.model_threads // max(1, processes))
+
+    def reranker(self, name: str) -> Reranker:
+        """A declared reranker, created once; raises NotConfigured if there is none of that name."""
+        with self._lock:
+            if name not in self._rerankers:
+                declared = self.pipeline.rerankers.get(name)
+                if declared is None:
+                    raise NotConfigured(
+                        f"no reranker {name!r} here; there are: {', '.join(self.pipeline.rerankers)}"
+                    )
+                options = (
+                    {**declared.client_options, "add_tokens": self.tokens_counter("reranker", name)}
+                    if declared.url
+                    else self._local_options(declared)
+                )
+                self._rerankers[name] = load_reranker(declared.model, backend=declared.backend, **options)
+            return self._rerankers[name]
+
+    def _local_options(self, declared: RerankerDeclaration) -> dict[str, Any]:
+        # Each thread of `onnx` computes whole pairs, so more threads than cores cost little, and a lone request has all.
+        has_all_cores = declared.backend == "onnx" and not self.answers_jobs
+        return {
+            "threads": self.settings.model_threads if has_all_cores else self.threads_for_a_model,
+            "device": declared.device,
+            "max_pieces": declared.max_pieces,
+            "precision": declared.precision,
+            "trust": self.trust(declared.revision),
+        }
+
+    def store(self, name: str) -> Searches:
+        """A declared store, opened once; raises BadIndex if there is none of that name, NotConfigured if it does not open."""
+        with self._lock:
+            if name not in self._stores:
+                declared = self.pipeline.stores.get(name)
+                if declared is None:
+                    raise BadIndex(f"no store {name!r} here; there are: {', '.join(self.pipeline.stores)}")
+                self._stores[name] = self._open(declared)
+            return self._stores[name]
+
+    def _open(self, declared: StoreDeclaration) -> Searches:
+        kind = self.pipeline.kinds.stores[declared.kind]
+        here: dict[str, Any] = {"home": self.settings.home, "needs": self.needs} if kind.in_home else {}
+        if kind.documents_of is not None:
+            here = {"documents": self.store(declared.options[kind.documents_of]), "needs": self.needs}
+        try:
+            store = kind.open(declared.name, declared.options, **here)
+        except ServiceError:
+            raise
+        except Exception as error:  # foreign code may raise anything
+            message = f"the store {declared.name!r} cannot be opened: {type(error).__name__}: {error}"
+            raise NotConfigured(message) from error
+        from search.documents.reading import DocumentReader, FromDocuments
+
+        if isinstance(store, FromDocuments):
+            store.reader = DocumentReader(self.documents, declared.name)
+        return cast("Searches", store)
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        from ingest.raw_documents import ReadLimits
+
+        settings = self.settings
+        return ReadLimits(settings.read_time_s, settings.read_memory_mb, settings.read_output_mb)
+
+    @property
+    def written_stores(self) -> list[str]:
+        """The names of the stores that documents are indexed into."""
+        stores, kinds = self.pipeline.stores, self.pipeline.kinds.stores
+        return [name for name, store in stores.items() if kinds[store.kind].writes]
+
+    @property
+    def is_on_one_machine(self) -> bool:
+        """Whether documents are indexed into one embedded store and nowhere else: its folder then has the documents, too."""
+        kinds = [self.pipeline.kinds.stores[self.pipeline.stores[name].kind] for name in self.written_stores]
+        return [kind.in_home for kind in kinds] == [True]
+
+    @property
+    def documents_address(self) -> str | Path:
+        """Where the documents are: the file of a single embedded store, or an address as SQLAlchemy takes it."""
+        if self.is_on_one_machine:
+            return self.folder_of(self.written_stores[0]) / "corpus.db"
+        return self.settings.documents_database_url
+
+    def folder_of(self, name: str) -> Path:
+        """The folder of an embedded store."""
+        return self.settings.home / EmbeddedOptions(**self.pipeline.stores[name].options).folder
+
+    @cached_property
+    def documents(self) -> Documents:
+        """The documents' database; raises BadIndex if no store takes documents.
+
+        It opens no server, so a process that only plans needs no store's password.
+        """
+        from search.documents.reading import Documents
+
+        if not self.written_stores:
+            raise BadIndex(
+                f"no store of the pipeline takes documents; there are: {', '.join(self.pipeline.capabilities) or 'none'}; "
+                "declare one of kind 'embedded', or of another kind that can be written"
+            )
+        return Documents(self.documents_address)
+
+    def namespaces(self) -> list[NamespaceState]:
+        """The namespaces with documents; none if no store takes documents.  Raises BadIndex, StoreUnavailable."""
+        return self.documents.namespaces() if self.written_stores else []
+
+    @cached_property
+    def writing_store(self) -> DocumentStore:
+        """All stores that documents are indexed into, as one; raises BadIndex if there is none."""
+        # SQLAlchemy takes .8 s to import.
+        from search.documents.store import DocumentStore
+
+        table = self.documents.table
+        return DocumentStore({name: cast("Engine", self.store(name)) for name in self.written_stores}, table)
+
+    @cached_property
+    def rules(self) -> PublishedRules:
+        return PublishedRules(self.redis)
+
+    @cached_property
+    def generations(self) -> Generations:
+        return Generations(
+            self.redis,
+            lambda: self.documents,
+            is_in_file=self.is_on_one_machine,
+            has_documents=bool(self.written_stores),
+        )
+
+    @cached_property
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The factors for the confidence of an answer.  Raises WrongDeclaration."""
+        return read_fitted(self.settings.confidence_file)
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """The fingerprint of each model that answers depend on, by the model's role."""
+        embedder = self.encoder.embedder
+        fingerprints = {"embedder": embedder.fingerprint}
+        if embedder.questions.fingerprint != embedder.fingerprint:
+            fingerprints["questions"] = embedder.questions.fingerprint
+        if file := self.settings.confidence_file:
+            fingerprints["confidence"] = file_sha256(file)
+        if tokenizer := self._context_tokenizer:
+            fingerprints["tokenizer"] = tokenizer.fingerprint
+        if stores := self.generators.feedback_stores:
+            settings = self.settings
+            options = (settings.feedback_alpha, settings.feedback_passages, *stores)
+            fingerprints["feedback"] = " ".join(map(str, options))
+        return fingerprints | self.generators.fingerprints

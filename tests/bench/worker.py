@@ -1,0 +1,20 @@
+"""`python -m tests.bench.worker NAME [QUEUE...]`: the product's worker, or its sweeper if no queue is named.
+
+Both also know the kind of branch that does no work.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tasks.worker.sweeper_process import run
+from tasks.worker.worker_process import run_worker
+from tests.bench import given_vectors as given_vectors  # registers its embedder
+from tests.bench import no_op
+
+if __name__ == "__main__":
+    name, *queues = sys.argv[1:]
+    if queues:
+        run_worker(queues, name=name, kinds=no_op.KINDS)
+    else:
+        run(name=name, kinds=no_op.KINDS)

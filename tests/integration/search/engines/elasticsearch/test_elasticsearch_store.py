@@ -1,0 +1,73 @@
+"""The Elasticsearch store keeps every promise of a store, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from search.documents.reading import DocumentReader
+from search.engines.elasticsearch.store import ElasticsearchStore
+from tests.contracts.store import StoreContract
+from tests.contracts.store_documents import document
+from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
+from tests.contracts.store_ranking import TextContract
+from tests.contracts.store_rebuilding import RebuildingContract
+from tests.contracts.store_writing import WritingContract
+from tests.support.servers.databases import empty_database
+from tests.support.servers.elasticsearch_server import HUNSPELL, corner, opened
+from tests.support.stores.one_engine import OneEngine, with_documents
+
+
+@pytest.fixture(scope="class")
+def prefix() -> Iterator[str]:
+    with corner() as prefix:
+        yield prefix
+
+
+@pytest.fixture(scope="class")
+def kept(
+    request: pytest.FixtureRequest, prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OneEngine]:
+    """One store for all tests of a class."""
+    with (
+        empty_database("postgresql", tmp_path_factory.mktemp("documents")) as url,
+        opened(prefix, **request.cls.options) as engine,
+        with_documents(engine, url) as store,
+    ):
+        yield store
+
+
+class Emptied:
+    options: ClassVar[Mapping[str, Any]] = {"vectors": True}
+
+    @pytest.fixture
+    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
+        yield kept
+        for state in kept.namespaces():
+            kept.drop(state.name)
+
+
+class TestElasticsearchStore(Emptied, StoreContract, RebuildingContract, DrawnFiltersContract):
+    """With our own analyser."""
+
+    @pytest.fixture
+    def reader(self, kept: OneEngine, prefix: str) -> Iterator[ElasticsearchStore]:
+        with opened(prefix, **self.options) as reader:
+            reader.reader = DocumentReader(kept.documents, "local")
+            yield reader
+
+
+class TestWithAnAnalyserOfTheServer(Emptied, WritingContract, TextContract):
+    options: ClassVar[Mapping[str, Any]] = {"analyser": HUNSPELL}
+    has_vectors = False
+
+    def test_stems_and_stop_words_are_the_servers(self, store: OneEngine) -> None:
+        store.upsert("ns", [document("a", "the houses"), document("b", "of the and")])
+        assert self.found(store, "house") == ["a#0"]
+        assert self.found(store, "of the and") == []
+
+
+class TestWithSeveralShards(Emptied, FiltersContract):
+    options: ClassVar[Mapping[str, Any]] = {"vectors": True, "shards": 3, "replicas": 0}

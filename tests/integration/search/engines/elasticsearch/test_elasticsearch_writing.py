@@ -1,0 +1,185 @@
+"""Writing: refused documents, rebuilds during searches, and interrupted batches."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from elasticsearch import Elasticsearch
+
+from models.documents import Document, Passage
+from models.endpoints import ElasticsearchEndpoint
+from models.errors import BadIndex, ManifestMismatch, PartlyWritten, StageFailure
+from search.engines.elasticsearch.connection import Connection
+from search.engines.elasticsearch.document_writer import send
+from search.engines.elasticsearch.store import ElasticsearchStore
+from search.protocol import Search
+from tests.contracts.store_documents import document
+from tests.support.servers.elasticsearch_server import (
+    HUNSPELL,
+    PRODUCT,
+    Answer,
+    Impostor,
+    address,
+    corner,
+    host_and_port,
+    opened,
+)
+from tests.support.servers.tcp_proxy import TcpProxy
+from tests.support.stores.known_index import index_of
+
+
+@pytest.fixture(scope="module")
+def prefix() -> Iterator[str]:
+    with corner() as prefix:
+        yield prefix
+
+
+@pytest.fixture
+def store(prefix: str) -> Iterator[ElasticsearchStore]:
+    with opened(prefix) as store:
+        store.create(index_of())
+        yield store
+        store.drop(index_of())
+
+
+@pytest.fixture
+def client() -> Iterator[Elasticsearch]:
+    with Elasticsearch(address(), request_timeout=30) as client:
+        yield client
+
+
+def found(store: ElasticsearchStore, text: str, namespace: str = "ns") -> list[str]:
+    (ranking,) = store.search_text(namespace, [text], Search(depth=1_000, timeout_s=30))
+    return [hit.passage_id for hit in ranking.hits]
+
+
+def test_long_ids_are_kept_whole_and_too_long_ones_refused(store: ElasticsearchStore) -> None:
+    name = "docs/" + "ä" * 1_000
+    with pytest.raises(PartlyWritten, match="its id has 9,000 characters; at most 8,0"):
+        store.write(
+            index_of(),
+            [document(name, "pear"), document("i" * 9_000, "pear"), document(name + "x", "pear")],
+            (),
+        )
+    assert found(store, "pear") == [f"{name}#0", f"{name}x#0"]
+    assert {entry.document_id for entry in store.entries(index_of())} == {name, f"{name}x"}
+    store.write(index_of(), (), [name])
+    assert found(store, "pear") == [f"{name}x#0"]
+
+
+def test_unchanged_passages_are_not_written_again(
+    store: ElasticsearchStore, prefix: str, client: Elasticsearch
+) -> None:
+    store.write(index_of(), [document("a", "pear", "plum"), document("b", "pear")], ())
+
+    def written() -> int:
+        stats = client.indices.stats(index=f"{prefix}-ns.v1", metric="indexing")
+        return int(stats["_all"]["primaries"]["indexing"]["index_total"])
+
+    before = written()
+    store.write(index_of(), [document("a", "pear", "plum"), document("b", "pear")], ())
+    assert written() == before
+    store.write(index_of(), [document("a", "pear", "cherry"), document("b", "pear")], ())
+    assert written() == before + 1
+
+
+def test_the_mapping_never_grows(store: ElasticsearchStore, prefix: str, client: Elasticsearch) -> None:
+    metadata = {f"field {n}": {"of": n} for n in range(2_000)}
+    store.write(index_of(), [document("a", "pear", metadata=metadata)], ())
+    ((_, index),) = client.indices.get_mapping(index=f"{prefix}-ns.v1").items()
+    assert len(index["mappings"]["properties"]) < 25
+    with pytest.raises(Exception, match="strict_dynamic_mapping"):
+        client.index(index=f"{prefix}-ns.v1", document={"unknown": 1})
+    (ranking,) = store.search_text("ns", ["pear"], Search(depth=1, filters={"field 7.of": 7}))
+    assert [hit.document_id for hit in ranking.hits] == ["a"]
+
+
+def test_another_analyser_or_no_vectors_is_a_manifest_mismatch(
+    store: ElasticsearchStore, prefix: str
+) -> None:
+    for options, difference in (
+        ({"analyser": HUNSPELL}, "analyser of the store is 'chorale', asked for {"),
+        ({"vectors": True}, "vectors is False, asked for True"),
+    ):
+        with opened(prefix, **options) as other:
+            with pytest.raises(ManifestMismatch, match=f"{difference}.*chorale index --rebuild"):
+                other.create(index_of())
+            # It can still be searched with its own analyser.
+            assert found(other, "pear") == []
+
+
+def test_an_analyser_that_the_server_lacks_is_named(prefix: str) -> None:
+    unknown_part = {"analyzer": {"chorale": {"type": "custom", "tokenizer": "klingon"}}}
+    for analyser in ("klingon", unknown_part):
+        message = r"`analyser` is not on the server.*use `chorale`.*klingon"
+        with opened(prefix, analyser=analyser) as store, pytest.raises(BadIndex, match=message):
+            store.create(index_of())
+    with opened(prefix, analyser="klingon") as store:
+        assert not store.has(index_of())
+
+
+def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> None:
+    with TcpProxy(host_and_port()) as proxy, opened(prefix) as watching:
+        url = f"http://127.0.0.1:{proxy.port}"
+        with opened(prefix, url=url, write_timeout_s=30) as store:
+            store.create(index_of())
+            store.write(index_of(), [document("a", "old", "old")], ())
+            bodies = [document("a", "new pear"), *(document(f"d{n}", "pear " * 2_000) for n in range(200))]
+
+            def cut_off() -> None:
+                proxy.is_refusing = True
+                proxy.cut()
+
+            def write_on() -> None:
+                for n in range(50):
+                    store.write(index_of(), [*bodies, document("again", str(n))], ())
+
+            threading.Timer(0.15, cut_off).start()
+            with pytest.raises(StageFailure):
+                write_on()
+            # Nothing is visible half written.
+            assert found(watching, "old") in (["a#0", "a#1"], [])
+            proxy.is_refusing = False
+            store.write(index_of(), bodies, ())
+            assert found(watching, "old") == []
+            assert len(found(watching, "pear")) == 201
+            store.drop(index_of())
+
+
+def test_what_a_busy_server_rejects_is_sent_again_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("elasticsearch.helpers.actions.time.sleep", pauses.append)
+    busy = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
+    bad = {"type": "document_parsing_exception", "reason": "no", "caused_by": {"reason": "too deep"}}
+    rounds: list[list[str]] = []
+
+    def answer(_: str, body: bytes) -> Answer:
+        names = [json.loads(line)["index"]["_id"] for line in body.splitlines()[::2]]
+        rounds.append(names)
+        results: dict[str, dict[str, Any]] = {
+            "good": {"status": 201},
+            "busy": {"status": 429, "error": busy} if len(rounds) < 3 else {"status": 201},
+            "bad": {"status": 400, "error": bad},
+        }
+        items = [{"index": {"_id": name, **results[name]}} for name in names]
+        return 200, json.dumps({"errors": True, "items": items}).encode(), PRODUCT
+
+    with Impostor(answer) as server:
+        connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
+        action = {"_op_type": "index", "_index": "i", "_source": {}}
+        refused = send(connection, [{**action, "_id": name} for name in ("good", "busy", "bad")])
+        connection.close()
+    assert refused == {"bad": "document_parsing_exception: no (too deep)"}
+    assert rounds == [["good", "busy", "bad"], ["busy"], ["busy"]]
+    assert pauses == [0.25, 0.5]
+
+
+def test_a_namespace_without_vectors_is_searched_by_words(store: ElasticsearchStore) -> None:
+    words = index_of("words", dimension=0)
+    store.create(words)
+    store.write(words, [Document("a", "docs", "", (Passage("a#0", 0, "pear"),))], ())
+    assert found(store, "pear", "words") == ["a#0"]

@@ -1,0 +1,90 @@
+"""Ranking in the embedded store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.documents import Document, Passage
+from models.errors import StoreTimeout
+from search.protocol import Search
+from tests.contracts.store_documents import EAST, MANIFEST, document, questions
+from tests.support.stores.embedded_searches import names, near
+from tests.support.stores.one_engine import OneEngine, embedded_store
+
+
+def test_bm25_scores_follow_robertsons_formula_with_k1_1_2_and_b_0_75(store: OneEngine) -> None:
+    store.upsert("ns", [document("a", "pear pear plum fig"), document("b", "pear"), document("c", "fig")])
+    idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    average = (4 + 1 + 1) / 3
+    a = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 4 / average))
+    b = idf * 1 * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 1 / average))
+    (ranking,) = store.search_text("ns", ["pear"], Search(depth=5))
+    # Each document is its only passage, so half of its own score is added.
+    expected = {"a": 1.5 * a, "b": 1.5 * b}
+    assert {hit.document_id: hit.score for hit in ranking.hits} == pytest.approx(expected, abs=1e-4)
+    assert ranking.total_matches == 2
+
+
+def test_filtering_before_and_after_the_search_gives_the_same_hits(
+    store: OneEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["pear " * (1 + i % 7) + "plum " * (i % 11) for i in range(300)]
+    store.upsert("ns", [document(f"d{i:03}", texts[i], metadata={"n": i % 4}) for i in range(300)])
+    search = Search(depth=20, filters={"n": 2})
+    (named,) = store.search_text("ns", ["pear plum plum"], search)
+    monkeypatch.setattr("search.engines.embedded.text_search._SET_BELOW", 0)
+    (sifted,) = store.search_text("ns", ["pear plum plum"], search)
+    assert named.hits == sifted.hits
+    assert len(named.hits) == 20
+
+
+def test_vector_search_equals_sorting_every_cosine(store: OneEngine) -> None:
+    random = np.random.default_rng(7)
+    store.drop("ns")
+    store.create("ns", replace(MANIFEST, dimension=16))
+    vectors = random.standard_normal((400, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    held = [document(f"d{i:03}", "x", vectors=(vectors[i],)) for i in range(400)]
+    for first in range(0, 400, 150):
+        store.upsert("ns", held[first : first + 150])
+    rankings = store.search_vectors("ns", vectors[:20], Search(depth=25))
+    for question, ranking in zip(vectors[:20], rankings, strict=True):
+        cosines = vectors.astype(np.float64) @ question.astype(np.float64)
+        expected = np.argsort(-cosines, kind="stable")[:25].tolist()
+        assert [int(hit.document_id[1:]) for hit in ranking.hits] == expected
+
+
+def test_a_passage_without_a_vector_is_found_only_by_its_words(store: OneEngine) -> None:
+    store.upsert("ns", [Document("a", "docs", "", (Passage("a#0", 0, "pear"),)), document("b", "plum")])
+    assert names(store, "pear") == ["a"]
+    assert near(store) == ["b"]
+    assert store.vectors("ns", ["a#0", "b#0"]).keys() == {"b#0"}
+
+
+def test_a_search_after_its_deadline_is_a_timeout(store: OneEngine) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    calls: list[Callable[[], object]] = [
+        lambda: store.search_text("ns", ["pear"], Search(depth=1, timeout_s=-1)),
+        lambda: store.search_vectors("ns", questions(EAST), Search(depth=1, timeout_s=-1)),
+        lambda: store.texts("ns", ["a#0"], timeout_s=-1),
+    ]
+    for call in calls:
+        with pytest.raises(StoreTimeout):
+            call()
+
+
+def test_warming_for_text_loads_no_matrix(folder: Path, store: OneEngine) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    text_only = embedded_store(folder, warm_vectors=False)
+    text_only.warm()
+    view = text_only._view("ns")
+    assert view.searcher is not None
+    assert view.vectors is None
+    assert near(text_only) == ["a"]  # a vector search still loads it
+    text_only.close()
