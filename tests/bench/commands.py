@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from socket import create_server
 from typing import Annotated, Any, TypeAlias
@@ -17,12 +16,8 @@ from cli.local.servers import own_key
 from cli.options import AsJson, command_group
 from cli.terminal import plain_table, print_result, stderr
 from config.settings import load_settings
-from records.keys.grant import Grant
-from records.keys.key_store import KeyStore
 from tests.bench import bulk as jobs
-from tests.bench import filters as largest_filters
 from tests.bench import growth as growing
-from tests.bench.http import make_console_variants
 from tests.bench.http import make_variants as make_http_variants
 from tests.bench.installation import NAMESPACE, Measured, measured_installation
 from tests.bench.latency import COUNTED_REQUESTS, redis_cost, waterfall_of
@@ -156,19 +151,6 @@ def http(
 
 
 @bench.command()
-def console(questions: Questions = 60, documents: Documents = None, as_json: AsJson = False) -> None:
-    """Measure the pages of the console, loaded one after another."""
-    with create_server(("127.0.0.1", 0)) as free:
-        address = Address(*free.getsockname())
-    with measured_installation(documents, others={"retrieve": ("retrieve",)}, http=address) as measured:
-        with closing(KeyStore(measured.resources.settings.audit_database_url)) as keys:
-            key = keys.create(Grant("", "", None, frozenset({"admin"})), name="bench").text
-        variants = make_console_variants(list(measured.layout), port=address.port, key=key)
-        runs = _compared(variants, measured.questions(questions, [1])[0], measured)
-    print_result({"runs": runs}, table_of("page", runs), as_json=as_json)
-
-
-@bench.command()
 def bulk(
     questions: Annotated[int, typer.Option(min=3, help="Questions for each variant.")] = 10_000,
     requests: Annotated[int, typer.Option(min=3, help="Interactive requests, alone and beside a job.")] = 300,
@@ -207,16 +189,3 @@ def growth(
     with stderr().status("starting") as status:
         runs = list(growing.measure(sorted(set(passages)), processes, in_flight, questions, status.update))
     print_result({"runs": runs}, table_of("growth", runs), as_json=as_json)
-
-
-@bench.command()
-def filters(
-    passages: Annotated[int, typer.Option(min=1, help="Size of the corpus.")] = 50_000,
-    as_json: AsJson = False,
-) -> None:
-    """Measure the first searches with the largest filters that a request may have, in the embedded store.
-
-    Times are shares of the time limit.
-    """
-    rows = list(largest_filters.measure(passages))
-    print_result({"filters": rows}, table_of("filter", rows), as_json=as_json)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http.client import HTTPConnection
 from typing import Any
-from urllib.parse import urlencode
 
 from chorale_client import Chorale
 from chorale_client.answer import Answer
 
 from models.errors import ServiceError
 from tasks.wiring.resources import Resources
-from tests.bench.installation import NAMESPACE
 from tests.bench.latency import wait_for_audit
 from tests.bench.timing import Hung, Variant, complete
 from tests.bench.variants import SWEEPER, TIMEOUT_S
@@ -62,41 +60,3 @@ def make_variants(
         Variant("client", ask, running, settle=settle),
         Variant("http", HttpPath(port, key, options).ask, (*running, SERVER), settle=settle),
     ]
-
-
-HITS = 100
-PAGES = ("requests", "jobs", "health", "keys")
-
-
-class Browser:
-    """Logs in with the key, and loads pages over one connection."""
-
-    def __init__(self, port: int, key: str) -> None:
-        self._connection = HTTPConnection("127.0.0.1", port, timeout=60)
-        form = {"Content-Type": "application/x-www-form-urlencoded"}
-        self._connection.request("POST", "/console/login", urlencode({"key": key}), form)
-        response = self._connection.getresponse()
-        response.read()
-        self._headers = {"Cookie": (response.getheader("set-cookie") or "").partition(";")[0]}
-
-    def load(self, path: str) -> None:
-        """Raises ServiceError for anything but a page."""
-        self._connection.request("GET", f"/console/{path}", headers=self._headers)
-        response = self._connection.getresponse()
-        response.read()
-        if response.status != 200:
-            raise ServiceError(f"/console/{path} is answered with {response.status}")
-
-
-def make_console_variants(workers: Sequence[str], *, port: int, key: str) -> list[Variant]:
-    """A search whose page has 100 hits, and the pages that stay open; `workers` are the processes that answer."""
-    browser, running = Browser(port, key), (*workers, SWEEPER, SERVER)
-
-    def search(text: str) -> None:
-        browser.load(f"search?{urlencode({'q': text, 'namespace': NAMESPACE, 'top_k': HITS})}")
-
-    def loads(page: str) -> Callable[[str], None]:
-        return lambda _: browser.load(page)
-
-    pages = [Variant(page, loads(page), running) for page in PAGES]
-    return [Variant(f"search, {HITS} hits", search, running), *pages]
