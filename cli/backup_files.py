@@ -32,8 +32,6 @@ from search.documents.snapshot import copy_documents, documents_from, generation
 
 MANIFEST = "manifest.json"
 DOCUMENTS, TRAIL = "documents.db", "audit.db"
-CORPUS = "corpus.db"
-"""The documents in the backup of one embedded store that an earlier version wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Backup:
     @property
     def documents(self) -> str | None:
         """The file with the documents."""
-        return next((name for name in (DOCUMENTS, CORPUS) if name in self.files), None)
+        return DOCUMENTS if DOCUMENTS in self.files else None
 
     def write(self, folder: Path) -> None:
         (folder / MANIFEST).write_text(json.dumps({"v": 1, **asdict(self)}, indent=1) + "\n")

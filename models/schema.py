@@ -14,8 +14,8 @@ _ALEMBIC = threading.Lock()
 """Alembic's `context` and `op` are global: one of two simultaneous upgrades would write into the other's database."""
 
 
-class SchemaTooNew(ServiceError):
-    """A newer version made the tables; start that version, or use another database."""
+class UnknownSchema(ServiceError):
+    """Another version made the tables; start that version, or use another database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Schema:
         return revision
 
     def bring_up(self, connection: Connection) -> None:
-        """Create or change the tables in the caller's transaction; the caller holds a lock.  Raises SchemaTooNew."""
+        """Create or change the tables in the caller's transaction; the caller holds a lock.  Raises UnknownSchema."""
         before = self.revision(connection)
         if before == self.newest:
             return
@@ -51,9 +51,9 @@ class Schema:
         config.attributes.update(connection=connection, version_table=self.version_table)
         known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         if before is not None and before not in known:
-            raise SchemaTooNew(
-                f"{self.name} {connection.engine.url.render_as_string()} has schema {before}, but the newest that this "
-                f"version knows is {self.newest}; start the newer version that wrote it, or use another database"
+            raise UnknownSchema(
+                f"{self.name} {connection.engine.url.render_as_string()} has schema {before}, and the newest that this "
+                f"version knows is {self.newest}: start the version that wrote it, or use another database"
             )
         with _ALEMBIC:
             command.upgrade(config, "head")

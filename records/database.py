@@ -101,7 +101,7 @@ def _json(value: Any) -> str:
 
 SCHEMA = Schema(
     name="the audit database",
-    newest="0005",
+    newest="0.1.0",
     revisions=Path(__file__).parent / "revisions",
     version_table="chorale_audit_version",
 )
@@ -113,7 +113,7 @@ def upgrade(url: str | URL, *, wait_s: float = 60.0) -> None:
     """Bring the database at `url` to its newest schema; creates the database if it is missing.
 
     Any number of processes may call this at once: one works, the others wait up to `wait_s`.  A kill leaves the old
-    schema.  Raises SchemaTooNew, and ServiceError after `wait_s`.
+    schema.  Raises UnknownSchema, and ServiceError after `wait_s`.
     """
     engine = open_database(url)
     try:

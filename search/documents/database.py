@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from models.errors import BadIndex, StoreUnavailable, WriterBusy, WrongDeclaration
-from models.schema import Schema, SchemaTooNew
+from models.schema import Schema, UnknownSchema
 from search.documents.file_reading import NEWEST, VERSION_TABLE, failure_of, file_number, gone, is_damaged
 
 SCHEMA = Schema(
@@ -147,7 +147,7 @@ class Database:
         return aside
 
     def _prepare(self) -> None:
-        """Create or upgrade the tables; raises BadIndex if a newer version created them, or the file is gone."""
+        """Create or upgrade the tables; raises BadIndex if another version created them, or the file is gone."""
         if self._is_prepared:
             if self._file is not None and (number := file_number(self._file)) != self._number:
                 if number is None:
@@ -163,12 +163,8 @@ class Database:
         schema_lock = self.exclusive(_SCHEMA_LOCK, wait_s=_SCHEMA_WAIT_S)
         with schema_lock, self.writing(_SCHEMA_LOCK) as connection:
             try:
-                if inspect(connection).has_table(VERSION_TABLE):
-                    # Revision 0003 takes over the tables that the revisions 0001 and 0002 have made.
-                    older = f"DELETE FROM {VERSION_TABLE} WHERE version_num IN ('0001', '0002')"
-                    connection.execute(text(older))
                 SCHEMA.bring_up(connection)
-            except SchemaTooNew as error:
+            except UnknownSchema as error:
                 raise BadIndex(str(error)) from None
         self._number = None if self._file is None else file_number(self._file)
         self._is_prepared = True

@@ -11,7 +11,7 @@ from pathlib import Path
 from models.errors import BadIndex, ServiceError, StoreUnavailable
 
 VERSION_TABLE = "chorale_stored_version"
-NEWEST = "0004"
+NEWEST = "0.1.0"
 """The newest revision of the tables (`search.documents.revisions`)."""
 
 _PRAGMAS = (

@@ -37,10 +37,9 @@ def copy_documents(file: Path, to: Path) -> list[NamespaceState]:
 def generations_in(file: Path) -> dict[str, int]:
     """Generations by name, also of dropped namespaces; empty if there is no database."""
     if file.exists():
-        # The second one is a backup's of an older version.  A damaged or empty file has neither.
-        for table in ("chorale_generation", "chorale_stored_generation"):
-            with suppress(sqlite3.Error), closing(sqlite3.connect(file)) as connection:
-                return dict(connection.execute(f"SELECT name, generation FROM {table}"))
+        # A damaged or empty file has no such table.
+        with suppress(sqlite3.Error), closing(sqlite3.connect(file)) as connection:
+            return dict(connection.execute("SELECT name, generation FROM chorale_generation"))
     return {}
 
 

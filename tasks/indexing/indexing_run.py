@@ -64,11 +64,10 @@ class IndexReport:
         """Add the outcome of one message, as `to_wire` gave it.  Its passages are counted as well."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + outcome[name])
-        # A worker of an earlier version gives no reason.
         self.skipped += [
             Skipped(
                 left_out["path"],
-                NotIndexed(left_out.get("reason", NotIndexed.MALFORMED)),
+                NotIndexed(left_out["reason"]),
                 left_out["why"],
                 left_out["line"],
             )

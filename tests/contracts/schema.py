@@ -106,15 +106,20 @@ class SchemaContract:
         self.bring_up(url)
         assert not inspect(engine).has_table(self.a_table_in_the_middle)
 
-    def test_a_newer_schema_is_refused_and_the_message_says_what_to_do(
-        self, url: str, engine: Engine
+    @pytest.mark.parametrize("other", ["9999", "0005"])
+    def test_the_schema_of_another_version_is_refused_and_the_message_says_what_to_do(
+        self, url: str, engine: Engine, other: str
     ) -> None:
+        """`0005` is that of a checkout from before the first release."""
         self.bring_up(url)
         with engine.begin() as connection:
-            connection.execute(text(f"UPDATE {self.schema.version_table} SET version_num = '9999'"))
-        said = rf"{self.schema.name} .*has schema 9999, but the newest that this version knows is .*start the newer version"
-        with pytest.raises(self.refusal, match=said) as refused:
+            connection.execute(text(f"UPDATE {self.schema.version_table} SET version_num = '{other}'"))
+        message = (
+            rf"{self.schema.name} .*has schema {other}, and the newest that this version knows is {self.schema.newest}: "
+            "start the version that wrote it, or use another database"
+        )
+        with pytest.raises(self.refusal, match=message) as refused:
             self.bring_up(url)
         assert ":chorale@" not in str(refused.value), "the message does not contain the password"
         with engine.connect() as connection:
-            assert self.schema.revision(connection) == "9999"
+            assert self.schema.revision(connection) == other

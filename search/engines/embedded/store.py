@@ -151,7 +151,7 @@ class EmbeddedStore(FromDocuments):
         create_index(self._path(index))
         with self.documents.documents.reading() as rows:
             known = {name for (name,) in rows.execute("SELECT name FROM chorale_index")}
-        # What a crash or an earlier version has left.
+        # What a crash has left.
         for folder in (self._folder / "lexical").glob(f"{index.namespace}.*"):
             if folder.name not in known:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -7,7 +7,7 @@ import pytest
 from models.audit_tables import AuditTable
 from models.errors import ServiceError
 from models.installation_tables import jobs_metadata, keys_metadata, rules_metadata, use_metadata
-from models.schema import SchemaTooNew
+from models.schema import UnknownSchema
 from records.database import SCHEMA, upgrade
 from tests.contracts.schema import SchemaContract
 from tests.support.servers.database_process import line_of, started
@@ -18,7 +18,7 @@ class TestAuditSchema(SchemaContract):
     schema = SCHEMA
     declared = (AuditTable.metadata, jobs_metadata, keys_metadata, rules_metadata, use_metadata)
     a_table_in_the_middle = "chorale_branch"
-    refusal = SchemaTooNew
+    refusal = UnknownSchema
 
 
 def test_waiting_for_another_process_is_bounded(audit_url: str) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
-from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from models.errors import BadIndex, StoreUnavailable
 from search.engines.embedded.lexical_index import LexicalIndex, create_index, write_index
-from tests.contracts.store_documents import EAST, MANIFEST, document
+from tests.contracts.store_documents import document
 from tests.support.stores.embedded_searches import names, near
 from tests.support.stores.one_engine import OneEngine, embedded_store
 
@@ -81,31 +78,3 @@ def test_a_folder_that_cannot_be_used_is_named(store: OneEngine, folder: Path) -
     store.close()
     with pytest.raises(StoreUnavailable, match="cannot be used"):
         embedded_store(folder / "corpus.db" / "corpus").namespaces()
-
-
-def test_the_corpus_of_an_earlier_version_is_searched_without_indexing_again(tmp_path: Path) -> None:
-    """Its tables, and an index that this version does not read."""
-    with closing(sqlite3.connect(tmp_path / "corpus.db")) as connection:
-        connection.executescript((Path(__file__).parent / "corpus_of_version_1.sql").read_text())
-        manifest = json.dumps(asdict(MANIFEST))
-        connection.execute("INSERT INTO chorale_namespace VALUES (1, 'ns', ?, 2, 2, 'ns.1.0')", (manifest,))
-        connection.execute("INSERT INTO chorale_generation VALUES ('ns', 7)")
-        for sequence, ended, name, text in (
-            (1, 2, "a", "old pear"),
-            (2, None, "a", "pear"),
-            (2, None, "b", "fig"),
-        ):
-            values = (1, name, sequence, ended, "docs", name, '{"year": 2020}', f"hash of {name}", None, "1")
-            connection.execute("INSERT INTO chorale_document VALUES (?,?,?,?,?,?,?,?,?,?)", values)
-            passage = (1, f"{name}#0", name, sequence, ended, 0, "", text, 0, 4, EAST.astype("<f4").tobytes())
-            connection.execute("INSERT INTO chorale_passage VALUES (NULL,?,?,?,?,?,?,?,?,?,?,?)", passage)
-        connection.commit()
-    (tmp_path / "lexical" / "ns.1.0").mkdir(parents=True)
-    store = embedded_store(tmp_path)
-    assert store.generation("ns") == 8
-    assert (names(store, "pear"), names(store, "fig"), near(store)) == (["a"], ["b"], ["a", "b"])
-    assert store.texts("ns", ["a#0"], timeout_s=30)["a#0"].text == "pear"
-    assert store.upsert("ns", [document("c", "pear")]) == 9
-    assert names(store, "pear") == ["a", "c"]
-    assert [folder.name[:4] for folder in (tmp_path / "lexical").iterdir()] == ["ns.v"]
-    store.close()

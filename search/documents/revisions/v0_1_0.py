@@ -1,39 +1,20 @@
-"""Namespaces, documents, passages, near-duplicates, and the indexes that stores have made of them.
+"""The first schema: namespaces, documents, passages, near-duplicates, and the indexes that stores have made of them."""
 
-Takes over what earlier versions have written: the corpus of one embedded store, which had these tables but for the last
-two, and the documents of several stores, each in one compressed row.  Every index is built anew.
-"""
-
-import json
-import zlib
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
+revision = "0.1.0"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 _Key = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-_AT_ONCE = 200
 
 
 def upgrade() -> None:
-    has_table = sa.inspect(op.get_bind()).has_table
-    if has_table("chorale_namespace"):
-        for name in ("visible", "lexical"):
-            op.drop_column("chorale_namespace", name)
-    else:
-        _create_documents()
-    if not has_table("chorale_near_duplicates"):
-        _create_near_duplicates()
+    _create_documents()
+    _create_near_duplicates()
     _create_indexes()
-    if has_table("chorale_stored_document"):
-        _take_over()
-    for name in ("document", "namespace", "generation", "state", "mark", "rebuild"):
-        op.execute(f"DROP TABLE IF EXISTS chorale_stored_{name}")
 
 
 def _create_documents() -> None:
@@ -78,6 +59,7 @@ def _create_documents() -> None:
         sa.Column("start", sa.Integer, nullable=False),
         sa.Column("end", sa.Integer, nullable=False),
         sa.Column("vector", sa.LargeBinary),
+        sa.Column("pages", sa.Text),
         sa.Index("chorale_passage_sequence", "namespace_id", "sequence", "ended"),
         sa.Index("chorale_passage_ended", "namespace_id", "ended"),
         sa.Index("chorale_passage_name", "namespace_id", "passage_id"),
@@ -138,74 +120,3 @@ def _of_namespace(*names: str) -> list[sa.Column[Any]]:
     """The build of a namespace, and texts that are always there."""
     texts = [sa.Column(name, sa.Text, nullable=False) for name in names]
     return [sa.Column("namespace_id", _Key, nullable=False), *texts]
-
-
-def _take_over() -> None:
-    """The documents of several stores; a rebuild in progress is forgotten."""
-    connection = op.get_bind()
-    for statement in (
-        "INSERT INTO chorale_generation SELECT name, generation FROM chorale_stored_generation",
-        "INSERT INTO chorale_namespace (namespace_id, name, manifest, sequence) "
-        "SELECT namespace_id, name, manifest, sequence FROM chorale_stored_namespace WHERE is_current",
-    ):
-        connection.execute(sa.text(statement))
-    if connection.dialect.name == "postgresql":
-        last = "SELECT max(namespace_id) FROM chorale_stored_namespace"
-        serial = "pg_get_serial_sequence('chorale_namespace', 'namespace_id')"
-        connection.execute(
-            sa.text(f"SELECT setval({serial}, ({last})) WHERE EXISTS ({last} HAVING count(*) > 0)")
-        )
-    old, document, passage = (
-        sa.Table(name, sa.MetaData(), autoload_with=connection)
-        for name in ("chorale_stored_document", "chorale_document", "chorale_passage")
-    )
-    document.c.metadata.type = sa.JSON()
-    key, last_key = (old.c.namespace_id, old.c.document_id), (-1, "")
-    current = old.c.namespace_id.in_(sa.text("SELECT namespace_id FROM chorale_namespace"))
-    while True:
-        after = sa.tuple_(*key) > sa.tuple_(*map(sa.literal, last_key))
-        living = sa.select(old).where(after, current, sa.not_(old.c.is_deleted))
-        rows = connection.execute(living.order_by(*key).limit(_AT_ONCE)).all()
-        if not rows:
-            return
-        last_key = (rows[-1].namespace_id, rows[-1].document_id)
-        made = [_rows_of(row) for row in rows]
-        connection.execute(sa.insert(document), [of_document for of_document, _ in made])
-        if passages := [of_passage for _, of_document in made for of_passage in of_document]:
-            connection.execute(sa.insert(passage), passages)
-
-
-def _rows_of(row: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The row of a document and the rows of its passages."""
-    title, metadata, passages = json.loads(zlib.decompress(row.content)) if row.content else ("", {}, [])
-    count = sum(passage[-1] for passage in passages)
-    size = len(row.vectors) // count if count else 0
-    vectors = iter([row.vectors[n * size : (n + 1) * size] for n in range(count)])
-    shared = {"namespace_id": row.namespace_id, "document_id": row.document_id, "sequence": row.sequence}
-    document = {
-        **shared,
-        "source": row.source,
-        "title": _storable(title),
-        "metadata": metadata,
-        "content_hash": row.content_hash,
-        "near_duplicate_group": row.near_duplicate_group,
-        "revision": row.revision,
-    }
-    return document, [
-        {
-            **shared,
-            "passage_id": passage_id,
-            "position": position,
-            "heading": _storable(heading),
-            "text": _storable(text),
-            "start": start,
-            "end": end,
-            "vector": next(vectors) if has_vector else None,
-        }
-        for passage_id, position, text, heading, start, end, has_vector in passages
-    ]
-
-
-def _storable(text: str) -> str:
-    # What no column of text takes.
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
