@@ -159,7 +159,7 @@ def _planned(visit: Visit, recorded: RecordedRequest) -> tuple[Plan, list[str]]:
         return recorded.plan, []
     # The planner loads the kinds of stores, as `Visit.pipeline` does.
     from evaluation.replay import missing_lists, planned_under
-    from tasks.request.planning import NotOffered
+    from models.errors import NotOffered
 
     try:
         plan = planned_under(recorded, configuration)

@@ -26,11 +26,10 @@ from evaluation.replay import missing_lists, planned_under
 from fusion.fused_hits import FusedHit
 from fusion.question_terms import question_type
 from models.audit_tables import QuestionRow, RequestRow
-from models.errors import ServiceError
+from models.errors import NotOffered, ServiceError
 from models.plan import Plan
 from records.jobs.comparison import DEPTH, MOST_CHANGED, overlap
 from records.judgements.pooling import JudgedQuestion
-from tasks.request.planning import NotOffered
 
 DEADLINES_MS = (50, 100, 150, 200, 300, 500, 1_000, 2_000)
 _RANKED = 100

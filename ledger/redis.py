@@ -97,7 +97,7 @@ class RedisLedger:
         and start or join them too.
 
         A part that was sent again is taken alone, because it may be the one that ended its worker.  A message of Celery stays
-        at the head of its queue.  Without a message in hand (`first` is empty) both go to the end of their queues.
+        at the head of its queue.
         """
         flat = self._run("take", list(most), [*first, *most.values()])
         return [self._taken(*message) for message in flat]

@@ -140,3 +140,7 @@ class PartlyWritten(ServiceError):
 class NotEverywhere(PartlyWritten):
     """The documents are in the documents' database, but some store does not show them yet.  `settle` or the next run
     writes them; they need not be handed in again."""
+
+
+class NotOffered(ValueError):
+    """The request asks for something that this pipeline does not have; the message says what it has."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from chorale_client.request import Question, Request
-from chorale_client.wire_names import QUEUE_BULK, WIRE_VERSION
+from chorale_client.wire_names import WIRE_VERSION
 from chorale_client.wire_reader import read_request
 from pydantic import BaseModel, ConfigDict, field_validator
 
@@ -106,17 +106,12 @@ class QuestionRules(_Resolved):
 
 # Whether a request is costly has to be known of each message before it is worked on, so a plan is not parsed for it: only the
 # JSON of a costly plan begins with this field.  `tasks.request.cost.with_cost` gives all branches of a plan the same values.
-_COSTLY, _IN_BULK = b'{"cost":"costly",', b'{"cost":"bulk",'
+_COSTLY = b'{"cost":"bulk",'
 
 
 def is_costly(plan: bytes | None) -> bool:
-    """Whether this is the JSON of the plan of a costly request."""
-    return plan is not None and plan.startswith((_COSTLY, _IN_BULK))
-
-
-def uses_bulk_queue(plan: bytes | None) -> bool:
-    """Whether this is the JSON of the plan of a request that runs on the bulk workers."""
-    return plan is not None and plan.startswith(_IN_BULK)
+    """Whether this is the JSON of the plan of a costly request, which runs on the bulk workers."""
+    return plan is not None and plan.startswith(_COSTLY)
 
 
 class FusionPlan(_Resolved):
@@ -173,12 +168,9 @@ class Plan(FusionPlan):
     fusion_reserve_ms: int
 
     def to_json(self) -> bytes:
-        """JSON for the ledger, in which `is_costly` and `uses_bulk_queue` read the cost."""
+        """JSON for the ledger, in which `is_costly` reads the cost."""
         written = self.model_dump_json().encode()
-        if not any(branch.is_costly for branch in self.branches):
-            return written
-        is_in_bulk = any(branch.queue == QUEUE_BULK for branch in self.branches)
-        return (_IN_BULK if is_in_bulk else _COSTLY) + written[1:]
+        return _COSTLY + written[1:] if any(branch.is_costly for branch in self.branches) else written
 
     @property
     def sides(self) -> tuple[Plan, ...]:

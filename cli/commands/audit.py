@@ -311,7 +311,7 @@ def replay(
     """
     from config.settings import load_settings
     from evaluation.replay import replay as fused_again
-    from tasks.request.planning import NotOffered
+    from models.errors import NotOffered
     from tasks.wiring.pipeline import load_pipeline
 
     pipeline = load_pipeline(load_settings().pipeline_file)

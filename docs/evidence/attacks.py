@@ -229,12 +229,11 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "Costly requests of one tenant keep another tenant waiting",
-        "others run between slices; a costly request counts as several",
+        "a costly request counts as several, and runs on no worker that answers others",
         (
-            "tests/integration/tasks/test_costly_requests.py::test_a_job_of_another_tenant_is_answered_between_the_slices_of_costly_requests",
             "tests/integration/api/test_searches.py::test_a_costly_search_counts_for_as_many_calls_as_it_costs",
             "tests/unit/records/jobs/test_fairness.py::test_a_tenant_whose_lines_cost_more_sends_fewer_of_them",
-            "tests/integration/tasks/test_costly_requests.py::test_without_a_bulk_worker_others_are_served_between_the_slices_of_a_costly_request",
+            "tests/integration/tasks/test_costly_requests.py::test_without_a_bulk_worker_a_costly_request_ends_with_that_reason_and_others_are_answered",
         ),
     ),
     (
@@ -389,8 +388,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 OPEN: tuple[str, ...] = (
     "**A stolen login of a caller.**  It can read and end requests whose ids it knows, steer all jobs, fill the memory of Redis, "
     "and block Redis with a script.",
-    "**Costly requests over RabbitMQ.**  Without bulk workers, a worker answers a costly request before it takes the next "
-    "message.",
+    "**Bulk workers that are busy with costly requests.**  A job of another tenant waits until one of these requests ends, at most for its "
+    "`timeout_s`.",
     "**Markdown that a writer hands in.**  A worker parses a document without a pause for other namespaces.  The worst known "
     "text, quotations 20 levels deep, takes 24 minutes for 16 MiB.",
 )

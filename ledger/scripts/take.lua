@@ -1,6 +1,5 @@
 -- Takes messages that wait in the queues, and makes the first step of each: a branch starts, a fusion joins.  A message for
--- Celery stays at the head of its queue, and one that runs alone too: the worker takes it next.  A worker that has a message
--- in hand already ('' as its queue) cannot do that, and puts such messages at the end.
+-- Celery stays at the head of its queue, and one that runs alone too: the worker takes it next.
 -- calls  start, join
 -- KEYS  queues
 -- ARGV  the queue, task and id of the message that the worker already has; then for each queue, how many to take
@@ -45,7 +44,7 @@ local function take(queue, message, one)
   out[#out + 1] = { queue, message, answer }
 end
 
-local first = ARGV[2] ~= '' and step(ARGV[2], ARGV[3])
+local first = step(ARGV[2], ARGV[3])
 take(ARGV[1], '', first)
 if runs_alone(first) then return out end
 for i, queue in ipairs(KEYS) do
@@ -54,9 +53,7 @@ for i, queue in ipairs(KEYS) do
     if not message then break end
     local one = read(message)
     local is_alone = runs_alone(one)
-    if ARGV[1] == '' and (is_alone or not one) then
-      redis.call('LPUSH', queue, message)
-    elseif is_alone or not one then
+    if is_alone or not one then
       redis.call('RPUSH', queue, message)
       if is_alone then return out end
       break

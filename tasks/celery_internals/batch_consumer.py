@@ -30,7 +30,6 @@ from structlog import get_logger
 from ledger.protocol import Snapshot, Started, Taken
 from ledger.redis import RedisLedger
 from models.duty import PAUSE_S, retried
-from models.plan import is_costly
 from tasks.celery_internals import event_sender
 from tasks.celery_internals.result_backend import part_id
 
@@ -63,10 +62,6 @@ class BatchConsumer:
     Two things here are easy to break.  `celery.worker.state` is Celery's own: its totals and `event_sender.taken` are what
     heartbeats, `inspect stats` and the supervisor see of messages that never become a request of Celery.  Therefore each
     message that is worked on passes `_signalled`, whose end runs whatever is raised.
-
-    `take_more` is called from within `run`, by a costly part that pauses (`tasks.request.search`): it works on other
-    messages while those of the outer call are in hand.  It keeps no state between its steps, takes no costly part, and does
-    nothing when the worker stops, because the outer call then puts its own messages back.
     """
 
     app: Celery
@@ -111,25 +106,6 @@ class BatchConsumer:
             # Celery may have the first of these messages.  Putting it back may deliver it twice; leaving it out may lose it.
             self._put_back(others)
             raise
-
-    def take_more(self) -> None:
-        """Work on what waits, while the worker pauses in a costly part.  What is not ours, and other costly parts, go to the end
-        of their queues."""
-        if state.should_stop is not None:
-            return
-        begun_s = time.monotonic()
-        try:
-            taken = self.ledger.take(first=("", "", ""), most=self._together or self.most)
-            ours, others = self._read_all([message for message in taken if message.message], {})
-            costly = [
-                message for message in ours if message.started is not None and is_costly(message.started.plan)
-            ]
-            self._put_back([*others, *((message.payload, message.queue) for message in costly)], at_end=True)
-        except RedisError as error:
-            log.warning("not taken", error=str(error)[:200])
-            return
-        if ours := [message for message in ours if message not in costly]:
-            self._work_on(ours, begun_s)
 
     def _read_all(
         self, taken: Sequence[Taken], payload: Payload
@@ -186,14 +162,12 @@ class BatchConsumer:
                 for message in messages:
                     self.app.backend.mark_as_failure(message.task_id, error)
 
-    def _put_back(self, messages: Sequence[tuple[Payload, str]], *, at_end: bool = False) -> None:
+    def _put_back(self, messages: Sequence[tuple[Payload, str]]) -> None:
         """Put messages that were popped back at the head of their queues.  No other process has them, so this method waits for a
         Redis that is away."""
-        push = self.redis.lpush if at_end else self.redis.rpush
         for payload, queue in messages:
-            retried(
-                partial(push, queue, dumps(payload)), RedisError, for_s=PUT_BACK_S, pause_s=lambda _: PAUSE_S
-            )
+            push = partial(self.redis.rpush, queue, dumps(payload))
+            retried(push, RedisError, for_s=PUT_BACK_S, pause_s=lambda _: PAUSE_S)
 
     @contextmanager
     def _signalled(self, messages: Sequence[TakenMessage]) -> Iterator[None]:

@@ -7,7 +7,6 @@ one embedding and one search each, and fuses.  Messages may come twice: the firs
 from __future__ import annotations
 
 import time
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,9 +17,9 @@ from celery import Celery
 from chorale_client.job_lines import METADATA
 from chorale_client.limits import MAX_CANDIDATES, MAX_QUESTIONS
 from chorale_client.request import Request
-from chorale_client.wire_names import QUEUE_BULK, TASK_ANSWER_LINES, Status, consequence
+from chorale_client.wire_names import TASK_ANSWER_LINES, Status, consequence
 from chorale_client.wire_reader import read_request
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 from redis import Redis
 from structlog import get_logger
 
@@ -59,8 +58,6 @@ AGAIN_MS = 2_000
 DEATHS = 2
 """After this many workers died with a segment, its lines are answered one by one, to find the line that kills."""
 OF_A_PAGE = ("hits", "removed", "relaxed", "context", "confidence", "abstained", "signals")
-MOST_WAITING = 200
-"""Messages among which `answer_between` looks for a segment.  The feeder keeps few of them in the queue."""
 CACHED_LINES = 10_000
 """A job's first lines fill the answer cache; a million answers would push everything else out of Redis."""
 
@@ -85,34 +82,6 @@ def answer_lines_task(task: Any, job_id: str, number: int, attempt: int, **_: ob
             _answer_one_by_one(resources, jobs, segment)
         else:
             _answer_whole(resources, jobs, segment)
-
-
-def answer_between(app: Celery) -> None:
-    """Answer the segment that has waited longest, while this worker pauses in a costly request.
-
-    Its message needs no acknowledgement: the feeder sends a segment again whose worker has died.
-    """
-    redis = app.resources.redis
-    try:
-        for message in reversed(redis.lrange(QUEUE_BULK, -MOST_WAITING, -1)):
-            segment = _segment_in(message)
-            if segment is not None and redis.lrem(QUEUE_BULK, -1, message):
-                answer_lines_task(app.tasks[TASK_ANSWER_LINES], **segment)
-                return
-    except Exception as error:
-        log.warning("no segment answered; it is sent again", error=str(error)[:200])
-
-
-def _segment_in(message: bytes) -> dict[str, Any] | None:
-    """The arguments of a message that brings a segment."""
-    try:
-        payload = from_json(message)
-        if payload["headers"]["task"] != TASK_ANSWER_LINES:
-            return None
-        _, arguments, _ = from_json(b64decode(payload["body"]))
-        return {name: arguments[name] for name in ("job_id", "number", "attempt")}
-    except (ValueError, LookupError, TypeError):
-        return None
 
 
 def _answer_whole(resources: Resources, jobs: Jobs, segment: Segment) -> None:

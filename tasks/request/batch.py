@@ -24,7 +24,7 @@ from ledger.protocol import Snapshot, Started
 from models.branch_result import BranchResult
 from models.errors import StageFailure
 from models.extensions import BranchKind
-from models.plan import is_costly, uses_bulk_queue
+from models.plan import is_costly
 from tasks.branches.branch_task import BranchTask, TaskResources
 from tasks.celery_internals.batch_consumer import BatchConsumer, TakenMessage
 from tasks.celery_internals.result_backend import Report
@@ -42,9 +42,7 @@ def make_intake(app: Celery, queues: Sequence[str]) -> BatchConsumer:
     # A task that was registered in place of ours is Celery's.
     tasks = [name for name, task in app.tasks.items() if getattr(task.run, "__func__", None) in own]
     most = _most(resources, queues)
-    intake = BatchConsumer(app, resources.ledger, resources.redis, tasks, most, _run(app, most))
-    resources.serve_others = intake.take_more
-    return intake
+    return BatchConsumer(app, resources.ledger, resources.redis, tasks, most, _run(app, most))
 
 
 def _most(resources: Resources, queues: Sequence[str]) -> dict[str, int]:
@@ -139,7 +137,7 @@ def search_task(task: Any, request_id: str, branch: str, **arguments: Any) -> Re
     if started is None:
         return None
     reports = _reports(resources, [_part(started, request_id, branch, **arguments)])
-    if not uses_bulk_queue(started.plan):
+    if not is_costly(started.plan):
         return Report(reports[0][1], started)
     # A worker of bulk jobs fuses what it has completed: the message of a fusion would go where others wait.
     _report_and_fuse(task.app, reports)

@@ -15,6 +15,7 @@ from chorale_client.wire_names import QUEUE_BULK
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from models.errors import NotOffered
 from models.extensions import BranchKind
 from models.plan import Plan, embedding_s
 from tasks.request.live_pairs import is_shadow, on_bulk_workers
@@ -35,8 +36,6 @@ CONDITION_S = 0.01
 """The time to judge some 25,000 documents by one condition of a filter; the store keeps the result for the next search."""
 CANDIDATE_S, HIT_S = 7e-6, 120e-6
 """The times to read and fuse one hit of a branch, and to show one hit with its snippet."""
-MOST_A_SLICE = 4
-"""Questions of a costly request; after each slice the branch also looks whether there is time for another."""
 
 
 def further_questions_ms(request: Request) -> float:
@@ -53,16 +52,22 @@ def packing_s(request: Request) -> float:
 
 
 def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
-    """The plan; if it is costly, its branches say so, and go to the bulk workers if there are any.  A shadow goes there anyway."""
+    """The plan; if it is costly, its branches go to the bulk workers, as those of a shadow do.
+
+    Raises NotOffered for a costly request if no worker serves `chorale.bulk`.
+    """
     if is_shadow(request.request_id, plan.configuration, resources.pipeline.shadow):
         return on_bulk_workers(plan, request)
     cost_s = longest_step_s(resources, request, plan)
     if cost_s <= resources.settings.costly_s:
         return plan
-    changes: dict[str, object] = {"is_costly": True}
-    if is_bulk_served(resources):
-        changes["queue"] = QUEUE_BULK
-    log.info("costly", request_id=request.request_id, estimated_s=round(cost_s, 2), **changes)
+    if not is_bulk_served(resources):
+        raise NotOffered(
+            f"a step of this request takes about {cost_s:.1f} s, more than CHORALE_COSTLY_S "
+            f"({resources.settings.costly_s:g} s), and no worker serves {QUEUE_BULK}: start one, or ask for less at once"
+        )
+    changes: dict[str, object] = {"is_costly": True, "queue": QUEUE_BULK}
+    log.info("costly", request_id=request.request_id, estimated_s=round(cost_s, 2))
     return plan.model_copy(
         update={"branches": tuple(branch.model_copy(update=changes) for branch in plan.branches)}
     )
@@ -73,12 +78,6 @@ def is_bulk_served(resources: Resources) -> bool:
         return bool(resources.redis.exists(SERVED + QUEUE_BULK))
     except RedisError:
         return False
-
-
-def questions_a_slice(resources: Resources, kind: BranchKind, questions: Sequence[Question]) -> int:
-    """How many of a costly request's questions a branch answers before it serves others: as many as are not costly."""
-    longest_s = max(_branch_s(kind, [question]) for question in questions)
-    return max(1, min(MOST_A_SLICE, int(resources.settings.costly_s / longest_s)))
 
 
 def longest_step_s(resources: Resources, request: Request, plan: Plan) -> float:

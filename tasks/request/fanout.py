@@ -36,7 +36,7 @@ from config.celery import is_redis
 from config.declarations import BranchDeclaration
 from ledger.protocol import BranchDispatch, Chord, PlanOutcome
 from ledger.redis import RedisLedger
-from models.plan import BranchPlan, Plan, uses_bulk_queue
+from models.plan import BranchPlan, Plan, is_costly
 from tasks.celery_internals.result_backend import part_id
 
 log = get_logger("chorale.fanout")
@@ -134,7 +134,7 @@ class Fanout:
             signature.apply_async(group_id=request_id, chord=callback)
 
     def send_fuse(self, request_id: str) -> None:
-        queue = QUEUE_BULK if uses_bulk_queue(self._ledger.planned(request_id)) else QUEUE_FUSION
+        queue = QUEUE_BULK if is_costly(self._ledger.planned(request_id)) else QUEUE_FUSION
         if not self.is_lean:
             self._fuse_signature(request_id).apply_async(queue=queue)
         elif queue == QUEUE_FUSION:

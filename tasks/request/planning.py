@@ -14,6 +14,7 @@ from config.declarations import BranchDeclaration, Configuration, Pipeline
 from config.model_declarations import RerankerDeclaration
 from fusion.rankings import DENSE, LEXICAL
 from models.branch_result import StageNote
+from models.errors import NotOffered
 from models.fusion_method import Method
 from models.hits import MAX_TERMS
 from models.plan import BoostPlan, BranchPlan, Plan, RerankPlan
@@ -28,10 +29,6 @@ _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).t
 
 
 _HYPOTHETICAL = "hypothetical_documents"
-
-
-class NotOffered(ValueError):
-    """The request asks for something that this pipeline does not have; the message lists what it has."""
 
 
 def _one_of(field: str, name: str, known: Iterable[str]) -> None:

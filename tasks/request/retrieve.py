@@ -29,7 +29,7 @@ from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from ledger.protocol import End
 from models.branch_result import Degradation, StageNote
-from models.errors import StageFailure, WrongDeclaration
+from models.errors import NotOffered, StageFailure, WrongDeclaration
 from models.plan import Plan
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
 from tasks.callbacks.request_ends import check_callbacks
@@ -48,7 +48,7 @@ from tasks.request.cost import with_cost
 from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_failed
 from tasks.request.live_pairs import is_drawn, with_rival
-from tasks.request.planning import NotOffered, resolve
+from tasks.request.planning import resolve
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.retrieve")
@@ -102,11 +102,12 @@ class _Planner:
     def submit(self) -> str:
         """Accept and plan the request, in one step if it can be planned before it is accepted."""
         ledger, request, is_planned = self.resources.callers_ledger, self.request, False
-        if (plan := self._plan_ahead()) is None:
+        if (ahead := self._plan_ahead()) is None:
             accepted = ledger.accept(request)
         else:
-            uncached, coalescing_key, keys = with_cached(self.resources, request, plan, {})
-            asking = self._for_branches(with_cost(self.resources, request, self._timed(uncached)))
+            plan, with_its_cost = ahead
+            uncached, coalescing_key, keys = with_cached(self.resources, request, with_its_cost, {})
+            asking = self._for_branches(self._timed(uncached))
             stored = [CACHE + key for key in keys]
             accepted, outcome, cached = self.fanout.submit(ledger, request, asking, coalescing_key, stored)
             if cached:
@@ -118,11 +119,11 @@ class _Planner:
             self.plan_request(accepted.accepted_at_ms)
         return accepted.request_id
 
-    def _plan_ahead(self) -> Plan | None:
-        """The plan of a request that is not accepted yet, for the corpus' last known generation.
+    def _plan_ahead(self) -> tuple[Plan, Plan] | None:
+        """The plan of a request that is not accepted yet, for the corpus' last known generation; and the same `with_cost`.
 
-        None if only a request that was accepted can be planned: a breaker is open, a queue is overloaded, nothing is asked,
-        or generation or model are not known.
+        None if only a request that was accepted can be planned or refused: a breaker is open, a queue is overloaded, nothing is
+        asked, generation or model are not known, or the pipeline does not offer it.
         """
         resources = self.resources
         generation = resources.generations.agreed.get(self.request.namespace)
@@ -133,9 +134,10 @@ class _Planner:
                 return None
             models = resources.fingerprints
             plan = self._resolved(loads.now_ms, generation, models, self.warnings)
+            with_its_cost = with_cost(resources, self.request, plan)
         except (ResponseError, StageFailure, NotOffered):
             return None
-        return plan if plan.asked and plan.generation == generation else None
+        return (plan, with_its_cost) if plan.asked and plan.generation == generation else None
 
     def plan_request(self, accepted_at_ms: int) -> None:
         """Plan an accepted request and publish its chord, or end it at once: cached, skipped or failed."""
@@ -180,7 +182,11 @@ class _Planner:
         if not plan.asked:
             self._end(BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
             return
-        plan = with_cost(resources, request, plan)
+        try:
+            plan = with_cost(resources, request, plan)
+        except NotOffered as error:
+            _end_refused(resources, request, error)
+            return
         left = select_branches(resources, request, plan)
         missing = left.missing
         if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):

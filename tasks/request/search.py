@@ -27,13 +27,14 @@ from models.extensions import BranchKind
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan, read_planned
 from tasks.branches.branch_task import BranchTask, asked_questions
-from tasks.request.cost import questions_a_slice
 from tasks.request.filters import search_relaxed
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.search")
 
 LOGGED_AGAIN_S = 60.0
+QUESTIONS_AT_ONCE = 4
+"""Questions of a costly request that are searched together; after them the branch compares its time with its limit."""
 CONCERNS_ALL = frozenset(
     {
         *(Reason.UNAVAILABLE, Reason.UNAUTHORISED, Reason.BAD_INDEX),
@@ -187,14 +188,12 @@ def _own_embedder(part: BranchTask) -> str | None:
 
 
 def _rankings(resources: Resources, kind: BranchKind, part: BranchTask) -> list[Ranking]:
-    """One ranking a question.  A costly request is searched in slices, while there is time; the worker serves others in between."""
+    """One ranking a question.  The questions of a costly request are searched a few at a time, while there is time."""
     if not (part.branch.is_costly and kind.merges):
         return search_relaxed(kind, part)
     rankings: list[Ranking] = []
     notes: dict[str, StageNote] = {}
-    for some in in_batches(part.questions, questions_a_slice(resources, kind, part.questions)):
-        if rankings:
-            resources.serve_others()
+    for some in in_batches(part.questions, QUESTIONS_AT_ONCE):
         if rankings and part.clock() >= part.ends_at_s:
             detail = f"no time for {len(part.questions) - len(rankings)} of {len(part.questions)} questions"
             part.degraded.append(Degradation(branch_stage(part.branch.name), Reason.BUDGET, detail))

@@ -27,7 +27,6 @@ from models.duty import Made, retried
 from models.extensions import Kinds
 from tasks.celery_internals.event_sender import beat_while_busy
 from tasks.celery_internals.warm_shutdown import stopping_softly
-from tasks.jobs.answering import answer_between
 from tasks.registration import make_app
 from tasks.request.batch import make_intake
 from tasks.sweeping.sweeper import Sweeper
@@ -76,11 +75,6 @@ def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
     if reason:
         log.info("Redis answers")
     return made
-
-
-def _serve_others(app: Celery, take_more: Callable[[], None]) -> None:
-    take_more()
-    answer_between(app)
 
 
 def _prepare_process(settings: Settings) -> None:
@@ -138,8 +132,6 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
         with sweeping(app) if sweeps else contextlib.nullcontext():
             if app.fanout.is_lean:
                 app.intake = make_intake(app, queues)
-                if QUEUE_BULK in queues:
-                    resources.serve_others = functools.partial(_serve_others, app, resources.serve_others)
             worker = _celery_worker(app, queues, name)
             resources.worker_name = worker.hostname if settings.task_events else None
 

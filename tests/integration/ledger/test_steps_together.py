@@ -74,20 +74,6 @@ def test_a_message_of_celery_is_left_at_the_head_of_its_queue(real: Real) -> Non
     assert ids_waiting(real) == ["7", last]
 
 
-def test_a_worker_with_a_part_in_hand_takes_others_past_one_that_was_sent_again_and_past_a_message_of_celery(
-    real: Real,
-) -> None:
-    resent, usual = in_flight(real, "bm25"), in_flight(real, "bm25")
-    real.redis.hset(entry_key(resent.request_id), "resent:bm25", 1)
-    parts = [part_id(request.request_id, "bm25", 1) for request in (resent, usual)]
-    waiting(real, ("chorale.search.bm25", parts[0]), ("shop.report", "7"), ("chorale.search.bm25", parts[1]))
-
-    _, *taken = real.ledger.take(first=("", "", ""), most={"together": 3})
-
-    assert [one.started is not None for one in taken] == [True]
-    assert ids_waiting(real) == [parts[0], "7"]
-
-
 def test_each_report_of_a_batch_counts_for_its_own_request(real: Real) -> None:
     usual, hedged, cancelled = (in_flight(real, "bm25") for _ in range(3))
     decided = in_flight(real, "bm25", "vector", decisive=["vector"])

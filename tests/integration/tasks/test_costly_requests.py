@@ -1,4 +1,4 @@
-"""A costly request runs on the workers of bulk jobs, or in slices: it keeps no other request waiting, and counts for no breaker."""
+"""A costly request runs on the workers of bulk jobs: it keeps no other request waiting, and counts for no breaker."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from chorale_client.keys import BREAKER, DURATIONS, entry_key
+from chorale_client.keys import BREAKER, DURATIONS
 from chorale_client.wire_names import Status
 
-from tests.support.pipelines.bulk import BULK, SERVED, lines, submit, wait_ended
+from tests.support.pipelines.bulk import BULK, SERVED
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
@@ -71,39 +71,15 @@ def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no
         assert {redis.llen(DURATIONS + branch) for branch in ("bm25", "vector", "hyde")} == {25}
 
 
-def test_without_a_bulk_worker_others_are_served_between_the_slices_of_a_costly_request() -> None:
-    with held() as running:
-        running.start("retrieve", queue="chorale.retrieve")
-        running.start("answering", queue=SERVED.removeprefix("chorale.retrieve,"))
-        running.wait_ready()
-        redis, client = running.redis, running.client()
-        costly = client.submit(COSTLY[:16], timeout_s=60)
-        until(lambda: redis.exists(BEGUN), 20)
-        others = [client.submit(f"deposit {number}", timeout_s=60) for number in range(5)]
-        more = client.submit(COSTLY[16:32], timeout_s=60)
-        entries = [entry_key(one.id) for one in (*others, more)]
-        until(lambda: all(redis.hexists(entry, "plan") for entry in entries), 20)
-        redis.delete(HOLD)
-        # The costly request cannot end before its sixteenth question is let go.
-        assert {other.answer(60).status for other in others} == {Status.COMPLETE}
-        redis.delete(LAST)
-        assert {one.answer(90).request_id for one in (costly, more)} == {costly.id, more.id}
-        assert list(redis.scan_iter(BREAKER + "*")) == []
-
-
-def test_a_job_of_another_tenant_is_answered_between_the_slices_of_costly_requests() -> None:
-    with held() as running:
+def test_without_a_bulk_worker_a_costly_request_ends_with_that_reason_and_others_are_answered() -> None:
+    with RedisServer() as server, RunningPipeline(server, queues=[], sweeper=True) as running:
+        running.index()
         running.start("all", queue=SERVED)
-        running.start(BULK)
         running.wait_ready()
-        redis, client = running.redis, running.client()
-        costly = [client.submit(COSTLY[:17], timeout_s=60) for _ in range(2)]
-        until(lambda: redis.exists(BEGUN), 20)
-        job = submit(running, lines(3), tenant="another")
-        until(lambda: running.resources.jobs.get(job).running, 20)
-        redis.delete(HOLD)
-        # No costly request can end before its sixteenth question is let go.
-        assert wait_ended(running, job).complete == 3
-        assert {redis.hget(entry_key(one.id), "state") for one in costly} == {b"planned"}
-        redis.delete(LAST)
-        assert {one.answer(90).request_id for one in costly} == {one.id for one in costly}
+        client = running.client()
+        costly = client.retrieve(COSTLY, timeout_s=60)
+        assert costly.status == Status.FAILED
+        [missing] = costly.degraded
+        assert (missing.where, missing.reason) == ("plan", "not_configured")
+        assert "no worker serves chorale.bulk" in missing.detail
+        assert client.retrieve("deposit", timeout_s=60).status == Status.COMPLETE

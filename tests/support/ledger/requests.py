@@ -40,7 +40,7 @@ def chord(
             BranchDispatch(name, f"queue.{name}", limit_ms, resend_ms, sent, hedge_ms, is_decisive, lease_ms)
         )
     # The scripts read no more of a plan.
-    costly = {"cost": "costly"} if is_costly else {}
+    costly = {"cost": "bulk"} if is_costly else {}
     planned = [{"name": part.branch, "queue": part.queue} for part in parts]
     plan = to_json({**costly, "v": 1, "branches": planned})
     return Chord(plan, parts, finish_ms, fusion_ms, coalescing_key)

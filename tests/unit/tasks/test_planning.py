@@ -11,9 +11,10 @@ from chorale_client import Request, make_request
 
 from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE
+from models.errors import NotOffered
 from models.plan import Plan, RerankPlan
 from tasks.request.answer_cache import question_keys
-from tasks.request.planning import NotOffered, reserves_ms, resolve
+from tasks.request.planning import reserves_ms, resolve
 from tasks.wiring.pipeline import load_pipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE, declared
 
