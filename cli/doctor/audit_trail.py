@@ -50,14 +50,12 @@ def schema(installation: Installation) -> Iterator[Finding]:
         return
     finally:
         engine.dispose()
-    if revision is None or revision < SCHEMA.newest:
+    if revision is None:
+        yield Finding(f"the audit database {address} has no tables yet", mend)
+    elif revision != SCHEMA.newest:
         yield Finding(
-            f"the audit database {address} has schema {revision or 'none'} instead of {SCHEMA.newest}", mend
-        )
-    elif revision > SCHEMA.newest:
-        yield Finding(
-            f"the audit database {address} has schema {revision}, but the newest that this version knows is {SCHEMA.newest}",
-            "use the newer version that wrote it, or another database",
+            f"the audit database {address} has schema {revision}, and the newest that this version knows is {SCHEMA.newest}",
+            "use the version that wrote it, or another database",
         )
 
 

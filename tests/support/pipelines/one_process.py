@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, cast
 
 from chorale_client import Answer, make_request
-from chorale_client.keys import OUTBOX
-from chorale_client.wire_names import QUEUE_RETRIEVE
+from chorale_client.keys import OUTBOX, SERVED
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_RETRIEVE
 from pydantic_core import from_json
 
 from monitoring.queues import ListedQueues
@@ -35,18 +35,21 @@ class OneProcess(RunningPipeline):
 
     def submit(self, text: Any, **options: Any) -> str:
         """Plans a request, whose parts wait on their queues afterwards; returns its id."""
+        self.redis.set(SERVED + QUEUE_BULK, 1)
         return submit(self.resources, self.app.fanout, make_request(text, **{"timeout_s": 30, **options}))
 
     def work(self, *queues: str) -> None:
         """Does what waits on these queues (by default on all of a request's), as one worker of these queues would."""
-        served = queues or self.resources.pipeline.request_queues
+        served = queues or (*self.resources.pipeline.request_queues, QUEUE_BULK)
         intake = make_intake(self.app, served)
         while taken := [(queue, raw) for queue in served if (raw := self.redis.rpop(queue)) is not None]:
             for queue, raw in taken:
                 message: Any = from_json(cast(bytes, raw))
+                _, arguments, _ = from_json(b64decode(message["body"]))
                 if queue == QUEUE_RETRIEVE:
-                    _, arguments, _ = from_json(b64decode(message["body"]))
                     plan_accepted(self.resources, self.app.fanout, arguments["request_id"])
+                elif queue == QUEUE_BULK:
+                    self.app.tasks[message["headers"]["task"]].run(**arguments)
                 else:
                     intake.take(message, queue, self._not_ours)
 
