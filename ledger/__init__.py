@@ -1,6 +1,6 @@
 """Requests in flight: which branches are expected and have answered, when to join and to end, and the terminal write.
 
-The ledger knows Redis and the words on the wire, but no Celery and no settings.  All Lua of the service is in `scripts/`.
+The ledger knows Redis and the words on the wire, but no Celery and no settings.  `caches` has the bytes that may be lost.
 """
 
 from __future__ import annotations
