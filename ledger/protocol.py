@@ -33,14 +33,14 @@ class BranchDispatch:
 class Chord:
     """A plan, and its parts."""
 
+    request: bytes
+    """The request as it stands in the ledger; the plan's signature covers it."""
     plan: bytes
     parts: Sequence[BranchDispatch]
     finish_reserve_ms: int
     fusion_reserve_ms: int
     coalescing_key: str | None = None
     """The key that equal requests in flight share."""
-    request: bytes = b""
-    """The request as it stands in the ledger; the plan's signature covers it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ One Lua script for each step (`scripts/*.lua`).  `chorale_client.keys` lists eve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -76,11 +75,11 @@ class RedisLedger:
         """`CallersLedger.accept`, and `plan` in the same step if the corpus has this generation and none of the keys
         `cached` exists.  Returns the values of these keys if one does.  Raises RequestIdConflict."""
         planned: list[Any] = []
+        plan_args = self._plan_args(request.request_id, chord)
 
         def run(keys: Sequence[Any], args: Sequence[Any]) -> Any:
             all_keys = [*keys, GENERATION + request.namespace, *cached]
-            signed = replace(chord, request=args[1].encode())
-            all_args = [*args, generation, *self._plan_args(request.request_id, signed)]
+            all_args = [*args, generation, *plan_args]
             accepted, *planned[:] = self._run("submit", all_keys, all_args)
             return accepted
 

@@ -5,7 +5,6 @@ The functions that return `Exchange` are the protocol; `CallersLedger` drives th
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,22 +57,6 @@ class Accepted:
     """Celery's result document, if the request has ended."""
 
 
-def fingerprint(request: Request) -> str:
-    """A hash that is equal for equal requests; it detects an id that is used again for another request."""
-    # A request that is sent again may come from another span.
-    not_said = {"traceparent", "headers"}
-    if "timeout_s" not in request.model_fields_set:
-        not_said.add("timeout_s")
-    # Older clients and workers do not know these fields, and make the same hash without them.
-    not_said |= {name for name in ("on_end", "linked") if not getattr(request, name)}
-    return hashlib.sha256(request.model_dump_json(exclude=not_said).encode()).hexdigest()[:32]
-
-
-def head(request: Request) -> str:
-    """The first fields of the answer, as JSON text without its closing brace."""
-    return request.model_dump_json(include={"request_id", "correlation_id", "namespace"})[1:-1]
-
-
 def is_refused(result: bytes) -> bool:
     """Whether the request was refused; then the same request may use its id again."""
     return bool(from_json(result)["result"].get("status") == Status.REFUSED)
@@ -88,20 +71,23 @@ def accept(
     request: Request, *, answer_ttl_ms: int, within_s: float | None = None, message: bytes = b""
 ) -> Exchange[Accepted]:
     """The steps of `CallersLedger.accept`."""
-    mark = fingerprint(request)
+    mark = request.written.fingerprint
     timeout_ms = round(1000 * (request.timeout_s if within_s is None else max(within_s, SHORTEST_S)))
     request_id, questions = request.request_id, len(request.questions)
     keys = [entry_key(request_id), result_key(request_id), WAKEUPS, OUTBOX, OVERLOAD]
-    args: list[Any] = [request_id, request_json(request), mark, head(request), timeout_ms]
-    args += [timeout_ms + KEPT_AFTER_DEADLINE_S * 1000, answer_ttl_ms, refused_body(questions), b""]
-    args += [unaudited_body(questions)]
-    name = "accept"
-    if message:
-        name, keys, args = "accept_and_send", [*keys, QUEUE_RETRIEVE], [*args, message]
-    (answer,) = yield [Script(name, keys, args)]
+
+    def accepting(replaced: bytes = b"") -> Script:
+        """`replaced`: an earlier refusal of the same request."""
+        args = [request_id, request_json(request), mark, request.written.head, timeout_ms]
+        args += [timeout_ms + KEPT_AFTER_DEADLINE_S * 1000, answer_ttl_ms, refused_body(questions), replaced]
+        args += [unaudited_body(questions)]
+        if message:
+            return Script("accept_and_send", [*keys, QUEUE_RETRIEVE], [*args, message])
+        return Script("accept", keys, args)
+
+    (answer,) = yield [accepting()]
     if _has_ended_as(mark, answer) and is_refused(answer[1]):
-        args[8] = answer[1]
-        (answer,) = yield [Script(name, keys, args)]
+        (answer,) = yield [accepting(answer[1])]
     return _accepted(request_id, mark, answer)
 
 
@@ -153,8 +139,8 @@ def end_of(request_id: str) -> Exchange[bytes]:
 def finish_failed(request: Request, accepted_at_ms: int, *, answer_ttl_ms: int) -> Exchange[bytes]:
     """The steps of `CallersLedger.finish_failed`."""
     request_id = request.request_id
-    args = [request_id, not_ended_body(request), request_json(request), fingerprint(request)]
-    args += [head(request), str(accepted_at_ms), str(answer_ttl_ms)]
+    args = [request_id, not_ended_body(request), request_json(request), request.written.fingerprint]
+    args += [request.written.head, str(accepted_at_ms), str(answer_ttl_ms)]
     args += [not_ended_body(request, state) for state in ("planned", "fusing")]
     (ended,) = yield [Script("finish_failed", _keys_of_an_end(request_id), args)]
     return cast("bytes", ended)

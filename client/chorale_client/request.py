@@ -6,7 +6,8 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -28,6 +29,7 @@ from chorale_client.limits import (
 )
 from chorale_client.tracing import check_traceparent
 from chorale_client.wire_names import WIRE_VERSION
+from chorale_client.written_request import WrittenRequest, write_request
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -328,6 +330,16 @@ class Request(_Wire):
         if self.autocut and self.diversity:
             raise ValueError("autocut: needs hits ordered by score, and diversity orders them otherwise")
         return self
+
+    @cached_property
+    def written(self) -> WrittenRequest:
+        """Raises InvalidRequest for a request that holds what JSON cannot."""
+        return write_request(self)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("written", None)
+        return copied
 
     @property
     def effective_depth(self) -> int:

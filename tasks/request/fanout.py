@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -73,9 +72,7 @@ class Fanout:
         self, request_id: str, plan: Plan, *, request: bytes, coalescing_key: str | None = None
     ) -> PlanOutcome:
         """Write the plan and publish the chord, once: a second planner gets `known`.  `request` is as the ledger has it."""
-        outcome = self._ledger.plan(
-            request_id, replace(self._chord(request_id, plan, coalescing_key), request=request)
-        )
+        outcome = self._ledger.plan(request_id, self._chord(request_id, request, plan, coalescing_key))
         self._publish_plain(request_id, plan, outcome)
         return outcome
 
@@ -89,12 +86,12 @@ class Fanout:
     ) -> tuple[Accepted, PlanOutcome | None, Sequence[bytes | None]]:
         """Accept the request, and publish its chord if the plan still holds (see `RedisLedger.submit`)."""
         assert plan.generation is not None
-        written = self._chord(request.request_id, plan, coalescing_key)
+        written = self._chord(request.request_id, request.written.text.encode(), plan, coalescing_key)
         submitted = self._ledger.submit(callers, request, written, plan.generation, cached)
         self._publish_plain(request.request_id, plan, submitted[1])
         return submitted
 
-    def _chord(self, request_id: str, plan: Plan, coalescing_key: str | None) -> Chord:
+    def _chord(self, request_id: str, request: bytes, plan: Plan, coalescing_key: str | None) -> Chord:
         callback = self._fuse_signature(request_id) if self.is_lean else None
         parts = [
             BranchDispatch(
@@ -109,8 +106,9 @@ class Fanout:
             )
             for index, branch in enumerate(plan.branches)
         ]
-        written = plan.to_json()
-        return Chord(written, parts, plan.finish_reserve_ms, plan.fusion_reserve_ms, coalescing_key)
+        return Chord(
+            request, plan.to_json(), parts, plan.finish_reserve_ms, plan.fusion_reserve_ms, coalescing_key
+        )
 
     def _publish_plain(self, request_id: str, plan: Plan, outcome: PlanOutcome | None) -> None:
         if outcome == "planned" and not self.is_lean:

@@ -110,7 +110,7 @@ def planned(pipeline: RunningPipeline, v: int, plan_of: int) -> str:
         BranchDispatch("bm25", "chorale.bm25", 20_000, 20_000, message=stored(v, "search")),
         BranchDispatch("of_the_test", "chorale.of_the_test", 20_000, 20_000),
     ]
-    chord = Chord(stored(plan_of, "plan"), parts, 60, 160, request=text_of(pipeline, request_id))
+    chord = Chord(text_of(pipeline, request_id), stored(plan_of, "plan"), parts, 60, 160)
     assert ledger.plan(request_id, chord) == "planned"
     until(lambda: pipeline.redis.hget(entry_key(request_id), "status:bm25"))
     reported = ledger.report(
@@ -161,7 +161,7 @@ def test_an_unreadable_plan_or_request_ends_with_an_answer_that_says_so(
     for request_id, request_of, plan_of in (("odd-plan", 1, 99), ("odd-request", 99, 1)):
         accepted(pipeline, request_of, request_id)
         text = text_of(pipeline, request_id)
-        pipeline.resources.ledger.plan(request_id, Chord(stored(plan_of, "plan"), [], 60, 160, request=text))
+        pipeline.resources.ledger.plan(request_id, Chord(text, stored(plan_of, "plan"), [], 60, 160))
         pipeline.app.fanout.send_fuse(request_id)
         answer = answered(pipeline, request_id)
         assert (answer.status, [one.reason for one in answer.degraded]) == ("failed", ["not_configured"])

@@ -308,7 +308,7 @@ def signed(real: Real) -> Request:
     request = real.accepted()
     parts = [BranchDispatch(name, f"queue.{name}", 10_000, 5_000) for name in ("bm25", "vector")]
     text = request_json(request).encode()
-    assert real.ledger.plan(request.request_id, Chord(b"{}", parts, 60, 160, request=text)) == "planned"
+    assert real.ledger.plan(request.request_id, Chord(text, b"{}", parts, 60, 160)) == "planned"
     return request
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from chorale_client.keys import SERVED
+from chorale_client.wire_names import QUEUE_BULK
 
 from ingest.raw_documents import RawDocument
 from models.errors import ManifestMismatch, NotConfigured
@@ -285,6 +287,7 @@ def test_the_confidence_is_the_default_encoder_s_alone(real: OneProcess) -> None
 def test_a_costly_request_has_no_confidence_of_another_encoder_either(real: OneProcess) -> None:
     index(real, "small", "small")
     # 1,600 characters count for 46 ms of embedding: eight such questions are costly, and searched a few at a time.
+    real.redis.set(SERVED + QUEUE_BULK, 1)
     questions = [f"bread {number} " * 160 for number in range(8)]
     answer = real.ask(questions, namespace="small", cache="bypass", timeout_s=60)
     assert answer.status == "complete"

@@ -43,7 +43,7 @@ def chord(
     costly = {"cost": "bulk"} if is_costly else {}
     planned = [{"name": part.branch, "queue": part.queue} for part in parts]
     plan = to_json({**costly, "v": 1, "branches": planned})
-    return Chord(plan, parts, finish_ms, fusion_ms, coalescing_key)
+    return Chord(b"", plan, parts, finish_ms, fusion_ms, coalescing_key)
 
 
 def plan(ledger: SingleSteps, request: Request, *branches: str, **options: Any) -> str:

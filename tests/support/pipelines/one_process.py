@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from chorale_client import Answer, make_request
-from chorale_client.keys import OUTBOX, SERVED
+from chorale_client.keys import OUTBOX
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_RETRIEVE
 from pydantic_core import from_json
 
@@ -35,7 +35,6 @@ class OneProcess(RunningPipeline):
 
     def submit(self, text: Any, **options: Any) -> str:
         """Plans a request, whose parts wait on their queues afterwards; returns its id."""
-        self.redis.set(SERVED + QUEUE_BULK, 1)
         return submit(self.resources, self.app.fanout, make_request(text, **{"timeout_s": 30, **options}))
 
     def work(self, *queues: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chorale_client import make_request
 from chorale_client.default_timeout import DefaultTimes, publish_timeouts, with_default_timeout
 from chorale_client.keys import TIMEOUTS
-from chorale_client.ledger import CallersLedger, fingerprint
+from chorale_client.ledger import CallersLedger
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -24,8 +24,9 @@ def test_a_request_sent_again_under_another_default_is_equal() -> None:
     request = make_request("q", request_id="one")
     now, then = with_default_timeout(request, {"": 5.0}), with_default_timeout(request, {"": 8.0})
     assert (now.timeout_s, then.timeout_s) == (5, 8)
-    assert fingerprint(now) == fingerprint(then) == fingerprint(request)
-    assert fingerprint(make_request("q", request_id="one", timeout_s=5)) != fingerprint(now)
+    assert now.written.fingerprint == then.written.fingerprint == request.written.fingerprint
+    explicit = make_request("q", request_id="one", timeout_s=5)
+    assert explicit.written.fingerprint != now.written.fingerprint
 
 
 def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_client: Redis) -> None:

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 from chorale_client import InvalidRequest, make_request
-from chorale_client.ledger import fingerprint
 from chorale_client.tracing import current_traceparent, valid_traceparent
 
 from tests.support.servers.services import need
@@ -34,7 +33,7 @@ def test_a_program_without_opentelemetry_asks_as_before(monkeypatch: pytest.Monk
 
 def test_the_same_request_may_be_sent_again_from_another_span() -> None:
     request = make_request("bread", request_id="r", traceparent=SPAN)
-    assert fingerprint(request) == fingerprint(make_request("bread", request_id="r"))
+    assert request.written.fingerprint == make_request("bread", request_id="r").written.fingerprint
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_the_time_of_a_rerank_counts_from_the_call_of_join(
     planned = PLAN.model_copy(update={"rerank": OTHER, "fusion_reserve_ms": 50_000})
     parts = [BranchDispatch("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)]
     text = request_json(request).encode()
-    ledger.plan(request.request_id, Chord(planned.to_json(), parts, 60, 50_000, request=text))
+    ledger.plan(request.request_id, Chord(text, planned.to_json(), parts, 60, 50_000))
     ledger.report(request.request_id, "bm25", answered("bm25", hit("d0")))
     entry = ledger.join(request.request_id)
     assert entry is not None

@@ -1,0 +1,35 @@
+"""How often a request is dumped to JSON on its way from the caller to Redis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chorale_client.request import Request
+
+from tests.support.pipelines.one_process import OneProcess
+
+
+@pytest.fixture
+def dumps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The text of each dump that holds the questions."""
+    written: list[str] = []
+    dump = Request.model_dump_json
+
+    def recorded(self: Request, **options: Any) -> str:
+        text = dump(self, **options)
+        written.extend([text] if '"questions"' in text else [])
+        return text
+
+    monkeypatch.setattr(Request, "model_dump_json", recorded)
+    return written
+
+
+def test_the_client_dumps_a_request_once(here: OneProcess, dumps: list[str]) -> None:
+    here.client().submit("who pays for repairs?", timeout_s=1)
+    assert len(dumps) == 1
+
+
+def test_a_process_that_accepts_and_plans_a_request_dumps_it_once(here: OneProcess, dumps: list[str]) -> None:
+    here.submit("who pays for repairs?")
+    assert len(dumps) == 1
