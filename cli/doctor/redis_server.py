@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from chorale_client.keys import PREFIX, QUARANTINE, RESULT
+from chorale_client.keys import GROUP_RESULT, PREFIX, QUARANTINE, RESULT
 
 from cli.doctor.reports import Finding
 from cli.installation import Installation, NotRunning
@@ -20,7 +20,7 @@ TESTED = (7, 4, 11)
 """The version of docker-compose.yml."""
 APART_S = 5.0
 """A difference of clocks that is worth a finding."""
-OURS = (PREFIX, "chorale.", RESULT, KOMBU, "unacked", "celeryev")
+OURS = (PREFIX, "chorale.", RESULT, GROUP_RESULT, KOMBU, "unacked", "celeryev")
 """Prefixes of our own keys (`chorale_client.keys`), and of those of Celery and kombu, also in other applications."""
 LOOKED_AT = 10_000
 """Most keys that are read; a database may have millions."""
