@@ -175,6 +175,7 @@ class BranchTask:
     @property
     def _parts(self) -> Mapping[str, Mapping[str, Any]]:
         """The parts of the namespace's vectors; empty if it has one encoder, whose vectors are whole."""
+        _ = self.encoder  # reads the manifest
         return self.manifest.parts if self.manifest is not None else {}
 
     @property

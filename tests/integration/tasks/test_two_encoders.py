@@ -183,6 +183,24 @@ def test_scores_that_complete_a_list_are_those_of_the_branch_s_encoder(tmp_path:
         here.resources.writing_store.close()
 
 
+def test_passages_move_a_question_by_the_part_of_the_branch_s_encoder_alone(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    hyde = branch("hyde", "small", more='encoder = "small"')
+    file.write_text(store_and_branch("local", "embedded", {}, "vector", "dense") + hyde + ENCODERS)
+    with RedisServer() as server, OneProcess(server, pipeline_file=file) as here:
+        with_embedders(here)
+        create_namespace(here.resources, "small", "small")
+        scores = {}
+        for namespace, encoders in (("small", {"small"}), ("both", {"default", "small"})):
+            index(here, namespace)
+            assert set(here.resources.writing_store.known(namespace).manifest.embedders) == encoders
+            hits = here.ask(QUESTION, namespace=namespace, branches=["hyde"], **ASKED).hits
+            scores[namespace] = {hit.document_id: hit.branches["hyde"].score for hit in hits}
+        assert len(scores["both"]) == len(CORPUS)
+        assert scores["both"] == pytest.approx(scores["small"], abs=1e-5)
+        here.resources.writing_store.close()
+
+
 def test_a_vector_of_two_encoders_has_the_unit_length_that_stores_want(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text(store_and_branch("local", "embedded", {}, "vector", "dense") + SECOND + ENCODERS)
