@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
 from pydantic_core import to_json
 
 from chorale_client.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from chorale_client.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +21,8 @@ class WrittenRequest:
     """The first fields of the answer, as JSON text without its braces."""
 
 
-def write_request(request: Request) -> WrittenRequest:
-    """Raises InvalidRequest for a request that holds what JSON cannot."""
+def write_request(request: BaseModel) -> WrittenRequest:
+    """`request`: a `Request`, which imports this module.  Raises InvalidRequest for one that holds what JSON cannot."""
     # A request that is sent again may come from another span.
     not_hashed = {"traceparent", "headers"}
     if "timeout_s" not in request.model_fields_set:
