@@ -334,7 +334,7 @@ class Request(_Wire):
     @cached_property
     def written(self) -> WrittenRequest:
         """Raises InvalidRequest for a request that holds what JSON cannot."""
-        return write_request(self)
+        return write_request(self, has_headers=bool(self.headers))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         copied = super().model_copy(update=update, deep=deep)

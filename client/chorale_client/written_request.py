@@ -21,9 +21,9 @@ class WrittenRequest:
     """The first fields of the answer, as JSON text without its braces."""
 
 
-def write_request(request: BaseModel) -> WrittenRequest:
+def write_request(request: BaseModel, *, has_headers: bool) -> WrittenRequest:
     """`request`: a `Request`, which imports this module.  Raises InvalidRequest for one that holds what JSON cannot."""
-    # A request that is sent again may come from another span.
+    # A request that is sent again may come from another span.  Older workers do not know headers.
     not_hashed = {"traceparent", "headers"}
     if "timeout_s" not in request.model_fields_set:
         not_hashed.add("timeout_s")
@@ -31,7 +31,7 @@ def write_request(request: BaseModel) -> WrittenRequest:
     not_hashed |= {name for name in ("on_end", "linked") if not getattr(request, name)}
     try:
         hashed = request.model_dump_json(exclude=not_hashed)
-        rest = request.model_dump_json(include=not_hashed if request.headers else not_hashed - {"headers"})
+        rest = request.model_dump_json(include=not_hashed if has_headers else not_hashed - {"headers"})
     except ValueError as error:
         raise InvalidRequest(f"request: not JSON: {str(error)[:200]}") from None
     first = {name: getattr(request, name) for name in ("request_id", "correlation_id", "namespace")}
