@@ -89,13 +89,16 @@ def test_a_source_type_that_no_table_knows_is_logged_once(here: OneProcess) -> N
     assert "legge" in lines[0]["known"]
 
 
-def test_a_law_stands_before_a_decree_a_circular_and_an_faq_of_the_same_text_rank() -> None:
+def test_a_law_stands_before_a_decree_a_circular_and_an_faq_of_the_same_text_rank(here: OneProcess) -> None:
     """1.30 / 64 > 1.25 / 63 > 1.15 / 62 > 1.00 / 61, so the last by text becomes the first."""
-    boosts = load_pipeline().configurations["italian-law"].boosts
-    kinds = ["faq", "circolare", "decreto", "legge"]
-    found = envelopes(bm25=[hit(kind, source_type=kind) for kind in kinds])
-    fused = fuse_question(plan(boosts=boosts), found, 0, request())
-    assert [one.document_id for one in fused.hits] == list(reversed(kinds))
+    by_text = ["faq", "circolare", "decreto", "legge"]
+    for place, kind in enumerate(by_text):
+        text = "La mora decorre dal giorno successivo. " + "Segue altro testo. " * 5 * place
+        here.index({kind: ("Mora", text)}, namespace="mora", source_type=kind, published_at=OLD)
+    found = law(here, "mora", namespace="mora", branches=["bm25"])
+    ranks = {one.document_id: one.branches["bm25"].rank for one in found.hits}
+    assert ranks == {kind: rank for rank, kind in enumerate(by_text, start=1)}
+    assert [one.document_id for one in found.hits] == list(reversed(by_text))
 
 
 def test_twelve_months_are_months_of_the_calendar_and_multiply_with_the_authority(here: OneProcess) -> None:
