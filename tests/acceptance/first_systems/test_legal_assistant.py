@@ -21,7 +21,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from config.logging import set_up_logging
 from examples.langgraph_steps import build_graph
 from tasks.request import composing
-from tasks.wiring.pipeline import load_pipeline
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import free_port
 from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request
