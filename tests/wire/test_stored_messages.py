@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from chorale_client import Answer
@@ -63,8 +63,13 @@ def deliver(pipeline: RunningPipeline, v: int, name: str) -> None:
 
 def answered(pipeline: RunningPipeline, request_id: str) -> Answer:
     """Returns the answer once there is one; no caller waits, so no caller ends the request."""
-    result = until(lambda: pipeline.redis.get(f"celery-task-meta-{request_id}"))
-    return Answer.model_validate(json.loads(result or b"")["result"])
+
+    def result() -> Any:
+        """None while the request runs."""
+        meta = pipeline.redis.get(f"celery-task-meta-{request_id}")
+        return json.loads(cast("bytes", meta or b"{}")).get("result")
+
+    return Answer.model_validate(until(result))
 
 
 def accepted(pipeline: RunningPipeline, v: int, request_id: str, **options: Any) -> None:

@@ -30,6 +30,7 @@ def shown(
         "quarantine": {"entries": len(aside), "first": aside},
         "chords": "lean",
         "namespaces": [],
+        "adapting": [],
     }
     console = Console(width=120, color_system=None)
     with console.capture() as capture:
