@@ -28,7 +28,7 @@ from tests.support.servers.redis_server import RedisServer
 
 DOCUMENTS, IN_FLIGHT, QUESTIONS = 300, 16, 200
 REPLICAS = {"one": "bm25,vector,hyde,fusion", "other": "bm25,vector,hyde,fusion"}
-NOTHING = "from tasks.sweeping import request_events\nrequest_events.listeners = lambda resources: []\n"
+NOTHING = "from tasks.sweeping import ended_listeners\nended_listeners.listeners = lambda resources: []\n"
 INFO = {"CHORALE_LOG_LEVEL": "INFO", "CHORALE_LOG_FORMAT": "json"}
 
 

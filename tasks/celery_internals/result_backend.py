@@ -12,6 +12,7 @@ The setting `result_backend` names this class.  What Celery calls, and what happ
 | `mark_as_revoked` of a request's id       | the request ends as `cancelled`, also one whose message was   |
 |                                           | revoked, or had expired, before a worker read it              |
 | `mark_as_revoked` of a bulk job's id      | the feeder cancels the job                                    |
+| `get_state` of a request in flight        | PENDING: Celery revokes no task that is STARTED               |
 | `apply_chord`, `set_chord_size`           | nothing: the plan holds what is expected                      |
 | `add_pending_result`, `on_task_call`      | nothing for parts or in tasks: no subscription is left behind |
 """
@@ -168,6 +169,10 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
             key, value, nx=True, ex=self.expires
         ):
             self.client.publish(key, value)
+
+    def get_state(self, task_id: str) -> str:
+        state = str(super().get_state(task_id))
+        return states.PENDING if state == states.STARTED else state
 
     def mark_as_revoked(
         self, task_id: str, reason: str = "", request: Any = None, *args: Any, **kwargs: Any

@@ -1,8 +1,8 @@
 """What Flower shows of requests: one task `chorale.retrieve` for each, under the request's id, with its branches as children.
 
 The process that writes the audit trail tells of requests that have ended, whoever ended them, and of those that have been
-in flight for a while.  Workers send nothing, so a request is as fast as without events.  The events of a branch have the name of
-the worker that answered it, so that Flower counts it there.
+in flight for a while: at each look it tells what their branches have done since the last one.  Workers send nothing, so a request
+is as fast as without events.  The events of a branch have the name of the worker that answered it, so that Flower counts it there.
 
 | the request                 | event                 | Flower's state |
 |-----------------------------|-----------------------|----------------|
@@ -13,15 +13,22 @@ the worker that answered it, so that Flower counts it there.
 | failed                      | failed                | FAILURE        |
 | cancelled                   | revoked               | REVOKED        |
 | refused                     | rejected              | REJECTED       |
+
+| its branch                  | event                 | Flower's state |
+|-----------------------------|-----------------------|----------------|
+| planned                     | sent                  | PENDING        |
+| begun by a worker           | started               | STARTED        |
+| answered                    | received, succeeded   | SUCCESS        |
+| failed, or not answered     | received, failed      | FAILURE        |
 """
 
 from __future__ import annotations
 
-import os
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, groupby
 from typing import Any, cast
 
 from chorale_client.keys import WAKEUPS, entry_key
@@ -32,19 +39,17 @@ from redis import Redis
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from ledger.breaker_outcomes import encoder_name, store_name
 from models.duty import Duty
-from monitoring.counting import RequestFigures
-from monitoring.ended_requests import ended_branches, log_ended
-from monitoring.tracing import open_spans
+from monitoring.ended_requests import ended_branches
 from records.audit.outbox import Ended
 from tasks.celery_internals.event_sender import HEARTBEAT_S, MOST, Event, EventSender, heartbeat
 from tasks.celery_internals.result_backend import part_id
-from tasks.request.live_pairs import is_shadow
-from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.events")
 
+
+Fields = Mapping[str, str]
+"""Fields of the ledger's entry of a request."""
 
 LOOK_EVERY_S = 0.5
 MOST_SHOWN = 1_000
@@ -68,28 +73,35 @@ class RequestEvents(Duty):
     ) -> None:
         self._redis = redis
         self._sender = sender
-        progress = (f"{field}:{branch}" for branch in branches for field in ("status", "started"))
-        self._fields = ["state", "accepted_at", "request", "plan", *progress]
+        names = list(branches)
+        progress = (f"{field}:{branch}" for branch in names for field in ("status", "started"))
+        self._progress = ["state", "join_at", *progress]
+        envelopes = (f"envelope:{branch}" for branch in names)
+        self._fields = [*self._progress, "accepted_at", "request", "plan", *envelopes]
         self._with_texts = with_texts
         self._seen: set[bytes] = set()
-        self._shown: dict[bytes, bool] = {}
-        """Requests in flight that Flower shows, and whether with their plan."""
+        self._shown: dict[bytes, Fields] = {}
+        """Requests in flight that Flower shows, and how far they were then."""
+        self._told: dict[str, str] = {}
+        """The last events of branches that have ended while their request is in flight, by task id."""
         self._processed = 0
         self._turns = count()
-        self._waiting: deque[Event] = deque(maxlen=MOST)
+        self._waiting: deque[list[Event]] = deque(maxlen=MOST)
 
     def ended(self, requests: Sequence[Ended]) -> None:
         """Keep the events of these requests for the next look; returns without waiting for the broker."""
         self._processed += len(requests)
         for request in requests:
             try:
-                self._waiting.extend(events_of_ended(request, with_texts=self._with_texts))
+                events = events_of_ended(request, with_texts=self._with_texts)
+                self._waiting.extend(list(of_one) for _, of_one in groupby(events, key=_task_id))
             except Exception:  # the audit trail must not wait for what Flower cannot show
                 log.exception("not shown", request_id=request.request_id)
 
     def look(self) -> float:
         """Send what is new of requests, and that this process lives."""
-        events = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        ended = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        events = [event for of_one in ended if not self._is_told(of_one) for event in of_one]
         with suppress(RedisError):  # the sweeper says so
             events += self._in_flight()
         if next(self._turns) % round(HEARTBEAT_S / LOOK_EVERY_S) == 0:
@@ -101,54 +113,90 @@ class RequestEvents(Duty):
     def reset(self) -> None:
         self._sender.close()
 
+    def _is_told(self, of_one: Sequence[Event]) -> bool:
+        """Whether Flower has the end of this branch already, and would count it twice."""
+        kind, fields = of_one[-1]
+        return self._told.pop(fields["uuid"], None) == kind
+
     def _in_flight(self) -> Iterator[Event]:
-        """The events of requests that were already in flight at the last look, once for each request and once for its plan."""
+        """What is new of the requests that were already in flight at the last look."""
         now = set(cast("list[bytes]", self._redis.zrange(WAKEUPS, 0, MOST_SHOWN - 1)))
-        waiting = [request_id for request_id in now & self._seen if not self._shown.get(request_id)]
-        self._seen, self._shown = (
-            now,
-            {request_id: has_plan for request_id, has_plan in self._shown.items() if request_id in now},
-        )
-        pipe = self._redis.pipeline(transaction=False)
-        for request_id in waiting:
-            pipe.hmget(entry_key(request_id.decode(errors="replace")), self._fields)
-        for request_id, values in zip(waiting, pipe.execute(raise_on_error=False), strict=True):
+        waiting = self._read(now & self._seen, self._progress)
+        self._seen, shown = now, {one: fields for one, fields in self._shown.items() if one in now}
+        self._shown = shown
+        changed = [one for one, fields in waiting.items() if fields != shown.get(one)]
+        for request_id, entry in self._read(changed, self._fields).items():
+            before = shown.get(request_id)
+            shown[request_id] = {name: entry[name] for name in self._progress if name in entry}
             with suppress(ValueError, LookupError, AttributeError, TypeError):  # malformed: others say so
-                named = zip(self._fields, values, strict=True)
-                entry = {name: value.decode() for name, value in named if value is not None}
-                if "request" not in entry:
-                    continue  # it has ended
-                is_new = request_id not in self._shown
-                self._shown[request_id] = "plan" in entry
-                yield from events_of_running(
-                    request_id.decode(), entry, is_new=is_new, with_texts=self._with_texts
-                )
+                for kind, fields in events_of_running(
+                    request_id.decode(), entry, before=before, with_texts=self._with_texts
+                ):
+                    if kind in ("task-succeeded", "task-failed"):
+                        self._told[fields["uuid"]] = kind
+                    yield kind, fields
+        while len(self._told) > MOST:  # requests whose end was never told
+            del self._told[next(iter(self._told))]
+
+    def _read(self, request_ids: Iterable[bytes], names: Sequence[str]) -> dict[bytes, Fields]:
+        """These fields of the entries of requests in flight."""
+        asked = list(request_ids)
+        pipe = self._redis.pipeline(transaction=False)
+        for request_id in asked:
+            pipe.hmget(entry_key(request_id.decode(errors="replace")), names)
+        found: dict[bytes, Fields] = {}
+        for request_id, values in zip(asked, pipe.execute(raise_on_error=False), strict=True):
+            if isinstance(values, list) and values[0] is not None:  # else it has ended, or is malformed
+                named = zip(names, values, strict=True)
+                found[request_id] = {
+                    name: value.decode(errors="replace") for name, value in named if value is not None
+                }
+        return found
 
 
 def events_of_running(
-    request_id: str, entry: Mapping[str, str], *, is_new: bool, with_texts: bool
+    request_id: str, entry: Fields, *, before: Fields | None, with_texts: bool
 ) -> Iterator[Event]:
-    """The events of a request that Flower does not show yet (`is_new`), and of its branches if it is planned.
+    """What is new of a request in flight, and of its branches if it is planned.
 
-    `entry` are fields of the ledger's entry.
+    `before` are the fields that Flower shows; None: it does not show the request.
     """
-    request, times = from_json(entry["request"]), {"timestamp": int(entry["accepted_at"]) / 1000}
+    request, accepted_ms = from_json(entry["request"]), int(entry["accepted_at"])
+    about, times = _about(request_id, request, with_texts=with_texts), {"timestamp": accepted_ms / 1000}
     result = {"status": status_in_flight(entry["state"]).value, "namespace": request.get("namespace")}
-    if is_new:
-        about = _about(request_id, request, with_texts=with_texts)
+    if before is None:
         yield "task-received", {**about, **times, "result": repr(result)}
     if "plan" not in entry:
         return
+    before = before or {}
     branches = from_json(entry["plan"])["branches"]
-    progress = {planned["name"]: _progress(planned["name"], entry) for planned in branches}
-    yield "task-started", {"uuid": request_id, **times, "result": repr({**result, "branches": progress})}
+    result["branches"] = {branch["name"]: _progress(branch["name"], entry) for branch in branches}
+    is_planned = "join_at" in before
+    # A second `started` would change Flower's count of messages that workers hold; `sent` leaves the state STARTED.
+    kind, fields = ("task-sent", about) if is_planned else ("task-started", {"uuid": request_id})
+    yield kind, {**fields, **times, "result": repr(result)}
     for branch in branches:
-        result = {"status": progress[branch["name"]]}
-        about = {**_about_branch(request_id, branch), "queue": branch.get("queue")}
-        yield "task-sent", {**about, **times, "result": repr(result)}
+        name = branch["name"]
+        about = _about_branch(request_id, branch)
+        now = {"result": repr({"status": _progress(name, entry)})}
+        if not is_planned:
+            yield "task-sent", {**about, **times, **now, "queue": branch.get("queue")}
+        if (started_ms := entry.get(f"started:{name}")) and f"started:{name}" not in before:
+            yield "task-started", {**about, "timestamp": int(started_ms) / 1000, **now}
+        if (status := entry.get(f"status:{name}")) and status != before.get(f"status:{name}"):
+            yield from _events_of_branches(_ended_branch(request_id, accepted_ms, branch, entry))
 
 
-def _progress(branch: str, entry: Mapping[str, str]) -> str:
+def _ended_branch(request_id: str, accepted_ms: int, branch: Mapping[str, Any], entry: Fields) -> Ended:
+    """A request of this branch alone, which ends now."""
+    plan, envelope = {"asked": [0], "branches": [branch]}, from_json(entry[f"envelope:{branch['name']}"])
+    now_ms = max(accepted_ms, round(time.time() * 1000))
+    return Ended(
+        request_id, accepted_ms, now_ms, "", {}, plan=plan, envelopes={branch["name"]: envelope}, answer={}
+    )
+
+
+def _progress(branch: str, entry: Fields) -> str:
     """The status of the branch's envelope, `started`, or `not_started`."""
     started = "started" if f"started:{branch}" in entry else Reason.NOT_STARTED.value
     return entry.get(f"status:{branch}", started)
@@ -235,36 +283,5 @@ def _events_of_branches(ended: Ended) -> Iterator[Event]:
         yield "task-succeeded" if branch.has_answered else "task-failed", fields
 
 
-Listener = Callable[[Sequence[Ended]], None]
-
-
-def listeners(resources: Resources) -> list[Listener]:
-    branches = [branch.name for branch in resources.pipeline.branches]
-    # A language model has one name for its breaker and its fingerprint.
-    models = [*resources.generators.fingerprints, *map(encoder_name, resources.encoders.endpoints)]
-    breakers = [*branches, *map(store_name, resources.pipeline.stores), *models]
-    spans = open_spans(os.environ, with_texts=resources.settings.log_texts)
-    figures = RequestFigures(resources.redis, branches=branches, breakers=breakers)
-
-    def count_callers(ended: Sequence[Ended]) -> None:
-        """Nobody waits for a shadow."""
-        shadow = resources.pipeline.shadow
-        configured = (((request.plan or {}).get("configuration"), request) for request in ended)
-        figures.ended(
-            [request for name, request in configured if not is_shadow(request.request_id, name, shadow)]
-        )
-
-    return [
-        log_ended,
-        count_callers,
-        *([spans.ended] if spans else []),
-    ]
-
-
-def notify(listeners: Sequence[Listener], ended: Sequence[Ended]) -> None:
-    """A listener that fails keeps nothing from the others, nor from the audit trail."""
-    for listener in listeners:
-        try:
-            listener(ended)
-        except Exception as error:
-            log.warning("ended requests not told", error=f"{type(error).__name__}: {error}"[:200])
+def _task_id(event: Event) -> str:
+    return str(event[1]["uuid"])

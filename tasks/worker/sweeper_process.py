@@ -88,7 +88,8 @@ def _duties_in_sql(app: Celery, name: str, also: DutiesInSql) -> Iterator[Duty]:
     from tasks.callbacks.request_ends import RequestEnds
     from tasks.jobs.feeder import Feeder, JobEvents
     from tasks.service_calls import ServiceCalls
-    from tasks.sweeping.request_events import RequestEvents, listeners, notify
+    from tasks.sweeping.ended_listeners import listeners, notify
+    from tasks.sweeping.request_events import RequestEvents
     from tasks.sweeping.shadows import Shadows
 
     resources: Resources = app.resources

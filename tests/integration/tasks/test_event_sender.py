@@ -44,7 +44,8 @@ ENTRY = {
 }
 EVERY_EVENT: list[Event] = [
     heartbeat(active=1, processed=2),
-    *events_of_running("r", ENTRY, is_new=True, with_texts=False),
+    *events_of_running("r", ENTRY, before=None, with_texts=False),
+    *events_of_running("r", ENTRY, before=ENTRY, with_texts=False),
     *(
         event
         for status in Status

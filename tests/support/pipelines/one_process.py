@@ -20,7 +20,7 @@ from tasks.request.draft import FUSION_WORKER, FinishPolicy
 from tasks.request.finishing import end_joined
 from tasks.request.retrieve import plan_accepted, submit
 from tasks.sweeping.admission import Bounds, Judge
-from tasks.sweeping.request_events import listeners, notify
+from tasks.sweeping.ended_listeners import listeners, notify
 from tasks.sweeping.sweeper import Sweeper
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

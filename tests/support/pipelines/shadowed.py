@@ -16,7 +16,7 @@ from models.audit_tables import RequestRow
 from records.audit.drainer import Drainer
 from records.audit.queries import show
 from records.database import open_database, upgrade
-from tasks.sweeping.request_events import listeners, notify
+from tasks.sweeping.ended_listeners import listeners, notify
 from tasks.sweeping.shadows import Shadows
 from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess

@@ -6,6 +6,7 @@ from ast import literal_eval
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
 from records.audit.outbox import Ended
 from tasks.celery_internals.event_sender import Event
@@ -78,29 +79,67 @@ ENTRY = {
     "request": '{"namespace": "docs", "questions": [{"text": "Who pays?"}]}',
     "plan": '{"branches": [{"name": "bm25", "kind": "bm25"}, {"name": "hyde", "kind": "hyde"}, '
     '{"name": "vector", "kind": "vector"}]}',
+    "join_at": "9",
     "status:bm25": "ok",
-    "started:bm25": "1",
-    "started:hyde": "1",
+    "envelope:bm25": to_json({**ENVELOPE, "worker": "bm25@host"}).decode(),
+    "started:bm25": str(ACCEPTED_MS + 3),
+    "started:hyde": str(ACCEPTED_MS + 5),
 }
+ASKED = {"bm25": "r:bm25", "hyde": "r:hyde", "vector": "r:vector"}
 
 
-def running(entry: dict[str, str], *, is_new: bool = True) -> list[Event]:
-    return list(events_of_running("r", entry, is_new=is_new, with_texts=False))
+def running(entry: dict[str, str], *, before: dict[str, str] | None = None) -> list[Event]:
+    return list(events_of_running("r", entry, before=before, with_texts=False))
+
+
+def kinds(events: list[Event], task_id: str) -> list[str]:
+    return [kind for kind, fields in events if fields["uuid"] == task_id]
 
 
 def test_a_running_request_shows_how_far_its_branches_are() -> None:
-    (received, _), (started, shown), *children = running(ENTRY)
+    found = running(ENTRY)
+    (received, _), (started, shown), *children = found
     assert (received, started) == ("task-received", "task-started")
     assert literal_eval(shown["result"]) == {
         "status": "running",
         "namespace": "docs",
         "branches": {"bm25": "ok", "hyde": "started", "vector": "not_started"},
     }
-    assert [(kind, one["uuid"], one["parent_id"]) for kind, one in children] == [
-        ("task-sent", "r:bm25", "r"),
-        ("task-sent", "r:hyde", "r"),
-        ("task-sent", "r:vector", "r"),
+    assert {one["parent_id"] for _, one in children} == {"r"}
+    assert {branch: kinds(found, task_id) for branch, task_id in ASKED.items()} == {
+        "bm25": ["task-sent", "task-started", "task-received", "task-succeeded"],
+        "hyde": ["task-sent", "task-started"],
+        "vector": ["task-sent"],
+    }
+    assert children[1][1]["timestamp"] == ACCEPTED_MS / 1000 + 0.003
+    # The end of a branch is the same as at the end of its request.
+    _, *told_later = events(
+        ended(envelopes={"bm25": {**ENVELOPE, "worker": "bm25@host"}}, answer={"stages": []})
+    )
+    for (_, now), (_, later) in zip(children[2:4], told_later, strict=True):
+        assert (now["worker"], now.get("result")) == (later["worker"], later.get("result"))
+
+
+def test_a_request_that_is_shown_already_shows_only_what_is_new() -> None:
+    before = {name: value for name, value in ENTRY.items() if not name.endswith((":bm25", ":hyde"))}
+    found = running(ENTRY, before=before)
+    (kind, shown), *children = found
+    # Flower counts messages that workers hold by `received` and `started`; `sent` leaves the state STARTED.
+    assert kind == "task-sent"
+    assert literal_eval(shown["result"])["branches"]["bm25"] == "ok"
+    assert literal_eval(shown["kwargs"])["namespace"] == "docs"
+    assert [(kind, one["uuid"]) for kind, one in children] == [
+        ("task-started", "r:bm25"),
+        ("task-received", "r:bm25"),
+        ("task-succeeded", "r:bm25"),
+        ("task-started", "r:hyde"),
     ]
+
+
+def test_an_answer_that_replaces_a_failure_is_told_while_the_request_runs() -> None:
+    before = {name: value for name, value in ENTRY.items() if not name.startswith("envelope:")}
+    found = running(ENTRY, before={**before, "status:bm25": "failed"})
+    assert kinds(found, "r:bm25") == ["task-received", "task-succeeded"]
 
 
 def test_a_request_without_a_plan_is_received_and_starts_when_it_has_one() -> None:
@@ -108,7 +147,9 @@ def test_a_request_without_a_plan_is_received_and_starts_when_it_has_one() -> No
     ((kind, fields),) = running(unplanned)
     assert kind == "task-received"
     assert literal_eval(fields["result"]) == {"status": "accepted", "namespace": "docs"}
-    assert [kind for kind, _ in running(ENTRY, is_new=False)] == ["task-started", *["task-sent"] * 3]
+    planned = {name: value for name, value in ENTRY.items() if not name.endswith((":bm25", ":hyde"))}
+    found = running(planned, before={"state": "accepted"})
+    assert [kind for kind, _ in found] == ["task-started", *["task-sent"] * 3]
 
 
 def test_the_text_of_a_question_is_shown_only_if_it_is_wanted() -> None:
