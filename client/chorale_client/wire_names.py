@@ -124,7 +124,7 @@ REASONS: dict[Reason, Consequence] = {
     Reason.NOT_DECLARED: Consequence(False, True, False, "this configuration declares nothing of that kind"),
     Reason.RULE: Consequence(False, True, False, "a skip rule decided against the step"),
     Reason.ADAPTIVE: Consequence(
-        False, True, False, "fewer candidates than requested; their number was chosen before the start"
+        True, False, False, "fewer candidates than requested; their number was chosen before the start"
     ),
     Reason.NOT_CONFIGURED: Consequence(True, False, False, "the step is declared, but lacks what it needs"),
     Reason.MODEL_MISSING: Consequence(True, False, True, "the model is not there, or not loaded yet"),

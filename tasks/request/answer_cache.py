@@ -9,15 +9,14 @@ from time import monotonic
 from typing import Any
 
 from chorale_client.keys import FLIGHT
-from chorale_client.request import Request, Thresholds
+from chorale_client.request import Request
 from chorale_client.tenants import tenant_of
-from chorale_client.wire_names import Reason, RerankStage, Stage, StageStatus, Status
+from chorale_client.wire_names import Reason, Stage, StageStatus, Status
 from pydantic_core import from_json, to_json
 from structlog import get_logger
 
 from config.declarations import Pipeline
 from fusion.branch_results import BranchAnswers
-from fusion.page import is_chosen_among_all
 from ledger.caches import CacheUnavailable, normalised_text
 from models.branch_result import StageNote
 from models.errors import StageFailure
@@ -179,7 +178,7 @@ def _answers(
         return {}
     of_language = list(filter(is_about_language, fields["warnings"]))
     is_warned = bool(set(fields["warnings"]) - {*plan.warnings, *of_language})
-    if is_warned or not plan.cacheable or _lacks_hits_for_lack_of_time(request, fields):
+    if is_warned or not plan.cacheable:
         return {}
     return {
         key: to_json(
@@ -190,22 +189,5 @@ def _answers(
             }
         )
         for index, key in question_keys(request, plan).items()
-        if questions[index]["status"] == Status.COMPLETE and not _is_reranked_in_part(questions[index], plan)
+        if questions[index]["status"] == Status.COMPLETE
     }
-
-
-def _is_reranked_in_part(question: Mapping[str, Any], plan: Plan) -> bool:
-    """Whether the page shows a hit that a faster model, or a request with fewer questions, would have reranked."""
-    return plan.rerank is not None and any(
-        hit["rank"] <= plan.rerank.depth and hit["rerank"]["stage"] == RerankStage.COARSE_ONLY
-        for hit in question["hits"]
-    )
-
-
-def _lacks_hits_for_lack_of_time(request: Request, fields: Mapping[str, Any]) -> bool:
-    """Whether the page was chosen among hits of which the reranker would reach more at another time."""
-    return (
-        is_chosen_among_all(request) or (request.thresholds or Thresholds()).min_rerank_score is not None
-    ) and any(
-        (line["stage"], line.get("detail")) == (Stage.RERANK, Reason.ADAPTIVE) for line in fields["stages"]
-    )

@@ -149,9 +149,8 @@ def _reorder(
         index: rerank_question(page, rerank, Reached(chosen.get(index, ()), logits.get(index)), request, plan)
         for index, page in draft.pages.fused.items()
     }
-    # An adaptive choice of fewer candidates is no failure.
     status = StageStatus.OK
-    if why is not None and why.reason != Reason.ADAPTIVE:
+    if why is not None:
         status = StageStatus.PARTIAL if logits else StageStatus.FAILED
     detail, n_out = str(why.reason) if why else None, sum(map(len, logits.values()))
     draft.pages.add(StageNote(Stage.RERANK, status, ms, n_in, n_out, detail=detail), why)

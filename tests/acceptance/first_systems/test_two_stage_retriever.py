@@ -182,6 +182,7 @@ def test_a_slow_reranker_scores_fewer_candidates(retriever: OneProcess) -> None:
     lines = [rerank_line(answer) for answer in answers]
     assert all(line.n_in == 50 and (line.n_out or 0) < 10 for line in lines)
     assert any(line.n_out for line in lines)
+    assert {(answer.status, answer.degraded[0].where) for answer in answers} == {("degraded", "rerank")}
     assert {stages(answer)[0] for answer, line in zip(answers, lines, strict=True) if line.n_out} == {
         "reranked"
     }
