@@ -115,11 +115,11 @@ local function write_end(id, entry, by, body, now, only_counted, completed)
   local ended_at = iso_8601(now)
   local stored = redis.call('GET', RESULT .. id)
   local revoked = is_revoked(stored)
-  local children = is_started(stored) and string.match(stored, '"children":(.-),"date_done"') or '[]'
   if revoked then body = cancelled_body(entry.request) end
   local answer = '{' .. entry.head .. ',"ended_at":"' .. ended_at .. 'Z","took_ms":'
     .. string.format('%d', math.max(0, now - entry.accepted_at)) .. ',' .. string.sub(body, 2)
-  local result = '{"status":"SUCCESS","traceback":null,"children":' .. children .. ',"date_done":"' .. ended_at
+  -- For a child, Celery would subscribe each caller that waits for the answer to the results of all parts.
+  local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. ended_at
     .. '+00:00","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
   if revoked then
     stored = string.sub(stored, 1, -2) .. ',"fingerprint":"' .. entry.fingerprint .. '"}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from chorale_client import Request
@@ -69,16 +69,23 @@ def test_a_request_is_pending_until_its_chord_is_sent_and_then_started(reader: R
     assert reader.state(request.request_id) == "SUCCESS"
 
 
-@pytest.mark.parametrize("has_ended", [False, True], ids=["it runs", "it has ended"])
-def test_the_child_of_a_request_is_the_group_of_its_parts(
-    reader: Reader, real: Real, has_ended: bool
+def test_the_child_of_a_running_request_is_the_group_of_its_parts_which_stays_after_the_end(
+    reader: Reader, real: Real
 ) -> None:
     request = real.accepted("bm25", "vector")
-    if has_ended:
-        real.finish(request)
     request_id, parts = request.request_id, [f"{request.request_id}:{name}" for name in ("bm25", "vector")]
     assert reader.child(request_id) == [request_id, "GroupResult", parts]
+    real.finish(request)
     assert reader.group(request_id, "[part.id for part in group]") == parts
+
+
+def test_who_reads_an_answer_subscribes_to_nothing_but_its_request(reader: Reader, real: Real) -> None:
+    """For a child of an ended task, Celery would subscribe to the results of all its parts."""
+    request = real.accepted("bm25", "vector")
+    real.finish(request)
+    assert reader.run(f"found = app.AsyncResult({request.request_id!r}).children") == []
+    channels = cast("list[bytes]", real.redis.pubsub_channels(f"*{request.request_id}:*"))
+    assert channels == []
 
 
 def test_group_and_child_are_stored_as_celery_stores_them(reader: Reader, real: Real) -> None:

@@ -85,9 +85,9 @@ class Slow:
         return PairScores((3.0,) * chosen + (None,) * (len(pairs) - chosen), chosen=chosen)
 
 
-@pytest.mark.parametrize(("found", "is_cached"), [(2, True), (4, False)])
+@pytest.mark.parametrize(("found", "status", "is_cached"), [(2, "complete", True), (4, "degraded", False)])
 def test_a_page_chosen_among_hits_that_the_reranker_had_no_time_for_is_not_cached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: int, is_cached: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: int, status: str, is_cached: bool
 ) -> None:
     of_plan = plan((branch("bm25"),), rerank=RERANK, models={"reranker": "half"}, fusion_reserve_ms=560)
     ids = [f"d{place}" for place in range(found)]
@@ -96,7 +96,7 @@ def test_a_page_chosen_among_hits_that_the_reranker_had_no_time_for_is_not_cache
 
     results, kept = answered(tmp_path, monkeypatch, of_plan, (ranking,), [Line(1, "a", fields)], Slow(2))
 
-    assert (results[0]["status"], len(results[0]["hits"])) == ("complete", 2)
+    assert (results[0]["status"], len(results[0]["hits"])) == (status, 2)
     assert bool(kept) == is_cached
 
 
