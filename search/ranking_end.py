@@ -8,8 +8,9 @@ from chorale_client.wire_names import Warned
 
 from models.hits import Hit
 
-WHOLE_WEIGHT = 0.5
-"""A passage's score by text is its own BM25 score, and this part of its whole document's."""
+WHOLE_WEIGHT = 1 / 3
+"""A passage's score by text is the weighted mean of its own BM25 score and its whole document's: half as much of the second one.  A
+document of one passage keeps the score of BM25."""
 LEAST_CANDIDATES = 100
 """At least this many documents, those with the best passages, are candidates of a ranking by text, so that a shallow one
 begins like a deep one."""
@@ -35,10 +36,11 @@ def is_settled(hits: Sequence[Hit], depth: int) -> bool:
 
 
 def with_whole(hits: Iterable[Hit], whole: Mapping[str, float]) -> list[Hit]:
-    """The hits with what their whole documents add; `whole` has the scores of documents by id."""
+    """The hits, scored with their whole documents; `whole` has the scores of documents by id."""
     return [
-        hit._replace(score=round(hit.score + WHOLE_WEIGHT * whole.get(hit.document_id, 0.0), TEXT_DECIMALS))
+        hit._replace(score=round(hit.score + WHOLE_WEIGHT * (of_document - hit.score), TEXT_DECIMALS))
         for hit in hits
+        for of_document in (whole.get(hit.document_id, 0.0),)
     ]
 
 

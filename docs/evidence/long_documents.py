@@ -1,8 +1,8 @@
-"""How should BM25 score a document of several passages?  `python -m docs.evidence.long_documents FOLDER PIECES [--language it]`.
+"""How much should a whole document's BM25 score count?  `python -m docs.evidence.long_documents FOLDER PIECES [--language it]`.
 
-FOLDER is a collection in the BEIR layout; its documents are split into passages of at most PIECES word pieces.  The script compares the
-best passage, which is what the stores take, with sums over the passages of a document and with BM25 of whole documents.  It looks
-at every passage and document, and needs no vectors.
+FOLDER is a collection in the BEIR layout; its documents are split into passages of at most PIECES word pieces.  The script adds parts of
+the whole document's score to that of its best passage, and compares them with the best passage alone.  It looks at every passage
+and document, and needs no vectors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from statistics import mean
@@ -23,7 +23,8 @@ from evaluation.metrics import DEPTH, ndcg, paired_gain
 from inference.embedders import OnnxEmbedder
 from ingest.raw_documents import RawDocument
 from ingest.split import Splitter
-from search.analysis import question_terms, terms
+from models.documents import Document, Manifest
+from search.analysis import indexed_texts, question_terms
 from search.engines.embedded.lexical_index import (
     LexicalIndex,
     LexicalSearcher,
@@ -32,75 +33,48 @@ from search.engines.embedded.lexical_index import (
     write_index,
 )
 
-Texts = list[tuple[str, str]]
-"""(document id, text with its title twice) of each passage or document."""
-BEST = "best passage"
-WAYS: Mapping[str, Callable[[list[float], float], float]] = {
-    BEST: lambda passages, whole: passages[0],
-    "the others at .1, .01, …": lambda passages, whole: sum(
-        score * 0.1**n for n, score in enumerate(passages)
-    ),
-    "the others at .2, .04, …": lambda passages, whole: sum(
-        score * 0.2**n for n, score in enumerate(passages)
-    ),
-    "the second at .2": lambda passages, whole: passages[0] + 0.2 * sum(passages[1:2]),
-    "whole document": lambda passages, whole: whole,
-    "best passage and half of the whole": lambda passages, whole: passages[0] + whole / 2,
-}
-"""Ways to score a document by the scores of its passages, best first, and by that of the whole document."""
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, inf)
+"""Of the whole document beside its best passage; `inf` is the whole document alone."""
 
 
-def texts_of(corpus: Path, pieces: int) -> tuple[Texts, Texts]:
-    """The passages, and the whole documents."""
+def documents_of(corpus: Path, pieces: int) -> Iterator[Document]:
     encoder = OnnxEmbedder(load_settings().embedder, threads=1)
     splitter = Splitter(encoder.count_pieces, max_pieces=pieces)
-    passages: Texts = []
-    whole: Texts = []
     for line in corpus.read_text("utf-8").splitlines():
         row = json.loads(line)
-        document = RawDocument(row["_id"], "corpus", row.get("title") or "", row["text"])
-        titles = f"{document.title}\n" * 2
-        whole.append((document.document_id, titles + document.text))
-        passages += [
-            (document.document_id, f"{titles}{passage.heading}\n{passage.text}")
-            for passage in splitter.passages(document)
-        ]
-    return passages, whole
+        raw = RawDocument(row["_id"], "corpus", row.get("title") or "", row["text"])
+        yield Document(raw.document_id, raw.source, raw.title, splitter.split(raw))
 
 
-def searcher_of(texts: Texts, folder: Path, language: str) -> LexicalSearcher:
+def searcher_of(texts: Sequence[tuple[str, str]], folder: Path) -> LexicalSearcher:
     create_index(folder)
-    write_index(folder, delete=(), add=enumerate(" ".join(terms(text, language)) for _, text in texts))
+    write_index(folder, delete=(), add=enumerate(text for _, text in texts))
     return LexicalIndex(folder).reloaded()
 
 
 def rankings(
-    passages: Texts, whole: Texts, questions: Mapping[str, str], language: str
-) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Question id, and the first documents by each of the WAYS."""
+    passages: Sequence[tuple[str, str]],
+    whole: Sequence[tuple[str, str]],
+    questions: Mapping[str, str],
+    language: str,
+) -> Iterator[tuple[str, float, list[str]]]:
+    """Question id, weight, and the first documents.  Passages and whole documents have their document's id, and terms."""
     with TemporaryDirectory() as folder:
-        of_passages, of_whole = (
-            searcher_of(texts, Path(folder) / name, language)
-            for name, texts in (("passages", passages), ("whole", whole))
-        )
+        of_passages = searcher_of(passages, Path(folder) / "passages")
+        of_whole = searcher_of(whole, Path(folder) / "whole")
         for id_, text in questions.items():
             query = any_term(question_terms(text, language))
-            scores: dict[str, list[float]] = defaultdict(list)
+            best: dict[str, float] = defaultdict(float)
             for rid, score in zip(*of_passages.best(query, len(passages) + 1), strict=True):
-                scores[passages[rid][0]].append(score)
-            all_of = {
-                whole[rid][0]: score for rid, score in zip(*of_whole.best(query, len(whole) + 1), strict=True)
-            }
-            yield (
-                id_,
-                {
-                    name: sorted(
-                        scores,
-                        key=lambda id_: (-way(sorted(scores[id_], reverse=True), all_of.get(id_, -inf)), id_),
-                    )[:DEPTH]
-                    for name, way in WAYS.items()
-                },
-            )
+                best[passages[rid][0]] = max(best[passages[rid][0]], score)
+            found = zip(*of_whole.best(query, len(whole) + 1), strict=True)
+            all_of = {whole[rid][0]: score for rid, score in found}
+            for weight in WEIGHTS:
+                scores = {
+                    name: all_of[name] if weight == inf else score + weight * all_of[name]
+                    for name, score in best.items()
+                }
+                yield id_, weight, sorted(scores, key=lambda name: (-scores[name], name))[:DEPTH]
 
 
 def main() -> None:
@@ -111,15 +85,22 @@ def main() -> None:
     parser.add_argument("--limit", type=int)
     given = parser.parse_args()
     collection = read_collection(given.folder, "test").limited(given.limit)
-    passages, whole = texts_of(collection.corpus, given.pieces)
-    values: dict[str, list[float]] = defaultdict(list)
-    for id_, ranking in rankings(passages, whole, collection.questions, given.language):
-        for name, documents in ranking.items():
-            values[name].append(ndcg(documents, collection.judgements[id_]))
-    sys.stdout.write(f"{len(passages) / len(whole):.1f} passages a document, {len(values[BEST])} questions\n")
-    for name, each in values.items():
-        gain = paired_gain(each, values[BEST])
-        sys.stdout.write(f"{name}: {mean(each):.4f}, {gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]\n")
+    manifest = Manifest("", given.language, "", "", 0)
+    passages: list[tuple[str, str]] = []
+    whole: list[tuple[str, str]] = []
+    for document in documents_of(collection.corpus, given.pieces):
+        texts = indexed_texts(document, manifest)
+        passages += [(document.document_id, text) for text in texts.passages]
+        whole.append((document.document_id, texts.document))
+    values: dict[float, list[float]] = defaultdict(list)
+    for id_, weight, documents in rankings(passages, whole, collection.questions, given.language):
+        values[weight].append(ndcg(documents, collection.judgements[id_]))
+    sys.stdout.write(f"{len(passages) / len(whole):.1f} passages a document, {len(values[0])} questions\n")
+    for weight, each in values.items():
+        gain = paired_gain(each, values[0])
+        sys.stdout.write(
+            f"{weight}: {mean(each):.4f}, {gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]\n"
+        )
 
 
 if __name__ == "__main__":

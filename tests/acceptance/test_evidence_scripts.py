@@ -35,7 +35,7 @@ SHOWS = {
     "near_duplicates": "threshold 0.6, long texts: precision 1.000",
     "after_fusion": "context_around document: the answer is in 1.000 of the contexts",
     "snippets": "2 questions, 2 right documents found",
-    "long_documents": "best passage: 1.0000, +0.0000",
+    "long_documents": "0.0: 1.0000, +0.0000",
     "fusing": "rrf ",
     "observing": "log, metrics, traces: ",
     "task_events": "requests/s: ",

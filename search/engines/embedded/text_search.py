@@ -1,7 +1,7 @@
 """BM25 of passages and of whole documents.
 
-Passages find the documents.  A passage's score is its own, and WHOLE_WEIGHT times that of its whole document, which is indexed under
-the rid of its first passage.
+Passages find the documents.  A passage's score is the mean of its own and of its whole document's, which is indexed under the rid
+of its first passage; the second one has WHOLE_WEIGHT.
 """
 
 from __future__ import annotations
@@ -96,4 +96,4 @@ class TextSearcher:
         found, of_documents = self.documents.best(among(query, firsts), len(firsts) + 1)
         whole = np.zeros(len(firsts))
         whole[np.searchsorted(firsts, found)] = of_documents
-        return np.round(scores + WHOLE_WEIGHT * whole[of_place], TEXT_DECIMALS)
+        return np.round(scores + WHOLE_WEIGHT * (whole[of_place] - scores), TEXT_DECIMALS)

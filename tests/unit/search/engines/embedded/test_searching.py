@@ -25,10 +25,26 @@ def test_bm25_scores_follow_robertsons_formula_with_k1_1_2_and_b_0_75(store: One
     a = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 4 / average))
     b = idf * 1 * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 1 / average))
     (ranking,) = store.search_text("ns", ["pear"], Search(depth=5))
-    # Each document is its only passage, so half of its own score is added.
-    expected = {"a": 1.5 * a, "b": 1.5 * b}
-    assert {hit.document_id: hit.score for hit in ranking.hits} == pytest.approx(expected, abs=1e-4)
+    assert {hit.document_id: hit.score for hit in ranking.hits} == pytest.approx({"a": a, "b": b}, abs=1e-4)
     assert ranking.total_matches == 2
+
+
+def test_a_passage_scores_two_thirds_of_its_own_bm25_and_a_third_of_its_whole_documents(
+    store: OneEngine,
+) -> None:
+    store.upsert("ns", [document("a", "pear plum", "pear fig fig"), document("b", "fig")])
+
+    def bm25(count: int, length: int, average: float, having: int, of: int) -> float:
+        idf = math.log(1 + (of - having + 0.5) / (having + 0.5))
+        return idf * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / average))
+
+    whole = bm25(2, 5, average=(5 + 1) / 2, having=1, of=2)
+    expected = {
+        "a#0": (2 * bm25(1, 2, average=(2 + 3 + 1) / 3, having=2, of=3) + whole) / 3,
+        "a#1": (2 * bm25(1, 3, average=(2 + 3 + 1) / 3, having=2, of=3) + whole) / 3,
+    }
+    (ranking,) = store.search_text("ns", ["pear"], Search(depth=5))
+    assert {hit.passage_id: hit.score for hit in ranking.hits} == pytest.approx(expected, abs=1e-4)
 
 
 def test_filtering_before_and_after_the_search_gives_the_same_hits(
