@@ -24,7 +24,7 @@ from tests.support.waiting import until
 
 FIRST_HOME = Path(__file__).with_name("first_home.tar.gz")
 FIRST_SCHEMA = "0.1.0"
-ITS_QUESTION = "d83c6b33-80f7-49e8-b243-5406b45cd8d9"
+ITS_QUESTION = "6d48a950-368d-433b-80e6-a6fa7646d553"
 HTTP_PORT, FLOWER_PORT = free_port(), free_port()
 INSTALL = blocks_of("docs/start.md", before="## 2. Start everything")
 INDEX, *_ = blocks_of("docs/start.md", after="## 3. Index documents")
