@@ -44,6 +44,7 @@ COUNTS: Mapping[Reason, Counts] = {
     Reason.NOT_CONFIGURED: Counts(why="answered at once, and waiting mends nothing"),
     Reason.CANCELLED: Counts(why="the caller's decision"),
     Reason.BUDGET: Counts(why="the request's own limit"),
+    Reason.ADAPTIVE: Counts(why="the request's own limit; of the reranker alone"),
     Reason.BREAKER_OPEN: Counts(why="not asked"),
     Reason.OVERLOAD: Counts(why="not asked"),
     Reason.FORGED: Counts(why="the branch did not say it"),
