@@ -177,7 +177,7 @@ class Settings(BaseModel):
     batch: int = Field(8, ge=1, le=64)
     """Maximum number of messages that a worker takes together from a queue."""
     costly_s: float = Field(0.25, ge=0.01, le=60)
-    """A request with a step that is estimated to take longer than this on one core runs on the bulk workers; without one it fails."""
+    """A request with a step that is estimated to take longer than this on one core runs on the bulk workers, if there are any."""
     job_retention_days: float = Field(30, ge=0, le=36_500)
     """Days for which a bulk job is kept after its end; 0: until `chorale jobs prune`."""
     on_end_queues: tuple[str, ...] = ()

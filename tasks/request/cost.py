@@ -15,7 +15,6 @@ from chorale_client.wire_names import QUEUE_BULK
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from models.errors import NotOffered
 from models.extensions import BranchKind
 from models.plan import Plan, embedding_s
 from tasks.request.live_pairs import is_shadow, on_bulk_workers
@@ -54,7 +53,7 @@ def packing_s(request: Request) -> float:
 def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
     """The plan; if it is costly, its branches go to the bulk workers, as those of a shadow do.
 
-    Raises NotOffered for a costly request if no worker serves `chorale.bulk`.
+    If no worker serves `chorale.bulk`, a costly request is treated as any other.
     """
     if is_shadow(request.request_id, plan.configuration, resources.pipeline.shadow):
         return on_bulk_workers(plan, request)
@@ -62,10 +61,10 @@ def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
     if cost_s <= resources.settings.costly_s:
         return plan
     if not is_bulk_served(resources):
-        raise NotOffered(
-            f"a step of this request takes about {cost_s:.1f} s, more than CHORALE_COSTLY_S "
-            f"({resources.settings.costly_s:g} s), and no worker serves {QUEUE_BULK}: start one, or ask for less at once"
+        log.warning(
+            "costly without a bulk worker", request_id=request.request_id, estimated_s=round(cost_s, 2)
         )
+        return plan
     changes: dict[str, object] = {"is_costly": True, "queue": QUEUE_BULK}
     log.info("costly", request_id=request.request_id, estimated_s=round(cost_s, 2))
     return plan.model_copy(

@@ -182,11 +182,7 @@ class _Planner:
         if not plan.asked:
             self._end(BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
             return
-        try:
-            plan = with_cost(resources, request, plan)
-        except NotOffered as error:
-            _end_refused(resources, request, error)
-            return
+        plan = with_cost(resources, request, plan)
         left = select_branches(resources, request, plan)
         missing = left.missing
         if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):

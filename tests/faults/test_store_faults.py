@@ -74,7 +74,7 @@ def named(document_id: str) -> str:
 
 def segment_files(pipeline: RunningPipeline) -> list[Path]:
     (index,) = (pipeline.home / "corpus" / "lexical").iterdir()
-    return [file for file in index.iterdir() if not file.name.startswith(".")]
+    return [file for file in index.iterdir() if file.is_file() and not file.name.startswith(".")]
 
 
 def cut_short(file: Path) -> None:

@@ -10,7 +10,6 @@ from chorale_client import make_request
 from chorale_client.keys import SERVED
 from redis.exceptions import ConnectionError as RedisAway
 
-from models.errors import NotOffered
 from models.plan import Plan, is_costly
 from tasks.request.cost import longest_step_s, with_cost
 from tests.unit.tasks.test_planning import PIPELINE, plan_of
@@ -92,9 +91,10 @@ def test_the_costliest_allowed_requests_are_sent_to_the_bulk_workers_once(
 
 
 @pytest.mark.parametrize("redis", [FakeRedis(), FakeRedis(is_away=True)], ids=["no worker", "no Redis"])
-def test_without_a_bulk_worker_a_costly_request_is_refused_with_that_reason(redis: FakeRedis) -> None:
-    with pytest.raises(NotOffered, match=r"takes about \d+\.\d s.* no worker serves chorale\.bulk"):
-        planned(with_documents(64), resources(redis))
+def test_without_a_bulk_worker_a_costly_request_is_as_any_other(redis: FakeRedis) -> None:
+    plan = planned(with_documents(64), resources(redis))
+    assert {branch.queue for branch in plan.branches} == {"chorale.bm25", "chorale.vector", "chorale.hyde"}
+    assert not is_costly(plan.to_json())
 
 
 def test_questions_that_the_cache_answers_cost_nothing() -> None:
