@@ -244,7 +244,7 @@ class HttpEndpoint(Declared):
     text_chars: int = Field(2_000, ge=0, le=100_000)
     """Maximum characters of a hit's text; texts travel through Redis with the ranking."""
     cache_ttl_s: float | None = Field(None, gt=0, le=604_800)
-    """How long an answer with its hits may come from the cache.  Not set: no answer with its hits is cached."""
+    """How long an answer that has hits of this store may come from the cache.  Without this field no such answer is cached."""
     connections: int = Field(4, ge=1, le=64)
     """Questions of one request that a process asks at the same time, and connections that it keeps."""
     allow_write: bool = False

@@ -32,7 +32,7 @@ class NotIndexed(StrEnum):
     NOT_OPENED = "not_opened", "it cannot be opened, or it is neither a file nor a folder"
     WRONG_ID = "wrong_id", "it has no id, or an id or path that stores do not accept"
     REPEATED_ID = "repeated_id", "an earlier document of the run has the same id"
-    WRONG_VALUE = "wrong_value", "its metadata has a value beside the closed list of the field"
+    WRONG_VALUE = "wrong_value", "its metadata has a value outside the closed list of the field"
     NOT_WRITTEN = "not_written", "a store refused it"
 
     METADATA = "metadata", "it is indexed without a value of its metadata", True, True

@@ -1,4 +1,4 @@
-"""Fields whose values are a closed list: a value beside the list, in a filter or in a document, is an error that lists them."""
+"""Fields whose values are a closed list: a value outside the list, in a filter or in a document, is an error that lists them."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from chorale_client.wire_names import Warned
 from models.hits import Hit
 
 WHOLE_WEIGHT = 1 / 3
-"""A passage's score by text is the weighted mean of its own BM25 score and its whole document's: half as much of the second one.  A
-document of one passage keeps the score of BM25."""
+"""The weight of the whole document's BM25 score in a passage's score by text; the passage's own BM25 score has the rest.  A document
+of one passage keeps the score of BM25."""
 LEAST_CANDIDATES = 100
 """At least this many documents, those with the best passages, are candidates of a ranking by text, so that a shallow one
 begins like a deep one."""
-TEXT_DECIMALS = 5
-"""Scores by text are sums in float32: further decimals depend on the order of summing."""
+TEXT_DECIMALS, COSINE_DECIMALS = 5, 6
+"""The decimals of scores by text and by vectors.  Further ones depend on the order of summing float32, and on the run of the model."""
 
 
 def cut(hits: Collection[Hit], depth: int) -> tuple[Hit, ...]:

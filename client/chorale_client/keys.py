@@ -26,7 +26,7 @@
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
 | chorale:rules                | hash       | the rules of each namespace (JSON; SQL is the truth)           |
 | chorale:adapted              | hash       | by configuration and namespace, the last look at its grades    |
-|                              |            | (JSON, `records/rules/looks.py`)                                       |
+|                              |            | (JSON, `records/rules/looks.py`)                               |
 | chorale:adapter              | string     | which sweeper process adapts weights; expires                  |
 | chorale:indexed:<task id>    | string     | the outcome of handed-in documents (JSON); expires             |
 | chorale:indexed:<task id>:waiting | string | why documents that were put back are not indexed yet (JSON);  |

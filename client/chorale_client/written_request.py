@@ -22,7 +22,7 @@ class WrittenRequest:
 
 
 def write_request(request: BaseModel, *, has_headers: bool) -> WrittenRequest:
-    """`request`: a `Request`, which imports this module.  Raises InvalidRequest for one that holds what JSON cannot."""
+    """Dump a `Request`, whose module imports this one.  Raises InvalidRequest if the request holds what JSON cannot."""
     # A request that is sent again may come from another span.  Older workers do not know headers.
     not_hashed = {"traceparent", "headers"}
     if "timeout_s" not in request.model_fields_set:

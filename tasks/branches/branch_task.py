@@ -21,6 +21,7 @@ from models.hits import QueryInputs, Ranking
 from models.plan import BranchPlan, Plan
 from search.filter_meanings import forced_filters, meant_filters
 from search.protocol import Described, Search
+from search.ranking_end import COSINE_DECIMALS
 from tasks.branches.model_breakers import ModelBreaker
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from tasks.branches.generators import Generators
 
 
-COSINE_DECIMALS = 6
 REPORT_S = 0.05
 """Seconds that an encoder's endpoint leaves, so that the branch can still say that the encoder was late."""
 

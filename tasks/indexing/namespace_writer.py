@@ -38,7 +38,8 @@ def encoder_of(
 ) -> Encoder:
     """The encoder `name`, else the one that the namespace was built with, else the default.
 
-    It indexes with all encoders of the namespace; with `is_anew`, or for a new namespace, with those that branches name.  Raises NotConfigured if it is not declared, or is behind an address and the namespace is `local_only`.
+    It indexes with all encoders of the namespace; with `is_anew`, or for a new namespace, also with those that branches name.
+    Raises NotConfigured if one of them is not declared, or is behind an address and the namespace is `local_only`.
     """
     present = _present(resources, namespace)
     local_only = bool(present and present.local_only)
@@ -294,7 +295,7 @@ def drop_namespace(resources: Resources, namespace: str) -> IndexReport:
 
 
 def _checked(documents: SourceDocuments, closed: ClosedValues) -> SourceDocuments:
-    """Leaves out the documents with a value beside its field's closed list; an earlier version of one stays."""
+    """Leaves out the documents with a value outside the closed list of its field; an earlier version of one stays."""
     if not closed:
         return documents
 

@@ -102,12 +102,11 @@ class _Planner:
     def submit(self) -> str:
         """Accept and plan the request, in one step if it can be planned before it is accepted."""
         ledger, request, is_planned = self.resources.callers_ledger, self.request, False
-        if (ahead := self._plan_ahead()) is None:
+        if (plan := self._plan_ahead()) is None:
             accepted = ledger.accept(request)
         else:
-            plan, with_its_cost = ahead
-            uncached, coalescing_key, keys = with_cached(self.resources, request, with_its_cost, {})
-            asking = self._for_branches(self._timed(uncached))
+            uncached, coalescing_key, keys = with_cached(self.resources, request, plan, {})
+            asking = self._for_branches(with_cost(self.resources, request, self._timed(uncached)))
             stored = [CACHE + key for key in keys]
             accepted, outcome, cached = self.fanout.submit(ledger, request, asking, coalescing_key, stored)
             if cached:
@@ -119,11 +118,11 @@ class _Planner:
             self.plan_request(accepted.accepted_at_ms)
         return accepted.request_id
 
-    def _plan_ahead(self) -> tuple[Plan, Plan] | None:
-        """The plan of a request that is not accepted yet, for the corpus' last known generation; and the same `with_cost`.
+    def _plan_ahead(self) -> Plan | None:
+        """The plan of a request that is not accepted yet, for the corpus' last known generation.
 
-        None if only a request that was accepted can be planned or refused: a breaker is open, a queue is overloaded, nothing is
-        asked, generation or model are not known, or the pipeline does not offer it.
+        None if only a request that was accepted can be planned: a breaker is open, a queue is overloaded, nothing is asked,
+        or generation or model are not known.
         """
         resources = self.resources
         generation = resources.generations.agreed.get(self.request.namespace)
@@ -134,10 +133,9 @@ class _Planner:
                 return None
             models = resources.fingerprints
             plan = self._resolved(loads.now_ms, generation, models, self.warnings)
-            with_its_cost = with_cost(resources, self.request, plan)
         except (ResponseError, StageFailure, NotOffered):
             return None
-        return (plan, with_its_cost) if plan.asked and plan.generation == generation else None
+        return plan if plan.asked and plan.generation == generation else None
 
     def plan_request(self, accepted_at_ms: int) -> None:
         """Plan an accepted request and publish its chord, or end it at once: cached, skipped or failed."""

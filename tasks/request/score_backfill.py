@@ -20,10 +20,9 @@ from models.hits import QueryInputs
 from models.plan import BranchPlan
 from search.deadline import Deadline
 from search.protocol import ScoresText
+from search.ranking_end import COSINE_DECIMALS
 from tasks.request.draft import failure_of
 from tasks.wiring.resources import Resources
-
-COSINE_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,6 @@ class Resources:
         """Whether this process answers bulk jobs, which have all cores while nobody asks."""
         self.worker_name: str | None = None
         """The name under which Flower counts what this process answers; None: no worker, or no task events."""
-        """Works on messages that wait, while a costly part pauses; a worker sets it (`tasks.celery_internals.batch_consumer`)."""
         self._stores: dict[str, Searches] = {}
         self._rerankers: dict[str, Reranker] = {}
         self._lock = threading.RLock()

@@ -63,7 +63,7 @@ class Heartbeat(Duty):
         self._hung_after_s = hung_after_s
         self._busy_since_s: float | None = None
         self._tasks = 0
-        """The number of tasks in hand.  A costly task runs other tasks between its slices."""
+        """The number of tasks in hand.  A worker takes several messages at once."""
         self._stop = threading.Event()
         self.while_busy: Callable[[], None] = lambda: None
         """Called with each heartbeat while the present task has taken longer than EVERY_S."""

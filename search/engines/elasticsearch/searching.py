@@ -17,6 +17,7 @@ from search.engines.elasticsearch.index_layout import WHOLE
 from search.filters import unknown_field_warning
 from search.protocol import Search
 from search.ranking_end import (
+    COSINE_DECIMALS,
     LEAST_CANDIDATES,
     TEXT_DECIMALS,
     count_documents,
@@ -28,9 +29,6 @@ from search.ranking_end import (
 
 MOST_HITS = 10_000
 """`index.max_result_window`, and the maximum number of HNSW candidates."""
-
-COSINE_DECIMALS = 6
-"""Scores are float32: further decimals depend on the order of summing."""
 
 SHOWN = [name for name in Hit._fields if name != "score"]
 _ANSWERED = [

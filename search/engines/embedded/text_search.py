@@ -1,7 +1,7 @@
 """BM25 of passages and of whole documents.
 
-Passages find the documents.  A passage's score is the mean of its own and of its whole document's, which is indexed under the rid
-of its first passage; the second one has WHOLE_WEIGHT.
+Passages find the documents.  A passage's score is a weighted mean: its whole document's score has WHOLE_WEIGHT, and its own score
+has the rest.  A whole document is indexed under the rid of its first passage.
 """
 
 from __future__ import annotations

@@ -17,9 +17,7 @@ from models.hits import Hit
 from search.deadline import Deadline
 from search.documents.lookups import STORED, Executes
 from search.engines.embedded.passage_rows import Growing, Rows, cut
-
-SCORE_DECIMALS = 6
-"""Two runs of a model may differ in further decimals."""
+from search.ranking_end import COSINE_DECIMALS
 
 _READ_AT_ONCE = 4_096
 _QUESTIONS_AT_ONCE = 16
@@ -132,4 +130,4 @@ def _exact(passages: Matrix, question: Vector) -> NDArray[np.float64]:
 
 def _rounded(scores: ArrayLike) -> NDArray[np.float64]:
     exact: NDArray[np.float64] = np.asarray(scores, np.float64)
-    return exact.round(SCORE_DECIMALS)
+    return exact.round(COSINE_DECIMALS)

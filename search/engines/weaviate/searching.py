@@ -21,6 +21,7 @@ from search.filter_terms import LONGEST_PART
 from search.filters import compile_filters, unknown_field_warning
 from search.protocol import Index, Search
 from search.ranking_end import (
+    COSINE_DECIMALS,
     LEAST_CANDIDATES,
     TEXT_DECIMALS,
     count_documents,
@@ -32,9 +33,6 @@ from search.ranking_end import (
 
 SHOWN = [*Hit._fields]
 SHOWN.remove("score")
-
-# float32 sums: further decimals depend on the order of summing.
-_COSINE_DECIMALS = 6
 
 _SCORE, _DISTANCE = MetadataQuery(score=True), MetadataQuery(distance=True)
 _MORE = 16
@@ -202,7 +200,7 @@ def _terms(text: str, language: str) -> str:
 
 def _score(distance: float | None, score: float | None) -> float:
     if distance is not None:
-        return round(1.0 - distance, _COSINE_DECIMALS)
+        return round(1.0 - distance, COSINE_DECIMALS)
     return round(score or 0.0, TEXT_DECIMALS)
 
 
