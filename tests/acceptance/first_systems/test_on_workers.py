@@ -21,6 +21,8 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.search_server import Answer as Reply
 from tests.support.servers.search_server import Handler, SearchServer
 
+pytestmark = pytest.mark.slow
+
 SOURCES = ("graph", "wiki", "notes", "mail")
 STORE = (
     '[stores.{0}]\nkind = "http"\noptions = {{ url = "{1}/{0}?q={{question}}", hits = "hits", id = "id" }}\n'
@@ -112,7 +114,6 @@ def test_the_other_branches_answer_by_the_deadline_while_the_worker_of_one_is_st
     assert answer.took_ms <= 5_000
 
 
-@pytest.mark.slow
 def test_95_of_100_answers_come_within_500_ms_and_half_of_the_searches_within_20(
     workers: RunningPipeline,
 ) -> None:
