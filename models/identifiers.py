@@ -31,12 +31,14 @@ class Identifier(NamedTuple):
 _W = rf"[^\W_{CJK}{SOUTH_EAST_ASIA}]"
 # Without the scripts of which each character may begin a match: a long run of them would be read once for each.
 _LETTER = rf"[^\W\d_{CJK}{SOUTH_EAST_ASIA}]"
+_MARKS = r"\u0300-\u036f"
+"""An identifier neither begins nor ends between a letter and its accent."""
 _JOIN = r"(?:::|->|_+|[-\u2010-\u2013\u2212./:\\@&^]|(?<=\d)[,'\u2019](?=\d))"
 _CAMEL = r"(?:(?<=[a-z][a-z])(?=[A-Z][A-Za-z])|(?<=[A-Z])(?=[A-Z][a-z]{2}))"
 _FORM = re.compile(
-    rf"(?<!{_W})(?:{_W}++(?:{_JOIN}{_W}++)+(?:\+\+|\#(?!\w))?"
+    rf"(?<!{_W})(?<![{_MARKS}])(?:{_W}++(?:{_JOIN}{_W}++)++(?:\+\+|\#(?!\w))?"
     rf"|(?={_LETTER}+\d|\d+{_LETTER}|[A-Za-z]+?{_CAMEL}){_W}++(?!\+\+)"
-    rf"|{_W}++\+\+|[A-Za-z]{{1,2}}\#|(?<![\w.])\.[A-Za-z]{_W}++)"
+    rf"|{_W}++\+\+|[A-Za-z]{{1,2}}\#|(?<![\w.])\.[A-Za-z]{_W}++)(?![{_MARKS}])"
 )
 # Letters and figures with spaces between.
 _SPACED = re.compile(r"(?<![\w.])[A-Z]{1,5}(?:[-./]?\d+)?(?: \d+(?:[-./]\d+)*)+(?!\w)")

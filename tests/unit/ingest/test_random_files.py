@@ -18,7 +18,10 @@ PIECES = {
     "html": ["<p>", "</p>", "<li>", "<table><tr><td>", "<h1>", "<title>", "<!--", "-->", "&#x0;", "<script>"],
     "restructured_text": [".. ", "::\n", "=====\n", "|a|", ".. |a| replace:: ", "`x`_", "* ", ":role:`x`"],
     "csv_rows": ["text,id\n", '"', ",", "\t", '""', "\n"],
-    "json_lines": ['{"text": "', '"}\n', "{", "}", "[", '"id": 1, ', "\\ud800", "\\u0000", "1e999", "\n"],
+    "json_document": (
+        json := ['{"text": "', '"}\n', "{", "}", "[", '"id": 1, ', "\\ud800", "\\u0000", "1e999", "\n"]
+    ),
+    "json_lines": json,
     "pdf": [
         "%PDF-1.4\n",
         "1 0 obj",
