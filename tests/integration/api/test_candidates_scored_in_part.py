@@ -18,6 +18,8 @@ from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 FAST_ENOUGH = 2
 """Passages that the slow server scores in time."""
 QUESTION = "bread deposit notice error repairs"

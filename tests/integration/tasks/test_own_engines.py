@@ -19,6 +19,8 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.search_server import SearchServer, says
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 STORE = """
 [stores.{name}]
 kind = "http"

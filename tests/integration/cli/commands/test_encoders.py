@@ -36,6 +36,7 @@ def test_a_namespace_is_made_with_the_language_of_the_documents_that_will_come(
     assert "language is 'it', asked for 'fr'" in complaint(alone(*create, "fr"))
 
 
+@pytest.mark.slow
 def test_index_prints_the_language_of_the_documents_and_a_rebuild_changes_it(
     alone: Run, tmp_path: Path
 ) -> None:
