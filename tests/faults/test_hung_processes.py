@@ -103,7 +103,7 @@ def test_a_request_whose_workers_all_hung_leaves_nothing_after_its_ttl(whole: Ru
 
     with ThreadPoolExecutor(1) as executor:
         asked = executor.submit(whole.client(answer_ttl_s=2).ask, request)
-        join_without_one_branch(whole)
+        join_without_one_branch(whole, begun="bm25")
         answer = asked.result(60)
     reasons = {(missing.where, missing.reason) for missing in answer.degraded}
     assert reasons == {("search.bm25", "timeout"), ("fuse", "timeout")}
