@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
-"""Seconds after which a passing error is worth another attempt."""
+"""Seconds after which a temporary error is worth another attempt."""
 
 TITLES = {
     "malformed": (400, "The body or a header cannot be read", False),

@@ -48,19 +48,19 @@ async def with_pauses(
     wait: Callable[[Awaitable[Any]], Awaitable[Any]] = lambda waiting: waiting,
 ) -> AsyncGenerator[T | None, None]:
     """The parts as they come, and None whenever `every_s` seconds have passed without one, or `wait` ends early."""
-    following = asyncio.ensure_future(anext(parts, None))
+    next_part = asyncio.ensure_future(anext(parts, None))
     try:
         while True:
-            await wait(asyncio.wait({following}, timeout=every_s))
-            if not following.done():
+            await wait(asyncio.wait({next_part}, timeout=every_s))
+            if not next_part.done():
                 yield None
-            elif (part := following.result()) is None:
+            elif (part := next_part.result()) is None:
                 return
             else:
                 yield part
-                following = asyncio.ensure_future(anext(parts, None))
+                next_part = asyncio.ensure_future(anext(parts, None))
     finally:
-        following.cancel()
+        next_part.cancel()
 
 
 REPLY_S, GRACE_S = 2.0, 1.0

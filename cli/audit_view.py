@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chorale_client.answer import Degradation
 from chorale_client.tenants import short_id
-from chorale_client.wire_names import EnvelopeStatus
+from chorale_client.wire_names import BranchStatus
 
 from cli.answer_view import STATUS_STYLES, missing_lines
 from cli.terminal import Text, facts_table, moment, plain_table
@@ -82,7 +82,7 @@ def branches_table(branches: Sequence[BranchRow]) -> Table:
     for branch in branches:
         rankings = branch.rankings
         candidates = f"{sum(len(ranking.hits) for ranking in rankings):,}"
-        if branch.status == EnvelopeStatus.OK and not rankings:
+        if branch.status == BranchStatus.OK and not rankings:
             candidates = "not kept"
         why = ": ".join(filter(None, (branch.reason, branch.detail)))
         table.add_row(

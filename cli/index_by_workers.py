@@ -42,7 +42,7 @@ LOST_AFTER_S = 180.0
 
 The message of a killed worker is in the queue again after a minute."""
 
-Told = Mapping[str, Any]
+Outcome = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class SentMessages:
         ledger_scripts(self._redis).run("add_sent", [self._key], [ticket, KEPT_S])
         self._bytes[ticket] = size_bytes
 
-    def wait(self) -> list[Told | None]:
+    def wait(self) -> list[Outcome | None]:
         """Wait until a message has ended; returns the outcome of each ended message, None for a lost one.
 
         Raises NotRunning where no worker has been alive for a minute, RedisError.
@@ -152,7 +152,7 @@ class SentMessages:
                 return self._forget(dict.fromkeys(self._bytes))
         return ended
 
-    def _ended(self) -> list[Told | None]:
+    def _ended(self) -> list[Outcome | None]:
         """Returns without waiting.  A finished ticket whose outcome has expired yields None."""
         # Redis over `maxmemory` refuses transactions.  In this order a message that ends meanwhile does not look lost.
         with self._redis.pipeline(transaction=False) as trip:
@@ -168,7 +168,7 @@ class SentMessages:
             }
         )
 
-    def _forget(self, ended: Mapping[str, Told | None]) -> list[Told | None]:
+    def _forget(self, ended: Mapping[str, Outcome | None]) -> list[Outcome | None]:
         if ended:
             self._redis.srem(self._key, *ended)
         for ticket in ended:
@@ -282,7 +282,7 @@ class _Sending:
             for outcome in self._sent.wait():
                 self._add(outcome)
 
-    def _add(self, outcome: Told | None) -> None:
+    def _add(self, outcome: Outcome | None) -> None:
         if outcome is None:
             raise ServiceError(
                 f"a message was lost: it is not in {QUEUE_INDEX}, no worker has it, and it has no outcome; the same "
@@ -295,7 +295,7 @@ class _Sending:
         self._run.report.add(
             {**outcome, "left_out": [item for item in outcome["left_out"] if item not in known]}
         )
-        self._run.tell()
+        self._run.report_progress()
 
 
 def _row(item: RawDocument) -> dict[str, Any]:

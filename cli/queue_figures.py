@@ -28,7 +28,7 @@ from models.errors import ServiceError
 from monitoring.queues import Queues, QueueState, open_queues
 from tasks.wiring.resources import Resources
 
-LOOK_EVERY_S = 1.0
+TICK_EVERY_S = 1.0
 OLD_S = 5.0
 """Figures that are older than this are not served."""
 
@@ -49,10 +49,10 @@ class Watch(Duty):
         at_s, states = self._seen
         return states if time.monotonic() - at_s <= OLD_S else None
 
-    def look(self) -> float:
+    def tick(self) -> float:
         self._queues = self._queues or self._open()
         self._seen = time.monotonic(), self._queues.states()
-        return LOOK_EVERY_S
+        return TICK_EVERY_S
 
     def reset(self) -> None:
         queues, self._queues, self._seen = self._queues, None, (-OLD_S, {})

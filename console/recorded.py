@@ -11,7 +11,7 @@ from urllib.parse import quote
 from anyio import to_thread
 from chorale_client.answer import Hit
 from chorale_client.errors import InvalidRequest
-from chorale_client.wire_names import EnvelopeStatus
+from chorale_client.wire_names import BranchStatus
 from starlette.responses import RedirectResponse, Response
 
 from api.audit import list_past_searches, visible_row
@@ -211,7 +211,7 @@ def _list(
         why = "it has not reported"
     elif not result.answered:
         why = f"{result.reason}: {result.detail}" if result.detail else str(result.reason)
-    elif result.status == EnvelopeStatus.OK and not result.rankings:
+    elif result.status == BranchStatus.OK and not result.rankings:
         why = "its list was not recorded"
     return {
         "branch": name,

@@ -85,7 +85,7 @@ _STATE = (
     keys.TIMEOUTS,
     keys.CACHE + "*",
     # A caller could make another one's request wait for its own, or answer it.
-    keys.FLIGHT + "*",
+    keys.COALESCING + "*",
     keys.FOLLOWERS + "*",
     keys.SIGNING,
     keys.QUARANTINE,

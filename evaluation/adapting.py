@@ -28,15 +28,15 @@ from records.audit.queries import Which, last
 from records.judgements import store as judged
 from records.judgements.impressions import impressions
 from records.judgements.pooling import pooled
+from records.rules.adaptation_checks import AdaptationCheck, read_adaptation_checks
 from records.rules.editing import with_proposal_taken, with_weights
-from records.rules.looks import Look, read_looks
 from records.rules.store import RuleStore, copy_rules
 from tasks.request.ruled_weights import with_ruled_weights
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.adapting")
 
-LOOK_EVERY_S = 1.0
+TICK_EVERY_S = 1.0
 CHOOSING_S = 60.0
 """The longest time for choosing the weights of one configuration in one namespace."""
 ACTING_S = CHOOSING_S + 60
@@ -59,18 +59,20 @@ class Adapting(Duty):
         self._lease = self._redis.lock(ADAPTER, timeout=ACTING_S, thread_local=False)
         self._declared = [each for each in self._pipeline.configurations.values() if each.adapt]
 
-    def look(self) -> float:
+    def tick(self) -> float:
         self._prepare()
         if holds(self._lease):
-            known = {(look.configuration, look.namespace): look for look in read_looks(self._redis)}
+            known = {
+                (check.configuration, check.namespace): check for check in read_adaptation_checks(self._redis)
+            }
             for namespace, grades in judged.graded(self._trail).items():
                 for configuration in self._declared:
                     before = known.get((configuration.name, namespace))
                     self._look_at(configuration, namespace, grades, before)
-        return LOOK_EVERY_S
+        return TICK_EVERY_S
 
     def _look_at(
-        self, configuration: Configuration, namespace: str, grades: int, before: Look | None
+        self, configuration: Configuration, namespace: str, grades: int, before: AdaptationCheck | None
     ) -> None:
         adapt = cast("Adaptation", configuration.adapt)
         seconds, microseconds = self._redis.time()
@@ -84,8 +86,8 @@ class Adapting(Duty):
             outcome = f"{new} new grades, and at least {adapt.min_new_grades} are needed"
         elif outcome is None:
             outcome, counted = self._adapted(configuration, namespace), grades
-        look = Look(configuration.name, namespace, at_ms, counted, outcome)
-        self._redis.hset(ADAPTED, f"{configuration.name} {namespace}", to_json(asdict(look)))
+        check = AdaptationCheck(configuration.name, namespace, at_ms, counted, outcome)
+        self._redis.hset(ADAPTED, f"{configuration.name} {namespace}", to_json(asdict(check)))
         if before is None or outcome != before.outcome:
             log.info("weights", configuration=configuration.name, namespace=namespace, outcome=outcome)
 

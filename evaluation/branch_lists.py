@@ -15,7 +15,7 @@ from typing import Any
 from chorale_client.limits import MAX_TEXT_CHARS
 from chorale_client.request import Question, Request
 from chorale_client.request_factory import make_request
-from chorale_client.wire_names import EnvelopeStatus
+from chorale_client.wire_names import BranchStatus
 
 from config.declarations import Configuration, Pipeline
 from evaluation.run import TIMEOUT_S
@@ -107,16 +107,16 @@ def _searched(question: JudgedQuestion, resources: Resources, now: datetime) -> 
     plan = resolve(request, pipeline, accepted_at=now, generation=None, models={})
     answers = BranchAnswers(request, plan)
     if plan.asked:
-        envelopes = {branch.name: _envelope(resources, answers, branch) for branch in plan.branches}
-        answers = replace(answers, envelopes=envelopes)
+        branch_results = {branch.name: _branch_result(resources, answers, branch) for branch in plan.branches}
+        answers = replace(answers, branch_results=branch_results)
     scores: dict[str, dict[str, float]] = {branch.name: {} for branch in plan.branches}
     for depth in DEPTHS if plan.asked else ():
         _complete(resources, replace(answers, plan=_cut(plan, depth)), scores)
-    rankings = {name: envelope.rankings[0] for name, envelope in answers.envelopes.items()}
+    rankings = {name: branch_result.rankings[0] for name, branch_result in answers.branch_results.items()}
     return BranchLists(question.question_id, question.text, rankings, scores)
 
 
-def _envelope(resources: Resources, answers: BranchAnswers, branch: BranchPlan) -> BranchResult:
+def _branch_result(resources: Resources, answers: BranchAnswers, branch: BranchPlan) -> BranchResult:
     part = BranchTask(
         resources,
         resources.store(branch.store),
@@ -129,7 +129,7 @@ def _envelope(resources: Resources, answers: BranchAnswers, branch: BranchPlan) 
     rankings = resources.pipeline.kinds.branches[branch.kind].search(part)
     return BranchResult(
         branch.name,
-        EnvelopeStatus.OK,
+        BranchStatus.OK,
         rankings=tuple(collapse_ranking(ranking, branch.depth) for ranking in rankings),
     )
 
@@ -169,11 +169,11 @@ class OfflineFusion:
         method = pipeline.kinds.method(plan.method)
         rankings: dict[str, list[str]] = {}
         for lists in self._recording.lists:
-            envelopes = {
-                name: BranchResult(name, EnvelopeStatus.OK, rankings=(ranking,))
+            branch_results = {
+                name: BranchResult(name, BranchStatus.OK, rankings=(ranking,))
                 for name, ranking in lists.rankings.items()
             }
-            answers = BranchAnswers(_request(lists.text), plan, envelopes)
+            answers = BranchAnswers(_request(lists.text), plan, branch_results)
             fused = fuse_question(answers, 0, method, scores=lists.scores)
             copies = ((hit.document_id, *(copy.document_id for copy in hit.folded)) for hit in fused.hits)
             rankings[lists.question_id] = [id_ for ids in copies for id_ in ids]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from chorale_client.request import Request
-from chorale_client.wire_names import EnvelopeStatus
+from chorale_client.wire_names import BranchStatus
 from pydantic import ValidationError
 
 from config.declarations import Pipeline
@@ -83,7 +83,7 @@ class RecordedRequest:
         by_branch = {
             branch.branch: branch.completed
             for branch in self.row.branches
-            if branch.status == EnvelopeStatus.OK
+            if branch.status == BranchStatus.OK
         }
         if None in by_branch.values():
             return None

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from chorale_client.request import Request
-from chorale_client.wire_names import EnvelopeStatus, Status
+from chorale_client.wire_names import BranchStatus, Status
 
 from config.declarations import Pipeline
 from evaluation.movements import Movement, movements
@@ -206,7 +206,7 @@ def _gaps(row: RequestRow, request: Request, plan: Plan, looked_up: Collection[s
 def missing_lists(recorded: RecordedRequest, plan: Plan) -> Iterator[Gap]:
     """The lists of branches that `plan`, of any configuration, needs, and the rows do not hold."""
     for row in recorded.row.branches:
-        if row.status == EnvelopeStatus.OK and row.candidates is None:
+        if row.status == BranchStatus.OK and row.candidates is None:
             yield Gap(f"candidates of {row.branch}", "the outbox was too long, and they were left out")
     depths = {branch.name: branch.depth for branch in recorded.plan.branches}
     for branch in plan.branches:

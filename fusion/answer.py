@@ -36,7 +36,9 @@ def question_status(answers: BranchAnswers, degraded: Iterable[Degradation] = ()
     """The status of every searched question: `failed` if the policy is not met, else `degraded` or `complete`."""
     request, plan = answers.request, answers.plan
     names = [branch.name for branch in plan.branches]
-    answered = {name for name in names if name in answers.envelopes and answers.envelopes[name].answered}
+    answered = {
+        name for name in names if name in answers.branch_results and answers.branch_results[name].answered
+    }
     # With `on_missing: fail` and without `require`, every branch is required.
     required = request.require or (names if request.on_missing == "fail" else ())
     if len(answered) < request.min_branches or not answered.issuperset(required):

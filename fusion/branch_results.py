@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chorale_client.request import Request
-from chorale_client.wire_names import EnvelopeStatus, Reason, Stage, StageStatus, consequence
+from chorale_client.wire_names import BranchStatus, Reason, Stage, StageStatus, consequence
 
 from models.branch_result import BranchResult, Degradation, StageNote
 from models.hits import Ranking
@@ -20,68 +20,68 @@ class BranchAnswers:
 
     request: Request
     plan: Plan
-    envelopes: Mapping[str, BranchResult] = field(default_factory=dict)
+    branch_results: Mapping[str, BranchResult] = field(default_factory=dict)
     """Key: branch name."""
     absent: Mapping[str, Degradation] = field(default_factory=dict)
-    """Why a branch left no envelope; `not_started` for a branch that is in neither mapping."""
+    """Why a branch left no result; `not_started` for a branch that is in neither mapping."""
     moments_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """`first_start_ms` and `sent_again_ms` of a branch's stage, which the ledger knows."""
 
     @property
     def models(self) -> Mapping[str, str]:
         """The fingerprints of the models by role, of which the namespace may have its own encoder."""
-        own = next((result.embedder for result in self.envelopes.values() if result.embedder), None)
+        own = next((result.embedder for result in self.branch_results.values() if result.embedder), None)
         return self.plan.models if own is None else {**self.plan.models, "embedder": own}
 
 
-def without_passages(results: BranchAnswers, passage_ids: Collection[str]) -> BranchAnswers:
+def without_passages(answers: BranchAnswers, passage_ids: Collection[str]) -> BranchAnswers:
     """The answers as if no branch had found these passages."""
-    envelopes = {
+    branch_results = {
         name: replace(
-            envelope,
+            branch_result,
             rankings=tuple(
                 replace(ranking, hits=tuple(hit for hit in ranking.hits if hit.passage_id not in passage_ids))
-                for ranking in envelope.rankings
+                for ranking in branch_result.rankings
             ),
         )
-        for name, envelope in results.envelopes.items()
+        for name, branch_result in answers.branch_results.items()
     }
-    return replace(results, envelopes=envelopes)
+    return replace(answers, branch_results=branch_results)
 
 
 def branch_stage(branch: str) -> str:
     return f"{Stage.SEARCH}.{branch}"
 
 
-def ranking_of(envelope: BranchResult | None, position: int) -> Ranking | None:
+def ranking_of(branch_result: BranchResult | None, position: int) -> Ranking | None:
     """The branch's ranking for the question at `position` of `plan.asked`; None if the branch did not answer it."""
-    if envelope is None or not envelope.answered:
+    if branch_result is None or not branch_result.answered:
         return None
-    if position < len(envelope.rankings):
-        return envelope.rankings[position]
-    return Ranking() if envelope.status == EnvelopeStatus.EMPTY else None
+    if position < len(branch_result.rankings):
+        return branch_result.rankings[position]
+    return Ranking() if branch_result.status == BranchStatus.EMPTY else None
 
 
-def missing_branches(results: BranchAnswers) -> tuple[Degradation, ...]:
+def missing_branches(answers: BranchAnswers) -> tuple[Degradation, ...]:
     """Why branches did not answer all questions, or not as they should, in the plan's order.
 
     Where nothing was searched, nothing is missing.
     """
-    plan = results.plan
+    plan = answers.plan
     if not plan.asked:
         return ()
     missing = []
     for branch in plan.branches:
-        where, envelope = branch_stage(branch.name), results.envelopes.get(branch.name)
-        if envelope is None:
-            missing.append(results.absent.get(branch.name) or Degradation(where, Reason.NOT_STARTED))
-        elif not envelope.answered:
-            missing.append(Degradation(where, envelope.reason or Reason.ERROR, envelope.detail))
-        elif any(ranking_of(envelope, position) is None for position in range(len(plan.asked))):
-            detail = f"answered {len(envelope.rankings)} of {len(plan.asked)} questions"
+        where, branch_result = branch_stage(branch.name), answers.branch_results.get(branch.name)
+        if branch_result is None:
+            missing.append(answers.absent.get(branch.name) or Degradation(where, Reason.NOT_STARTED))
+        elif not branch_result.answered:
+            missing.append(Degradation(where, branch_result.reason or Reason.ERROR, branch_result.detail))
+        elif any(ranking_of(branch_result, position) is None for position in range(len(plan.asked))):
+            detail = f"answered {len(branch_result.rankings)} of {len(plan.asked)} questions"
             missing.append(Degradation(where, Reason.INVALID_ANSWER, detail))
-        if envelope is not None:
-            missing.extend(envelope.degraded)
+        if branch_result is not None:
+            missing.extend(branch_result.degraded)
     return tuple(missing)
 
 
@@ -111,36 +111,40 @@ def merged_notes(notes: Iterable[StageNote]) -> list[StageNote]:
     return list(by_stage.values())
 
 
-def _branch_notes(branch: str, envelope: BranchResult | None, missing: Degradation | None) -> list[StageNote]:
+def _branch_notes(
+    branch: str, branch_result: BranchResult | None, missing: Degradation | None
+) -> list[StageNote]:
     """The branch's own notes, with its name, and one note for the whole branch."""
     where = branch_stage(branch)
-    own = envelope.stages if envelope else ()
+    own = branch_result.stages if branch_result else ()
     notes = [note if note.detail or note.stage == where else replace(note, detail=branch) for note in own]
     if all(note.stage != where for note in own):
         status, detail, n_in, n_out = StageStatus.OK, None, None, None
         if missing is not None:
             degrades = consequence(missing.reason).degrades
             status, detail = StageStatus.FAILED if degrades else StageStatus.SKIPPED, str(missing.reason)
-        elif envelope is not None:
-            n_in = len(envelope.rankings)
-            n_out = sum(len(ranking.hits) for ranking in envelope.rankings)
-        notes.append(StageNote(where, status, envelope.ms if envelope else 0.0, n_in, n_out, detail=detail))
+        elif branch_result is not None:
+            n_in = len(branch_result.rankings)
+            n_out = sum(len(ranking.hits) for ranking in branch_result.rankings)
+        notes.append(
+            StageNote(where, status, branch_result.ms if branch_result else 0.0, n_in, n_out, detail=detail)
+        )
     return notes
 
 
 def waterfall(
-    results: BranchAnswers, reasons: Iterable[Degradation], notes: Sequence[StageNote]
+    answers: BranchAnswers, reasons: Iterable[Degradation], notes: Sequence[StageNote]
 ) -> list[dict[str, Any]]:
     """The stages as JSON; `notes` are those of fusion and of the caller, for all questions."""
-    plan = results.plan
+    plan = answers.plan
     missing = {reason.where: reason for reason in reasons}
     branches = []
     for branch in plan.branches if plan.asked else ():
         name, where = branch.name, branch_stage(branch.name)
-        moments: Mapping[str, Any] = results.moments_ms.get(name, {})
+        moments: Mapping[str, Any] = answers.moments_ms.get(name, {})
         branches += [
             replace(note, **moments) if moments and note.stage == where else note
-            for note in _branch_notes(name, results.envelopes.get(name), missing.get(where))
+            for note in _branch_notes(name, answers.branch_results.get(name), missing.get(where))
         ]
     return [*plan.stages, *(note.to_wire() for note in [*branches, *merged_notes(notes)])]
 

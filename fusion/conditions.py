@@ -110,24 +110,26 @@ def without_threshold(thresholds: Thresholds, name: str) -> Thresholds:
     return thresholds.model_copy(update={name: default})
 
 
-def least_relaxed(envelopes: Mapping[str, BranchResult]) -> Mapping[str, BranchResult]:
-    """The envelopes, with only those rankings for each question that dropped the fewest filters."""
-    if not any(ranking.relaxed for envelope in envelopes.values() for ranking in envelope.rankings):
-        return envelopes
+def least_relaxed(branch_results: Mapping[str, BranchResult]) -> Mapping[str, BranchResult]:
+    """The branch results, with only those rankings for each question that dropped the fewest filters."""
+    if not any(
+        ranking.relaxed for branch_result in branch_results.values() for ranking in branch_result.rankings
+    ):
+        return branch_results
     least: dict[int, int] = {}
-    for envelope in envelopes.values():
-        for place, ranking in enumerate(envelope.rankings):
+    for branch_result in branch_results.values():
+        for place, ranking in enumerate(branch_result.rankings):
             if ranking.hits:
                 least[place] = min(ranking.relaxed, least.get(place, ranking.relaxed))
     return {
         name: replace(
-            envelope,
+            branch_result,
             rankings=tuple(
                 ranking if ranking.relaxed <= least.get(place, 0) else Ranking()
-                for place, ranking in enumerate(envelope.rankings)
+                for place, ranking in enumerate(branch_result.rankings)
             ),
         )
-        for name, envelope in envelopes.items()
+        for name, branch_result in branch_results.items()
     }
 
 

@@ -121,11 +121,11 @@ def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[Bra
     rankings = []
     whole: dict[str, tuple[str, ...]] = {}
     for branch in plan.branches:
-        given = ranking_of(answers.envelopes.get(branch.name), position) or Ranking()
+        given = ranking_of(answers.branch_results.get(branch.name), position) or Ranking()
         depth = branch.depth - plan.spare
         hits = collapse_ranking(given, depth, fuse_by=request.fuse_by, exclude_ids=excluded).hits
         weight = weights.get(branch.name, branch.weight)
-        if method.heeds_language and not plan.trust_vectors:
+        if method.weighs_by_language and not plan.trust_vectors:
             weight *= reliability(given.known_words, by_rank=not method.uses_scores)
         rankings.append(
             BranchRanking(
@@ -143,7 +143,7 @@ def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[Bra
         if given.whole and weight > 0:
             having = tuple([hit for hit in given.hits if hit.passage_id in given.whole])
             whole[branch.name] = unit_ids(having, request.fuse_by)
-    if not method.heeds_language:
+    if not method.weighs_by_language:
         return rankings
     # As much as all branches together can give another document.
     most = fsum([ranking.weight for ranking in rankings])
@@ -255,7 +255,7 @@ def fuse_question(
     """Fuse the branches' answers to one question into its page, or into the hits that a reranker makes the page from.
 
     `method` is the method of the plan.  `position` is the question's place in `plan.asked`, and therefore in each
-    envelope's rankings.  A branch that failed or has no envelope contributes nothing.  `scores`, for a plan with
+    branch result's rankings.  A branch that failed or has no result contributes nothing.  `scores`, for a plan with
     `complete_scores`, are those of passages that only other branches found.  `pin_lookup` has the pinned documents
     that no branch found.  `clock` gives seconds, and is read only for the milliseconds of the stages.
     """
@@ -263,7 +263,7 @@ def fuse_question(
     answered = {
         branch.name: ranking
         for branch in plan.branches
-        if (ranking := ranking_of(answers.envelopes.get(branch.name), position)) is not None
+        if (ranking := ranking_of(answers.branch_results.get(branch.name), position)) is not None
     }
     given = list(answered.values())
     rankings = collapsed(answers, position, method)

@@ -39,7 +39,7 @@ RRF = Method(
     best=reciprocal_rank,
     single_hit=reciprocal_rank,
     all_equal=reciprocal_rank,
-    heeds_language=True,
+    weighs_by_language=True,
 )
 """Weighted reciprocal rank fusion: sum of weight / (k + rank).
 
@@ -92,7 +92,7 @@ RRF_GROUPED = Method(
     single_hit=reciprocal_rank,
     all_equal=reciprocal_rank,
     better_rank_never_lowers=False,
-    heeds_language=True,
+    weighs_by_language=True,
 )
 """Reciprocal rank fusion inside each group of branches first, and then across the groups.
 
@@ -149,7 +149,7 @@ def _score_method(name: str, worths: Worths, *, best: float = 1.0, equal: float 
         all_equal=lambda k, rank: equal,
         better_rank_never_lowers=isfinite(best),
         uses_scores=True,
-        heeds_language=True,
+        weighs_by_language=True,
     )
 
 

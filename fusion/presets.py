@@ -32,7 +32,7 @@ def _preset(name: str, method: Method, *, k: float = 60.0, is_weighted: bool = T
         single_hit=lambda _: method.single_hit(k),
         all_equal=lambda _, rank: method.all_equal(k, rank),
         uses_scores=False,
-        heeds_language=False,
+        weighs_by_language=False,
     )
 
 

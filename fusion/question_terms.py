@@ -118,10 +118,12 @@ class QuestionTerms:
         question, _ = readable(question)
         words = [(stem, question[start:end].casefold()) for stem, start, end in tokens(question)]
         stems = [stem for stem, word in words if word not in STOP_WORDS] or [stem for stem, _ in words]
-        found = forms(question)
-        inner = [_stem(word) for word, _, _ in found.words]
+        text_forms = forms(question)
+        inner = [_stem(word) for word, _, _ in text_forms.words]
         # A number is the whole of `1,299.00`.
-        self._wholes = frozenset([*(one.whole for one in found.identifiers), *filter(str.isdecimal, stems)])
+        self._wholes = frozenset(
+            [*(one.whole for one in text_forms.identifiers), *filter(str.isdecimal, stems)]
+        )
         self._characters = [
             stem for stem in stems if UNSPACED.fullmatch(stem) and len([*clusters(stem)]) == 1
         ]
@@ -153,10 +155,10 @@ class QuestionTerms:
         words = [*(self._likely_words(plain) if plain.isascii() else tokens(read))]
         matches = []
         if self._wholes or has_words_inside(read):
-            found = forms(read)
-            words += [(_stem(word), start, end) for word, start, end in found.words]
+            text_forms = forms(read)
+            words += [(_stem(word), start, end) for word, start, end in text_forms.words]
             matches += [
-                (one.whole, one.start, one.end) for one in found.identifiers if one.whole in self._wholes
+                (one.whole, one.start, one.end) for one in text_forms.identifiers if one.whole in self._wholes
             ]
         for character in self._characters:
             matches += [(character, *match.span()) for match in re.finditer(re.escape(character), read)]

@@ -23,7 +23,7 @@ _FAILURES: Mapping[int, type[StageFailure]] = {
 """The failure for each HTTP status; all other statuses become StoreUnavailable."""
 _PASSING = frozenset({408, 409, 425, 429})
 """Statuses that are retried, as are those from 500 on."""
-_TELLING = frozenset({402, 429})
+_EXPLAINED = frozenset({402, 429})
 """Statuses whose message is shown: it says whether to wait or to pay."""
 _MOVED = range(300, 400)
 _CODE = re.compile(r"[A-Za-z_]+(?:[_.-][A-Za-z0-9]+)*")
@@ -40,7 +40,7 @@ def refusal(where: str, status: int, show: Callable[[], object]) -> StageFailure
         return NotConfigured(f"{where}: redirects are not followed; declare the url that this one leads to")
     kind = _FAILURES.get(status, StoreUnavailable)
     # An endpoint that refuses a key may quote part of it, so its message is not shown.
-    shown = show() if kind is NotConfigured or status in _TELLING else ""
+    shown = show() if kind is NotConfigured or status in _EXPLAINED else ""
     return kind(f"{where}: {shown}".rstrip(": "))
 
 

@@ -108,7 +108,7 @@ class Splitter:
             yield _Section(start, outline.body, outline.end, path)
             return
         groups: list[_Group] = []
-        room = self._room(document, path)
+        capacity = self._capacity(document, path)
         # A heading without its own text joins the first section below it.
         if document.text[outline.body : children[0].start].strip():
             own_end = children[0].start
@@ -116,7 +116,7 @@ class Splitter:
             start = own_end
         for child in children:
             pieces = self._size(document.text[start : child.end])
-            if groups and groups[-1].pieces + pieces <= room:
+            if groups and groups[-1].pieces + pieces <= capacity:
                 groups[-1] = _Group(groups[-1].start, child.end, groups[-1].pieces + pieces, None)
             else:
                 groups.append(_Group(start, child.end, pieces, child))
@@ -135,22 +135,22 @@ class Splitter:
             return
         if self._size(text[start:body]) > self.max_pieces // 4:
             body = start
-        room = max(1, self._room(document, path) - self._size(text[start:body]))
+        capacity = max(1, self._capacity(document, path) - self._size(text[start:body]))
         kind = MarkdownSplitter if document.markup == "markdown" else TextSplitter
         for block_start, block_end in _blocks(text, body, section.end):
-            block, capacity = text[block_start:block_end], room
+            block, block_capacity = text[block_start:block_end], capacity
             while True:
                 spans = [
                     (block_start + offset, block_start + offset + len(chunk))
-                    for offset, chunk in kind.from_callback(self._size, capacity).chunk_indices(block)
+                    for offset, chunk in kind.from_callback(self._size, block_capacity).chunk_indices(block)
                 ]
                 if spans and start < body:
                     spans[0] = (start, spans[0][1])
                 excess = max((self._excess(document, path, *span) for span in spans), default=0)
-                if excess <= 0 or capacity == 1:
+                if excess <= 0 or block_capacity == 1:
                     break
                 # With tokenizers that look across spaces, the parts may have a few pieces more than the whole.
-                capacity = max(1, capacity - excess)
+                block_capacity = max(1, block_capacity - excess)
             if spans:
                 start = body = spans[-1][1]
             yield from spans
@@ -164,7 +164,7 @@ class Splitter:
         whole = self._embedded(document.title, PATH_SEPARATOR.join(path), text)
         return self._count_pieces(whole) - self.max_pieces
 
-    def _room(self, document: RawDocument, path: tuple[str, ...]) -> int:
+    def _capacity(self, document: RawDocument, path: tuple[str, ...]) -> int:
         """The number of pieces that title and heading path leave for the text."""
         return self.max_pieces - self._size(self._embedded(document.title, PATH_SEPARATOR.join(path), ""))
 

@@ -1,6 +1,6 @@
 """The outcome of each branch and store of an ended request: the outcomes that breakers count.
 
-Pure functions of a plan, its envelopes and its absent branches.
+Pure functions of a plan, its branch results and its absent branches.
 """
 
 from __future__ import annotations
@@ -77,52 +77,60 @@ def encoder_name(encoder: str) -> str:
 
 
 def outcomes(
-    plan: Plan, envelopes: Mapping[str, BranchResult], absent: Mapping[str, Degradation], *, timeout_s: float
+    plan: Plan,
+    branch_results: Mapping[str, BranchResult],
+    absent: Mapping[str, Degradation],
+    *,
+    timeout_s: float,
 ) -> tuple[Outcome, ...]:
-    """One outcome for each branch of the plan, then one for each store.  `absent`: why a branch left no envelope."""
+    """One outcome for each branch of the plan, then one for each store.  `absent`: why a branch left no result."""
     branches: list[Outcome] = []
     of_store: dict[str, list[Outcome]] = {}
     for branch in plan.branches:
-        envelope = envelopes.get(branch.name)
-        if envelope is not None and (ended_before_its_store(envelope) or failed_at_an_endpoint(envelope)):
-            outcome = store = Outcome(branch.name, "says_nothing", envelope.reason or "")
-        elif envelope is not None and envelope.answered:
-            after_ms = None if branch.is_costly else _answered_after_ms(envelope)
+        branch_result = branch_results.get(branch.name)
+        if branch_result is not None and (
+            ended_before_its_store(branch_result) or failed_at_an_endpoint(branch_result)
+        ):
+            outcome = store = Outcome(branch.name, "says_nothing", branch_result.reason or "")
+        elif branch_result is not None and branch_result.answered:
+            after_ms = None if branch.is_costly else _answered_after_ms(branch_result)
             outcome = store = Outcome(branch.name, "answered", answered_after_ms=after_ms)
         else:
-            missing = envelope or absent.get(branch.name)
+            missing = branch_result or absent.get(branch.name)
             reason = (missing and missing.reason) or Reason.NOT_STARTED
             counts = Counts() if branch.is_costly else counts_of(reason)
             fails = counts.branch and (not counts.by_the_clock or _was_fair(branch, timeout_s))
             outcome = Outcome(branch.name, "failed" if fails else "says_nothing", str(reason))
-            is_store_s = counts.store and not (envelope and failed_in_its_encoder(envelope))
+            is_store_s = counts.store and not (branch_result and failed_in_its_encoder(branch_result))
             store = Outcome(branch.name, "failed" if is_store_s else "says_nothing", str(reason))
         branches.append(outcome)
         of_store.setdefault(branch.store, []).append(store)
     return (*branches, *(_of_store(name, store_outcomes) for name, store_outcomes in of_store.items()))
 
 
-def ended_before_its_store(envelope: BranchResult) -> bool:
+def ended_before_its_store(branch_result: BranchResult) -> bool:
     """Whether a language model failed or was skipped before the search.  Language models have their own breakers."""
     return any(
         note.stage in (Stage.HYPOTHESIS, Stage.EXPAND)
         and note.status in (StageStatus.FAILED, StageStatus.SKIPPED)
-        for note in envelope.stages
+        for note in branch_result.stages
     )
 
 
-def failed_in_its_encoder(envelope: BranchResult) -> bool:
+def failed_in_its_encoder(branch_result: BranchResult) -> bool:
     """Whether the branch failed before its search because the encoder, which may be a server, gave no vector."""
-    return any(note.stage == Stage.EMBED and note.status == StageStatus.FAILED for note in envelope.stages)
+    return any(
+        note.stage == Stage.EMBED and note.status == StageStatus.FAILED for note in branch_result.stages
+    )
 
 
-def failed_at_an_endpoint(envelope: BranchResult) -> bool:
+def failed_at_an_endpoint(branch_result: BranchResult) -> bool:
     """Whether that encoder is behind an address.  Such encoders have their own breakers, for all branches."""
     return any(
         note.stage == Stage.EMBED
         and note.status == StageStatus.FAILED
         and (note.detail or "").startswith(ENCODER)
-        for note in envelope.stages
+        for note in branch_result.stages
     )
 
 
@@ -146,9 +154,9 @@ def _was_fair(branch: BranchPlan, timeout_s: float) -> bool:
     return branch.limit_ms < round(timeout_ms) or timeout_ms >= SHORTEST_FAIR_MS
 
 
-def _answered_after_ms(envelope: BranchResult) -> int | None:
-    where = f"{Stage.SEARCH}.{envelope.branch}"
-    for note in envelope.stages:
+def _answered_after_ms(branch_result: BranchResult) -> int | None:
+    where = f"{Stage.SEARCH}.{branch_result.branch}"
+    for note in branch_result.stages:
         if note.stage == where and note.start_ms is not None:
             return round(note.start_ms + note.ms)
     return None

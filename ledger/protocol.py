@@ -68,8 +68,8 @@ class Entry:
     """accepted, planned, following or fusing; in a snapshot the state before the join."""
     request: bytes
     plan: bytes | None
-    envelopes: Mapping[str, bytes]
-    """Envelopes by branch.  A failure is kept here too while a second attempt is out."""
+    branch_results: Mapping[str, bytes]
+    """Results by branch.  A failure is kept here too while a second attempt is out."""
     started: Mapping[str, int]
     """When a worker first started a branch, by branch; milliseconds since 1970, as all moments."""
     sent_again: Mapping[str, int]
@@ -95,9 +95,9 @@ class Snapshot(Entry):
     is_signed: bool = field(default=True, compare=False)
     """False: no worker of this installation has made this plan for this request."""
     forged: frozenset[str] = field(default=frozenset(), compare=False)
-    """The branches whose envelopes no worker of this installation has made for this plan."""
+    """The branches whose results no worker of this installation has made for this plan."""
     reported: Mapping[str, BranchResult] = field(default_factory=dict, compare=False)
-    """What this process reported in the same step, by branch; `envelopes` has the others."""
+    """What this process reported in the same step, by branch; `branch_results` has the others."""
 
     @property
     def left_ms(self) -> int:

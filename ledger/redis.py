@@ -128,7 +128,7 @@ class RedisLedger:
             result, wire = sent(result)
             reported[request_id, result.branch] = result
             plan = plans[request_id] if started is None else started.mac
-            mac = self._signer.sign(*_of_envelope(request_id, plan, result.branch, wire))
+            mac = self._signer.sign(*_of_branch_result(request_id, plan, result.branch, wire))
             args += [request_id, result.branch, str(result.status), wire, result.attempt]
             args += ["" if started is None else started.accepted_at_ms, callback, mac]
         return (*self._run("report_all", args=args), reported)
@@ -233,14 +233,14 @@ class RedisLedger:
             entry = _entry(request_id, fields | {b"state": state_before})
         except (KeyError, ValueError):
             return None  # a malformed entry, which the sweeper sets aside
-        planned = _of_plan(request_id, entry.request, fields.get(b"flight", b""), entry.plan or b"")
+        planned = _of_plan(request_id, entry.request, fields.get(b"coalescing_key", b""), entry.plan or b"")
         own_branches = [name.decode().partition(":")[2] for name in values.keys() - fields.keys()]
         own = {branch: reported[request_id, branch] for branch in own_branches}
         forged = {
             branch
-            for branch, wire in entry.envelopes.items()
+            for branch, wire in entry.branch_results.items()
             if not self._signer.verifies(
-                fields.get(b"mac:" + branch.encode()), *_of_envelope(request_id, mac, branch, wire)
+                fields.get(b"mac:" + branch.encode()), *_of_branch_result(request_id, mac, branch, wire)
             )
         }
         is_signed = entry.plan is None or self._signer.verifies(mac, *planned)
@@ -252,18 +252,18 @@ def _of_plan(request_id: str, request: bytes, coalescing_key: bytes, plan: bytes
     return b"plan", request_id.encode(), request, coalescing_key, plan
 
 
-def _of_envelope(request_id: str, plan: bytes, branch: str, wire: bytes) -> tuple[bytes, ...]:
-    """What the signature of an envelope covers; `plan` is the signature of the plan."""
-    return b"envelope", request_id.encode(), plan, branch.encode(), wire
+def _of_branch_result(request_id: str, plan: bytes, branch: str, wire: bytes) -> tuple[bytes, ...]:
+    """What the signature of a branch result covers; `plan` is the signature of the plan."""
+    return b"result", request_id.encode(), plan, branch.encode(), wire
 
 
 def _entry(request_id: str, fields: Mapping[bytes, bytes]) -> Entry:
-    envelopes = {}
+    branch_results = {}
     moments: dict[str, dict[str, int]] = {"started": {}, "again": {}}
     for field, value in fields.items():
         name, _, branch = field.decode(errors="replace").partition(":")
-        if name == "envelope":
-            envelopes[branch] = value
+        if name == "result":
+            branch_results[branch] = value
         elif name in moments and value.isdigit():
             moments[name][branch] = int(value)
     return Entry(
@@ -271,13 +271,13 @@ def _entry(request_id: str, fields: Mapping[bytes, bytes]) -> Entry:
         state=fields[b"state"].decode(errors="replace"),
         request=fields[b"request"],
         plan=fields.get(b"plan"),
-        envelopes=envelopes,
+        branch_results=branch_results,
         started=moments["started"],
         sent_again=moments["again"],
         decided_by=_text(fields.get(b"decided")),
         accepted_at_ms=int(fields[b"accepted_at"]),
         deadline_ms=int(fields[b"deadline"]),
-        coalescing_key=_text(fields.get(b"flight")),
+        coalescing_key=_text(fields.get(b"coalescing_key")),
     )
 
 

@@ -1,12 +1,12 @@
-"""Signatures of plans and envelopes, with a key that callers' logins cannot read.
+"""Signatures of plans and branch results, with a key that callers' logins cannot read.
 
 A caller's login can write the entry of a request.  A worker therefore signs what it writes there, and a worker that reads it
 believes nothing else:
 
-    the plan's MAC      = MAC(request's id, request, flight, plan)     by the planner
-    an envelope's MAC   = MAC(request's id, plan's MAC, branch, envelope)     by the branch
+    the plan's MAC      = MAC(request's id, request, coalescing key, plan)     by the planner
+    a branch result's MAC   = MAC(request's id, plan's MAC, branch, branch result)     by the branch
 
-The plan's MAC covers the acceptance too, since a plan names its moment: an envelope of another request, or of an earlier request
+The plan's MAC covers the acceptance too, since a plan names its moment: a branch result of another request, or of an earlier request
 with the same id, does not verify.
 """
 

@@ -1,11 +1,11 @@
-"""The result that a branch task leaves in the ledger (its envelope), and the notes that stages leave in the answer."""
+"""The result that a branch task leaves in the ledger, and the notes that stages leave in the answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from chorale_client.wire_names import WIRE_VERSION, EnvelopeStatus, Reason, StageStatus
+from chorale_client.wire_names import WIRE_VERSION, BranchStatus, Reason, StageStatus
 from pydantic_core import from_json, to_json
 
 from models.hits import Ranking
@@ -58,7 +58,7 @@ class BranchResult:
 
     branch: str
     status: str
-    """An `EnvelopeStatus`; read as an open string."""
+    """A `BranchStatus`; read as an open string."""
     reason: str | None = None
     """A `Reason`, if the status is `failed`."""
     detail: str = ""
@@ -78,13 +78,13 @@ class BranchResult:
 
     @property
     def answered(self) -> bool:
-        return self.status in (EnvelopeStatus.OK, EnvelopeStatus.EMPTY)
+        return self.status in (BranchStatus.OK, BranchStatus.EMPTY)
 
     @classmethod
     def failed(cls, branch: str, reason: str, detail: str = "", **rest: Any) -> BranchResult:
         # An error may quote a lone surrogate, which JSON cannot hold.
         detail = detail[:500].encode(errors="backslashreplace").decode()
-        return cls(branch, EnvelopeStatus.FAILED, str(reason), detail, **rest)
+        return cls(branch, BranchStatus.FAILED, str(reason), detail, **rest)
 
     def to_wire(self) -> bytes:
         optional = {name: value for name in _OPTIONAL if (value := getattr(self, name))}
@@ -104,7 +104,7 @@ class BranchResult:
 
     @classmethod
     def from_wire(cls, branch: str, raw: bytes | str) -> BranchResult:
-        """Never raises: an unreadable envelope is a failed branch."""
+        """Never raises: an unreadable branch result is a failed branch."""
         try:
             # Without a cache of strings, which nearly all differ, reading takes half the time.
             wire = from_json(raw, cache_strings="none")
@@ -119,18 +119,20 @@ class BranchResult:
                 **{name: wire[name] for name in ("ms", *_PLAIN, *_OPTIONAL) if wire.get(name) is not None},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return cls.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")
+            return cls.failed(branch, Reason.INVALID_ANSWER, f"unreadable result: {error}")
 
 
 _PLAIN = ("status", "reason", "detail", "generation", "attempt")
 _OPTIONAL = ("worker", "embedder")
 
 
-def sent(envelope: BranchResult) -> tuple[BranchResult, bytes]:
-    """The envelope with its JSON; a failure in its place if a kind of branch of a package found what JSON cannot hold."""
+def sent(branch_result: BranchResult) -> tuple[BranchResult, bytes]:
+    """The branch result with its JSON; a failure in its place if a kind of branch of a package found what JSON cannot hold."""
     try:
-        return envelope, envelope.to_wire()
+        return branch_result, branch_result.to_wire()
     except ValueError as error:
         why = f"not JSON: {error}"
-        failure = BranchResult.failed(envelope.branch, Reason.INVALID_ANSWER, why, attempt=envelope.attempt)
+        failure = BranchResult.failed(
+            branch_result.branch, Reason.INVALID_ANSWER, why, attempt=branch_result.attempt
+        )
         return failure, failure.to_wire()

@@ -42,19 +42,19 @@ def holds(lease: Any) -> bool:
 
 
 class Duty(ABC):
-    """Work that a process repeats in a thread of its own; a subclass defines one look."""
+    """Work that a process repeats in a thread of its own; a subclass defines one tick."""
 
     failing = "a duty fails"
-    """The log's words for a look that raises.  They are logged once, until a look succeeds again."""
+    """The log's words for a tick that raises.  They are logged once, until a tick succeeds again."""
     expected: tuple[type[Exception], ...] = (ServiceError, OSError)
     """Errors of a service that is away; any other error is logged with its traceback."""
 
     @abstractmethod
-    def look(self) -> float:
-        """Do what is due; returns the seconds until the next look.  May raise anything."""
+    def tick(self) -> float:
+        """Do what is due; returns the seconds until the next tick.  May raise anything."""
 
     def pause_s(self, failures: int) -> float:
-        """The seconds until the next look after so many looks in a row that failed."""
+        """The seconds until the next tick after so many ticks in a row that failed."""
         return PAUSE_S
 
     def explain(self, error: Exception) -> str:
@@ -62,14 +62,14 @@ class Duty(ABC):
         return f"{type(error).__name__}: {error}"[:300]
 
     def reset(self) -> None:  # noqa: B027  most duties keep nothing
-        """Called after a look that failed, and at the end."""
+        """Called after a tick that failed, and at the end."""
 
     def run(self, stop: threading.Event) -> None:
-        """Look until `stop` is set, whatever a look raises."""
+        """Tick until `stop` is set, whatever a tick raises."""
         failures = 0
         while not stop.is_set():
             try:
-                wait_s = self.look()
+                wait_s = self.tick()
             except Exception as error:
                 failures += 1
                 if failures == 1:

@@ -1,6 +1,6 @@
 """What can go wrong inside the service.
 
-A StageFailure of a branch never leaves its task as an exception: it becomes an envelope.
+A StageFailure of a branch never leaves its task as an exception: it becomes a branch result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class UnsupportedRedis(ServiceError):
 
 
 class StageFailure(ServiceError):
-    """A stage failed; `reason` and `detail` go into the envelope."""
+    """A stage failed; `reason` and `detail` go into the branch result."""
 
     reason: Reason = Reason.ERROR
 

@@ -87,7 +87,7 @@ class BranchKind:
     floor: float | None = None
     """The lowest score that any document can have, such as 0 for BM25; None if there is none."""
 
-    merges: bool = False
+    can_batch: bool = False
     """True: parts of several requests may be searched as one part.  Of a request the kind then reads only the namespace, the
     filters and the exclusions."""
 

@@ -69,7 +69,7 @@ class Method:
     uses_scores: bool = False
     """Whether scores are completed where the configuration wants that.  False for methods that use ranks, and for those that
     rank as another system does."""
-    heeds_language: bool = False
+    weighs_by_language: bool = False
     """Whether the weight of a dense branch is multiplied by the reliability of its encoder in the namespace's language
     (`fusion.rankings.reliability`).  False for those that rank as another system does."""
     is_scale_free: bool = True

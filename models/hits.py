@@ -100,7 +100,7 @@ class Ranking:
         return None if all(isinstance(warning, str) for warning in self.warnings) else "a warning is not text"
 
     def to_wire(self) -> dict[str, Any]:
-        """JSON; hits are rows without field names, because they are the bulk of an envelope."""
+        """JSON; hits are rows without field names, because they are the bulk of a branch result."""
         wire: dict[str, Any] = {"hits": [list(hit) for hit in self.hits]}
         if self.total_matches is not None:
             wire["total_matches"] = self.total_matches

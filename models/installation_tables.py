@@ -22,7 +22,7 @@ job_table = Table(
     Column("outcome", Text),
     Column("reason", Text, nullable=False),
     Column("on_end", JSON),  # {"task", "queue"} or {"url"}; records/jobs/job.py
-    Column("is_told", Integer, nullable=False),  # 1: `on_end` has been told, or there is none
+    Column("callback_sent", Integer, nullable=False),  # 1: the message of `on_end` was sent, or there is none
     # Milliseconds since 1970, by the Redis server's clock.
     Column("created_at_ms", BigInteger, nullable=False),
     Column("touched_at_ms", BigInteger, nullable=False),
@@ -55,7 +55,7 @@ segment_table = Table(
         "attempt", Integer, nullable=False
     ),  # how often it was sent; a message of an earlier attempt counts no more
     Column("tries", Integer, nullable=False),  # how often a worker has begun it
-    Column("again", Integer, nullable=False),  # how often lines were answered again after a passing failure
+    Column("again", Integer, nullable=False),  # how often lines were answered again after a temporary failure
     Column("due_at_ms", BigInteger, nullable=False),  # sent: end of the lease; waiting: not before
     Column("open", Integer, nullable=False),  # how many lines have no final result
     Column("left", JSON),  # their places in `lines`; NULL: all lines that are not refused

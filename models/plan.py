@@ -42,7 +42,7 @@ class BranchPlan(_Resolved):
     """The lowest score that any document can have, for methods that use scores; None if there is none."""
     half: float | None = None
     """The score that the method `bounded` gives .5."""
-    tells_asked: bool = False
+    returns_query_inputs: bool = False
     """Its rankings say what was searched with, so that the fusion can complete them."""
     limit_ms: int
     """Time limit, counted from publication; never beyond `join_at`."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from chorale_client.keys import METRICS
 from chorale_client.scripts import Scripts
-from chorale_client.wire_names import EnvelopeStatus, Reason, Stage, Status
+from chorale_client.wire_names import BranchStatus, Reason, Stage, Status
 from redis import Redis
 from redis.exceptions import RedisError
 
@@ -102,7 +102,7 @@ BREAKERS = "breakers"
 OTHER = "other"
 """Stands for every value that is not the pipeline's own or a word of this service."""
 
-_WORDS = frozenset({*EnvelopeStatus, *Reason, *Status})
+_WORDS = frozenset({*BranchStatus, *Reason, *Status})
 
 
 class RequestFigures:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chorale_client.wire_names import EnvelopeStatus, Reason, Stage
+from chorale_client.wire_names import BranchStatus, Reason, Stage
 from structlog import get_logger
 
 from records.audit.outbox import Ended
 
-_ANSWERED = (EnvelopeStatus.OK, EnvelopeStatus.EMPTY)
+_ANSWERED = (BranchStatus.OK, BranchStatus.EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +43,30 @@ def ended_branches(ended: Ended) -> Iterator[EndedBranch]:
     for branch in plan.get("branches", ()) if plan.get("asked") else ():
         name = branch["name"]
         where = f"{Stage.SEARCH}.{name}"
-        envelope = ended.envelopes.get(name)
-        # A long outbox leaves the stages of envelopes out, and a cancelled request those of the answer.
-        line = stages.get(where) or _line_of(envelope, where)
+        branch_result = ended.branch_results.get(name)
+        # A long outbox leaves the stages of branch results out, and a cancelled request those of the answer.
+        line = stages.get(where) or _line_of(branch_result, where)
         yield EndedBranch(
             name=name,
             queue=branch.get("queue", ""),
-            outcome=_outcome(envelope, missing.get(where)),
+            outcome=_outcome(branch_result, missing.get(where)),
             start_ms=line.get("start_ms"),
             ms=line.get("ms") if "start_ms" in line else None,
-            hits=sum(len(ranking["hits"]) for ranking in (envelope or {}).get("rankings") or ()),
-            attempt=(envelope or {}).get("attempt", 1),
+            hits=sum(len(ranking["hits"]) for ranking in (branch_result or {}).get("rankings") or ()),
+            attempt=(branch_result or {}).get("attempt", 1),
         )
 
 
-def _line_of(envelope: dict[str, Any] | None, where: str) -> dict[str, Any]:
-    return next((stage for stage in (envelope or {}).get("stages") or () if stage["stage"] == where), {})
+def _line_of(branch_result: dict[str, Any] | None, where: str) -> dict[str, Any]:
+    return next((stage for stage in (branch_result or {}).get("stages") or () if stage["stage"] == where), {})
 
 
-def _outcome(envelope: dict[str, Any] | None, missing: str | None) -> str:
-    if envelope is None:
+def _outcome(branch_result: dict[str, Any] | None, missing: str | None) -> str:
+    if branch_result is None:
         return str(missing or Reason.NOT_STARTED)
-    if envelope["status"] in _ANSWERED:
-        return str(envelope["status"])
-    return str(envelope.get("reason") or missing or Reason.ERROR)
+    if branch_result["status"] in _ANSWERED:
+        return str(branch_result["status"])
+    return str(branch_result.get("reason") or missing or Reason.ERROR)
 
 
 log = get_logger("chorale.request")

@@ -94,7 +94,7 @@ def _read(text: str) -> tuple[str, Forms]:
     return read, forms(read)
 
 
-def _prepared(read: str, found: Forms, *, is_question: bool = False) -> str:
+def _prepared(read: str, text_forms: Forms, *, is_question: bool = False) -> str:
     def spaced(run: re.Match[str]) -> str:
         signs = run[0]  # once, since each access copies a run of megabytes
         units = [signs[start:end] for start, end in clusters(signs)]
@@ -102,21 +102,21 @@ def _prepared(read: str, found: Forms, *, is_question: bool = False) -> str:
         return f" {' '.join((pairs or units) if is_question else (*pairs, *units))} "
 
     # A question for `getUserName` has one word: with those inside of it the name would count several times.
-    words = [word for word, start, end in found.words if not (is_question and read[start:end].isalpha())]
+    words = [word for word, start, end in text_forms.words if not (is_question and read[start:end].isalpha())]
     whole = " ".join([read, *words])
     return whole if whole.isascii() else UNSPACED.sub(spaced, whole)
 
 
 def terms(text: str, language: str, *, is_question: bool = False) -> list[str]:
     """The terms of words, then the wholes of identifiers; no term has white space."""
-    read, found = _read(text)
-    words = analyser(language).analyze(_prepared(read, found, is_question=is_question))
-    return [*words, *_wholes(read, found)]
+    read, text_forms = _read(text)
+    words = analyser(language).analyze(_prepared(read, text_forms, is_question=is_question))
+    return [*words, *_wholes(read, text_forms)]
 
 
-def _wholes(read: str, found: Forms) -> list[str]:
+def _wholes(read: str, text_forms: Forms) -> list[str]:
     """The wholes that are no words already, as `CloudWay` is."""
-    return [one.whole for one in found.identifiers if not read[one.start : one.end].isalpha()]
+    return [one.whole for one in text_forms.identifiers if not read[one.start : one.end].isalpha()]
 
 
 def question_terms(text: str, language: str) -> dict[str, int]:
@@ -127,8 +127,8 @@ def question_terms(text: str, language: str) -> dict[str, int]:
 
 def for_server(text: str, *, is_question: bool = False) -> str:
     """For an analyser of a server's own: the wholes of identifiers are words for those that follow Unicode (`standard`)."""
-    read, found = _read(text)
-    return " ".join([_prepared(read, found, is_question=is_question), *_wholes(read, found)])
+    read, text_forms = _read(text)
+    return " ".join([_prepared(read, text_forms, is_question=is_question), *_wholes(read, text_forms)])
 
 
 @dataclass(frozen=True, slots=True)

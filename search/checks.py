@@ -82,18 +82,18 @@ def check_manifest(namespace: str, manifest: Manifest) -> None:
     analyser(manifest.language)
 
 
-def same_manifest(namespace: str, stored: Manifest, asked: Manifest) -> Manifest:
+def same_manifest(namespace: str, stored: Manifest, requested: Manifest) -> Manifest:
     """Returns `stored`; raises ManifestMismatch naming every difference and the command that helps."""
-    if stored.probe and asked.probe and not np.allclose(stored.probe, asked.probe, atol=_SAME_MODEL):
+    if stored.probe and requested.probe and not np.allclose(stored.probe, requested.probe, atol=_SAME_MODEL):
         raise ManifestMismatch(
             f"the server of the encoder {stored.encoder!r} has another model than when namespace {namespace!r} was built: start "
             f"that one again, or embed all documents again with `chorale namespaces rebuild {namespace}`"
         )
     differing = [
-        f"{field.name} is {getattr(stored, field.name)!r}, asked for {getattr(asked, field.name)!r}"
+        f"{field.name} is {getattr(stored, field.name)!r}, asked for {getattr(requested, field.name)!r}"
         for field in fields(Manifest)
         if field.name not in ("known_words", "probe")
-        and getattr(stored, field.name) != getattr(asked, field.name)
+        and getattr(stored, field.name) != getattr(requested, field.name)
     ]
     if differing:
         raise built_differently(namespace, differing)

@@ -16,8 +16,8 @@ ClosedValues: TypeAlias = Mapping[str, Sequence[str]]
 
 def wrong_filter(filters: Mapping[str, Any], closed: ClosedValues) -> str | None:
     """The complaint about the first wrong value with which a filter compares; None if there is none."""
-    asked = {composed(field): condition for field, condition in filters.items()}
-    given = {field: _compared(asked[name]) for field in closed if (name := composed(field)) in asked}
+    by_field = {composed(field): condition for field, condition in filters.items()}
+    given = {field: _compared(by_field[name]) for field in closed if (name := composed(field)) in by_field}
     return _complaint("filters", given, closed)
 
 

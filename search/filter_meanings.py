@@ -44,8 +44,8 @@ def _value_of(text: Any) -> int | float | bool | None:
 def meant_filters(request: Request) -> dict[str, Any]:
     """What the stores are to compare."""
     meant: dict[str, Any] = {}
-    for field, forced, asked in _conditions(request):
-        parts = [*forced, *(one for condition in asked if (one := _meant(condition)) is not None)]
+    for field, forced, requested in _conditions(request):
+        parts = [*forced, *(one for condition in requested if (one := _meant(condition)) is not None)]
         if forced:
             meant[field] = {"all": parts}
         elif parts:
@@ -56,9 +56,9 @@ def meant_filters(request: Request) -> dict[str, Any]:
 def asked_filters(request: Request) -> dict[str, Any]:
     """The caller's own conditions as they were given, without those that a key forces and those that are empty."""
     return {
-        field: asked[0] if len(asked) == 1 else {"all": asked}
-        for field, _, asked in _conditions(request)
-        if any(_meant(condition) is not None for condition in asked)
+        field: requested[0] if len(requested) == 1 else {"all": requested}
+        for field, _, requested in _conditions(request)
+        if any(_meant(condition) is not None for condition in requested)
     }
 
 
@@ -106,12 +106,12 @@ def _bounds(bound: Any) -> Any:
     return [number, text] if numeral(text) is not None else number
 
 
-def type_warnings(asked: Mapping[str, Any], documents: Sequence[Fields]) -> tuple[str, ...]:
+def type_warnings(requested: Mapping[str, Any], documents: Sequence[Fields]) -> tuple[str, ...]:
     """A warning for each field of whose values some document has another type than the caller; `documents` were found."""
     return tuple(
         f"filter {field!r}: the request has {given!r:.80}, {_kind(given)}, and documents have {stored!r:.80}, "
         f"{_kind(stored)}: they are compared by their meaning"
-        for field, condition in asked.items()
+        for field, condition in requested.items()
         if (pair := _of_other_type(field, condition, documents)) is not None
         for given, stored in [pair]
     )

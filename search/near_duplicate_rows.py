@@ -33,8 +33,8 @@ class NearDuplicateRows:
 
     def forget_other_settings(self, settings: str) -> None:
         """Delete all groups of the namespace if they were made with settings other than these."""
-        asked = select(_S.settings).where(self._mine(settings_table))
-        if self._connection.scalar(asked) != settings:
+        query = select(_S.settings).where(self._mine(settings_table))
+        if self._connection.scalar(query) != settings:
             for table in near_duplicates_metadata.sorted_tables:
                 self._connection.execute(delete(table).where(self._mine(table)))
             self._insert(settings_table, [{"settings": settings}])
@@ -55,7 +55,7 @@ class NearDuplicateRows:
         # Each query reads one table. With a join, a database that misjudges a table's size reads all of it.
         with_band = select(_B.group_id).where(self._mine(band_table), _B.band.in_(bands)).distinct()
         found = {*self._connection.scalars(with_band), *numbers}
-        asked = select(_G.group_id, _G.name, _G.signature, _G.members).where(self._mine(group_table))
+        query = select(_G.group_id, _G.name, _G.signature, _G.members).where(self._mine(group_table))
         # Texts made from one template share bands, so there can be many groups.
         wanted = [
             _G.name.in_(names),
@@ -64,24 +64,24 @@ class NearDuplicateRows:
         return {
             group_id: (name, np.frombuffer(raw, "<u4").astype(np.uint32), members)
             for of_these in wanted
-            for group_id, name, raw, members in self._connection.execute(asked.where(of_these))
+            for group_id, name, raw, members in self._connection.execute(query.where(of_these))
         }
 
     def members(self, document_ids: Collection[str]) -> dict[str, int]:
         """Group id by document id; documents without a group are left out."""
-        asked = select(_M.document_id, _M.group_id).where(
+        query = select(_M.document_id, _M.group_id).where(
             self._mine(member_table), _M.document_id.in_(document_ids)
         )
-        return {row.document_id: row.group_id for row in self._connection.execute(asked)}
+        return {row.document_id: row.group_id for row in self._connection.execute(query)}
 
     def has(self, name: str) -> bool:
-        asked = select(_G.group_id).where(self._mine(group_table), _G.name == name)
-        return self._connection.scalar(asked) is not None
+        query = select(_G.group_id).where(self._mine(group_table), _G.name == name)
+        return self._connection.scalar(query) is not None
 
     def next_id(self) -> int:
         if self._highest is None:
-            asked = select(func.max(_G.group_id)).where(self._mine(group_table))
-            self._highest = self._connection.scalar(asked) or 0
+            query = select(func.max(_G.group_id)).where(self._mine(group_table))
+            self._highest = self._connection.scalar(query) or 0
         self._highest += 1
         return self._highest
 

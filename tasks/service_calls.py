@@ -23,7 +23,7 @@ from records.jobs.job import RETRIED, SEGMENT_LINES, JobsUnavailable, Line, NoSu
 from records.jobs.result_formats import page_of
 from records.jobs.submitting import new_job
 from search.documents import browsing
-from search.documents.lookups import Executes
+from search.documents.lookups import SqlConnection
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.calls")
@@ -61,7 +61,7 @@ class ServiceCalls(Duty):
         self._resources = resources
         self._prepare = prepare
 
-    def look(self) -> float:
+    def tick(self) -> float:
         self._prepare()
         self.do_next()
         return 0.0
@@ -170,7 +170,7 @@ class _Calls:
     ) -> dict[str, Any] | None:
         return self._read(lambda rows: browsing.document(rows, name, document_id, first, filters))
 
-    def _read(self, read: Callable[[Executes], dict[str, Any] | None]) -> dict[str, Any] | None:
+    def _read(self, read: Callable[[SqlConnection], dict[str, Any] | None]) -> dict[str, Any] | None:
         """None for a namespace that is not there."""
         try:
             return self._resources.documents.within(READ_S, lambda rows, _: read(rows))

@@ -239,7 +239,7 @@ def _index_here(
     resources, source = installation.resources, documents.source
     store = resources.writing_store
     if rebuild:
-        if (kept := store.make_room()) is not None:
+        if (kept := store.set_aside_damaged_file()) is not None:
             bar.say(f"the documents were damaged and are now in {kept}: index the other namespaces again too")
         state = None if yes else known(store, namespace)
         if state and (others := state.documents - len(store.revisions(namespace, source))):

@@ -81,7 +81,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
     from ledger.breaker_outcomes import store_name
     from monitoring.heartbeats import read_heartbeats
     from monitoring.queues import read_queues
-    from records.rules.looks import read_looks
+    from records.rules.adaptation_checks import read_adaptation_checks
     from tasks.registration import make_app
 
     redis = installation.running_redis()
@@ -112,7 +112,9 @@ def read_status(installation: Installation) -> dict[str, Any]:
         "outbox": _outbox_fields(redis),
         "quarantine": asdict(read_quarantine(redis)),
         "chords": "lean" if make_app(resources).fanout.is_lean else "plain",
-        "adapting": [asdict(look) for look in read_looks(redis) if look.configuration in adapting],
+        "adapting": [
+            asdict(check) for check in read_adaptation_checks(redis) if check.configuration in adapting
+        ],
         "namespaces": [namespace_fields(state, generations.get(state.name)) for state in states],
     }
 
@@ -208,11 +210,11 @@ def breakers_table(breakers: Sequence[Fields]) -> Table:
     return table
 
 
-def adapting_table(looks: Sequence[Fields]) -> Table:
-    """The last look at the grades of each namespace, for each configuration that adapts."""
-    table = plain_table("adapts", "in", "looked (UTC)", "outcome")
-    for look in looks:
-        table.add_row(look["configuration"], look["namespace"], moment(look["at_ms"]), look["outcome"])
+def adapting_table(checks: Sequence[Fields]) -> Table:
+    """The last check of the grades of each namespace, for each configuration that adapts."""
+    table = plain_table("adapts", "in", "checked (UTC)", "outcome")
+    for check in checks:
+        table.add_row(check["configuration"], check["namespace"], moment(check["at_ms"]), check["outcome"])
     return table
 
 

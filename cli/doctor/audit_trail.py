@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chorale_client.keys import TO_TELL
+from chorale_client.keys import CALLBACKS
 from sqlalchemy.exc import SQLAlchemyError
 
 from cli.doctor.reports import Finding
@@ -72,10 +72,10 @@ def outbox(installation: Installation) -> Iterator[Finding]:
             f"{without if is_filling else ''}",
             "see the log of `chorale sweeper`: usually its database is locked or away",
         )
-    untold, age_s = outbox_state(redis, TO_TELL)
+    unsent, age_s = outbox_state(redis, CALLBACKS)
     if age_s > OLD_S:
         yield Finding(
-            f"{untold:,} ended requests wait for the tasks that follow them (on_end, link), the oldest for {age_s:,.0f} s",
+            f"{unsent:,} ended requests wait for the tasks that follow them (on_end, link), the oldest for {age_s:,.0f} s",
             "see the log of `chorale sweeper`: usually the broker is away, or RabbitMQ does not have the queue yet",
         )
     if aside := int(redis.xlen(UNREADABLE)):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
-LOOK_EVERY_S = 0.25
+TICK_EVERY_S = 0.25
 
 
 def run_until_parent_ends(parent: int, command: list[str]) -> None:
@@ -38,7 +38,7 @@ def watch_parent(parent: int, command: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: None)
     while os.getppid() == parent:
         try:
-            return process.wait(LOOK_EVERY_S)
+            return process.wait(TICK_EVERY_S)
         except subprocess.TimeoutExpired:
             continue
     os.killpg(0, signal.SIGKILL)

@@ -123,7 +123,7 @@ def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
     for branch in pipeline.branches:
         kind = kinds.branches[branch.kind]
         waits = asks_encoder and {"questions", "passages"} & kind.needs
-        if waits or generator_name(branch.name) in generating or not kind.merges:
+        if waits or generator_name(branch.name) in generating or not kind.can_batch:
             waiting.add(branch.queue)
     return [queue for queue in pipeline.queues if queue not in waiting]
 

@@ -35,7 +35,7 @@ from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
 from chorale_client.limits import MAX_DELETED
 from chorale_client.publisher import Publisher
-from chorale_client.redis_time_limit import TimeLimit, TwoAttempts, keep_to
+from chorale_client.redis_time_limit import TimeLimit, TwoAttempts, enforce
 from chorale_client.redis_urls import BROKER_VARIABLE, address_of
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_factory import Questions, RequestOptions, make_request
@@ -99,7 +99,7 @@ class Chorale:
             url, max_connections=MOST_CONNECTIONS, **timeouts_s, **keep_alive(url), **options
         )
         follow_primary(client.connection_pool)
-        keep_to(self._limit, client)
+        enforce(self._limit, client)
         return client
 
     def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from chorale_client.answer import Answer
-from chorale_client.wire_names import EnvelopeStatus, Reason, Stage, StageStatus
+from chorale_client.wire_names import BranchStatus, Reason, Stage, StageStatus
 
 _BRANCH = f"{Stage.SEARCH}."
 
@@ -72,6 +72,6 @@ def coverage_of(answer: Answer) -> Coverage:
 def _of_stage(status: str, detail: str | None, hits: int | None) -> str:
     if status in (StageStatus.OK, StageStatus.PARTIAL):
         # Plain texts: LangGraph warns of an enum in a checkpoint.
-        return str(EnvelopeStatus.EMPTY if hits == 0 else EnvelopeStatus.OK)
+        return str(BranchStatus.EMPTY if hits == 0 else BranchStatus.OK)
     # A branch that was left out on purpose has its reason as the detail of its line.
     return detail if detail in set(Reason) else status

@@ -6,30 +6,30 @@
 | chorale:moments              | sorted set | for each request in flight the next moment to act on it (ms)   |
 | celery-task-meta-<id>        | string     | the answer, as Celery's result; published on the same channel; |
 |                              |            | while the request runs, the state STARTED                      |
-| celery-task-meta-<id>:<branch> | string   | the state of a part, as Celery's result; its end is published  |
+| celery-task-meta-<id>:<branch> | string     | the state of a part, as Celery's result; its end is published  |
 |                              |            | on the same channel                                            |
 | celery-taskset-meta-<id>     | string     | the parts of a request, as Celery's GroupResult; expires       |
 | chorale:outbox               | stream     | ended requests on their way to the audit tables                |
 | chorale:outbox:unreadable    | stream     | ended requests that the audit could not read; capped           |
-| chorale:outbox:to_tell       | stream     | ended requests with callbacks (`on_end`,                       |
+| chorale:outbox:callbacks     | stream     | ended requests with callbacks (`on_end`,                       |
 |                              |            | `link`, `chain`); capped                                       |
-| chorale:outbox:teller        | string     | which sweeper process sends the callbacks; expires             |
+| chorale:outbox:callback_lease | string     | which sweeper process sends the callbacks; expires             |
 | chorale:outbox:limit         | string     | how many entries may wait in the outbox, as workers published  |
 | chorale:outbox:refused       | string     | how many requests were refused because the outbox was full     |
-| chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
+| chorale:coalescing:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
 | chorale:followers:<id>       | hash       | the requests that wait for this leader's answer, each with its |
-|                              |            | flight; expires                                                |
+|                              |            | coalescing key; expires                                        |
 | chorale:signing              | string     | the key of the workers' signatures (32 random bytes), unless   |
 |                              |            | `CHORALE_SIGNING_KEY` is set                                   |
 | chorale:quarantine           | hash       | malformed entries that the sweeper has deleted: why, by id;    |
 |                              |            | expires                                                        |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
 | chorale:rules                | hash       | the rules of each namespace (JSON; SQL is the truth)           |
-| chorale:adapted              | hash       | by configuration and namespace, the last look at its grades    |
-|                              |            | (JSON, `records/rules/looks.py`)                               |
+| chorale:adapted              | hash       | by configuration and namespace, the last check of its grades   |
+|                              |            | (JSON, `records/rules/adaptation_checks.py`)                   |
 | chorale:adapter              | string     | which sweeper process adapts weights; expires                  |
 | chorale:indexed:<task id>    | string     | the outcome of handed-in documents (JSON); expires             |
-| chorale:indexed:<task id>:waiting | string | why documents that were put back are not indexed yet (JSON);  |
+| chorale:indexed:<task id>:waiting | string     | why documents that were put back are not indexed yet (JSON);   |
 |                              |            | expires                                                        |
 | chorale:sent:<ns>:<source>   | set        | messages of a source whose outcome `chorale index` has not     |
 |                              |            | read; expires                                                  |
@@ -52,8 +52,8 @@
 |                              |            | `retry_after_ms` while new requests are refused; expires       |
 | chorale:breaker:<branch>     | hash       | failures in a row; since and until when open; probe; expires   |
 | chorale:breaker:store:<name> | hash       | the same for a store                                           |
-| chorale:breaker:generator:<branch> | hash | the same for a branch's language model                         |
-| chorale:breaker:encoder:<name> | hash     | the same for an encoder behind an address                      |
+| chorale:breaker:generator:<branch> | hash       | the same for a branch's language model                         |
+| chorale:breaker:encoder:<name> | hash       | the same for an encoder behind an address                      |
 | chorale:durations:<branch>   | list       | milliseconds of its last answers, for hedges; expires          |
 | chorale:metrics              | hash       | how many requests ended how, and how fast, and the tokens of   |
 |                              |            | endpoints (monitoring/); no TTL                                |
@@ -76,16 +76,16 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | state                | accepted, planned, following, fusing                                           |
 | request, fingerprint | the request (JSON); its hash, which detects another request with the same id   |
 | head                 | the answer's first fields, as JSON text                                        |
-| accepted_at, deadline, answer_ttl | when it came, when it ends, how long the answer is kept (ms)      |
-| retrieve_sent, fuse_sent | how often `chorale.retrieve` and `chorale.fuse` were sent                  |
+| accepted_at, deadline, answer_ttl | when it came, when it ends, how long the answer is kept (ms)                   |
+| retrieve_sent, fuse_sent | how often `chorale.retrieve` and `chorale.fuse` were sent                      |
 | plan, left           | the plan (JSON); how many branches have not reported                           |
-| mac                  | the planner's signature of request, flight and plan                            |
-| join_at, finish_reserve, fusion_reserve, fusing_until | the moments of ledger and sweeper             |
-| flight, leader       | equal questions in flight                                                      |
-| followed, leader_late | how often it followed another request; how often its leader was late          |
+| mac                  | the planner's signature of request, coalescing key and plan                    |
+| join_at, finish_reserve, fusion_reserve, fusing_until | the moments of ledger and sweeper                                              |
+| coalescing_key, leader | equal questions in flight                                                      |
+| followed, leader_late | how often it followed another request; how often its leader was late           |
 | decided              | the branch whose failure ended the wait (`on_missing: fail`)                   |
-| limit:, resend:, resent:, started:, status:, envelope: | + branch: one part each                      |
-| mac:                 | + branch: the signature of its envelope                                        |
+| limit:, resend:, resent:, started:, status:, result: | + branch: one part each                                                        |
+| mac:                 | + branch: the signature of its branch result                                   |
 | decisive:            | + branch, 1: its failure ends the wait                                         |
 | lease:               | + branch: how long after its start a part without an answer is sent again (ms) |
 | hedge:, hedged:      | + branch: when attempt 2 is due, when it was sent                              |
@@ -101,9 +101,9 @@ WAKEUPS = "chorale:moments"
 OUTBOX = "chorale:outbox"
 OUTBOX_LIMIT = "chorale:outbox:limit"
 OUTBOX_REFUSED = "chorale:outbox:refused"
-TO_TELL = "chorale:outbox:to_tell"
-TELLER = "chorale:outbox:teller"
-FLIGHT = "chorale:flight:"
+CALLBACKS = "chorale:outbox:callbacks"
+CALLBACK_LEASE = "chorale:outbox:callback_lease"
+COALESCING = "chorale:coalescing:"
 FOLLOWERS = "chorale:followers:"
 SIGNING = "chorale:signing"
 QUARANTINE = "chorale:quarantine"

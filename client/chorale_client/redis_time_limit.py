@@ -85,7 +85,7 @@ class TwoAttempts(Retry):
         return super().call_with_retry(attempt, *rest, **options)
 
 
-def keep_to(limit: TimeLimit, client: Redis) -> None:
+def enforce(limit: TimeLimit, client: Redis) -> None:
     """Make connecting, sending and reading of this client end with `limit`.  Call it before the client is used."""
     kind: Any = client.connection_pool.connection_class
 

@@ -37,7 +37,7 @@ WORST_FIRST = (
 """The status of a request is the first of these that one of its questions has."""
 
 
-class EnvelopeStatus(StrEnum):
+class BranchStatus(StrEnum):
     """The result of one branch: `ok` and `empty` are answers, `failed` is not."""
 
     OK = "ok"

@@ -132,7 +132,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "equal questions are matched under keys that callers cannot reach",
         (
             "tests/integration/ledger/test_forged_entries.py::test_a_leader_s_caller_does_not_learn_who_follows",
-            "tests/integration/ledger/test_forged_entries.py::test_a_leader_answers_no_follower_of_another_flight",
+            "tests/integration/ledger/test_forged_entries.py::test_a_leader_answers_no_follower_of_another_coalescing_key",
             "tests/integration/ledger/test_forged_entries.py::test_a_malformed_leader_is_not_followed",
         ),
     ),

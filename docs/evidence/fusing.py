@@ -20,7 +20,7 @@ from tests.unit.fusion.builders import branch, fuse_question, plan, request
 BRANCHES, HITS, DOCUMENTS = 10, 1_000, 5_000
 
 
-def envelope(name: str, chance: random.Random) -> BranchResult:
+def branch_result(name: str, chance: random.Random) -> BranchResult:
     scores = sorted((chance.uniform(0, 30) for _ in range(HITS)), reverse=True)
     found = zip(chance.sample(range(DOCUMENTS), HITS), scores, strict=True)
     hits = tuple(Hit(f"d{id_}#0", f"d{id_}", score, content_hash=f"h{id_}") for id_, score in found)
@@ -28,14 +28,14 @@ def envelope(name: str, chance: random.Random) -> BranchResult:
 
 
 def least_ms(
-    method: str, branches: list[BranchPlan], envelopes: dict[str, BranchResult], times: int
+    method: str, branches: list[BranchPlan], branch_results: dict[str, BranchResult], times: int
 ) -> float:
     """The shortest of many times: what other processes take of the cores is no cost of the fusion."""
     asked, wanted = plan(branches, method=method), request(include=["ids", "explanation"])
     spent = []
     for _ in range(times):
         started = time.perf_counter()
-        fused = fuse_question(asked, envelopes, 0, wanted)
+        fused = fuse_question(asked, branch_results, 0, wanted)
         build_question(BranchAnswers(wanted, asked), 0, Pages({0: fused}), Status.COMPLETE)
         spent.append(1_000 * (time.perf_counter() - started))
     return min(spent)
@@ -44,10 +44,10 @@ def least_ms(
 def main(times: int) -> None:
     chance = random.Random(7)
     branches = [branch(f"b{place}", 0.3, HITS) for place in range(BRANCHES)]
-    envelopes = {one.name: envelope(one.name, chance) for one in branches}
+    branch_results = {one.name: branch_result(one.name, chance) for one in branches}
     gc.freeze()
     for name in BUILT_IN.methods:
-        sys.stdout.write(f"{name:20} {least_ms(name, branches, envelopes, times):5.1f} ms\n")
+        sys.stdout.write(f"{name:20} {least_ms(name, branches, branch_results, times):5.1f} ms\n")
 
 
 if __name__ == "__main__":

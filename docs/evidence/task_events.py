@@ -26,7 +26,7 @@ from config.settings import load_settings
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.registration import make_app
-from tasks.sweeping.request_events import LOOK_EVERY_S
+from tasks.sweeping.request_events import TICK_EVERY_S
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
 from tests.bench.installation import questions_about
@@ -55,7 +55,7 @@ def installation(home: Path, documents: int, *, events: bool) -> Iterator[Instal
 def settle(resources: Resources) -> None:
     """Waits until the requests are audited, and Flower has their events."""
     wait_for_audit(resources.redis)
-    time.sleep(2 * LOOK_EVERY_S)
+    time.sleep(2 * TICK_EVERY_S)
 
 
 def main(rounds: int, questions: int, documents: int) -> None:

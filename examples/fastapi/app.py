@@ -80,9 +80,9 @@ async def begun(
     search_id: str, chorale: Client, last_event_id: Annotated[str, Header()] = ""
 ) -> tuple[Event | None, AsyncIterator[Event]]:
     """The first event, and those after it.  Once a stream has begun, it is too late for a 404."""
-    following = chorale.handle(search_id).events(after=last_event_id)
+    later_events = chorale.handle(search_id).events(after=last_event_id)
     try:
-        return await anext(following, None), following
+        return await anext(later_events, None), later_events
     except UnknownRequest as error:
         raise HTTPException(404, str(error)) from None
 
@@ -92,7 +92,7 @@ async def events(
     begun: Annotated[tuple[Event | None, AsyncIterator[Event]], Depends(begun)],
 ) -> AsyncIterator[ServerSentEvent]:
     """The stages of a search for a progress bar.  A browser's EventSource connects again by itself and misses none."""
-    event, following = begun
+    event, later_events = begun
     while event is not None:
         yield ServerSentEvent(data=event.to_wire(), event=event.stage, id=event.id)
-        event = await anext(following, None)
+        event = await anext(later_events, None)

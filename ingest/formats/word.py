@@ -64,7 +64,7 @@ class _Style:
     """The properties of the style, then those of the styles that it is based on."""
 
     def nearest(self, *path: str) -> Any:
-        return next((found for each in self.properties if (found := _at(each, *path)) is not None), None)
+        return next((element for each in self.properties if (element := _at(each, *path)) is not None), None)
 
 
 def _style(style: Any) -> _Style:
@@ -139,17 +139,17 @@ class _Reading:
 
     def _number(self, block: Any, style: _Style) -> str | None:
         """The paragraph's number; None if it is in no list."""
-        found = _at(block, "pPr", "numPr")
-        if found is None:
-            found = style.nearest("pPr", "numPr")
-        if found is None:
+        element = _at(block, "pPr", "numPr")
+        if element is None:
+            element = style.nearest("pPr", "numPr")
+        if element is None:
             return None
         # The number of a list in a style may be that of the style's own ancestor.
-        list_of = _at(found, "numId")
+        list_of = _at(element, "numId")
         list_id = _value(list_of if list_of is not None else style.nearest("pPr", "numPr", "numId"))
         if list_id in ("", "0"):
             return None
-        level = _value(_at(found, "ilvl"))
+        level = _value(_at(element, "ilvl"))
         return self.numbers.next(list_id, int(level or 0))
 
     def _text(self, node: Any, left_out: tuple[str, ...] = _LEFT_OUT) -> str:
@@ -181,7 +181,7 @@ class _Reading:
         if own is None:
             paragraph = next(run.iterancestors(f"{_W}p"), None)
             styles = _value(_at(run, "rPr", "rStyle")), _value(_at(paragraph, "pPr", "pStyle"))
-            style = next((found for name in styles if (found := self.styles.get(name))), _NO_STYLE)
+            style = next((element for name in styles if (element := self.styles.get(name))), _NO_STYLE)
             own = style.nearest("rPr", "vanish")
         return _is_on(own)
 

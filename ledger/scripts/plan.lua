@@ -1,6 +1,6 @@
 -- Writes the plan once, and publishes the chord with it.
 -- KEYS  entry, moments
--- ARGV  id, plan, latest branch limit (ms), finish reserve (ms), fusion reserve (ms), flight key or '', the plan's MAC,
+-- ARGV  id, plan, latest branch limit (ms), finish reserve (ms), fusion reserve (ms), coalescing key or '', the plan's MAC,
 --       then for each branch: name, queue, limit (ms), resend after (ms), hedge after (ms) or '',
 --       lease of a started part (ms) or 0, '1' if its failure decides or '', message or ''
 --       The script pushes the messages that it is given; the caller publishes the others.
@@ -21,20 +21,20 @@ local function show_started(group)
   end
 end
 
-local flight = ARGV[6]
+local coalescing_key = ARGV[6]
 local MOST_FOLLOWED = 2
-if flight ~= '' then
-  local leader = redis.call('GET', flight)
+if coalescing_key ~= '' then
+  local leader = redis.call('GET', coalescing_key)
   -- A leader's caller can change the leader's entry: it must not keep a follower waiting for ever.
   local followed = tonumber(redis.call('HGET', KEYS[1], 'followed')) or 0
   if leader and leader ~= id and followed < MOST_FOLLOWED then
-    -- An id that was lost and accepted again may lead another flight now, or none.
-    local is_read, l = pcall(redis.call, 'HMGET', ENTRY .. leader, 'flight', 'deadline', 'finish_reserve')
+    -- An id that was lost and accepted again may lead under another coalescing key now, or none.
+    local is_read, l = pcall(redis.call, 'HMGET', ENTRY .. leader, 'coalescing_key', 'deadline', 'finish_reserve')
     local leads_until, reserve = tonumber(is_read and l[2] or nil), tonumber(is_read and l[3] or nil)
     local end_at = deadline - ARGV[4]
-    if leads_until and reserve and l[1] == flight and leads_until - reserve <= end_at then
+    if leads_until and reserve and l[1] == coalescing_key and leads_until - reserve <= end_at then
       -- Not in the leader's entry: its caller would learn the followers' ids.
-      redis.call('HSET', FOLLOWERS .. leader, id, flight)
+      redis.call('HSET', FOLLOWERS .. leader, id, coalescing_key)
       redis.call('PEXPIRE', FOLLOWERS .. leader, math.max(1, deadline - now))
       redis.call('HSET', KEYS[1], 'state', 'following', 'leader', leader, 'finish_reserve', ARGV[4], 'followed', followed + 1)
       redis.call('ZADD', KEYS[2], math.min(math.max(now, leads_until) + FOLLOWER_EVERY_MS, end_at), id)
@@ -42,8 +42,8 @@ if flight ~= '' then
       return { 'follows', leader }
     end
   end
-  redis.call('SET', flight, id, 'PX', math.max(1, deadline - now))
-  redis.call('HSET', KEYS[1], 'flight', flight)
+  redis.call('SET', coalescing_key, id, 'PX', math.max(1, deadline - now))
+  redis.call('HSET', KEYS[1], 'coalescing_key', coalescing_key)
 end
 
 local join_at = math.min(now + ARGV[3], deadline - ARGV[5])

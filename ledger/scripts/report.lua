@@ -1,10 +1,10 @@
 -- A branch's last step.  The first answer wins and replaces a failure.
 -- KEYS  entry, moments
--- ARGV  id, branch, status, envelope, attempt, accepted_at of the request that the branch worked for or '',
---       callback's message, or '' if the caller publishes it; the envelope's MAC
+-- ARGV  id, branch, status, branch result, attempt, accepted_at of the request that the branch worked for or '',
+--       callback's message, or '' if the caller publishes it; the branch result's MAC
 -- ->    'counted' | 'waits' (for the other attempt) | 'joined' (callback pushed) | 'due' (the caller publishes it)
 --       | 'replaced' | 'duplicate' | 'closed'
-local id, b, status, envelope, attempt, _, callback, mac = unpack(ARGV)
+local id, b, status, branch_result, attempt, _, callback, mac = unpack(ARGV)
 local e = redis.call('HMGET', KEYS[1], 'state', 'limit:' .. b, 'status:' .. b, 'decided', 'accepted_at',
   'hedged:' .. b, 'failed:' .. b, 'decisive:' .. b, 'deadline', 'answer_ttl', 'finish_reserve')
 if e[1] ~= 'planned' or not e[2] then return 'closed' end
@@ -12,8 +12,8 @@ if e[4] or (ARGV[6] ~= '' and ARGV[6] ~= e[5]) then return 'closed' end
 local now = now_ms()
 -- Keeps the report, and shows it to Celery's `AsyncResult`.
 local function keep()
-  redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope, 'mac:' .. b, mac)
-  local reason = status == 'failed' and (string.match(envelope, '"reason":"([%l_]+)"') or 'error') or nil
+  redis.call('HSET', KEYS[1], 'status:' .. b, status, 'result:' .. b, branch_result, 'mac:' .. b, mac)
+  local reason = status == 'failed' and (string.match(branch_result, '"reason":"([%l_]+)"') or 'error') or nil
   end_part(id, b, status, reason, now, kept_ms(now, e[9], e[10]))
 end
 if e[3] then
@@ -25,7 +25,7 @@ end
 if status == 'failed' and e[6] then
   if e[7] == attempt then return 'duplicate' end
   if not e[7] then
-    redis.call('HSET', KEYS[1], 'failed:' .. b, attempt, 'envelope:' .. b, envelope, 'mac:' .. b, mac)
+    redis.call('HSET', KEYS[1], 'failed:' .. b, attempt, 'result:' .. b, branch_result, 'mac:' .. b, mac)
     return 'waits'
   end
 end

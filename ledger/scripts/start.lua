@@ -1,10 +1,10 @@
 -- A branch's first step.
 -- KEYS  entry     ARGV  branch
--- ->    {milliseconds left, request, plan, now - accepted_at, accepted_at, flight, plan's MAC, id}
+-- ->    {milliseconds left, request, plan, now - accepted_at, accepted_at, coalescing key, plan's MAC, id}
 --       | false if nobody waits for the branch any more
 local b = ARGV[1]
 local e = redis.call('HMGET', KEYS[1], 'state', 'limit:' .. b, 'join_at', 'status:' .. b, 'request', 'plan', 'accepted_at', 'decided',
-  'flight', 'mac', 'deadline', 'answer_ttl')
+  'coalescing_key', 'mac', 'deadline', 'answer_ttl')
 if e[1] ~= 'planned' or not e[2] or (e[4] and e[4] ~= 'failed') or e[8] then return false end
 local now = now_ms()
 local id = string.sub(KEYS[1], #ENTRY + 1)

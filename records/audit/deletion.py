@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import redis
-from chorale_client.keys import OUTBOX, TO_TELL, entry_key, result_key
+from chorale_client.keys import CALLBACKS, OUTBOX, entry_key, result_key
 from pydantic_core import to_json
 from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
@@ -115,7 +115,7 @@ class Retention(Duty):
         self._keep_s = keep_s
         self._prepare = prepare
 
-    def look(self) -> float:
+    def tick(self) -> float:
         """Every hour, or more often for a short time."""
         self._prepare()
         is_more = self.prune_once() == ROWS_AT_ONCE
@@ -151,7 +151,7 @@ def count_waiting(client: redis.Redis, column: str, value: str) -> int:
 
 def erase_waiting(client: redis.Redis, column: str, value: str) -> int:
     """Delete these entries, and the callbacks of these requests that wait; returns how many entries there were."""
-    for stream, entry in _entries(client, column, value, TO_TELL):
+    for stream, entry in _entries(client, column, value, CALLBACKS):
         client.xdel(stream, entry)
     return sum(client.xdel(stream, entry) for stream, entry in _entries(client, column, value))
 
@@ -180,7 +180,7 @@ def _entries(client: redis.Redis, column: str, value: str, *streams: str) -> Ite
 
 REWRITE_LIMIT_S = 60.0
 CHECKPOINT_LIMIT_S = 10.0
-LOOK_EVERY_S = 0.1
+TICK_EVERY_S = 0.1
 ANSWERS_AT_ONCE = 1_000
 
 
@@ -213,7 +213,7 @@ def forget_answers(client: redis.Redis, request_ids: Iterable[str]) -> bool:
         state = _persistence(client)
         if not (state["aof_rewrite_in_progress"] or state["aof_rewrite_scheduled"]):
             return bool(state["aof_last_bgrewrite_status"] == "ok")
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(TICK_EVERY_S)
     return False
 
 
@@ -234,4 +234,4 @@ def checkpoint(engine: Engine) -> bool:
             is_busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar_one()
         if not is_busy or time.monotonic() > give_up_s:
             return not is_busy
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(TICK_EVERY_S)

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any
 
 import redis
-from chorale_client.keys import OUTBOX, TO_TELL
+from chorale_client.keys import CALLBACKS, OUTBOX
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
@@ -30,7 +30,7 @@ GATHER_S = 0.2
 """The pause after a batch that was not full, so that one transaction serves many requests."""
 BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
 
-TOLD_KEPT = 10_000
+CALLBACKS_KEPT = 10_000
 """Maximum number of ends whose callbacks wait while the broker is away."""
 
 FIELDS_KEPT = 1_000
@@ -73,7 +73,7 @@ class Drainer(Duty):
         self._prepare = prepare
         self._on_written = on_written
 
-    def look(self) -> float:
+    def tick(self) -> float:
         self._prepare()
         return 0.0 if self.drain_once(BLOCK_MS) == self._batch else GATHER_S
 
@@ -144,8 +144,8 @@ class Drainer(Duty):
                 written += newly
                 refused |= wrong
             return written, refused
-        if with_callback := [entry for entry, rows in batch.items() if rows.is_told]:
-            self._scripts.run("pass_on", [OUTBOX, TO_TELL], [TOLD_KEPT, *with_callback])
+        if with_callback := [entry for entry, rows in batch.items() if rows.has_callback]:
+            self._scripts.run("pass_on", [OUTBOX, CALLBACKS], [CALLBACKS_KEPT, *with_callback])
         self._redis.xdel(OUTBOX, *batch)
         return written, {}
 

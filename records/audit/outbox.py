@@ -12,7 +12,7 @@ The script that ends a request writes its entry.  The fields are strings:
     answer             JSON of the whole answer
     completed          JSON of the scores that completed rankings: for each question asked, by branch and passage id; only
                        for a plan with `complete_scores`, and not if the outbox is long
-    envelope:<branch>  JSON of the BranchResult of each branch that reported; if the outbox is long, an `ok` envelope has
+    result:<branch>  JSON of the BranchResult of each branch that reported; if the outbox is long, an `ok` branch result has
                        `left_out` instead of its candidates
 """
 
@@ -40,7 +40,7 @@ RawFields = Mapping[bytes, bytes] | Mapping[str, str] | Mapping[bytes | str, byt
 """The fields of an entry as a Redis client returns them."""
 Fields = Mapping[str, bytes | str]
 
-_ENVELOPE = "envelope:"
+_BRANCH_RESULT = "result:"
 
 
 class Unreadable(ValueError):
@@ -58,7 +58,7 @@ class Ended:
     request: dict[str, Any]
     plan: dict[str, Any] | None
     answer: dict[str, Any]
-    envelopes: dict[str, dict[str, Any]]
+    branch_results: dict[str, dict[str, Any]]
     """JSON of the BranchResult by branch.  Converting rankings to hits would take most of the drainer's time, and they are
     written as JSON again."""
     completed: list[dict[str, Any]] | None = None
@@ -66,7 +66,7 @@ class Ended:
 
 
 def parse(fields: RawFields) -> Ended:
-    """Read one entry.  Raises Unreadable; a malformed envelope becomes a failed branch."""
+    """Read one entry.  Raises Unreadable; a malformed branch result becomes a failed branch."""
     try:
         given = named(fields)
         return Ended(
@@ -77,10 +77,10 @@ def parse(fields: RawFields) -> Ended:
             request=request_of(given),
             plan=_object(given.get("plan"), "plan") or None,
             answer=_object(given["answer"], "answer"),
-            envelopes={
-                branch: _envelope(branch, value)
+            branch_results={
+                branch: _branch_result(branch, value)
                 for name, value in given.items()
-                if (branch := name.removeprefix(_ENVELOPE)) != name
+                if (branch := name.removeprefix(_BRANCH_RESULT)) != name
             },
             completed=from_json(scores, cache_strings=False) if (scores := given.get("completed")) else None,
         )
@@ -114,8 +114,8 @@ def outbox_state(client: redis.Redis, stream: str = OUTBOX) -> tuple[int, float]
     return entries, age_ms / 1000
 
 
-def _envelope(branch: str, raw: bytes | str) -> dict[str, Any]:
-    """JSON that BranchResult.from_wire can read; a malformed envelope becomes that of a failed branch."""
+def _branch_result(branch: str, raw: bytes | str) -> dict[str, Any]:
+    """JSON that BranchResult.from_wire can read; a malformed branch result becomes that of a failed branch."""
     try:
         wire: dict[str, Any] = from_json(raw, cache_strings=False)
         if "status" in wire and all(
@@ -125,7 +125,7 @@ def _envelope(branch: str, raw: bytes | str) -> dict[str, Any]:
         error = "a hit without its ids and score"
     except (ValueError, KeyError, TypeError) as reason:
         error = str(reason)
-    failed = BranchResult.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")
+    failed = BranchResult.failed(branch, Reason.INVALID_ANSWER, f"unreadable result: {error}")
     return _object(failed.to_wire(), branch)
 
 

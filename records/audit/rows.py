@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from chorale_client.request import RELAXABLE_FILTER, Request
-from chorale_client.wire_names import EnvelopeStatus
+from chorale_client.wire_names import BranchStatus
 from pydantic_core import to_json
 
 from records.audit.outbox import Ended, Unreadable
@@ -42,7 +42,7 @@ class Rows:
     questions: list[Row]
     branches: list[Row]
     hits: list[Row]
-    is_told: bool = False
+    has_callback: bool = False
     """Whether the request has a callback."""
 
     @property
@@ -62,7 +62,7 @@ def rows_of(ended: Ended, *, hash_key: bytes | None) -> Rows:
             questions=[{**identity, **row} for row in _questions(ended, hash_key)],
             branches=[{**identity, **row} for row in _branches(ended, keep_texts=hash_key is None)],
             hits=[{**identity, **row} for row in _hits(ended)],
-            is_told=bool(ended.request.get("on_end") or ended.request.get("linked")),
+            has_callback=bool(ended.request.get("on_end") or ended.request.get("linked")),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
@@ -135,33 +135,33 @@ def _branches(ended: Ended, *, keep_texts: bool) -> Iterator[Row]:
     plan = ended.plan or {}
     planned = {branch["name"]: branch for branch in plan.get("branches", ())} if plan.get("asked") else {}
     missing = {note["where"].removeprefix("search."): note for note in ended.answer.get("degraded") or ()}
-    for name in {**planned, **ended.envelopes}:
+    for name in {**planned, **ended.branch_results}:
         # The answer may say why an expected branch never reported.
-        silent = {**missing.get(name, {}), "status": str(EnvelopeStatus.FAILED)}
-        envelope, branch = ended.envelopes.get(name, silent), planned.get(name, {})
-        has_candidates = envelope["status"] != EnvelopeStatus.FAILED and not envelope.get("left_out")
-        rankings = _rankings(envelope, left_out) if has_candidates else []
+        silent = {**missing.get(name, {}), "status": str(BranchStatus.FAILED)}
+        branch_result, branch = ended.branch_results.get(name, silent), planned.get(name, {})
+        has_candidates = branch_result["status"] != BranchStatus.FAILED and not branch_result.get("left_out")
+        rankings = _rankings(branch_result, left_out) if has_candidates else []
         for ranking, scores in zip(rankings, ended.completed or (), strict=False):
             ranking["completed"] = scores.get(name) or {}
         yield {
             "branch": name,
-            "status": envelope["status"],
-            "reason": envelope.get("reason"),
-            "detail": _plain(envelope.get("detail") or ""),
-            "ms": envelope.get("ms"),
-            "attempt": envelope.get("attempt"),
-            "generation": envelope.get("generation"),
+            "status": branch_result["status"],
+            "reason": branch_result.get("reason"),
+            "detail": _plain(branch_result.get("detail") or ""),
+            "ms": branch_result.get("ms"),
+            "attempt": branch_result.get("attempt"),
+            "generation": branch_result.get("generation"),
             "weight": branch.get("weight"),
             "depth": branch.get("depth"),
             "candidates": zlib.compress(to_json(rankings), COMPRESSION) if has_candidates else None,
         }
 
 
-def _rankings(envelope: Row, left_out: Collection[str]) -> list[Row]:
+def _rankings(branch_result: Row, left_out: Collection[str]) -> list[Row]:
     """Always without `texts`, which belong to the source even if they came with the hits, and without `asked`."""
     return [
         {name: value for name, value in ranking.items() if name not in left_out}
-        for ranking in envelope["rankings"]
+        for ranking in branch_result["rankings"]
     ]
 
 

@@ -118,7 +118,7 @@ class Job:
     outcome: str | None
     reason: str
     on_end: Mapping[str, str] | None
-    is_told: int
+    callback_sent: int
     created_at_ms: int
     touched_at_ms: int
     started_at_ms: int | None

@@ -96,11 +96,11 @@ class SegmentWork(JobsDatabase):
         with self._writing() as connection:
             connection.execute(update(jobs).where(jobs.c.job_id == job_id).values(rate_1m=rate_1m))
 
-    def note_told(self, job_id: str, *, ended_at_ms: int | None) -> None:
-        """Note that `on_end` was told of the end at `ended_at_ms`.  The end of a later retry is still to be told."""
+    def note_callback_sent(self, job_id: str, *, ended_at_ms: int | None) -> None:
+        """Note that the callback of the end at `ended_at_ms` was sent.  The end of a later retry has a callback of its own."""
         this_end = and_(jobs.c.job_id == job_id, jobs.c.ended_at_ms == ended_at_ms)
         with self._writing() as connection:
-            connection.execute(update(jobs).where(this_end).values(is_told=1))
+            connection.execute(update(jobs).where(this_end).values(callback_sent=1))
 
     # Answering
 

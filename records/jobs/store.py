@@ -49,7 +49,7 @@ class Jobs(SegmentWork):
                     **{**asdict(new), "tenant": new.tenant or new.namespace},
                     state=State.VALIDATING,
                     reason="",
-                    is_told=int(new.on_end is None),
+                    callback_sent=int(new.on_end is None),
                     created_at_ms=now_ms,
                     touched_at_ms=now_ms,
                     **dict.fromkeys(("segments", "total", "deduplicated", *COUNTED), 0),
@@ -141,8 +141,8 @@ class Jobs(SegmentWork):
             return [Job(**row) for row in connection.execute(newest).mappings()]
 
     def active(self) -> list[Job]:
-        """The jobs that have not ended or whose end nobody was told yet, oldest first."""
-        unfinished = select(jobs).where(or_(jobs.c.state != State.ENDED, jobs.c.is_told == 0))
+        """The jobs that have not ended or whose callback has not been sent, oldest first."""
+        unfinished = select(jobs).where(or_(jobs.c.state != State.ENDED, jobs.c.callback_sent == 0))
         with self._reading() as connection:
             return [
                 Job(**row) for row in connection.execute(unfinished.order_by(jobs.c.created_at_ms)).mappings()
@@ -226,7 +226,7 @@ class Jobs(SegmentWork):
                     reason="",
                     ended_at_ms=None,
                     deadline_at_ms=deadline_at_ms,
-                    is_told=int(job.on_end is None),
+                    callback_sent=int(job.on_end is None),
                 )
             )
             fewer = {name: -count for name, count in again.items()}

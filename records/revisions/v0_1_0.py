@@ -100,7 +100,7 @@ def _create_jobs() -> None:
         sa.Column("outcome", sa.Text),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("on_end", sa.JSON),
-        sa.Column("is_told", sa.Integer, nullable=False),
+        sa.Column("callback_sent", sa.Integer, nullable=False),
         *(sa.Column(name, sa.BigInteger, nullable=False) for name in ("created_at_ms", "touched_at_ms")),
         *(sa.Column(name, sa.BigInteger) for name in ("started_at_ms", "ended_at_ms", "deadline_at_ms")),
         *(sa.Column(name, sa.Integer, nullable=False) for name in _COUNTS),

@@ -184,7 +184,7 @@ class RuleCopying(Duty):
         self._prepare = prepare
         self._every_s = every_s
 
-    def look(self) -> float:
+    def tick(self) -> float:
         self._prepare()
         copy_rules(self._redis, self._store)
         return self._every_s

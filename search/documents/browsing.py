@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from search.documents.lookups import Executes, version_of
-from search.documents.reading import read_shown
+from search.documents.lookups import SqlConnection, version_of
+from search.documents.reading import read_visible_index
 from search.filters import compile_filters
 
 PAGE = 50
@@ -29,23 +29,23 @@ _SPLIT = """
 """
 
 
-def namespace(rows: Executes, name: str, after: str, filters: Mapping[str, Any]) -> dict[str, Any]:
+def namespace(rows: SqlConnection, name: str, after: str, filters: Mapping[str, Any]) -> dict[str, Any]:
     """How the namespace was built, and its documents that meet the filters, in the order of their ids.
 
     `next` is the `after` of the next page, and None on the last one.  With filters a page may have few documents, or none.
     Raises UnknownNamespace.
     """
-    shown = read_shown(rows, "", name)
+    visible = read_visible_index(rows, "", name)
     most = LOOKED_AT if filters else PAGE + 1
     in_order = f"{_DOCUMENTS} AND d.document_id > ? ORDER BY d.document_id LIMIT ?"
-    looked_at = rows.execute(in_order, (shown.namespace_id, after, most)).fetchall()
+    looked_at = rows.execute(in_order, (visible.namespace_id, after, most)).fetchall()
     conditions = compile_filters(filters)
     matching = [row for row in looked_at if conditions.matches(version_of(*row[:5]).fields)]
     next_ = looked_at[-1][0] if len(looked_at) == most else None
     if len(matching) > PAGE:
         next_ = matching[PAGE - 1][0]
     return {
-        "manifest": asdict(shown.manifest),
+        "manifest": asdict(visible.manifest),
         "documents": [
             {"document_id": id_, "source": source, "title": title, "passages": passages}
             for id_, source, _, _, _, title, passages in matching[:PAGE]
@@ -55,14 +55,14 @@ def namespace(rows: Executes, name: str, after: str, filters: Mapping[str, Any])
 
 
 def document(
-    rows: Executes, name: str, document_id: str, first: int, filters: Mapping[str, Any]
+    rows: SqlConnection, name: str, document_id: str, first: int, filters: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """A document with its passages from position `first` on; None for a document that is not there or meets no filter.
 
     Raises UnknownNamespace.
     """
-    shown = read_shown(rows, "", name)
-    key = (shown.namespace_id, document_id)
+    visible = read_visible_index(rows, "", name)
+    key = (visible.namespace_id, document_id)
     row = rows.execute(f"{_DOCUMENTS} AND d.document_id = ?", key).fetchone()
     if row is None or not compile_filters(filters).matches(version_of(*row[:5]).fields):
         return None

@@ -71,7 +71,7 @@ class DocumentVersion:
     near_duplicate_group: str | None
 
 
-class Executes(Protocol):
+class SqlConnection(Protocol):
     """A connection of `sqlite3`, or `search.documents.database.Plain`."""
 
     def execute(self, statement: str, parameters: Sequence[Any] = ..., /) -> Any:
@@ -80,10 +80,15 @@ class Executes(Protocol):
 
 
 def texts(
-    connection: Executes, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline, *, shown: int
+    connection: SqlConnection,
+    namespace_id: int,
+    passage_ids: Sequence[str],
+    deadline: Deadline,
+    *,
+    visible: int,
 ) -> dict[str, PassageText]:
-    """`shown` is the last batch that the index of the store contains; also what was replaced or deleted and is still there."""
-    rows = _of_passages(connection, _TEXTS, namespace_id, passage_ids, deadline, shown)
+    """`visible` is the last batch that the index of the store contains; also what was replaced or deleted and is still there."""
+    rows = _of_passages(connection, _TEXTS, namespace_id, passage_ids, deadline, visible)
     # What every store has replaced has no document any more.
     return {
         row[0]: PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]), row[6])
@@ -93,32 +98,42 @@ def texts(
 
 
 def vectors(
-    connection: Executes, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline, *, shown: int
+    connection: SqlConnection,
+    namespace_id: int,
+    passage_ids: Sequence[str],
+    deadline: Deadline,
+    *,
+    visible: int,
 ) -> dict[str, Vector]:
-    rows = _of_passages(connection, _VECTORS, namespace_id, passage_ids, deadline, shown)
+    rows = _of_passages(connection, _VECTORS, namespace_id, passage_ids, deadline, visible)
     return {name: np.frombuffer(raw, STORED).astype(np.float32) for name, raw in rows if raw is not None}
 
 
 def rids(
-    connection: Executes, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline, *, shown: int
+    connection: SqlConnection,
+    namespace_id: int,
+    passage_ids: Sequence[str],
+    deadline: Deadline,
+    *,
+    visible: int,
 ) -> dict[str, int]:
-    return dict(_of_passages(connection, _RIDS, namespace_id, passage_ids, deadline, shown))
+    return dict(_of_passages(connection, _RIDS, namespace_id, passage_ids, deadline, visible))
 
 
 def _of_passages(
-    connection: Executes,
+    connection: SqlConnection,
     statement: str,
     namespace_id: int,
     passage_ids: Sequence[str],
     deadline: Deadline,
-    shown: int,
+    visible: int,
 ) -> Iterator[Any]:
     for part in distinct_in_batches(passage_ids, _AT_ONCE):
         deadline.check()
-        yield from connection.execute(f"{_in(statement, part)} {_NEWEST}", (namespace_id, *part, shown))
+        yield from connection.execute(f"{_in(statement, part)} {_NEWEST}", (namespace_id, *part, visible))
 
 
-def revisions(connection: Executes, namespace_id: int, source: str | None) -> dict[str, str]:
+def revisions(connection: SqlConnection, namespace_id: int, source: str | None) -> dict[str, str]:
     """Revision by id of every document, or of those of a source."""
     of_source = "" if source is None else "AND source = ?"
     values = (namespace_id,) if source is None else (namespace_id, source)
@@ -126,7 +141,7 @@ def revisions(connection: Executes, namespace_id: int, source: str | None) -> di
 
 
 def held(
-    connection: Executes, namespace_id: int, document_ids: Sequence[str], source: str | None
+    connection: SqlConnection, namespace_id: int, document_ids: Sequence[str], source: str | None
 ) -> dict[str, str]:
     """Revisions by id, of the documents that exist; with `source`, only of documents from that source."""
     of_source = "" if source is None else "AND source = ?"
@@ -140,11 +155,11 @@ def held(
     }
 
 
-def entries(connection: Executes, namespace_id: int) -> Iterator[Entry]:
+def entries(connection: SqlConnection, namespace_id: int) -> Iterator[Entry]:
     return (Entry(*row) for row in connection.execute(_ENTRIES, (namespace_id,)))
 
 
-def namespaces(connection: Executes) -> list[NamespaceState]:
+def namespaces(connection: SqlConnection) -> list[NamespaceState]:
     return [
         NamespaceState(name, documents, passages, generation, Manifest.from_stored(json.loads(manifest)))
         for name, documents, passages, generation, manifest in connection.execute(_STATES)

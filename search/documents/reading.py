@@ -19,7 +19,7 @@ from models.hits import Hit, Ranking
 from search.deadline import Deadline
 from search.documents import lookups
 from search.documents.file_reading import DocumentsFile, file_of
-from search.documents.lookups import OLD, DocumentVersion, Executes
+from search.documents.lookups import OLD, DocumentVersion, SqlConnection
 from search.filters import compile_filters, unknown_field_warning
 from search.listing_order import listed
 from search.protocol import Index, Search
@@ -51,7 +51,7 @@ _LISTED = """
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisibleIndex:
     """What a store shows of a namespace now."""
 
     namespace_id: int
@@ -70,17 +70,17 @@ class Shown:
         return Manifest.from_stored(json.loads(self.manifest_json))
 
 
-def read_shown(rows: Executes, store: str, namespace: str) -> Shown:
+def read_visible_index(rows: SqlConnection, store: str, namespace: str) -> VisibleIndex:
     """Raises UnknownNamespace."""
     builds = rows.execute(_SHOWN, (namespace, store, namespace, namespace + OLD)).fetchall()
     if not builds:
         raise UnknownNamespace(namespace, _SUBJECT, _names(rows)[:20])
     build = next((build for build in builds if build[4] is not None), builds[0])
     namespace_id, committed, generation, manifest_json, name, sequence = build
-    return Shown(namespace_id, committed, generation, manifest_json, name, sequence or 0)
+    return VisibleIndex(namespace_id, committed, generation, manifest_json, name, sequence or 0)
 
 
-def _names(rows: Executes) -> list[str]:
+def _names(rows: SqlConnection) -> list[str]:
     return sorted(name for (name,) in rows.execute("SELECT name FROM chorale_namespace") if "." not in name)
 
 
@@ -109,12 +109,12 @@ class Documents:
             return self._table
 
     @contextmanager
-    def reading(self) -> Iterator[Executes]:
+    def reading(self) -> Iterator[SqlConnection]:
         """One snapshot, which later writes do not change."""
         with (self.table if self.file is None else self.file).reading() as rows:
             yield rows
 
-    def within(self, timeout_s: float, ask: Callable[[Executes, Deadline], _T]) -> _T:
+    def within(self, timeout_s: float, ask: Callable[[SqlConnection, Deadline], _T]) -> _T:
         """The answer; raises StoreTimeout.
 
         A server is asked in a thread, because connecting and a lost network take longer than any call may.
@@ -134,7 +134,7 @@ class Documents:
             raise deadline.over() from None
 
     def generation(self, namespace: str, *, timeout_s: float = _TIMEOUT_S) -> int:
-        return self.within(timeout_s, lambda rows, _: read_shown(rows, "", namespace).generation)
+        return self.within(timeout_s, lambda rows, _: read_visible_index(rows, "", namespace).generation)
 
     def raise_generation(self, namespace: str, least: int) -> None:
         with self.table.exclusive(namespace):
@@ -164,17 +164,19 @@ class DocumentReader:
     def __init__(self, documents: Documents, store: str) -> None:
         self.documents = documents
         self.store = store
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, VisibleIndex] = {}
 
-    def shown(self, namespace: str, timeout_s: float = _TIMEOUT_S) -> Shown:
+    def visible(self, namespace: str, timeout_s: float = _TIMEOUT_S) -> VisibleIndex:
         """What the store shows now; raises UnknownNamespace."""
-        return self.read(namespace, timeout_s, lambda _rows, shown, _deadline: shown)
+        return self.read(namespace, timeout_s, lambda _rows, visible, _deadline: visible)
 
-    def read(self, namespace: str, timeout_s: float, work: Callable[[Executes, Shown, Deadline], _T]) -> _T:
+    def read(
+        self, namespace: str, timeout_s: float, work: Callable[[SqlConnection, VisibleIndex, Deadline], _T]
+    ) -> _T:
         """The result of `work` in a snapshot; raises UnknownNamespace, StoreTimeout, StoreUnavailable."""
         return self.documents.within(
             timeout_s,
-            lambda rows, deadline: work(rows, read_shown(rows, self.store, namespace), deadline),
+            lambda rows, deadline: work(rows, read_visible_index(rows, self.store, namespace), deadline),
         )
 
     def index(self, namespace: str, timeout_s: float, generation: int | None = None) -> Index:
@@ -182,7 +184,7 @@ class DocumentReader:
         known = self._shown.get(namespace)
         if known is None or known.generation != generation:
             try:
-                self._shown[namespace] = known = self.shown(namespace, timeout_s)
+                self._shown[namespace] = known = self.visible(namespace, timeout_s)
             except StoreUnavailable:
                 # A search of the server needs nothing else from the database.
                 if known is None:
@@ -231,21 +233,23 @@ class FromDocuments:
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
-        def work(rows: Executes, shown: Shown, deadline: Deadline) -> dict[str, PassageText]:
-            return lookups.texts(rows, shown.namespace_id, passage_ids, deadline, shown=shown.sequence)
+        def work(rows: SqlConnection, visible: VisibleIndex, deadline: Deadline) -> dict[str, PassageText]:
+            return lookups.texts(rows, visible.namespace_id, passage_ids, deadline, visible=visible.sequence)
 
         return self.documents.read(namespace, timeout_s, work)
 
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
     ) -> dict[str, Vector]:
-        def work(rows: Executes, shown: Shown, deadline: Deadline) -> dict[str, Vector]:
-            return lookups.vectors(rows, shown.namespace_id, passage_ids, deadline, shown=shown.sequence)
+        def work(rows: SqlConnection, visible: VisibleIndex, deadline: Deadline) -> dict[str, Vector]:
+            return lookups.vectors(
+                rows, visible.namespace_id, passage_ids, deadline, visible=visible.sequence
+            )
 
         return self.documents.read(namespace, timeout_s, work)
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
-        return self.documents.shown(namespace, timeout_s).generation
+        return self.documents.visible(namespace, timeout_s).generation
 
     def manifest(self, namespace: str, *, timeout_s: float, generation: int | None = None) -> Manifest:
         return self.documents.index(namespace, timeout_s, generation).manifest
@@ -256,8 +260,8 @@ class FromDocuments:
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
         """Takes time in proportion to the namespace, or to `only_ids`."""
 
-        def work(rows: Executes, shown: Shown, deadline: Deadline) -> Ranking:
-            listing = _Listing(rows, shown.namespace_id, deadline)
+        def work(rows: SqlConnection, visible: VisibleIndex, deadline: Deadline) -> Ranking:
+            listing = _Listing(rows, visible.namespace_id, deadline)
             return _list_documents(listing, search, order_by, descending=descending)
 
         return self.documents.read(namespace, search.timeout_s, work)
@@ -265,7 +269,7 @@ class FromDocuments:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    rows: Executes
+    rows: SqlConnection
     namespace_id: int
     deadline: Deadline
 

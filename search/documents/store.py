@@ -220,7 +220,7 @@ class DocumentStore:
                 reasons.setdefault(document_id, []).append(f"{name}: {reason}")
         return {document_id: "; ".join(parts) for document_id, parts in sorted(reasons.items())}
 
-    def make_room(self) -> Path | None:
+    def set_aside_damaged_file(self) -> Path | None:
         """Let a new database be made where its file is gone or damaged; returns where the damaged file is."""
         aside = self.table.set_aside()
         if aside is not None:

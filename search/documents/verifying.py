@@ -39,18 +39,18 @@ def difference(table: DocumentTable, build: Build, store: Engine, row: IndexRow 
     """`row`: the store's index; None if it has none."""
     expected, passages = _by_document(table.entries(build))
     try:
-        shown, shown_passages = _by_document(store.entries(row.index) if row else ())
+        visible, shown_passages = _by_document(store.entries(row.index) if row else ())
     except BadIndex:
         # The store has lost the index, so every document is missing.
-        shown, shown_passages = {}, {}
+        visible, shown_passages = {}, {}
     except ServiceError as error:
         return Difference(failure=str(error))
-    common = expected.keys() & shown.keys()
+    common = expected.keys() & visible.keys()
     return Difference(
-        sorted(expected.keys() - shown.keys()),
-        sorted(name for name in common if expected[name] != shown[name]),
+        sorted(expected.keys() - visible.keys()),
+        sorted(name for name in common if expected[name] != visible[name]),
         sorted(name for name in common if passages.get(name, set()) - shown_passages.get(name, set())),
-        sorted({*shown, *shown_passages} - expected.keys()),
+        sorted({*visible, *shown_passages} - expected.keys()),
     )
 
 

@@ -249,7 +249,7 @@ class BranchTask:
         started = self.clock()
         rankings = self.found_by_text(texts, depth)
         self.timed(Stage.SEARCH, started)
-        if not self.branch.tells_asked:
+        if not self.branch.returns_query_inputs:
             return rankings
         return [
             replace(ranking, asked=QueryInputs(weights)) if len(weights) == 1 else ranking
@@ -288,7 +288,7 @@ class BranchTask:
             is_first = self.encoder.name == self.manifest.encoder
             merged = [_of_part(ranking, factor, is_first=is_first) for ranking in merged]
         self.timed(Stage.SEARCH, started)
-        if self.branch.tells_asked:
+        if self.branch.returns_query_inputs:
             rows = iter(vectors * factor)
             merged = [
                 replace(ranking, asked=QueryInputs.by_vectors(list(islice(rows, count))))

@@ -261,5 +261,5 @@ HYDE = BranchKind(
     needs=frozenset({"questions", "passages", "text", "vectors"}),
     options_in_plan=False,
     asks_http=False,
-    merges=True,
+    can_batch=True,
 )

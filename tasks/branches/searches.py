@@ -126,7 +126,7 @@ BM25 = BranchKind(
     options_in_plan=False,
     asks_http=False,
     floor=0.0,
-    merges=True,
+    can_batch=True,
 )
 
 
@@ -142,7 +142,7 @@ VECTOR = BranchKind(
     variants=DENSE,
     options_in_plan=False,
     asks_http=False,
-    merges=True,
+    can_batch=True,
 )
 
 
@@ -173,7 +173,7 @@ def search_hybrid(task: BranchTask) -> list[Ranking]:
 
 
 HYBRID = BranchKind(
-    search_hybrid, options=HybridOptions, needs=frozenset({"questions"}), asks_http=False, merges=True
+    search_hybrid, options=HybridOptions, needs=frozenset({"questions"}), asks_http=False, can_batch=True
 )
 
 

@@ -43,10 +43,8 @@ def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> lis
         documents = {hit.document_id for hit in having}
         # Where BM25 itself has others first, the question is about more than its identifier.
         are_first = having == list(first[: len(having)])
-        is_telling = 0 < len(documents) <= MOST_DOCUMENTS and are_first
-        marked.append(
-            replace(ranking, whole=tuple(hit.passage_id for hit in having)) if is_telling else ranking
-        )
+        decides = 0 < len(documents) <= MOST_DOCUMENTS and are_first
+        marked.append(replace(ranking, whole=tuple(hit.passage_id for hit in having)) if decides else ranking)
     return marked
 
 

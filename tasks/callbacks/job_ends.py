@@ -81,7 +81,7 @@ class JobEnds:
                 post(_message_id(job), body, on_end["url"], settings, key_id=on_end.get("key_id"))
             else:
                 send_task(self._app, job, on_end["task"], on_end["queue"])
-            self._resources.jobs.note_told(job.job_id, ended_at_ms=job.ended_at_ms)
+            self._resources.jobs.note_callback_sent(job.job_id, ended_at_ms=job.ended_at_ms)
             log.info("on_end told", job_id=job.job_id)
         except Exception as error:  # whatever a network or a broker's transport raises
             again_in_s = callback.failed(longest_s=LONGEST_PAUSE_S)

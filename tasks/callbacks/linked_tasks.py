@@ -56,7 +56,7 @@ def is_followed(message: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class LinkedTasks:
     """What follows a request: the tasks to send, the headers that they get, and why others are not sent."""
 
     linked: tuple[Linked, ...] = ()
@@ -64,7 +64,7 @@ class Following:
     refused: tuple[str, ...] = ()
 
 
-def linked_tasks(message: Any, queues: Sequence[str]) -> Following:
+def linked_tasks(message: Any, queues: Sequence[str]) -> LinkedTasks:
     """The tasks to send when the request has ended; `message` is Celery's `task.request`.
 
     A signature without a queue goes to the first of `queues`.  One with an option that is not passed on is refused alone.
@@ -87,7 +87,7 @@ def linked_tasks(message: Any, queues: Sequence[str]) -> Following:
         )
         headers, *too_large = _headers(message)
         refused = (*(one for one in read if isinstance(one, str)), *too_large)
-        return Following(tuple(linked), headers, refused)
+        return LinkedTasks(tuple(linked), headers, refused)
     except ValidationError as error:
         raise InvalidRequest(f"link: {InvalidRequest.from_validation(error)}") from None
     except (KeyError, AttributeError, TypeError) as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from celery import Celery
 from chorale_client.errors import InvalidRequest
-from chorale_client.keys import TELLER, TO_TELL
+from chorale_client.keys import CALLBACK_LEASE, CALLBACKS
 from chorale_client.publisher import send_confirmed
 from chorale_client.request import Request
 from chorale_client.wire_names import Status
@@ -76,11 +76,13 @@ class RequestEnds(Duty):
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._resources: Resources = app.resources
-        self._lease = self._resources.redis.lock(TELLER, timeout=ACTING_MS / 1_000, thread_local=False)
+        self._lease = self._resources.redis.lock(
+            CALLBACK_LEASE, timeout=ACTING_MS / 1_000, thread_local=False
+        )
         self._last = "0-0"
         self._later: dict[str, Attempts] = {}
 
-    def look(self) -> float:
+    def tick(self) -> float:
         if holds(self._lease):
             self.send_due()
             return 0.0
@@ -104,7 +106,7 @@ class RequestEnds(Duty):
     def _due(self) -> Iterator[Entry]:
         now_s = time.monotonic()
         for entry in [entry for entry, later in self._later.items() if later.due_s <= now_s]:
-            entries: Any = self._resources.redis.xrange(TO_TELL, entry, entry)
+            entries: Any = self._resources.redis.xrange(CALLBACKS, entry, entry)
             if entries:
                 yield entry, entries[0][1]
             else:
@@ -113,7 +115,7 @@ class RequestEnds(Duty):
     def _new(self, block_ms: int) -> Iterator[Entry]:
         # Less than the client's socket timeout, and not 0, which means for ever.
         block_ms = max(1, min(block_ms, int(self._resources.settings.redis_socket_timeout_s * 500)))
-        reply: Any = self._resources.redis.xread({TO_TELL: self._last}, count=TOGETHER, block=block_ms)
+        reply: Any = self._resources.redis.xread({CALLBACKS: self._last}, count=TOGETHER, block=block_ms)
         # RESP3 returns a dict, with one more level of lists.
         streams = reply.values() if isinstance(reply, dict) else [[entries] for _, entries in reply or ()]
         for raw, fields in (entry for stream in streams for entry in stream[0]):
@@ -137,7 +139,7 @@ class RequestEnds(Duty):
             log.warning("end not told", request_id=request_id, again_in_s=again_in_s, error=str(error)[:300])
             if again_in_s is not None:
                 return False
-        self._resources.redis.xdel(TO_TELL, entry)
+        self._resources.redis.xdel(CALLBACKS, entry)
         self._later.pop(entry, None)
         return True
 

@@ -70,16 +70,16 @@ and the branch's result is worth the wait."""
 
 
 class Report:
-    """What a branch task returns: its envelope, with a short representation for logs."""
+    """What a branch task returns: its branch result, with a short representation for logs."""
 
-    __slots__ = ("envelope", "started")
+    __slots__ = ("branch_result", "started")
 
-    def __init__(self, envelope: BranchResult, started: Started | None = None) -> None:
-        self.envelope = envelope
+    def __init__(self, branch_result: BranchResult, started: Started | None = None) -> None:
+        self.branch_result = branch_result
         self.started = started
 
     def __repr__(self) -> str:
-        return f"<{self.envelope.branch} {self.envelope.status}>"
+        return f"<{self.branch_result.branch} {self.branch_result.status}>"
 
 
 class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type hints
@@ -108,10 +108,10 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
             return  # nobody waits for this part any more, or it belongs to another chord
         report = result if isinstance(result, Report) else Report(failed_part(request.id, result))
         request_id = request.id.partition(PART_SEPARATOR)[0]
-        self.report_all([(request_id, report.envelope, report.started)])
+        self.report_all([(request_id, report.branch_result, report.started)])
 
     def report_all(self, reports: Sequence[tuple[str, BranchResult, Started | None]]) -> None:
-        """Report for each request id, envelope and what the part was started with, where that is known."""
+        """Report for each request id, branch result and what the part was started with, where that is known."""
         called = [(*report, self.app.fanout.callback(report[0])) for report in reports]
         outcomes = _while_redis_returns(lambda: self.ledger.report_all(called))
         for (request_id, _, _), outcome in zip(reports, outcomes, strict=True):
@@ -206,7 +206,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
 
 
 def failed_part(task_id: str, error: Any) -> BranchResult:
-    """The envelope of a part that ended without one: it raised, was lost or revoked, or no worker knows its task."""
+    """The branch result of a part that ended without one: it raised, was lost or revoked, or no worker knows its task."""
     _, branch, *again = task_id.split(PART_SEPARATOR)
     attempt = int(again[0]) if again and again[0].isdecimal() else 1
     reason = Reason.CANCELLED if isinstance(error, TaskRevokedError) else Reason.ERROR

@@ -109,7 +109,7 @@ class _Writer:
         report.replaced += replaced
         report.added += len(written) - replaced
         self.run.batch = (0, 0, 0)
-        self.run.tell()
+        self.run.report_progress()
 
     def _documents(self, batch: list[tuple[RawDocument, str]]) -> list[Document]:
         split_document = self.target.split or self.splitter.split
@@ -143,7 +143,7 @@ class _Writer:
         self.run.report.passages += embedded
         documents, passages, before = self.run.batch
         self.run.batch = (documents, passages, before + embedded)
-        self.run.tell()
+        self.run.report_progress()
 
     def prune(self) -> None:
         report, target = self.run.report, self.target

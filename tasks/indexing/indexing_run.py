@@ -170,7 +170,7 @@ class IndexingRun:
             revision = revision_hash(item)
             if self.known.get(item.document_id) == revision:
                 self.report.unchanged += 1
-                self.tell()
+                self.report_progress()
                 continue
             batch.append((item, revision))
             characters += len(item.text)
@@ -188,7 +188,7 @@ class IndexingRun:
         self.report.spared, self.report.gone = len(unseen) - len(gone), len(gone)
         return gone
 
-    def tell(self) -> None:
+    def report_progress(self) -> None:
         """Call `progress`."""
         if self.progress is None:
             return

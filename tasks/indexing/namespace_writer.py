@@ -157,7 +157,7 @@ def index_corpus(
     if language is not None:
         analyser(language)
     if rebuild:
-        store.make_room()
+        store.set_aside_damaged_file()
     present = _present(resources, namespace)
     local_only = bool(present and present.local_only)
     chosen = _encoder_of(resources, present, encoder, local_only=local_only, is_anew=rebuild)
@@ -187,14 +187,14 @@ def index_corpus(
         if ahead is not None:
             known = store.held(namespace, documents.ids or (), source=documents.source)
             documents = replace(documents, items=ahead.take(documents.items, known))
-        tell = partial(publish_generation, resources, namespace)
+        report_progress = partial(publish_generation, resources, namespace)
         target = IndexingTarget(
             anew or store,
             namespace,
             manifest,
             embedder,
             resources.settings.near_duplicate_threshold,
-            tell,
+            report_progress,
             ahead.split if ahead is not None else None,
         )
         with store.exclusive(namespace):
@@ -208,7 +208,7 @@ def index_corpus(
             report.unwritten = store.settle(namespace)
             report.generation = store.generation(namespace)
             # Also where nothing changed: readers may know another generation.
-            tell(report.generation)
+            report_progress(report.generation)
             return report
     finally:
         # Another message may be about to write into the namespace that this message has made.

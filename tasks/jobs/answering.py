@@ -34,7 +34,7 @@ from models.known_words import is_about_language
 from models.plan import BranchPlan, Plan
 from records.jobs.job import JobsUnavailable, Line, Segment, unanswered
 from tasks.request.answer_cache import keep_answers, with_cached
-from tasks.request.batch import merges
+from tasks.request.batch import can_batch
 from tasks.request.composing import compose
 from tasks.request.draft import Draft
 from tasks.request.retrieve import resolve_plan
@@ -85,12 +85,14 @@ def answer_lines_task(task: Any, job_id: str, number: int, attempt: int, **_: ob
 
 
 def _answer_whole(resources: Resources, jobs: Jobs, segment: Segment) -> None:
-    results, passing = answer_lines(resources, segment, segment.left)
-    if segment.again < TIMES_AGAIN and passing:
-        for place in passing:
+    results, transient = answer_lines(resources, segment, segment.left)
+    if segment.again < TIMES_AGAIN and transient:
+        for place in transient:
             del results[place]
         wait_ms = AGAIN_MS * 2**segment.again
-        _write(jobs, segment, results, left=sorted(passing), again_at_ms=redis_ms(resources.redis) + wait_ms)
+        _write(
+            jobs, segment, results, left=sorted(transient), again_at_ms=redis_ms(resources.redis) + wait_ms
+        )
     else:
         _write(jobs, segment, results)
 
@@ -147,9 +149,9 @@ def _kept(jobs: Jobs, segment: Segment, redis: Redis) -> Iterator[None]:
 def answer_lines(
     resources: Resources, segment: Segment, places: Sequence[int]
 ) -> tuple[dict[int, Result], set[int]]:
-    """The results of lines by place, and the places of the lines that a passing failure made worse."""
+    """The results of lines by place, and the places of the lines that a temporary failure made worse."""
     results: dict[int, Result] = {}
-    passing: set[int] = set()
+    transient: set[int] = set()
     for options, alike in _alike(segment.lines, places):
         try:
             portions = list(_portions(resources, options, alike, segment.lines))
@@ -172,8 +174,8 @@ def answer_lines(
             results |= portion_results
             worse = (Status.DEGRADED, Status.FAILED)
             if passes:
-                passing |= {place for place, result in portion_results.items() if result["status"] in worse}
-    return results, passing
+                transient |= {place for place, result in portion_results.items() if result["status"] in worse}
+    return results, transient
 
 
 def _alike(lines: Sequence[Line], places: Sequence[int]) -> list[tuple[Mapping[str, Any], list[int]]]:
@@ -193,7 +195,7 @@ def _portions(
     depth = read_request({**options, "questions": [""]}).request.effective_depth
     kinds = resources.pipeline.kinds.branches
     asks_a_model = not all(
-        merges(resources, kinds[branch.kind], branch.name) for branch in resources.pipeline.branches
+        can_batch(resources, kinds[branch.kind], branch.name) for branch in resources.pipeline.branches
     )
     most = min(MODEL_QUESTIONS if asks_a_model else MAX_QUESTIONS, max(1, MAX_CANDIDATES // depth))
     portion: list[int] = []
@@ -231,9 +233,9 @@ def _answered(
         }
     ).request
     answers = _searched(resources, request)
-    for envelope in answers.envelopes.values():
-        if len(lines) > 1 and not envelope.answered and envelope.reason not in CONCERNS_ALL:
-            raise _ConcernsOne(f"{envelope.branch}: {envelope.reason} {envelope.detail}")
+    for branch_result in answers.branch_results.values():
+        if len(lines) > 1 and not branch_result.answered and branch_result.reason not in CONCERNS_ALL:
+            raise _ConcernsOne(f"{branch_result.branch}: {branch_result.reason} {branch_result.detail}")
     with_time = replace(answers, plan=_with_time_to_rerank(answers.plan, len(questions_of)))
     composed = compose(Draft(resources, with_time, left_ms=REQUEST_S * 1000))
     fields, pages = composed.fields, composed.pages
@@ -262,11 +264,11 @@ def _searched(resources: Resources, request: Request) -> BranchAnswers:
     plan = resolve_plan(resources, request, now_ms, generation, models)
     plan, _, _ = with_cached(resources, request, plan)
     branches = plan.branches if plan.asked else ()
-    envelopes = {branch.name: _envelope(resources, request, plan, branch) for branch in branches}
-    return BranchAnswers(request, plan, least_relaxed(envelopes))
+    branch_results = {branch.name: _branch_result(resources, request, plan, branch) for branch in branches}
+    return BranchAnswers(request, plan, least_relaxed(branch_results))
 
 
-def _envelope(resources: Resources, request: Request, plan: Plan, branch: BranchPlan) -> BranchResult:
+def _branch_result(resources: Resources, request: Request, plan: Plan, branch: BranchPlan) -> BranchResult:
     begun_s = time.monotonic()
     ends_at_s = begun_s + branch.limit_ms / 1000
     try:

@@ -90,12 +90,12 @@ class Feeder(Duty):
         self._events = events
         self._on_end = JobEnds(app)
 
-    def look(self) -> float:
+    def tick(self) -> float:
         self._prepare()
         return TICK_S if self.feed_once() else IDLE_S
 
     def feed_once(self) -> bool:
-        """One look at all jobs; reshares whether there is one that has not ended."""
+        """One tick over all jobs; returns whether any job has not ended."""
         if not holds(self._lease):
             return False
         jobs = self._resources.jobs
@@ -126,16 +126,16 @@ class Feeder(Duty):
 
     def _send(self, fed: Sequence[Job], now_ms: int) -> None:
         """Send segments, the tenant with the least service first, until enough of them wait."""
-        room = self._room() if fed else 0
+        free_slots = self._free_slots() if fed else 0
         of_tenant: dict[str, list[Job]] = {}
         for job in fed:
             of_tenant.setdefault(job.tenant, []).append(job)
         weights = {tenant: theirs[0].weight for tenant, theirs in of_tenant.items()}
-        while room > 0 and weights:
+        while free_slots > 0 and weights:
             tenant = self._shares.order(weights)[0]
             if sent := self._send_one(of_tenant[tenant], now_ms):
                 self._shares.serve(tenant, max(SEGMENT_LINES, cost_of(sent.lines)), weights[tenant])
-                room -= 1
+                free_slots -= 1
             else:
                 del weights[tenant]
 
@@ -152,7 +152,7 @@ class Feeder(Duty):
                 return sent
         return None
 
-    def _room(self) -> int:
+    def _free_slots(self) -> int:
         """How many segments may be sent now."""
         overload: dict[bytes, bytes] = self._resources.redis.hgetall(OVERLOAD)  # type: ignore[assignment]
         loads = read_loads([part for pair in overload.items() for part in pair])
@@ -299,7 +299,7 @@ class JobEvents:
 
 
 def events_of(job: Job, before: str | None) -> Iterator[Event]:
-    """The events of a job whose state was `before` when it was last told; None: it was not told yet."""
+    """The events of a job whose state was `before` at its last event; None: it had none."""
     created_s, started_at_ms = job.created_at_ms / 1000, job.started_at_ms or job.created_at_ms
     if before is None:
         about = repr({"name": job.name, "namespace": job.namespace, "tenant": job.tenant, "lines": job.total})

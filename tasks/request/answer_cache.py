@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from chorale_client.keys import FLIGHT
+from chorale_client.keys import COALESCING
 from chorale_client.request import Request
 from chorale_client.tenants import tenant_of
 from chorale_client.wire_names import Reason, Stage, StageStatus, Status
@@ -80,7 +80,7 @@ def with_cached(
     note = StageNote(Stage.CACHE, status, ms, len(keys), len(cached), detail=detail)
     coalescing_key = None
     if request.cache == "use" and len(request.questions) == 1 and not cached:
-        coalescing_key = f"{FLIGHT}{next(iter(keys.values()))}:{plan.generation}"
+        coalescing_key = f"{COALESCING}{next(iter(keys.values()))}:{plan.generation}"
     planned = plan.model_copy(
         update={
             "asked": tuple(index for index in plan.asked if index not in cached),
@@ -173,7 +173,11 @@ def _answers(
     """
     request, plan, questions = answers.request, answers.plan, fields["questions"]
     has_time = {branch.name for branch in plan.branches if branch.store in ttls_s}
-    searched = [envelope.generation for name, envelope in answers.envelopes.items() if name not in has_time]
+    searched = [
+        branch_result.generation
+        for name, branch_result in answers.branch_results.items()
+        if name not in has_time
+    ]
     if plan.generation is None or any(generation != plan.generation for generation in searched):
         return {}
     of_language = list(filter(is_about_language, fields["warnings"]))

@@ -57,7 +57,7 @@ def _most(resources: Resources, queues: Sequence[str]) -> dict[str, int]:
         most[QUEUE_FUSION] = 1 if pipeline.rerankers else batch
     for branch in pipeline.branches:
         if branch.queue in queues:
-            together = merges(resources, pipeline.kinds.branches[branch.kind], branch.name)
+            together = can_batch(resources, pipeline.kinds.branches[branch.kind], branch.name)
             most[branch.queue] = min(most.get(branch.queue, batch), batch if together else 1)
     return most
 
@@ -101,23 +101,25 @@ def _report_and_fuse(app: Celery, reports: Sequence[tuple[str, BranchResult, Sta
 
 
 def _reports(resources: Resources, parts: Sequence[Part]) -> list[tuple[str, BranchResult, Started]]:
-    """An envelope for each part, even if a package's branch raises SystemExit, with its request and what it was started with."""
+    """A branch result for each part, even if a package's branch raises SystemExit, with its request and what it was started with."""
     try:
-        envelopes = answer_parts(resources, parts)
+        branch_results = answer_parts(resources, parts)
     except (WorkerShutdown, WorkerTerminate):
         raise
     except BaseException as error:
         log.exception("batch failed", parts=len(parts))
         if len(parts) > 1:
             return [_reports(resources, [part])[0] for part in parts]
-        envelopes = [BranchResult.failed(parts[0].branch, Reason.ERROR, f"{type(error).__name__}: {error}")]
+        branch_results = [
+            BranchResult.failed(parts[0].branch, Reason.ERROR, f"{type(error).__name__}: {error}")
+        ]
     return [
         (
             part.request_id,
-            replace(envelope, attempt=part.attempt, worker=resources.worker_name),
+            replace(branch_result, attempt=part.attempt, worker=resources.worker_name),
             part.started,
         )
-        for envelope, part in zip(envelopes, parts, strict=True)
+        for branch_result, part in zip(branch_results, parts, strict=True)
     ]
 
 
@@ -131,7 +133,7 @@ def register(app: Celery) -> None:
 
 
 def search_task(task: Any, request_id: str, branch: str, **arguments: Any) -> Report | None:
-    """Start, search; the result backend reports the envelope to the ledger.  Attempt 2 is a hedge."""
+    """Start, search; the result backend reports the branch result to the ledger.  Attempt 2 is a hedge."""
     resources: Resources = task.app.resources
     started = resources.ledger.start(request_id, branch)
     if started is None:
@@ -161,38 +163,38 @@ HURRIED_S = 0.1
 
 
 def answer_parts(resources: Resources, parts: Sequence[Part]) -> list[BranchResult]:
-    """One envelope for each part, in order."""
+    """One branch result for each part, in order."""
     begun_s = time.monotonic()
-    envelopes: dict[int, BranchResult] = {}
+    branch_results: dict[int, BranchResult] = {}
     groups: dict[Hashable, list[tuple[int, BranchTask]]] = {}
     alike: list[BranchTask] = []
     for at, part in enumerate(parts):
         opened = open_part(resources, part, begun_s)
         if isinstance(opened, BranchResult):
-            envelopes[at] = opened
+            branch_results[at] = opened
             continue
-        likeness = _likeness(resources, opened)
-        alike += [opened] if likeness is not None else []
-        groups.setdefault(at if likeness is None else likeness, []).append((at, opened))
+        batch_key = _batch_key(resources, opened)
+        alike += [opened] if batch_key is not None else []
+        groups.setdefault(at if batch_key is None else batch_key, []).append((at, opened))
     if len(groups) > 1:
         _embed(resources, alike)
     for members in sorted(groups.values(), key=lambda members: min(task.ends_at_s for _, task in members)):
         places, tasks = zip(*members, strict=True)
-        envelopes |= zip(places, answer_together(resources, tasks, begun_s), strict=True)
-    return [envelopes[at] for at in range(len(parts))]
+        branch_results |= zip(places, answer_together(resources, tasks, begun_s), strict=True)
+    return [branch_results[at] for at in range(len(parts))]
 
 
-def merges(resources: TaskResources, kind: BranchKind, branch: str) -> bool:
+def can_batch(resources: TaskResources, kind: BranchKind, branch: str) -> bool:
     """Whether parts of this branch can be searched together: a language model answers each request by itself."""
     options = resources.generators.options(branch)
-    return kind.merges and not (options is not None and options.asks_a_model)
+    return kind.can_batch and not (options is not None and options.asks_a_model)
 
 
-def _likeness(resources: Resources, part: BranchTask) -> Hashable | None:
+def _batch_key(resources: Resources, part: BranchTask) -> Hashable | None:
     """Equal for parts that one search can answer; None for a part that is searched alone."""
     branch, request = part.branch, part.request
     kind = resources.pipeline.kinds.branches[branch.kind]
-    if branch.is_costly or part.left_s < HURRIED_S or not merges(resources, kind, branch.name):
+    if branch.is_costly or part.left_s < HURRIED_S or not can_batch(resources, kind, branch.name):
         return None
     if any(question.hypothetical_documents for question in part.questions):
         return None  # whether there was time to embed them is said of each request
@@ -200,7 +202,7 @@ def _likeness(resources: Resources, part: BranchTask) -> Hashable | None:
         branch.name,
         branch.store,
         branch.depth,
-        branch.tells_asked,
+        branch.returns_query_inputs,
         repr(branch.options),
         request.namespace,
         request.fuse_by,

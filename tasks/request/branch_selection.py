@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from chorale_client.request import Request
-from chorale_client.wire_names import EnvelopeStatus, Reason, StageStatus, Status
+from chorale_client.wire_names import BranchStatus, Reason, StageStatus, Status
 from redis.exceptions import RedisError
 from structlog import get_logger
 
@@ -69,7 +69,7 @@ def fails_policy(request: Request, plan: Plan, missing: Iterable[str]) -> bool:
     """Whether the request is `failed` without these branches, even if all others answer."""
     without = set(missing)
     others = {
-        branch.name: BranchResult(branch.name, EnvelopeStatus.OK)
+        branch.name: BranchResult(branch.name, BranchStatus.OK)
         for branch in plan.branches
         if branch.name not in without
     }

@@ -85,8 +85,8 @@ def _language_warning(answers: BranchAnswers) -> tuple[str, ...]:
     shares = [
         ranking.known_words
         for branch in plan.branches
-        if branch.weight and not plan.trust_vectors and branch.name in answers.envelopes
-        for ranking in answers.envelopes[branch.name].rankings
+        if branch.weight and not plan.trust_vectors and branch.name in answers.branch_results
+        for ranking in answers.branch_results[branch.name].rankings
         if ranking.known_words is not None
     ]
     sentence = hardly_known(plan.namespace, min(shares, default=None))

@@ -93,7 +93,7 @@ def without_contradictions(
 
 
 def _has_met(answers: BranchAnswers, position: int) -> bool:
-    rankings = (ranking_of(envelope, position) for envelope in answers.envelopes.values())
+    rankings = (ranking_of(branch_result, position) for branch_result in answers.branch_results.values())
     return any(ranking is not None and ranking.hits and not ranking.relaxed for ranking in rankings)
 
 
@@ -105,9 +105,9 @@ def _unmet(
     A key may find only what it may see, and exclusions narrow it too: nothing is filters_left of other documents.
     """
     answered = [
-        (branch, envelope.rankings)
+        (branch, branch_result.rankings)
         for branch in answers.plan.branches
-        if (envelope := answers.envelopes.get(branch.name)) is not None and envelope.answered
+        if (branch_result := answers.branch_results.get(branch.name)) is not None and branch_result.answered
     ]
     tells = any(
         branch.kind == "document" or "questions" in kinds[branch.kind].needs

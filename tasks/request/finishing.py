@@ -122,7 +122,7 @@ class _Answered:
 
 def _answered(resources: Resources, entry: Snapshot, draft: Draft) -> _Answered:
     answers, request = draft.answers, draft.answers.request
-    ended = outcomes(answers.plan, answers.envelopes, answers.absent, timeout_s=request.timeout_s)
+    ended = outcomes(answers.plan, answers.branch_results, answers.absent, timeout_s=request.timeout_s)
     counted = resources.breakers.arguments(request.request_id, ended)
     coalescing_key = None if entry.forged else entry.coalescing_key
     fields: Mapping[str, Any] | None = None
@@ -154,17 +154,17 @@ def end_failed(resources: Resources, request: Request, why: Degradation, *, by: 
 
 
 def _branch_answers(entry: Snapshot, request: Request, plan: Plan) -> BranchAnswers:
-    envelopes = {
+    branch_results = {
         name: BranchResult.failed(name, Reason.FORGED, "no worker of this installation made this answer")
         if name in entry.forged
         else BranchResult.from_wire(name, raw)
-        for name, raw in entry.envelopes.items()
+        for name, raw in entry.branch_results.items()
     }
-    envelopes |= entry.reported
-    names = [branch.name for branch in plan.branches if branch.name not in envelopes]
+    branch_results |= entry.reported
+    names = [branch.name for branch in plan.branches if branch.name not in branch_results]
     absent = {name: _absence(entry, name) for name in names}
     moments_ms = {name: _moments_ms(entry, name) for name in {*absent, *entry.sent_again}}
-    return BranchAnswers(request, plan, least_relaxed(envelopes), absent, moments_ms)
+    return BranchAnswers(request, plan, least_relaxed(branch_results), absent, moments_ms)
 
 
 def _moments_ms(entry: Snapshot, branch: str) -> dict[str, int]:

@@ -63,9 +63,11 @@ def place(request_id: str, declared: LivePair) -> float:
 
 def with_rival(plan: Plan, rival: Plan) -> Plan:
     """The plan of A with the fusion of B, whose plan `rival` is.  Branches tell what they searched with if B completes scores."""
-    tells = {branch.name for branch in rival.branches if branch.tells_asked}
+    tells = {branch.name for branch in rival.branches if branch.returns_query_inputs}
     branches = tuple(
-        branch.model_copy(update={"tells_asked": branch.tells_asked or branch.name in tells})
+        branch.model_copy(
+            update={"returns_query_inputs": branch.returns_query_inputs or branch.name in tells}
+        )
         for branch in plan.branches
     )
     fusion = FusionPlan(**{name: getattr(rival, name) for name in FusionPlan.model_fields})

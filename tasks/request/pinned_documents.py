@@ -36,7 +36,7 @@ def look_up(resources: Resources, answers: BranchAnswers, deadline: Deadline) ->
         return PinLookups()
     missing_at: dict[int, list[str]] = {}
     for position in range(len(plan.asked)):
-        rankings = [ranking_of(envelope, position) for envelope in answers.envelopes.values()]
+        rankings = [ranking_of(branch_result, position) for branch_result in answers.branch_results.values()]
         if missing := not_found(
             rules_at(plan, position), [ranking for ranking in rankings if ranking is not None]
         ):

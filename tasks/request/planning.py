@@ -118,7 +118,7 @@ def _branch_plans(
     configuration: Configuration,
     method: Method,
     *,
-    tells_asked: bool,
+    returns_query_inputs: bool,
     spare: int,
 ) -> tuple[BranchPlan, ...]:
     kinds = pipeline.kinds.branches
@@ -130,7 +130,7 @@ def _branch_plans(
             + min(branch.depth, request.effective_depth, configuration.rank_window_size or branch.depth),
             floor=0.0 if branch.scores == "bm25" else kinds[branch.kind].floor,
             half=(configuration.halves or {}).get(branch.name),
-            tells_asked=tells_asked,
+            returns_query_inputs=returns_query_inputs,
             limit_ms=round(1000 * min(branch.limit_s or request.timeout_s, request.timeout_s)),
             options=branch.options if kinds[branch.kind].options_in_plan else {},
             is_decisive=request.on_missing == "fail" and branch.name in (request.require or (branch.name,)),
@@ -226,7 +226,7 @@ def resolve(
     changes = {index: change for index, change in matched.items() if change is not None}
     spare = max((len(change.blocked) for change in changes.values()), default=0)
     branches = _branch_plans(
-        request, pipeline, configuration, method, tells_asked=complete_scores, spare=spare
+        request, pipeline, configuration, method, returns_query_inputs=complete_scores, spare=spare
     )
     _check_thresholds(request.thresholds, [branch.name for branch in branches], reranker)
     finish_reserve_ms, fusion_reserve_ms = reserves_ms(

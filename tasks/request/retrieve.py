@@ -306,16 +306,16 @@ def retrieve_task(
     try:
         _refuse_arguments(surplus, unknown if v == WIRE_VERSION else ())
         fields.setdefault("traceparent", valid_traceparent(task.request.get("traceparent")))
-        following = linked_tasks(task.request, resources.settings.on_end_queues)
-        if following.linked:
-            fields["linked"] = following.linked
-        if following.linked or fields.get("on_end"):
-            fields.setdefault("headers", following.headers)
-        for why in following.refused:
+        links = linked_tasks(task.request, resources.settings.on_end_queues)
+        if links.linked:
+            fields["linked"] = links.linked
+        if links.linked or fields.get("on_end"):
+            fields.setdefault("headers", links.headers)
+        for why in links.refused:
             log.error("link refused", task_id=own_id, error=why)
         check_fields(fields)
         read = read_request(fields)
-        refused = tuple(f"{Warned.REQUEST}: {why}" for why in following.refused)
+        refused = tuple(f"{Warned.REQUEST}: {why}" for why in links.refused)
         accepted_id = submit(resources, fanout, read.request, warnings=(*read.warnings, *refused))
     except (InvalidRequest, RequestIdConflict) as error:
         log.error("invalid request", task_id=display_name(task.request.id), error=str(error))

@@ -75,7 +75,7 @@ def _gaps(answers: BranchAnswers, method_of: Callable[[str], Method]) -> Iterato
     for position in range(len(answers.plan.asked)):
         missing = missing_scores(answers, position, method_of)
         for branch in answers.plan.branches:
-            ranking = ranking_of(answers.envelopes.get(branch.name), position)
+            ranking = ranking_of(answers.branch_results.get(branch.name), position)
             ids = missing.get(branch.name)
             if ids and ranking is not None and ranking.asked is not None:
                 yield _Gap(position, branch, ranking.asked, ids)

@@ -1,6 +1,6 @@
-"""Parts of the chord: search all questions at once, and make envelopes.
+"""Parts of the chord: search all questions at once, and make branch results.
 
-Every exception is caught: a failure is an envelope with a reason.
+Every exception is caught: a failure is a branch result with a reason.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from chorale_client.request import Request
-from chorale_client.wire_names import WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
+from chorale_client.wire_names import WIRE_VERSION, BranchStatus, Reason, Stage, StageStatus
 from chorale_client.wire_reader import refusal
 from structlog import get_logger
 
@@ -71,7 +71,7 @@ def branch_task(
 
 
 def open_part(resources: Resources, part: Part, begun_s: float) -> BranchTask | BranchResult:
-    """What a branch searches for one request, or the envelope of its failure.  `begun_s` is by the monotonic clock."""
+    """What a branch searches for one request, or the branch result of its failure.  `begun_s` is by the monotonic clock."""
     name, started = part.branch, part.started
     if (why := refusal(part.v)) is not None:
         return BranchResult.failed(name, Reason.NOT_CONFIGURED, f"message: {why}")
@@ -93,7 +93,7 @@ def open_part(resources: Resources, part: Part, begun_s: float) -> BranchTask | 
 
 
 def answer_together(resources: Resources, parts: Sequence[BranchTask], begun_s: float) -> list[BranchResult]:
-    """One search for parts that are alike (see `tasks.request.batch`); an envelope for each.
+    """One search for parts that are alike (see `tasks.request.batch`); a branch result for each.
 
     If the search fails for a reason that may concern one of them alone, each part is searched by itself.
     """
@@ -161,13 +161,13 @@ def _searched(
     if request.fuse_by == "document":
         rankings = [collapse_ranking(ranking, branch.depth) for ranking in rankings]
     ms, rest = (time.monotonic() - begun_s) * 1000, iter(rankings)
-    envelopes = []
+    branch_results = []
     for part in parts:
         own = tuple(rest if len(parts) == 1 else islice(rest, len(part.questions)))
-        envelopes.append(
+        branch_results.append(
             BranchResult(
                 branch=branch.name,
-                status=EnvelopeStatus.OK if any(ranking.hits for ranking in own) else EnvelopeStatus.EMPTY,
+                status=BranchStatus.OK if any(ranking.hits for ranking in own) else BranchStatus.EMPTY,
                 rankings=own,
                 ms=ms,
                 stages=(*_own_notes(part, whole), _whole_note(part, ms, own)),
@@ -179,7 +179,7 @@ def _searched(
                 else (),
             )
         )
-    return envelopes
+    return branch_results
 
 
 def _own_embedder(part: BranchTask) -> str | None:
@@ -189,7 +189,7 @@ def _own_embedder(part: BranchTask) -> str | None:
 
 def _rankings(resources: Resources, kind: BranchKind, part: BranchTask) -> list[Ranking]:
     """One ranking a question.  The questions of a costly request are searched a few at a time, while there is time."""
-    if not (part.branch.is_costly and kind.merges):
+    if not (part.branch.is_costly and kind.can_batch):
         return search_relaxed(kind, part)
     rankings: list[Ranking] = []
     notes: dict[str, StageNote] = {}
@@ -220,12 +220,12 @@ def _added(note: StageNote, other: StageNote) -> StageNote:
 def _failed(part: BranchTask, whole: BranchTask, reason: Reason, detail: str, begun_s: float) -> BranchResult:
     ms = (time.monotonic() - begun_s) * 1000
     stages = (*_own_notes(part, whole), _whole_note(part, ms, (), StageStatus.FAILED))
-    envelope = BranchResult.failed(part.branch.name, reason, detail, ms=ms, stages=stages)
-    if reason == Reason.UNAUTHORISED and not ended_before_its_store(envelope):
+    branch_result = BranchResult.failed(part.branch.name, reason, detail, ms=ms, stages=stages)
+    if reason == Reason.UNAUTHORISED and not ended_before_its_store(branch_result):
         # Logged once for each request that the breaker lets through.
-        event = f"{'encoder' if failed_in_its_encoder(envelope) else 'store'} refuses our key"
+        event = f"{'encoder' if failed_in_its_encoder(branch_result) else 'store'} refuses our key"
         log.error(event, branch=part.branch.name, store=part.branch.store, error=detail)
-    return envelope
+    return branch_result
 
 
 def _own_notes(part: BranchTask, whole: BranchTask) -> list[StageNote]:

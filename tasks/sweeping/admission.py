@@ -24,7 +24,7 @@ from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.admission")
 
-LOOK_EVERY_S = 0.25
+TICK_EVERY_S = 0.25
 SERVED_WITHIN_S = 1.0
 """A queue whose oldest message stays longer than this has no worker, however many messages wait."""
 FEWEST_WAITING = 10
@@ -140,13 +140,13 @@ class QueueWatch(Duty):
     def is_wanted(self) -> bool:
         return bool(self._bounds.length or self._bounds.age_s)
 
-    def look(self) -> float:
+    def tick(self) -> float:
         if not self._is_acting():
             self.reset()
-            return 2 * LOOK_EVERY_S
+            return 2 * TICK_EVERY_S
         self._opened = self._opened or (self._open(), Judge(self._bounds, branch_queues=self._branch_queues))
         self.report(*self._opened)
-        return LOOK_EVERY_S
+        return TICK_EVERY_S
 
     def reset(self) -> None:
         opened, self._opened = self._opened, None

@@ -6,7 +6,7 @@ is as fast as without events.  The events of a branch have the name of the worke
 
 | the request                 | event                 | Flower's state |
 |-----------------------------|-----------------------|----------------|
-| in flight for LOOK_EVERY_S  | received              | RECEIVED       |
+| in flight for TICK_EVERY_S  | received              | RECEIVED       |
 | and planned                 | started               | STARTED        |
 | complete, skipped           | succeeded             | SUCCESS        |
 | degraded                    | degraded              | DEGRADED       |
@@ -51,7 +51,7 @@ log = get_logger("chorale.events")
 Fields = Mapping[str, str]
 """Fields of the ledger's entry of a request."""
 
-LOOK_EVERY_S = 0.5
+TICK_EVERY_S = 0.5
 MOST_SHOWN = 1_000
 """Maximum number of requests in flight that Flower shows."""
 
@@ -76,8 +76,8 @@ class RequestEvents(Duty):
         names = list(branches)
         progress = (f"{field}:{branch}" for branch in names for field in ("status", "started"))
         self._progress = ["state", "join_at", *progress]
-        envelopes = (f"envelope:{branch}" for branch in names)
-        self._fields = [*self._progress, "accepted_at", "request", "plan", *envelopes]
+        branch_results = (f"result:{branch}" for branch in names)
+        self._fields = [*self._progress, "accepted_at", "request", "plan", *branch_results]
         self._with_texts = with_texts
         self._seen: set[bytes] = set()
         self._shown: dict[bytes, Fields] = {}
@@ -98,17 +98,17 @@ class RequestEvents(Duty):
             except Exception:  # the audit trail must not wait for what Flower cannot show
                 log.exception("not shown", request_id=request.request_id)
 
-    def look(self) -> float:
+    def tick(self) -> float:
         """Send what is new of requests, and that this process lives."""
         ended = [self._waiting.popleft() for _ in range(len(self._waiting))]
         events = [event for of_one in ended if not self._is_told(of_one) for event in of_one]
         with suppress(RedisError):  # the sweeper says so
             events += self._in_flight()
-        if next(self._turns) % round(HEARTBEAT_S / LOOK_EVERY_S) == 0:
+        if next(self._turns) % round(HEARTBEAT_S / TICK_EVERY_S) == 0:
             events.append(heartbeat(active=len(self._shown), processed=self._processed))
         if events:
             self._sender.send(events)
-        return LOOK_EVERY_S
+        return TICK_EVERY_S
 
     def reset(self) -> None:
         self._sender.close()
@@ -189,15 +189,22 @@ def events_of_running(
 
 def _ended_branch(request_id: str, accepted_ms: int, branch: Mapping[str, Any], entry: Fields) -> Ended:
     """A request of this branch alone, which ends now."""
-    plan, envelope = {"asked": [0], "branches": [branch]}, from_json(entry[f"envelope:{branch['name']}"])
+    plan, branch_result = {"asked": [0], "branches": [branch]}, from_json(entry[f"result:{branch['name']}"])
     now_ms = max(accepted_ms, round(time.time() * 1000))
     return Ended(
-        request_id, accepted_ms, now_ms, "", {}, plan=plan, envelopes={branch["name"]: envelope}, answer={}
+        request_id,
+        accepted_ms,
+        now_ms,
+        "",
+        {},
+        plan=plan,
+        branch_results={branch["name"]: branch_result},
+        answer={},
     )
 
 
 def _progress(branch: str, entry: Fields) -> str:
-    """The status of the branch's envelope, `started`, or `not_started`."""
+    """The status of the branch's branch result, `started`, or `not_started`."""
     started = "started" if f"started:{branch}" in entry else Reason.NOT_STARTED.value
     return entry.get(f"status:{branch}", started)
 
@@ -264,7 +271,7 @@ def _events_of_branches(ended: Ended) -> Iterator[Event]:
         started_ms = ended.accepted_at_ms + (branch.start_ms or 0)
         ms = ended.ended_at_ms - started_ms if branch.ms is None else branch.ms
         about, started = _about_branch(ended.request_id, planned_branch), {"timestamp": started_ms / 1000}
-        worker = ended.envelopes.get(branch.name, {}).get("worker")
+        worker = ended.branch_results.get(branch.name, {}).get("worker")
         by = {"worker": str(worker)} if worker else {}
         if by:
             # Flower counts it as processed.  With a time, Flower would also count it as prefetched until an event `started`.

@@ -33,7 +33,7 @@ from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.shadows")
 
-LOOK_EVERY_S = 0.5
+TICK_EVERY_S = 0.5
 MOST_DRAWN = 100
 """Shadows between two looks."""
 MOST_WAITING = 100
@@ -58,18 +58,18 @@ class Shadows(Duty):
         """Keep the shadows of these requests, whose rows are written, for the next look."""
         self._drawn.extend(filter(None, (shadow_of(request, self._declared) for request in requests)))
 
-    def look(self) -> float:
+    def tick(self) -> float:
         """Send what was drawn since the last look, or forget it."""
         if self._drawn:
-            room, why_not = self._room()
-            while self._drawn and room > 0:
+            free_slots, why_not = self._free_slots()
+            while self._drawn and free_slots > 0:
                 self._send(self._drawn.popleft())
-                room -= len(self._branches)
+                free_slots -= len(self._branches)
             self._drawn.clear()
             if why_not != self._why_not:
                 self._why_not = why_not
                 log.info("shadows", b=self._declared.b, left_out_because=why_not)
-        return LOOK_EVERY_S
+        return TICK_EVERY_S
 
     def _send(self, shadow: Request) -> None:
         # Whoever erases the request waits for the transaction, and then counts the shadow among those that run.
@@ -77,7 +77,7 @@ class Shadows(Duty):
             if keep_rows(connection, [request_id_of(shadow.request_id)]):
                 submit(self._resources, self._fanout, shadow)
 
-    def _room(self) -> tuple[int, str | None]:
+    def _free_slots(self) -> tuple[int, str | None]:
         """How many messages may be sent, or why none may."""
         resources = self._resources
         if not is_bulk_served(resources):
@@ -87,5 +87,5 @@ class Shadows(Duty):
         if not load.is_well or load.retry_after_ms is not None or is_interactive_late(load.loads):
             return 0, "requests of callers wait, or a breaker is open"
         states = queue_states(resources.redis, [QUEUE_BULK], broker_url=resources.settings.broker_url)
-        room = MOST_WAITING - (states[QUEUE_BULK].length or 0)
-        return room, "bulk work waits" if room <= 0 else None
+        free_slots = MOST_WAITING - (states[QUEUE_BULK].length or 0)
+        return free_slots, "bulk work waits" if free_slots <= 0 else None

@@ -64,7 +64,7 @@ class Sweeper(Duty):
             return str(explained(error, self._resources.redis_url))
         return super().explain(error)
 
-    def look(self) -> float:
+    def tick(self) -> float:
         """Do what is due; returns the seconds until something may be due again."""
         sweep = self._resources.ledger.sweep(self.name)
         self._is_acting = sweep.is_acting

@@ -105,7 +105,7 @@ class Heartbeat(Duty):
         if busy_s > EVERY_S:
             self.while_busy()
 
-    def look(self) -> float:
+    def tick(self) -> float:
         self.beat()
         return EVERY_S
 

@@ -28,5 +28,5 @@ def _fixed(branch: str) -> Ranking:
     )
 
 
-KINDS = BUILT_IN | Kinds(branches={"noop": BranchKind(search_nothing, merges=True)})
+KINDS = BUILT_IN | Kinds(branches={"noop": BranchKind(search_nothing, can_batch=True)})
 """The kinds of the measured installation."""

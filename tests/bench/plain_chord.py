@@ -20,7 +20,7 @@ from celery.platforms import SecurityWarning
 from chorale_client.redis_urls import celery_url
 from chorale_client.request import Request
 from chorale_client.request_factory import make_request
-from chorale_client.wire_names import EnvelopeStatus
+from chorale_client.wire_names import BranchStatus
 from kombu import Queue
 
 from fusion.answer import Pages, answer_fields
@@ -62,15 +62,15 @@ def search(resources: Resources, request: Request, branch: BranchPlan) -> Branch
     )
     uncollapsed = resources.pipeline.kinds.branches[branch.kind].search(part)
     rankings = tuple(collapse_ranking(ranking, branch.depth) for ranking in uncollapsed)
-    return BranchResult(branch.name, EnvelopeStatus.OK, rankings=rankings)
+    return BranchResult(branch.name, BranchStatus.OK, rankings=rankings)
 
 
 def fuse(
-    resources: Resources, request: Request, plan: Plan, envelopes: Mapping[str, BranchResult]
+    resources: Resources, request: Request, plan: Plan, branch_results: Mapping[str, BranchResult]
 ) -> dict[str, Any]:
     """The answer's fields, with the texts of its hits where the request includes them."""
     method = resources.pipeline.kinds.method(plan.method)
-    answers = BranchAnswers(request, plan, envelopes)
+    answers = BranchAnswers(request, plan, branch_results)
     fused = {index: fuse_question(answers, index, method) for index in plan.asked}
     texts: dict[str, PassageText] = {}
     if "snippets" in request.include:
@@ -84,8 +84,8 @@ def answer_in_process(resources: Resources, request: Request) -> dict[str, Any]:
     """All steps of a request, one after another.  Threads take turns: that gave four times the throughput."""
     with _TURN:
         plan = plan_of(resources, request)
-        envelopes = {branch.name: search(resources, request, branch) for branch in plan.branches}
-        return fuse(resources, request, plan, envelopes)
+        branch_results = {branch.name: search(resources, request, branch) for branch in plan.branches}
+        return fuse(resources, request, plan, branch_results)
 
 
 QUEUE = "bench.plain.{branch}"
@@ -114,11 +114,13 @@ def make_app(resources: Resources) -> Celery:
         return search(resources, parsed, planned).to_wire().decode()
 
     @app.task(name="bench.fuse", shared=False)  # type: ignore[untyped-decorator]
-    def fuse_parts(envelopes: list[str], request: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    def fuse_parts(
+        branch_results: list[str], request: dict[str, Any], plan: dict[str, Any]
+    ) -> dict[str, Any]:
         parsed, planned = Request.model_validate(request), Plan.model_validate(plan)
         results = {
             branch.name: BranchResult.from_wire(branch.name, raw)
-            for branch, raw in zip(planned.branches, envelopes, strict=True)
+            for branch, raw in zip(planned.branches, branch_results, strict=True)
         }
         return fuse(resources, parsed, planned, results)
 

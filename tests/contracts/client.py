@@ -312,7 +312,12 @@ class EventsContract(ClientContract):
     def test_a_follower_says_that_it_follows(self, client: Chorale, service: SingleSteps) -> None:
         leader, follower = (client.submit("bread", timeout_s=30) for _ in range(2))
         for one in (leader, follower):
-            plan(service, make_request("bread", request_id=one.id), "bm25", coalescing_key="chorale:flight:x")
+            plan(
+                service,
+                make_request("bread", request_id=one.id),
+                "bm25",
+                coalescing_key="chorale:coalescing:x",
+            )
         events = follower.events()
         assert [next(events).stage for _ in range(2)] == ["accepted", "following"]
         self.end(service, leader.id)

@@ -125,17 +125,19 @@ def test_a_request_that_is_sent_ten_times_is_planned_and_answered_once(
 
 
 @pytest.mark.parametrize("branch", ["no_json", "of_another_shape"])
-def test_an_envelope_that_nobody_can_read_costs_only_its_branch(faulty: RunningPipeline, branch: str) -> None:
+def test_a_branch_result_that_nobody_can_read_costs_only_its_branch(
+    faulty: RunningPipeline, branch: str
+) -> None:
     answer = seen(faulty, branches=["bm25", branch], timeout_s=20)
 
     assert (answer.status, answer.missing) == ("degraded", [(f"search.{branch}", "invalid_answer")])
-    assert "unreadable envelope" in answer.answer.degraded[0].detail
+    assert "unreadable branch result" in answer.answer.degraded[0].detail
     assert answer.documents == ["error"]
     reasons = [(row.branch, row.reason) for row in answer.audit.branches if row.reason]
     assert reasons == [(branch, "invalid_answer")]
 
 
-def test_the_known_fields_of_an_envelope_of_a_later_version_are_read(faulty: RunningPipeline) -> None:
+def test_the_known_fields_of_a_branch_result_of_a_later_version_are_read(faulty: RunningPipeline) -> None:
     answer = seen(faulty, branches=["bm25", "of_next_year"], **ASKED)
     is_whole_with(answer, "of_next_year", {"bread": 1})
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
-from chorale_client.keys import OUTBOX, TELLER, TO_TELL
+from chorale_client.keys import CALLBACK_LEASE, CALLBACKS, OUTBOX
 
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -63,6 +63,6 @@ def test_every_end_is_told_with_one_task_id_although_the_sweepers_are_killed(
     until(lambda: {request_id for _, request_id in told(running)} == ended, 60)
 
     assert len({task_id for task_id, _ in told(running)}) == REQUESTS
-    until(lambda: running.redis.xlen(OUTBOX) == running.redis.xlen(TO_TELL) == 0)
+    until(lambda: running.redis.xlen(OUTBOX) == running.redis.xlen(CALLBACKS) == 0)
     # Whoever tells holds a lease of less than a second and renews it.
-    until(lambda: running.redis.exists(TELLER))
+    until(lambda: running.redis.exists(CALLBACK_LEASE))

@@ -15,7 +15,7 @@ from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_DELETE, TASK_RETRIEVE
 
 from tests.faults.test_bad_messages import body, message
 from tests.support.faults.moments import end_without_fusion
-from tests.support.pipelines.branch_faults import envelope_of
+from tests.support.pipelines.branch_faults import branch_result_of
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
@@ -58,8 +58,8 @@ def reasons(answer: Answer) -> list[tuple[str, str]]:
     return [(one.where, one.reason) for one in answer.degraded]
 
 
-def forged_envelope() -> Fields:
-    return {"envelope:bm25": envelope_of("bm25", "bread").to_wire(), "status:bm25": b"ok", "left": b"0"}
+def forged_branch_result() -> Fields:
+    return {"result:bm25": branch_result_of("bm25", "bread").to_wire(), "status:bm25": b"ok", "left": b"0"}
 
 
 def test_a_forged_answer_of_a_branch_is_a_failed_branch_and_nobody_else_sees_it(
@@ -68,7 +68,7 @@ def test_a_forged_answer_of_a_branch_is_a_failed_branch_and_nobody_else_sees_it(
     question = a_question()
     with paused(faulty, "chorale.bm25"):
         poisoned = send(faulty, question)
-        write(faulty, poisoned, **forged_envelope())
+        write(faulty, poisoned, **forged_branch_result())
         answer = answer_of(faulty, poisoned)
     assert (answer.status, answer.hits, reasons(answer)) == ("failed", (), [("search.bm25", "forged")])
     honest = faulty.client().retrieve(question, branches=["bm25"], timeout_s=20)
@@ -82,7 +82,7 @@ def test_a_forged_answer_does_not_answer_those_who_asked_the_same(faulty: Runnin
         leader = send(faulty, question)
         follower = faulty.client().send(question, branches=["bm25"], timeout_s=21)
         until(lambda: faulty.redis.hget(entry_key(follower), "state") == b"following")
-        write(faulty, leader, **forged_envelope())
+        write(faulty, leader, **forged_branch_result())
         assert answer_of(faulty, leader).status == "failed"
     answer = answer_of(faulty, follower)
     assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")

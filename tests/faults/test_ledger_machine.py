@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from chorale_client import Request, RequestIdConflict, make_request
-from chorale_client.keys import FLIGHT, OUTBOX, OUTBOX_REFUSED
+from chorale_client.keys import COALESCING, OUTBOX, OUTBOX_REFUSED
 from chorale_client.ledger import Accepted
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from chorale_client.wire_names import QUEUE_FUSION
@@ -75,7 +75,7 @@ plans = st.fixed_dictionaries(
         "branches": st.sampled_from((("bm25",), ("bm25", "vector"), BRANCHES, ())),
         "limit_ms": st.sampled_from((0, 50, 300, 2_000)),
         "resend_ms": st.sampled_from((20, 50, 250, 1_000)),
-        "coalescing_key": st.sampled_from((FLIGHT + "x", FLIGHT + "x", FLIGHT + "y", None)),
+        "coalescing_key": st.sampled_from((COALESCING + "x", COALESCING + "x", COALESCING + "y", None)),
         "is_lean": st.booleans(),
         "hedge_ms": st.sampled_from((None, None, 30, 100, 400)),
         "lease_ms": st.sampled_from((0, 0, 40, 150, 400)),
@@ -207,14 +207,14 @@ class LedgerMachine(RuleBasedStateMachine):
     def report_of(
         self, request_id: str, branch: str, status: str, *, detail: str = "", attempt: int = 1, **options: Any
     ) -> None:
-        envelope = BranchResult(branch, status, detail=detail, attempt=attempt)
+        branch_result = BranchResult(branch, status, detail=detail, attempt=attempt)
         callback = f"fuse {request_id}".encode()
         options["callback"] = callback if self.lean.get(request_id) else b""
-        outcome = self.ledger.report(request_id, branch, envelope, **options)
+        outcome = self.ledger.report(request_id, branch, branch_result, **options)
         if outcome == "due":
             self.ledger.call_fusion(callback)
         if outcome in ("counted", "waits", "joined", "due", "replaced"):
-            self.promises.reported[request_id][branch] = envelope.to_wire()
+            self.promises.reported[request_id][branch] = branch_result.to_wire()
 
     @rule(
         number=nth,
@@ -291,7 +291,7 @@ class LedgerMachine(RuleBasedStateMachine):
             status = "complete" if fate == "ok" else "degraded"
             self.join_and_finish(request_id, status, "fusion", force=False)
         elif kind == "retrieve" and fate != "died":
-            self.plan(request_id, {**USUAL, "coalescing_key": FLIGHT + "x", "is_lean": fate == "ok"})
+            self.plan(request_id, {**USUAL, "coalescing_key": COALESCING + "x", "is_lean": fate == "ok"})
 
     def act_as(self, sweeper: str, most: int = 64, done: int = 64) -> int | None:
         """A sweeper executes the first `done` of its actions.  Returns the milliseconds until the next moment."""

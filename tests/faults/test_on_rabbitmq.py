@@ -17,7 +17,7 @@ from tests.support.faults.effects import REPORTED, UNREPORTED, Case, costs_only_
 from tests.support.faults.moments import join_without_one_branch
 from tests.support.faults.observers import asking, order_by, seen_of, unchanged
 from tests.support.faults.serving import nobody_has_ended, serving
-from tests.support.ledger.audit_rows import envelope_of
+from tests.support.ledger.audit_rows import branch_result_of
 from tests.support.pipelines import branch_faults
 from tests.support.pipelines.branch_faults import (
     ATTEMPTS,
@@ -187,7 +187,7 @@ def test_a_part_that_is_late_is_sent_once_more_and_the_first_answer_wins(
 
     assert (answer.status, answer.missing) == ("complete", [])
     assert [hit.document_id for hit in answer.answer.hits if "held" in hit.found_by] == [document]
-    attempts = {row.branch: envelope_of(row).attempt for row in answer.audit.branches}
+    attempts = {row.branch: branch_result_of(row).attempt for row in answer.audit.branches}
     assert attempts == {"bm25": 1, "held": first}
     hedges = hedging.redis.hget(ATTEMPTS + request.request_id, "2")
     assert hedges == b"1", "the hedge was sent more than once more"

@@ -95,7 +95,7 @@ OF_OTHERS = {
         ("SET", "chorale:signing", "x"),
         ("EVAL", "return redis.call('GET', KEYS[1])", "1", "chorale:signing"),
         ("HGETALL", "chorale:quarantine"),
-        ("SET", "chorale:flight:x", "y"),
+        ("SET", "chorale:coalescing:x", "y"),
         ("HSET", "chorale:followers:x", "y", "z"),
         ("GET", "chorale:heartbeat:bm25"),
         ("SET", "chorale:generation:default", "9"),
@@ -388,10 +388,10 @@ def test_whoever_asks_may_end_requests_in_every_way_a_caller_does(role: str) -> 
         for request in (cancelled, follower, failed):
             assert ledger.accept(request).is_new
         # As the planner leaves an equal question in flight, which goes on without its leader.
-        admin.set("chorale:flight:x", cancelled.request_id)
+        admin.set("chorale:coalescing:x", cancelled.request_id)
         leader_key, follower_key = entry_key(cancelled.request_id), entry_key(follower.request_id)
-        admin.hset(leader_key, "flight", "chorale:flight:x")
-        admin.hset(f"chorale:followers:{cancelled.request_id}", follower.request_id, "chorale:flight:x")
+        admin.hset(leader_key, "coalescing_key", "chorale:coalescing:x")
+        admin.hset(f"chorale:followers:{cancelled.request_id}", follower.request_id, "chorale:coalescing:x")
         admin.hset(follower_key, mapping={"state": "following", "leader": cancelled.request_id})
         assert ledger.cancel(cancelled.request_id)
         with server.as_role("sweeper") as sweeper:

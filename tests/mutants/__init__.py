@@ -46,8 +46,8 @@ MUTANTS = (
         "each delivery of a branch counts as another branch",
         "ledger/scripts/report.lua",
         "",
-        """local id, b, status, envelope = unpack(ARGV)
-redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope, 'mac:' .. b, ARGV[8])
+        """local id, b, status, branch result = unpack(ARGV)
+redis.call('HSET', KEYS[1], 'status:' .. b, status, 'result:' .. b, branch result, 'mac:' .. b, ARGV[8])
 return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
 """,
         (
@@ -64,7 +64,7 @@ return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
         "return ()",
         (
             "tests/unit/fusion/test_answer.py::test_a_branch_that_failed_degrades_the_answer_with_its_reason",
-            "tests/unit/fusion/test_answer.py::test_a_branch_without_an_envelope_has_the_reason_that_the_caller_knows",
+            "tests/unit/fusion/test_answer.py::test_a_branch_without_a_branch_result_has_the_reason_that_the_caller_knows",
         ),
     ),
     Mutant(
@@ -106,7 +106,7 @@ with self.channel.conn_or_acquire() as client:
         "Company",
         "questions with different filters and depths are searched as one",
         "tasks/request/batch.py",
-        "_likeness",
+        "_batch_key",
         "return part.branch.name",
         (f"{_TOGETHER}::test_parts_that_differ_are_searched_apart",),
     ),
@@ -264,10 +264,10 @@ return self._write(batch), {}""",
         "Shadows",
         "a shadow is sent whoever waits, and although its request was erased",
         "tasks/sweeping/shadows.py",
-        "Shadows.look",
+        "Shadows.tick",
         """while self._drawn:
     submit(self._resources, self._fanout, self._drawn.popleft())
-return LOOK_EVERY_S""",
+return TICK_EVERY_S""",
         (
             f"{_SHADOWS}::test_nothing_is_sent_without_a_bulk_worker_or_while_anybody_waits",
             f"{_SHADOWS}::test_a_request_that_is_erased_before_its_shadow_was_sent_has_none",

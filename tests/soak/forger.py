@@ -50,7 +50,7 @@ FIELDS = (
         "decided",
         "limit:first",
     ),
-    *("resend:first", "started:first", "status:first", "envelope:first", "mac:first"),
+    *("resend:first", "started:first", "status:first", "result:first", "mac:first"),
 )
 
 
@@ -122,7 +122,7 @@ class Forger:
     def _fields(self) -> bool:
         return self._change(lambda _: {self._chance.choice(FIELDS): self._chance.choice(GARBAGE)})
 
-    def _envelopes(self) -> bool:
+    def _branch_results(self) -> bool:
         """Answers of all branches, written before the plan: the branches' own come second, and do not count."""
         request = make_request(shared_question(self._chance), request_id=_new_id(), **OPTIONS)
         CallersLedger(self._redis).accept(request)
@@ -130,7 +130,7 @@ class Forger:
         generation = int(self._redis.get(GENERATION + NAMESPACE) or 0)
         for name in BRANCHES:
             wire = BranchResult(name, "ok", rankings=rankings, generation=generation).to_wire()
-            self._write(request.request_id, {f"envelope:{name}": wire, f"status:{name}": "ok"})
+            self._write(request.request_id, {f"result:{name}": wire, f"status:{name}": "ok"})
         asked = message(body({"request_id": request.request_id}), {"task": TASK_RETRIEVE, "id": _new_id()})
         self._redis.lpush(QUEUE_RETRIEVE, asked)
         return True
@@ -151,8 +151,8 @@ class Forger:
 
         return self._change(changed)
 
-    def _flight(self) -> bool:
-        return self._change(lambda _: {"flight": GENERATION + NAMESPACE})
+    def _leader(self) -> bool:
+        return self._change(lambda _: {"coalescing_key": GENERATION + NAMESPACE})
 
     def _message(self) -> bool:
         drop = {"namespace": NAMESPACE, "whole_namespace": True}
@@ -184,10 +184,10 @@ _KINDS: Mapping[str, Callable[[Forger], bool]] = {
     "entries": Forger._entry,
     "keys that are no hash": Forger._no_hash,
     "fields of an entry": Forger._fields,
-    "envelopes": Forger._envelopes,
+    "branch results": Forger._branch_results,
     "plans": Forger._plan,
     "requests": Forger._request,
-    "flights": Forger._flight,
+    "leaders": Forger._leader,
     "messages": Forger._message,
     "ends": Forger._end,
 }

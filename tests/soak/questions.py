@@ -36,7 +36,7 @@ TIMEOUTS_S = (0.4, 0.8, 1.5, 3.0)
 
 def declare() -> None:
     """Declare the kind in this process, for the pipeline's reader and the search tasks."""
-    kinds.declare_kinds({KIND: BranchKind(search_telling, merges=True)})
+    kinds.declare_kinds({KIND: BranchKind(search_telling, can_batch=True)})
 
 
 def search_telling(part: BranchTask) -> list[Ranking]:

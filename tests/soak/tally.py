@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chorale_client.keys import ENTRY, FLIGHT, OUTBOX, RESULT, WAKEUPS
+from chorale_client.keys import COALESCING, ENTRY, OUTBOX, RESULT, WAKEUPS
 from pydantic_core import from_json
 from redis import Redis
 from sqlalchemy import Engine, select
@@ -64,7 +64,7 @@ def of_chorale(events: Iterable[Mapping[str, Any]], redis: Redis, engine: Engine
     rows, hits = _rows(engine)
     for request_id in sorted(begun):
         _judge(tally, request_id, rows.get(request_id, []), hits, answered.get(request_id), redis)
-    patterns = (ENTRY + "*", FLIGHT + "*")
+    patterns = (ENTRY + "*", COALESCING + "*")
     tally.keys_left = {pattern: sum(1 for _ in redis.scan_iter(pattern, count=1_000)) for pattern in patterns}
     tally.keys_left |= {WAKEUPS: redis.zcard(WAKEUPS), OUTBOX: redis.xlen(OUTBOX)}
     return tally

@@ -174,13 +174,13 @@ def test_an_unreadable_plan_or_request_ends_with_an_answer_that_says_so(
 
 
 @pytest.mark.parametrize("v", [1, 2, 99])
-def test_a_stored_answer_and_a_stored_envelope_are_read(v: int) -> None:
+def test_a_stored_answer_and_a_stored_branch_result_are_read(v: int) -> None:
     answer = Answer.model_validate(document(v, "result")["result"])
     assert (answer.v, answer.status, found(answer)) == (v, "complete", ["error"])
     assert answer.stages[-1].status == ("ok" if v == 1 else "dreamt")
-    envelope = BranchResult.from_wire("bm25", json.dumps(document(v, "outbox")["envelope:bm25"]))
-    assert (envelope.status, envelope.generation) == ("ok", 1)
-    assert [hit.document_id for hit in envelope.rankings[0].hits] == ["error"]
+    branch_result = BranchResult.from_wire("bm25", json.dumps(document(v, "outbox")["result:bm25"]))
+    assert (branch_result.status, branch_result.generation) == ("ok", 1)
+    assert [hit.document_id for hit in branch_result.rankings[0].hits] == ["error"]
 
 
 @pytest.mark.parametrize("v", [1, 2, 99])

@@ -101,26 +101,26 @@ def retrieval_node(
     """
     connection = Connection(redis_url, broker_url=broker_url, options=options, raises=False)
 
-    def written(found: Retrieved) -> dict[str, Any]:
-        result = _result(found)
+    def written(retrieved: Retrieved) -> dict[str, Any]:
+        result = _result(retrieved)
         if as_list:
             return {output: result["documents"], f"{output}_coverage": result["coverage"]}
         return {output: result}
 
     def retrieve(state: Any) -> dict[str, Any]:
         try:
-            found = connection.ask(*_request(state, question, replace), on_event=_on_event())
+            retrieved = connection.ask(*_request(state, question, replace), on_event=_on_event())
         except Exception as error:  # a graph goes on without documents
-            found = _failed(error)
-        return written(found)
+            retrieved = _failed(error)
+        return written(retrieved)
 
     async def retrieve_async(state: Any) -> dict[str, Any]:
         try:
             asked = _request(state, question, replace)
-            found = await connection.ask_async(*asked, on_event=_on_event())
+            retrieved = await connection.ask_async(*asked, on_event=_on_event())
         except Exception as error:
-            found = _failed(error)
-        return written(found)
+            retrieved = _failed(error)
+        return written(retrieved)
 
     return RunnableLambda(retrieve, afunc=retrieve_async, name="chorale")
 

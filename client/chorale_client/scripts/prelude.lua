@@ -144,7 +144,7 @@ local function write_end(id, entry, by, body, now, only_counted, completed)
     if limited and not entry['status:' .. limited] then
       local reason = entry.decided and 'cancelled' or entry['started:' .. limited] and 'timeout' or 'not_started'
       end_part(id, limited, '', reason, now, entry.answer_ttl)
-    elseif string.sub(field, 1, 9) == 'envelope:' and #fields < MOST_FIELDS then
+    elseif string.sub(field, 1, 7) == 'result:' and #fields < MOST_FIELDS then
       local branch = string.sub(field, 10)
       if is_filling and entry['status:' .. branch] == 'ok' then
         value = '{"v":1,"branch":"' .. branch .. '","status":"ok","rankings":[],"left_out":true}'
@@ -173,5 +173,5 @@ end
 
 -- A caller's login cannot reach the followers of its request.  The sweeper looks at the id once more, and releases them.
 local function leave_followers(id, entry, now)
-  if entry and entry.flight then redis.call('ZADD', WAKEUPS, now, id) end
+  if entry and entry.coalescing_key then redis.call('ZADD', WAKEUPS, now, id) end
 end

@@ -32,5 +32,5 @@ class _Echo:
 
 
 STORE = StoreKind(_open, options={"folder": None})
-TITLES = BranchKind(_search_titles, merges=True)
+TITLES = BranchKind(_search_titles, can_batch=True)
 ECHO = GeneratorKind(_Echo)

@@ -142,7 +142,7 @@ class Connection:
         return Deadline(limit_s, f"Elasticsearch at {self.address}")
 
     def ask(self, call: Call, deadline: Deadline | None = None) -> Any:
-        """The result of `call`; retries passing failures until the deadline, by default that of a write."""
+        """The result of `call`; retries temporary failures until the deadline, by default that of a write."""
         deadline = deadline or self.deadline()
         for pause_s in _PAUSES_S:
             try:

@@ -213,22 +213,22 @@ def send(connection: Connection, actions: Iterable[Action]) -> dict[str, str]:
             retry_on_status=tuple(PASSING),
         )
         for is_done, result in results:
-            ((operation, told),) = result.items()
-            unanswered.discard(told["_id"])
-            if is_done or (operation == "delete" and told.get("status") == 404):
+            ((operation, outcome),) = result.items()
+            unanswered.discard(outcome["_id"])
+            if is_done or (operation == "delete" and outcome.get("status") == 404):
                 continue
-            error = told.get("exception")
+            error = outcome.get("exception")
             if error is not None and not (isinstance(error, ApiError) and error.status_code == 413):
                 raise error
-            refused[told["_id"]] = _reason(told)
+            refused[outcome["_id"]] = _reason(outcome)
         if unanswered:
             raise LookupError(f"no result for {len(unanswered)} of the actions that were sent")
     return refused
 
 
-def _reason(told: Mapping[str, Any]) -> str:
-    error = told.get("error")
-    if told.get("status") == 413:
+def _reason(outcome: Mapping[str, Any]) -> str:
+    error = outcome.get("error")
+    if outcome.get("status") == 413:
         return "the request is too large for the server: split the document, or raise http.max_content_length"
     if isinstance(error, Mapping):
         cause = error.get("caused_by")

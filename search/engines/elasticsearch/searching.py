@@ -149,7 +149,7 @@ def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, 
 
     def send(client: Elasticsearch) -> Any:
         answer = client.msearch(searches=lines, filter_path=_ANSWERED)
-        # Checked inside the call, so that passing failures are retried, such as a moving shard or an index that a
+        # Checked inside the call, so that temporary failures are retried, such as a moving shard or an index that a
         # rebuild just removed.
         with readable(call.address):
             for one in answer["responses"]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from models.documents import Manifest
 from models.errors import BadIndex
 from search.deadline import Deadline
-from search.documents.reading import DocumentReader, Shown, read_shown
+from search.documents.reading import DocumentReader, VisibleIndex, read_visible_index
 from search.engines.embedded.filter_masks import Allowed, Masks
 from search.engines.embedded.lexical_index import DOCUMENTS, LexicalIndex, LexicalSearcher
 from search.engines.embedded.passage_rows import Rows, RowTable
@@ -31,7 +31,7 @@ _TOUCHED_NEXT = """
 class View:
     """Rows, words and vectors as they were at one moment."""
 
-    shown: Shown
+    visible: VisibleIndex
     manifest: Manifest
     rows: Rows
     masks: Masks
@@ -42,13 +42,13 @@ class View:
         """The passages that the filters and exclusions of a search let through.  Raises StoreTimeout."""
         return self.masks.allowed(self.rows, search, deadline)
 
-    def shows(self, shown: Shown) -> bool:
+    def shows(self, visible: VisibleIndex) -> bool:
         """Whether nothing visible to readers has changed since."""
-        mine = self.shown
+        mine = self.visible
         return (
-            mine.sequence == shown.sequence
-            and mine.name == shown.name
-            and mine.generation == shown.generation
+            mine.sequence == visible.sequence
+            and mine.name == visible.name
+            and mine.generation == visible.generation
         )
 
 
@@ -71,18 +71,18 @@ class NamespaceReader:
     def loaded(self, generation: int, *, text: bool, vectors: bool) -> View | None:
         """The newest view, if it shows this generation and has what is asked for."""
         view = self._view
-        is_it = view is not None and view.shown.generation == generation and _has(view, text, vectors)
+        is_it = view is not None and view.visible.generation == generation and _has(view, text, vectors)
         return view if is_it else None
 
-    def view(self, shown: Shown, *, text: bool = False, vectors: bool = False) -> View:
-        """A view at least as new as `shown` with what is asked for, and with everything loaded before."""
+    def view(self, visible: VisibleIndex, *, text: bool = False, vectors: bool = False) -> View:
+        """A view at least as new as `visible` with what is asked for, and with everything loaded before."""
         view = self._view
-        if view is not None and view.shows(shown) and _has(view, text, vectors):
+        if view is not None and view.shows(visible) and _has(view, text, vectors):
             return view
         with self._catching_up:
             view = self._view
-            # Another thread may have caught up further than `shown` meanwhile.
-            newest = self._documents.shown(self._namespace)
+            # Another thread may have caught up further than `visible` meanwhile.
+            newest = self._documents.visible(self._namespace)
             if view is not None and view.shows(newest) and _has(view, text, vectors):
                 return view
             for _ in range(_LOOKS):
@@ -90,7 +90,7 @@ class NamespaceReader:
                     view = self._caught_up(text, vectors)
                 except BadIndex:
                     # A rebuild may have removed the old index after its name was read.
-                    again = self._documents.shown(self._namespace)
+                    again = self._documents.visible(self._namespace)
                     if again.name == newest.name:
                         raise
                     newest = again
@@ -108,48 +108,48 @@ class NamespaceReader:
         True only between the two commits of a batch.  A search at that moment would miss the passages that the
         batch replaces.
         """
-        shown = self._documents.shown(self._namespace)
-        if shown.committed == view.shown.sequence:
+        visible = self._documents.visible(self._namespace)
+        if visible.committed == view.visible.sequence:
             return False
-        if not view.shows(shown):
+        if not view.shows(visible):
             return True
         with self._documents.documents.reading() as rows:
-            following = shown.sequence + 1
-            parameters = (shown.namespace_id, following, shown.namespace_id, following)
+            following = visible.sequence + 1
+            parameters = (visible.namespace_id, following, visible.namespace_id, following)
             touched = rows.execute(_TOUCHED_NEXT, parameters).fetchone()
         return touched is not None and passages.has(touched[0]) == bool(touched[1])
 
     def _caught_up(self, text: bool, vectors: bool) -> View:
         self._has_vectors |= vectors
         with self._documents.documents.reading() as connection:
-            shown = read_shown(connection, self._documents.store, self._namespace)
-            if shown.name is None:
+            visible = read_visible_index(connection, self._documents.store, self._namespace)
+            if visible.name is None:
                 raise BadIndex(
                     f"the lexical index of namespace {self._namespace!r} is not built yet: `chorale verify` builds it"
                 )
-            manifest = shown.manifest
+            manifest = visible.manifest
             table = self._rows
-            if table is None or table.must_start_again(shown.namespace_id, shown.sequence):
-                table = self._rows = RowTable(shown.namespace_id)
+            if table is None or table.must_start_again(visible.namespace_id, visible.sequence):
+                table = self._rows = RowTable(visible.namespace_id)
                 self._vectors, self._masks = None, Masks()
             rows = table.snapshot
-            if rows.visible != shown.sequence:
-                rows = table.catch_up(connection, shown.sequence)
+            if rows.visible != visible.sequence:
+                rows = table.catch_up(connection, visible.sequence)
             loaded: Vectors | None = None
             if self._has_vectors:
                 if self._vectors is None:
-                    self._vectors = VectorTable(shown.namespace_id, manifest.dimension)
+                    self._vectors = VectorTable(visible.namespace_id, manifest.dimension)
                 loaded = self._vectors.catch_up(connection, rows)
         searcher: TextSearcher | None = None
         if text or self._indexes is not None:
-            path = self._folder / shown.name
+            path = self._folder / visible.name
             if self._indexes is None or self._indexes[0].path != path:
                 self._indexes = LexicalIndex(path), LexicalIndex(path / DOCUMENTS)
             passages, documents = self._indexes
             # In the opposite order of writing: if the passages are not ahead of the rows, the documents are not either.
             of_documents = documents.reloaded()
             searcher = TextSearcher(passages.reloaded(), of_documents)
-        return View(shown, manifest, rows, self._masks, searcher, loaded)
+        return View(visible, manifest, rows, self._masks, searcher, loaded)
 
 
 def _has(view: View, text: bool, vectors: bool) -> bool:

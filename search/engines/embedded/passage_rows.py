@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from models.hits import Hit, new_hit
 from search.documents import lookups
-from search.documents.lookups import DocumentVersion, Executes, version_of
+from search.documents.lookups import DocumentVersion, SqlConnection, version_of
 
 
 class Growing:
@@ -143,7 +143,7 @@ class RowTable:
             or dead > max(_DEAD_ROWS, len(self._alive) - dead)
         )
 
-    def catch_up(self, connection: Executes, visible: int) -> Rows:
+    def catch_up(self, connection: SqlConnection, visible: int) -> Rows:
         """Load every batch up to `visible`, inside the caller's transaction."""
         since = self._visible
         span = (self._namespace_id, since, visible)

@@ -22,8 +22,8 @@ from search.analysis import indexed_texts, question_terms
 from search.checks import checked_questions
 from search.deadline import Deadline
 from search.documents import lookups
-from search.documents.lookups import Executes
-from search.documents.reading import FromDocuments, Shown
+from search.documents.lookups import SqlConnection
+from search.documents.reading import FromDocuments, VisibleIndex
 from search.engines.embedded.lexical_index import (
     DOCUMENTS,
     check_index,
@@ -107,10 +107,10 @@ class EmbeddedStore(FromDocuments):
         view = self._view(namespace, text=True)
         assert view.searcher is not None
         asked = [passage_id for ids in passage_ids for passage_id in ids]
-        shown = view.shown
+        visible = view.visible
 
-        def read(rows: Executes, _: Shown, deadline: Deadline) -> dict[str, int]:
-            return lookups.rids(rows, shown.namespace_id, asked, deadline, shown=shown.sequence)
+        def read(rows: SqlConnection, _: VisibleIndex, deadline: Deadline) -> dict[str, int]:
+            return lookups.rids(rows, visible.namespace_id, asked, deadline, visible=visible.sequence)
 
         deadline = Deadline(timeout_s, _NAME)
         rids = self.documents.read(namespace, timeout_s, read)
@@ -221,7 +221,7 @@ class EmbeddedStore(FromDocuments):
             view = reader.loaded(generation, text=text, vectors=vectors)
             if view is not None:
                 return view
-        shown = self._settled(namespace)
+        visible = self._settled(namespace)
         with self._reading:
             if self._read_of != self._replaced:
                 self._readers.clear()
@@ -233,18 +233,18 @@ class EmbeddedStore(FromDocuments):
             reader = self._readers.setdefault(
                 namespace, NamespaceReader(self.documents, namespace, self._folder / "lexical")
             )
-        return reader.view(shown, text=text, vectors=vectors)
+        return reader.view(visible, text=text, vectors=vectors)
 
     @property
     def _replaced(self) -> int:
         file = self.documents.documents.file
         return 0 if file is None else file.replaced
 
-    def _settled(self, namespace: str) -> Shown:
+    def _settled(self, namespace: str) -> VisibleIndex:
         """What the store shows, after finishing what a killed writer left."""
-        shown = self.documents.shown(namespace)
-        if shown.name is not None and shown.sequence == shown.committed:
-            return shown
+        visible = self.documents.visible(namespace)
+        if visible.name is not None and visible.sequence == visible.committed:
+            return visible
         # A free lock means that no writer is at work.  If this fails, the search shows the documents as they were
         # before that batch.
         from search.documents.store import DocumentStore
@@ -252,4 +252,4 @@ class EmbeddedStore(FromDocuments):
         table = self.documents.documents.table
         with suppress(ServiceError), table.exclusive(namespace, wait_s=0):
             DocumentStore({self.documents.store: self}, table, is_whole=False).settle(namespace)
-        return self.documents.shown(namespace)
+        return self.documents.visible(namespace)

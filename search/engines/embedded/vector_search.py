@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.documents import Matrix, Vector
 from models.hits import Hit
 from search.deadline import Deadline
-from search.documents.lookups import STORED, Executes
+from search.documents.lookups import STORED, SqlConnection
 from search.engines.embedded.passage_rows import Growing, Rows, cut
 from search.ranking_end import COSINE_DECIMALS
 
@@ -53,14 +53,14 @@ class VectorTable:
         self._matrix = Growing(np.float32, width=dimension)
         self._embedded = Growing(np.bool_)
 
-    def catch_up(self, connection: Executes, rows: Rows) -> Vectors:
+    def catch_up(self, connection: SqlConnection, rows: Rows) -> Vectors:
         """Load new vectors, inside the transaction that loaded `rows`."""
         first = len(self._matrix)
         if first < len(rows.rids):
             self._load(connection, rows.rids[first:])
         return Vectors(self._matrix.view, self._embedded.view)
 
-    def _load(self, connection: Executes, rids: NDArray[np.int64]) -> None:
+    def _load(self, connection: SqlConnection, rids: NDArray[np.int64]) -> None:
         if not len(self._matrix):
             self._matrix.reserve(len(rids) + len(rids) // 8)
         dimension = self._matrix.view.shape[1]

@@ -126,7 +126,7 @@ _STRANGERS = (404, 405)
 
 _PROBE_S = 0.05
 _FIRST_LOOK_S = 0.2
-_LAST_LOOK_S = 0.2
+_LAST_CHECK_S = 0.2
 
 # It logs refused objects, which are the documents.
 logging.getLogger("weaviate-client").setLevel(logging.CRITICAL)
@@ -246,7 +246,7 @@ class Connection:
         # Looks in another thread, because a name server may be slow.
         looking = asyncio.run_coroutine_threadsafe(asyncio.to_thread(self._unreachable), running_loop())
         try:
-            error = looking.result(_LAST_LOOK_S)
+            error = looking.result(_LAST_CHECK_S)
         except TimeoutError:
             looking.cancel()
             error = None

@@ -53,7 +53,7 @@ async def by_text(
     """Asks for at least `least_hits` passages (see `search.engines.weaviate.wand_pruning`), and then for their documents' scores."""
 
     queries = [_terms(text, index.manifest.language) for text in texts]
-    asked = [
+    requests = [
         partial(held.query.bm25, query, query_properties=["terms"], return_metadata=_SCORE) if query else None
         for query in queries
     ]
@@ -74,17 +74,17 @@ async def by_text(
         whole = {found.properties["document_id"]: found.metadata.score or 0.0 for found in answer.objects}
         return replace(candidates, hits=cut(with_whole(candidates.hits, whole), search.depth))
 
-    candidates = await _rankings(held, wide, asked, least_hits)
+    candidates = await _rankings(held, wide, requests, least_hits)
     return list(await asyncio.gather(*map(scored, queries, candidates)))
 
 
 async def by_vector(index: Index, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
     questions = checked_questions(index.namespace, vectors, index.manifest, search.embedders)
-    asked = [
+    requests = [
         partial(held.query.near_vector, vector, return_metadata=_DISTANCE) for vector in questions.tolist()
     ]
     figure = index.manifest.known_words
-    return [replace(one, known_words=figure) for one in await _rankings(held, search, asked)]
+    return [replace(one, known_words=figure) for one in await _rankings(held, search, requests)]
 
 
 async def by_both(
@@ -102,7 +102,7 @@ async def by_both(
     questions = checked_questions(index.namespace, vectors, index.manifest, search.embedders)
 
     queries = [_terms(text, index.manifest.language) for text in texts]
-    asked = [
+    requests = [
         partial(
             held.query.hybrid,
             query or None,
@@ -115,7 +115,7 @@ async def by_both(
         )
         for query, vector in zip(queries, questions.tolist(), strict=True)
     ]
-    return await _rankings(held, search, asked, least_hits)
+    return await _rankings(held, search, requests, least_hits)
 
 
 _Ask = Callable[..., Awaitable[Any]]
@@ -126,7 +126,7 @@ async def _rankings(
     held: Objects, search: Search, questions: Sequence[_Ask | None], least_hits: int = 0
 ) -> list[Ranking]:
     """A ranking for each question; an empty one for None."""
-    where, warnings = await passing(held, search)
+    where, warnings = await matching(held, search)
     if warnings:
         return [Ranking((), 0, warnings) for _ in questions]
 
@@ -164,7 +164,7 @@ async def _best(
         limit = min(4 * limit, MOST_RESULTS)
 
 
-async def passing(held: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:
+async def matching(held: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:
     """The filter for passages, or warnings: with any warning nothing matches, whatever the filter."""
     # A filter that everything passes makes Weaviate compare every vector of a small namespace.
     where = CONDITIONS.everything

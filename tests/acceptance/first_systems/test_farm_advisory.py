@@ -30,7 +30,7 @@ from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.http_api import HttpApi
-from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import branch_results, fuse_question, hit, plan, request
 
 DOMAINS = {
     "animals": {
@@ -184,7 +184,7 @@ def test_a_result_from_the_cache_names_its_query_too(here: OneProcess) -> None:
 
 def test_a_reranked_result_names_the_method_that_fused_it() -> None:
     planned = plan(rerank=RerankPlan(name="small", depth=2, coarse=2, budget_ms=100, weight=0.7))
-    found, asked = envelopes(bm25=[hit("a"), hit("b")]), request()
+    found, asked = branch_results(bm25=[hit("a"), hit("b")]), request()
     fused = fuse_question(planned, found, 0, asked)
     assert planned.rerank is not None
     reached = Reached(("a#0", "b#0"), {"a#0": 0.0, "b#0": 2.0})

@@ -86,7 +86,7 @@ def test_a_request_that_has_not_ended_is_accepted_and_then_running(
         client.answer(request_id)
     ledger = SingleSteps(redis_client)
     for one in (request_id, follower):
-        plan(ledger, make_request("bread", request_id=one), "bm25", coalescing_key="chorale:flight:x")
+        plan(ledger, make_request("bread", request_id=one), "bm25", coalescing_key="chorale:coalescing:x")
     ledger.join(request_id, force=True)
     callers = CallersLedger(redis_client)
     assert (callers.state(request_id), callers.state(follower)) == ("fusing", "following")

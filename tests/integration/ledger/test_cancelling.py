@@ -28,7 +28,7 @@ def test_a_cancelled_request_has_ended_without_hits(planned: Script) -> None:
     assert [(one["where"], one["reason"]) for one in answer["degraded"]] == [("plan", "cancelled")]
     assert [(one["status"], one["hits"]) for one in answer["questions"]] == [("cancelled", [])]
     planned >> ends_by() << [("it", "client")]
-    assert b"envelope:bm25" in planned.stepped.outbox()[0]
+    assert b"result:bm25" in planned.stepped.outbox()[0]
     assert planned.stepped.moments() == {}
 
 

@@ -46,7 +46,7 @@ def test_the_outbox_entry_has_every_field_for_the_audit(planned: Script) -> None
         b"request": request_json(planned.requests["it"]).encode(),
         b"plan": b'{"v":1,"branches":[{"name":"bm25","queue":"queue.bm25"},{"name":"vector","queue":"queue.vector"}]}',
         b"answer": json.dumps((planned.result() or {})["result"], separators=(",", ":")).encode(),
-        b"envelope:bm25": ok("bm25").to_wire(),
+        b"result:bm25": ok("bm25").to_wire(),
     }
 
 
@@ -101,7 +101,7 @@ def test_the_end_and_its_outbox_entry_are_one(real: Real, request_: Request) -> 
     assert inside.index("DEL") < inside.index("SET"), "deletions first: a full Redis can still end requests"
     ((_, fields),) = cast("list[tuple[bytes, dict[bytes, bytes]]]", real.redis.xrange(OUTBOX))
     assert (fields[b"id"], fields[b"by"]) == (request_.request_id.encode(), b"fusion")
-    assert b"envelope:bm25" in fields
+    assert b"result:bm25" in fields
     assert json.loads(fields[b"answer"])["status"] == "complete"
 
 
@@ -134,12 +134,12 @@ def test_a_full_redis_can_still_end_requests(real: Real, request_: Request) -> N
         real.redis.config_set("maxmemory", "0")
 
 
-def test_entries_flights_answers_and_leases_expire_by_themselves(real: Real) -> None:
-    request = real.accepted("bm25", coalescing_key="chorale:flight:x")
+def test_entries_coalescing_keys_answers_and_leases_expire_by_themselves(real: Real) -> None:
+    request = real.accepted("bm25", coalescing_key="chorale:coalescing:x")
     real.ledger.sweep("the only sweeper")
     # The deadline and an hour.
     assert 3_600_000 < real.redis.pttl(entry_key(request.request_id)) <= 3_610_000
-    assert 0 < real.redis.pttl("chorale:flight:x") <= 10_000
+    assert 0 < real.redis.pttl("chorale:coalescing:x") <= 10_000
     assert real.redis.pttl(SWEEPER) <= PROTOCOL.sweeper_lease_ms
     real.finish(request)
     assert 0 < real.redis.pttl(result_key(request.request_id)) <= 600_000

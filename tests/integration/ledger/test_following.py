@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from chorale_client.keys import FLIGHT
+from chorale_client.keys import COALESCING
 from chorale_client.protocol_constants import ProtocolConstants
 
 from tests.support.ledger.script import (
@@ -29,11 +29,11 @@ def two(script: Script) -> Script:
     return script >> plan("bm25", coalescing_key="x") << "follows"
 
 
-def test_a_flight_has_one_leader_and_ends_with_it(two: Script) -> None:
+def test_a_coalescing_key_has_one_leader_and_ends_with_it(two: Script) -> None:
     two >> finish(of="leader") >> answer("leader") << "complete" >> answer() << "complete"
     two >> ends_by() << [("leader", "fusion"), ("it", "leader")]
     assert [(two.result(one) or {})["result"]["request_id"] for one in ("leader", "it")] == ["leader", "it"]
-    assert two.stepped.flights() == {}
+    assert two.stepped.leaders() == {}
 
 
 def test_a_leader_is_followed_only_if_its_end_is_not_later(script: Script) -> None:
@@ -42,7 +42,7 @@ def test_a_leader_is_followed_only_if_its_end_is_not_later(script: Script) -> No
     script >> accept("same", timeout_s=10.05) >> accept("early", timeout_s=10.04)
     script >> plan("bm25", of="same", finish_ms=60, coalescing_key="x") << "follows"
     script >> plan("bm25", of="early", finish_ms=60, coalescing_key="x") << "planned"
-    assert script.stepped.flights() == {FLIGHT + "x": "early"}
+    assert script.stepped.leaders() == {COALESCING + "x": "early"}
 
 
 def test_a_follower_whose_leader_vanished_is_planned_anew(script: Script) -> None:
@@ -89,7 +89,7 @@ def test_a_follower_that_is_planned_anew_is_resent_like_a_new_request(
     script >> sweep(3_000) << {again_ms + (at - 1) * every_ms: actions for at, actions in sent.items()}
 
 
-def test_an_id_that_was_lost_and_used_again_does_not_lead_its_old_flight(script: Script) -> None:
+def test_an_id_that_was_lost_and_used_again_does_not_lead_its_old_coalescing_key(script: Script) -> None:
     script >> accept("leader", timeout_s=9) >> accept() >> plan("bm25", of="leader", coalescing_key="x")
     script >> lose_entry("leader") >> accept("leader", top_k=7) << "new"
     script >> plan("bm25", of="leader", coalescing_key="y") >> plan("bm25", coalescing_key="x") << "planned"
@@ -116,7 +116,7 @@ def test_followers_of_a_cancelled_leader_are_planned_anew_even_late(two: Script)
 
 def test_a_cancelled_follower_leaves_its_leader_alone(two: Script) -> None:
     two >> cancel() << "cancelled"
-    assert two.stepped.flights() == {FLIGHT + "x": "leader"}
+    assert two.stepped.leaders() == {COALESCING + "x": "leader"}
     two >> finish(of="leader") >> answer("leader") << "complete" >> answer() << "cancelled"
 
 

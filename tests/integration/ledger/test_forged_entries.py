@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from chorale_client import Request
 from chorale_client.keys import (
-    FLIGHT,
+    COALESCING,
     FOLLOWERS,
     GENERATION,
     OUTBOX,
@@ -30,7 +30,7 @@ from tests.support.servers.redis_server import RedisServer
 
 Fields = dict[Any, Any]
 
-FORGED, X = "forged", FLIGHT + "x"
+FORGED, X = "forged", COALESCING + "x"
 SOUND: Fields = {
     "state": "planned",
     "request": "{}",
@@ -130,7 +130,7 @@ def test_an_entry_under_an_invalid_id_is_set_aside(real: Real, name: bytes) -> N
 
 
 def test_binary_names_of_fields_stop_no_sweeper(real: Real) -> None:
-    odd: Fields = {b"\xff": b"\xff", b"envelope:\xff": b"\xff", b"started:\xff": b"1"}
+    odd: Fields = {b"\xff": b"\xff", b"result:\xff": b"\xff", b"started:\xff": b"1"}
     forge(real, entry(state="fusing", fusing_until="1") | odd)
     goes_on(real)
     assert real.ledger.join(FORGED, force=True) is not None
@@ -204,8 +204,8 @@ def test_a_stream_that_takes_no_more_entries_keeps_no_request_from_its_end(real:
     assert real.redis.get(OUTBOX_REFUSED) == b"1"
 
 
-def test_thousands_of_envelopes_keep_no_request_from_its_end(real: Real) -> None:
-    forge(real, {**SOUND, **{f"envelope:{number}": "{}" for number in range(9_000)}})
+def test_thousands_of_branch_results_keep_no_request_from_its_end(real: Real) -> None:
+    forge(real, {**SOUND, **{f"result:{number}": "{}" for number in range(9_000)}})
     assert real.ledger.finish_all([End(FORGED, BODY, True)], by="fusion")[0][0] is not None
     assert real.redis.xlen(OUTBOX) == 1
 
@@ -250,33 +250,29 @@ def test_a_part_that_was_sent_again_is_taken_alone(real: Real) -> None:
 
 
 @pytest.fixture
-def in_one_flight(real: Real) -> tuple[Request, Request]:
+def coalesced(real: Real) -> tuple[Request, Request]:
     """A leader and its follower."""
     return real.accepted("bm25", coalescing_key=X), real.accepted("bm25", coalescing_key=X)
 
 
-def test_a_leader_s_caller_does_not_learn_who_follows(
-    real: Real, in_one_flight: tuple[Request, Request]
-) -> None:
-    leader, follower = in_one_flight
+def test_a_leader_s_caller_does_not_learn_who_follows(real: Real, coalesced: tuple[Request, Request]) -> None:
+    leader, follower = coalesced
     assert follower.request_id not in str(real.redis.hgetall(entry_key(leader.request_id)))
     assert real.redis.hkeys(FOLLOWERS + leader.request_id) == [follower.request_id.encode()]
 
 
-def test_a_leader_answers_no_follower_of_another_flight(
-    real: Real, in_one_flight: tuple[Request, Request]
+def test_a_leader_answers_no_follower_of_another_coalescing_key(
+    real: Real, coalesced: tuple[Request, Request]
 ) -> None:
     """A caller may write an older, signed state of its request back into the entry."""
-    leader, follower = in_one_flight
-    real.ledger.finish_all([End(leader.request_id, BODY, True, coalescing_key=FLIGHT + "y")], by="fusion")
+    leader, follower = coalesced
+    real.ledger.finish_all([End(leader.request_id, BODY, True, coalescing_key=COALESCING + "y")], by="fusion")
     assert real.callers.result(follower.request_id) is None
     assert real.callers.state(follower.request_id) == "accepted"
 
 
-def test_a_leader_that_never_ends_keeps_no_follower(
-    real: Real, in_one_flight: tuple[Request, Request]
-) -> None:
-    leader, follower = in_one_flight
+def test_a_leader_that_never_ends_keeps_no_follower(real: Real, coalesced: tuple[Request, Request]) -> None:
+    leader, follower = coalesced
     real.redis.zrem(WAKEUPS, leader.request_id)
     actions: list[Action] = []
     for _ in range(10):
@@ -290,7 +286,7 @@ def test_a_leader_that_never_ends_keeps_no_follower(
     assert outcomes == ["follows", "planned", "planned"]
 
 
-@pytest.mark.parametrize("fields", [{"flight": X}, {"flight": X, "deadline": "soon"}, None])
+@pytest.mark.parametrize("fields", [{"coalescing_key": X}, {"coalescing_key": X, "deadline": "soon"}, None])
 def test_a_malformed_leader_is_not_followed(real: Real, fields: Fields | None) -> None:
     real.redis.set(X, FORGED)
     if fields is None:
@@ -312,7 +308,7 @@ def signed(real: Real) -> Request:
     return request
 
 
-def test_a_plan_and_an_envelope_of_a_worker_verify(real: Real) -> None:
+def test_a_plan_and_a_branch_result_of_a_worker_verify(real: Real) -> None:
     request = signed(real)
     started = real.ledger.start(request.request_id, "bm25")
     assert started is not None
@@ -322,7 +318,7 @@ def test_a_plan_and_an_envelope_of_a_worker_verify(real: Real) -> None:
     assert (snapshot.is_signed, snapshot.forged) == (True, frozenset())
 
 
-@pytest.mark.parametrize("field", ["plan", "request", "mac", "flight"])
+@pytest.mark.parametrize("field", ["plan", "request", "mac", "coalescing_key"])
 def test_what_a_caller_changes_does_not_verify(real: Real, field: str) -> None:
     request = signed(real)
     real.redis.hset(entry_key(request.request_id), field, '{"v": 1}')
@@ -334,7 +330,7 @@ def test_what_a_caller_changes_does_not_verify(real: Real, field: str) -> None:
 @pytest.mark.parametrize(
     "how", ["by hand", "of another branch", "of another request", "its failure taken back"]
 )
-def test_an_envelope_that_no_worker_made_for_this_plan_is_forged(real: Real, how: str) -> None:
+def test_a_branch_result_that_no_worker_made_for_this_plan_is_forged(real: Real, how: str) -> None:
     request, other = signed(real), signed(real)
     for one in (request, other):
         for branch in ("bm25", "vector"):
@@ -344,9 +340,9 @@ def test_an_envelope_that_no_worker_made_for_this_plan_is_forged(real: Real, how
     mine: Any = real.redis.hgetall(key)
     theirs: Any = real.redis.hgetall(entry_key(other.request_id))
     given: dict[str, Any] = {
-        "by hand": {"envelope:bm25": b'{"status": "ok"}'},
-        "of another branch": {"envelope:bm25": mine[b"envelope:vector"], "mac:bm25": mine[b"mac:vector"]},
-        "of another request": {"envelope:bm25": theirs[b"envelope:bm25"], "mac:bm25": theirs[b"mac:bm25"]},
+        "by hand": {"result:bm25": b'{"status": "ok"}'},
+        "of another branch": {"result:bm25": mine[b"result:vector"], "mac:bm25": mine[b"mac:vector"]},
+        "of another request": {"result:bm25": theirs[b"result:bm25"], "mac:bm25": theirs[b"mac:bm25"]},
         "its failure taken back": {"mac:bm25": b""},
     }
     real.redis.hset(key, mapping=given[how])

@@ -29,7 +29,7 @@ def hedged(script: Script) -> Script:
 
 
 def reported(script: Script) -> dict[str, object]:
-    found: dict[str, object] = json.loads(script.entry().envelopes["vector"])
+    found: dict[str, object] = json.loads(script.entry().branch_results["vector"])
     return found
 
 
@@ -72,7 +72,7 @@ def test_a_failure_is_named_if_the_other_attempt_never_reports(hedged: Script) -
     hedged >> join() << {"bm25", "vector"}
     assert reported(hedged)["detail"] == "bad index"
     hedged >> finish("degraded")
-    assert json.loads(hedged.stepped.outbox()[0][b"envelope:vector"])["detail"] == "bad index"
+    assert json.loads(hedged.stepped.outbox()[0][b"result:vector"])["detail"] == "bad index"
 
 
 def test_a_failure_before_the_hedge_counts_at_once(script: Script) -> None:

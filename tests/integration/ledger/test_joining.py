@@ -26,7 +26,7 @@ def test_from_join_at_on_the_fusion_takes_the_reports_that_have_come(script: Scr
     script >> wait(1)
     snapshot = script.ledger.join("it")
     assert snapshot is not None
-    assert (list(snapshot.envelopes), snapshot.state) == (["bm25"], "planned")
+    assert (list(snapshot.branch_results), snapshot.state) == (["bm25"], "planned")
 
 
 def test_a_request_whose_branches_never_begin_is_joined_without_them(script: Script) -> None:

@@ -21,19 +21,19 @@ def end(stepped: SteppedLedger, *, completed: str = "") -> Request:
     request = a_request()
     assert stepped.callers.accept(request).is_new
     plan(stepped.ledger, request, "bm25", "vector", "hyde")
-    for envelope in (FOUND, BranchResult("vector", "empty", ms=2.5), failed("hyde", "timeout")):
-        stepped.ledger.report(request.request_id, envelope.branch, envelope)
+    for branch_result in (FOUND, BranchResult("vector", "empty", ms=2.5), failed("hyde", "timeout")):
+        stepped.ledger.report(request.request_id, branch_result.branch, branch_result)
     stepped.ledger.finish(request.request_id, by="fusion", body=BODY, is_complete=True, completed=completed)
     return request
 
 
-def envelopes(stepped: SteppedLedger) -> list[dict[str, Any]]:
-    """The envelopes of each entry of the outbox, by branch."""
+def branch_results(stepped: SteppedLedger) -> list[dict[str, Any]]:
+    """The branch results of each entry of the outbox, by branch."""
     return [
         {
-            name.decode().removeprefix("envelope:"): json.loads(value)
+            name.decode().removeprefix("result:"): json.loads(value)
             for name, value in fields.items()
-            if name.startswith(b"envelope:")
+            if name.startswith(b"result:")
         }
         for fields in stepped.outbox()
     ]
@@ -49,7 +49,7 @@ def test_a_half_full_outbox_leaves_out_the_candidates_only(stepped: SteppedLedge
     stepped.bound_outbox(4)
     requests = [end(stepped) for _ in range(4)]
     assert [fields[b"id"].decode() for fields in stepped.outbox()] == [one.request_id for one in requests]
-    first, second, third, fourth = envelopes(stepped)
+    first, second, third, fourth = branch_results(stepped)
     assert first == second
     assert first["bm25"] == json.loads(FOUND.to_wire())
     brief = {"v": 1, "branch": "bm25", "status": "ok", "rankings": [], "left_out": True}
@@ -113,4 +113,4 @@ def test_an_outbox_far_below_its_limit_keeps_all_candidates(
         stepped.bound_outbox(limit)
     for _ in range(3):
         end(stepped)
-    assert all(one["bm25"] == json.loads(FOUND.to_wire()) for one in envelopes(stepped))
+    assert all(one["bm25"] == json.loads(FOUND.to_wire()) for one in branch_results(stepped))

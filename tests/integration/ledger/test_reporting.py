@@ -12,13 +12,13 @@ from tests.support.ledger.script import Script, accept, join, lose_entry, plan, 
 
 def test_the_first_answer_of_a_branch_wins(planned: Script) -> None:
     planned >> report("bm25", detail="first") >> report("bm25", detail="second") << "duplicate"
-    assert json.loads(planned.entry().envelopes["bm25"])["detail"] == "first"
+    assert json.loads(planned.entry().branch_results["bm25"])["detail"] == "first"
 
 
 def test_an_answer_replaces_a_failure_but_a_failure_never_replaces_an_answer(planned: Script) -> None:
     planned >> report("bm25", "failed") << "counted" >> report("bm25") << "replaced"
     planned >> report("bm25", "failed") << "duplicate"
-    assert json.loads(planned.entry().envelopes["bm25"])["status"] == "ok"
+    assert json.loads(planned.entry().branch_results["bm25"])["status"] == "ok"
 
 
 def test_a_branch_reported_twice_counts_once(planned: Script) -> None:
@@ -32,7 +32,7 @@ def test_a_branch_reported_twice_counts_once(planned: Script) -> None:
 
 def test_a_report_after_the_snapshot_changes_nothing(planned: Script) -> None:
     planned >> report("bm25") >> join(force=True) << {"bm25"} >> report("vector") << "closed"
-    assert planned.entry().envelopes.keys() == {"bm25"}
+    assert planned.entry().branch_results.keys() == {"bm25"}
 
 
 def test_a_report_for_an_earlier_request_with_the_same_id_is_turned_away(planned: Script) -> None:

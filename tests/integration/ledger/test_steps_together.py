@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 from chorale_client import Request
-from chorale_client.keys import FLIGHT, OUTBOX, entry_key
+from chorale_client.keys import COALESCING, OUTBOX, entry_key
 from chorale_client.wire_names import QUEUE_FUSION
 from redis import Redis
 
@@ -107,14 +107,14 @@ def test_a_worker_reads_only_the_answers_that_it_has_not_just_reported(real: Rea
     reports = [(request.request_id, one, None) for one in (first, late, ok("hyde"))]
     [joined] = real.ledger.report_and_join(reports)
     assert joined.reported == {"hyde": ok("hyde")}
-    attempts = {name: json.loads(wire)["attempt"] for name, wire in joined.envelopes.items()}
+    attempts = {name: json.loads(wire)["attempt"] for name, wire in joined.branch_results.items()}
     assert attempts == {"bm25": 1, "vector": 1}, "the first answer counts; the late one is not taken for it"
     assert not joined.forged
 
 
 def test_each_end_of_a_batch_answers_its_followers_and_counts_its_own_outcomes(real: Real) -> None:
     breakers = Breakers(real.redis, failures=1, open_s=100)
-    leader, follower = (in_flight(real, "bm25", coalescing_key=FLIGHT + "x") for _ in range(2))
+    leader, follower = (in_flight(real, "bm25", coalescing_key=COALESCING + "x") for _ in range(2))
     cancelled, other = real.accepted(timeout_s=60), real.accepted(timeout_s=60)
     real.callers.cancel(cancelled.request_id)
 
@@ -122,7 +122,11 @@ def test_each_end_of_a_batch_answers_its_followers_and_counts_its_own_outcomes(r
         counted = breakers.arguments(request.request_id, [Outcome(failing, "failed", "error")])
         return End(request.request_id, BODY, coalescing_key is not None, counted, coalescing_key)
 
-    ends = [end(cancelled, "hyde"), end(leader, "vector", coalescing_key=FLIGHT + "x"), end(other, "bm25")]
+    ends = [
+        end(cancelled, "hyde"),
+        end(leader, "vector", coalescing_key=COALESCING + "x"),
+        end(other, "bm25"),
+    ]
     ended = real.ledger.finish_all(ends, by="fusion")
 
     assert [took_ms is not None for took_ms, _ in ended] == [False, True, True]

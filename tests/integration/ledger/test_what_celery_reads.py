@@ -173,13 +173,13 @@ def test_who_waits_for_a_part_is_told_of_its_end(real: Real) -> None:
 def test_a_request_that_waits_for_an_equal_one_is_started_and_has_no_child(
     reader: Reader, real: Real
 ) -> None:
-    real.accepted("bm25", coalescing_key="chorale:flight:x")
-    follower = real.accepted("bm25", coalescing_key="chorale:flight:x")
+    real.accepted("bm25", coalescing_key="chorale:coalescing:x")
+    follower = real.accepted("bm25", coalescing_key="chorale:coalescing:x")
     assert reader.state(follower.request_id) == "STARTED"
     assert reader.run(f"found = app.AsyncResult({follower.request_id!r}).children") == []
     # The other one is gone, and it gets a chord of its own.
     real.redis.hset(entry_key(follower.request_id), "state", "accepted")
-    real.redis.delete("chorale:flight:x")
+    real.redis.delete("chorale:coalescing:x")
     plan(real.ledger, follower, "bm25")
     assert reader.child(follower.request_id)[2] == [f"{follower.request_id}:bm25"]
 

@@ -69,11 +69,11 @@ class TestLists:
         entry = f"chorale:request:{request_id}"
         limit = int(redis_client.hget(entry, "limit:vector") or 0)
         redis_client.hset(entry, mapping={"limit:vector": limit - 30_000, "accepted_at": 0})
-        length, age_s = self.look(redis_client, VECTOR)
+        length, age_s = self.tick(redis_client, VECTOR)
         assert length == 2
         assert 30 <= age_s < 90
 
-    def look(self, client: redis.Redis, queue: str) -> tuple[int | None, float]:
+    def tick(self, client: redis.Redis, queue: str) -> tuple[int | None, float]:
         state = queue_states(client, [queue])[queue]
         assert state.age_s is not None
         return state.length, state.age_s
@@ -85,7 +85,7 @@ class TestLists:
         until(lambda: redis_client.llen(RETRIEVE))
         accepted_at_ms = 1_000 * (int(redis_client.time()[0]) - 9)
         redis_client.hset(f"chorale:request:{request_id}", "accepted_at", accepted_at_ms)
-        _, age_s = self.look(redis_client, RETRIEVE)
+        _, age_s = self.tick(redis_client, RETRIEVE)
         assert 9 <= age_s < 90
 
     def test_the_age_of_a_callback_counts_from_its_push(
@@ -97,7 +97,7 @@ class TestLists:
             empty = BranchResult(branch, "empty")
             SingleSteps(resources.redis).report(request_id, branch, empty, callback=callback)
         time.sleep(0.2)
-        length, age_s = self.look(redis_client, FUSION)
+        length, age_s = self.tick(redis_client, FUSION)
         assert length == 1
         assert 0.15 <= age_s < 90
 

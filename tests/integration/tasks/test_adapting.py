@@ -17,7 +17,7 @@ from config.declarations import proposed_name
 from evaluation.adapting import Adapting
 from models.hits import Ranking
 from records.database import open_database, upgrade
-from records.rules.looks import read_looks
+from records.rules.adaptation_checks import read_adaptation_checks
 from records.rules.store import RuleStore
 from tasks.branches.branch_task import BranchTask
 from tasks.branches.searches import KINDS
@@ -195,10 +195,10 @@ def adapt(pipeline: OneProcess) -> str:
     url = pipeline.resources.settings.audit_database_url
     engine = open_database(url)
     duty = Adapting(pipeline.resources, engine, lambda: upgrade(url))
-    duty.look()
+    duty.tick()
     duty._lease.release()
     engine.dispose()
-    (look,) = read_looks(pipeline.redis)
+    (look,) = read_adaptation_checks(pipeline.redis)
     return look.outcome
 
 

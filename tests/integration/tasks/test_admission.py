@@ -35,7 +35,7 @@ class Busy(OneProcess):
         self.queues = ListedQueues(self.redis, self.resources.pipeline.request_queues)
         self.judge = Judge(Bounds(BOUND, 0), branch_queues=["chorale.bm25", SECOND])
 
-    def look(self) -> None:
+    def tick(self) -> None:
         self.watch.report(self.queues, self.judge)
 
     def fill(self, queue: str) -> None:
@@ -51,7 +51,7 @@ class Busy(OneProcess):
     def overload(self, queue: str) -> None:
         self.fill(queue)
         for _ in range(3):
-            self.look()
+            self.tick()
             self.redis.rpop(queue)
         # What a sweeper has said expires, however busy the machine is; the next look replaces it.
         self.redis.persist(OVERLOAD)
@@ -76,7 +76,7 @@ def test_a_branch_with_an_overlong_queue_is_left_out_until_the_queue_is_short(bu
     assert (answer.status, ids(answer)[0]) == ("degraded", "error")
 
     busy.redis.delete(SECOND)
-    busy.look()
+    busy.tick()
     assert busy.ask("ERR-4711", cache="bypass").status == "complete"
 
 
@@ -88,14 +88,14 @@ def test_new_requests_are_refused_at_once_when_the_planners_queue_is_too_long(bu
     assert 0.25 <= answer.retry_after_s <= 30
 
     busy.redis.delete(QUEUE_RETRIEVE)
-    busy.look()
+    busy.tick()
     assert busy.ask("ERR-4711", cache="bypass").status == "complete"
 
 
 def test_a_queue_without_a_worker_does_not_count_as_overloaded(busy: Busy) -> None:
     busy.fill(SECOND)
     for _ in range(3):
-        busy.look()
+        busy.tick()
     planned = busy.submit("ERR-4711", cache="bypass")
     busy.work("chorale.bm25")
     assert reasons(busy.end_late(planned)) == [("search.second", "not_started")]

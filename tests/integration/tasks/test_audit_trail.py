@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.faults.observers import audited
-from tests.support.ledger.audit_rows import envelope_of
+from tests.support.ledger.audit_rows import branch_result_of
 from tests.support.pipelines.one_process import OneProcess
 
 
@@ -19,7 +19,7 @@ def test_the_row_says_who_asked_what_how_it_ended_and_what_each_branch_found(her
         "vector": "ok",
         "hyde": "ok",
     }
-    assert all(envelope_of(branch).rankings[0].hits for branch in row.branches)
+    assert all(branch_result_of(branch).rankings[0].hits for branch in row.branches)
     hits = [hit for question in row.questions for hit in question.hits]
     assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
     assert hits[0].document_id == "error"

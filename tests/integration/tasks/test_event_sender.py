@@ -31,7 +31,7 @@ from tests.support.servers.services import need
 from tests.support.waiting import until
 from tests.unit.tasks.test_job_events import JOB
 from tests.unit.tasks.test_job_events import ended as ended_job
-from tests.unit.tasks.test_request_events import ACCEPTED_MS, ENVELOPE, ended
+from tests.unit.tasks.test_request_events import ACCEPTED_MS, BRANCH_RESULT, ended
 
 EVENTS = [("task-received", {"uuid": "r", "name": "chorale.retrieve"}), ("task-degraded", {"uuid": "r"})]
 
@@ -50,10 +50,10 @@ EVERY_EVENT: list[Event] = [
         event
         for status in Status
         for event in events_of_ended(
-            ended(status, envelopes={"bm25": {**ENVELOPE, "worker": "bm25@host"}}), with_texts=False
+            ended(status, branch_results={"bm25": {**BRANCH_RESULT, "worker": "bm25@host"}}), with_texts=False
         )
     ),
-    *events_of_ended(ended("failed", envelopes={}), with_texts=False),
+    *events_of_ended(ended("failed", branch_results={}), with_texts=False),
     *events_of(JOB, None),
     *(event for outcome in ("completed", "failed") for event in events_of(ended_job(outcome), "running")),
 ]

@@ -9,7 +9,7 @@ from chorale_client.keys import WAKEUPS, entry_key
 
 from models.audit_tables import RequestRow
 from tests.support.faults.observers import audited
-from tests.support.ledger.audit_rows import envelope_of
+from tests.support.ledger.audit_rows import branch_result_of
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.waiting import until
 
@@ -75,4 +75,4 @@ def test_a_hedged_branch_is_answered_by_its_second_attempt(failing: OneProcess) 
     assert slow["first_start_ms"] <= slow["sent_again_ms"] <= slow["start_ms"]
     assert row.plan is not None
     assert slow["sent_again_ms"] >= row.plan["branches"][1]["hedge_after_ms"]
-    assert {line.branch: envelope_of(line).attempt for line in row.branches} == {"bm25": 1, "slow": 2}
+    assert {line.branch: branch_result_of(line).attempt for line in row.branches} == {"bm25": 1, "slow": 2}

@@ -84,8 +84,8 @@ INDEX = some_of(
     max_size=6,
 )
 RAW = st.one_of(st.binary(max_size=20), st.integers().map(str), JSON.map(json.dumps))
-OF_A_BRANCH = ("envelope:bm25", "mac:bm25", "status:bm25", "started:bm25", "lease:bm25", "hedge:bm25")
-OTHER_FIELDS = ("leader", "flight", "mac", "followed", "decided", "fusing_until", "fuse_sent", "�")
+OF_A_BRANCH = ("result:bm25", "mac:bm25", "status:bm25", "started:bm25", "lease:bm25", "hedge:bm25")
+OTHER_FIELDS = ("leader", "coalescing_key", "mac", "followed", "decided", "fusing_until", "fuse_sent", "�")
 ENTRIES = some_of(
     dict.fromkeys(
         (*SOUND, *OTHER_FIELDS, *OF_A_BRANCH),
@@ -203,7 +203,7 @@ def test_an_entry_is_swept_and_worked_on_without_harm(app: Celery, examples: int
         resources.ledger.report_all([(request_id, BranchResult("bm25", "ok"), started, b"")])
         plan_accepted(resources, fanout, request_id)
         fuse_task(SimpleNamespace(app=SimpleNamespace(resources=resources)), request_id)
-        sweeping.look()
+        sweeping.tick()
         other = resources.callers_ledger.accept(make_request("bread", timeout_s=60)).request_id
         resources.redis.zadd(WAKEUPS, {other: 1})
         found = resources.ledger.sweep(sweeping.name)

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 import redis
 from chorale_client.callbacks import Linked
-from chorale_client.keys import OUTBOX, TELLER, TO_TELL
+from chorale_client.keys import CALLBACK_LEASE, CALLBACKS, OUTBOX
 from chorale_client.request import Request
 from kombu import Queue
 
@@ -68,7 +68,7 @@ class Installation:
 
     def waiting(self) -> tuple[int, int]:
         """How many ends wait for the audit, and how many to be told."""
-        return self.redis.xlen(OUTBOX), self.redis.xlen(TO_TELL)
+        return self.redis.xlen(OUTBOX), self.redis.xlen(CALLBACKS)
 
     def close(self) -> None:
         self.app.close()
@@ -122,7 +122,7 @@ def test_a_named_task_is_told_of_the_end_once_the_request_is_in_the_audit(here: 
     assert (message["task"], message["args"]) == ("shop.ended", [])
     assert message["kwargs"] == {"request_id": request.request_id, "status": "degraded"}
     assert message["id"].startswith(f"{request.request_id}.")
-    assert here.redis.xlen(TO_TELL) == 0
+    assert here.redis.xlen(CALLBACKS) == 0
     assert here.redis.keys("_kombu.binding.*") == []
 
 
@@ -220,8 +220,8 @@ def test_two_drainers_pass_an_end_on_once(here: Installation) -> None:
     put(here.redis, make_entry(request))
     ((entry, _),) = cast("list[tuple[bytes, Any]]", here.redis.xrange(OUTBOX))
     for _ in range(2):
-        here.drainer._scripts.run("pass_on", [OUTBOX, TO_TELL], [10, entry])
-    assert here.redis.xlen(TO_TELL) == 1
+        here.drainer._scripts.run("pass_on", [OUTBOX, CALLBACKS], [10, entry])
+    assert here.redis.xlen(CALLBACKS) == 1
 
 
 def test_while_the_broker_is_away_ends_wait_and_are_told_later(
@@ -264,9 +264,9 @@ def test_one_process_tells_and_another_takes_over_when_it_is_silent(here: Instal
     assert holds(first._lease)
     assert not holds(second._lease)
     assert holds(first._lease)
-    assert 0 < here.redis.pttl(TELLER) <= request_ends.ACTING_MS
+    assert 0 < here.redis.pttl(CALLBACK_LEASE) <= request_ends.ACTING_MS
 
-    here.redis.delete(TELLER)  # it expires
+    here.redis.delete(CALLBACK_LEASE)  # it expires
     assert holds(second._lease)
     assert not holds(first._lease)
     here.ended(on_end=TOLD)
@@ -284,7 +284,7 @@ def test_a_queue_that_the_installation_does_not_allow_gets_nothing(
 ) -> None:
     here.ended(**named)
     here.teller.send_due(1)
-    assert (here.redis.xlen(TO_TELL), here.sent("elsewhere")) == (0, [])
+    assert (here.redis.xlen(CALLBACKS), here.sent("elsewhere")) == (0, [])
 
 
 def test_a_task_is_not_sent_for_ever(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:

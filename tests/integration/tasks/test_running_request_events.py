@@ -45,7 +45,7 @@ class Watched:
 
     def told(self, request: Request) -> dict[str, tuple[str, str]]:
         """State and worker of the request and of each of its branches, after a look of the duty."""
-        self._events.look()
+        self._events.tick()
         # The listener has everything when it has what comes after.
         self._looks += 1
         self._sender.send([heartbeat(active=1, processed=MARK + self._looks)])

@@ -48,9 +48,9 @@ def forget_vectors(here: OneProcess) -> None:
     here.resources.encoder.questions._vectors.clear()
 
 
-def hits_of(envelope: BranchResult) -> list[tuple[str, float]]:
+def hits_of(branch_result: BranchResult) -> list[tuple[str, float]]:
     """Passages and scores, rounded: vectors of a batch differ from those of one question in the eighth decimal."""
-    (ranking,) = envelope.rankings
+    (ranking,) = branch_result.rankings
     return [(hit.passage_id, round(hit.score, 4)) for hit in ranking.hits]
 
 
@@ -102,16 +102,20 @@ def test_a_question_has_the_same_ranking_alone_and_in_any_company(here: OneProce
             company, order = order[: (size := chance.randint(1, 8))], order[size:]
             now = answered(here, [(branch, requests[at]) for at in company])
             together |= zip(company, now, strict=True)
-        assert {envelope.status for envelope in alone} <= {"ok", "empty"}
-        for at, envelope in enumerate(alone):
-            assert hits_of(together[at]) == hits_of(envelope), texts[at]
+        assert {branch_result.status for branch_result in alone} <= {"ok", "empty"}
+        for at, branch_result in enumerate(alone):
+            assert hits_of(together[at]) == hits_of(branch_result), texts[at]
 
 
 def test_parts_that_are_alike_are_one_search(here: OneProcess, searches: list[list[str]]) -> None:
-    envelopes = ask(here, "bread", "repairs", "ERR-4711")
+    branch_results = ask(here, "bread", "repairs", "ERR-4711")
     assert searches == [["bread", "repairs", "ERR-4711"]]
-    assert [hits_of(envelope)[0][0] for envelope in envelopes] == ["bread#0", "repairs#0", "error#0"]
-    assert {note.n_in for envelope in envelopes for note in envelope.stages} == {1}
+    assert [hits_of(branch_result)[0][0] for branch_result in branch_results] == [
+        "bread#0",
+        "repairs#0",
+        "error#0",
+    ]
+    assert {note.n_in for branch_result in branch_results for note in branch_result.stages} == {1}
 
 
 @pytest.mark.parametrize(
@@ -138,15 +142,20 @@ def test_parts_that_differ_are_searched_apart(
 
 
 def test_a_part_that_raises_fails_alone(here: OneProcess, searches: list[list[str]]) -> None:
-    envelopes = ask(here, "bread", "poison", "repairs")
-    assert [envelope.status for envelope in envelopes] == ["ok", "failed", "ok"]
-    assert (envelopes[1].reason, envelopes[1].detail) == ("error", "RuntimeError: the disk is on fire")
+    branch_results = ask(here, "bread", "poison", "repairs")
+    assert [branch_result.status for branch_result in branch_results] == ["ok", "failed", "ok"]
+    assert (branch_results[1].reason, branch_results[1].detail) == (
+        "error",
+        "RuntimeError: the disk is on fire",
+    )
     assert searches == [["bread", "poison", "repairs"], ["bread"], ["poison"], ["repairs"]]
 
 
 def test_a_store_that_is_away_is_asked_once_for_all(here: OneProcess, searches: list[list[str]]) -> None:
-    envelopes = ask(here, "away", "bread", "repairs")
-    assert [(envelope.status, envelope.reason) for envelope in envelopes] == [("failed", "unavailable")] * 3
+    branch_results = ask(here, "away", "bread", "repairs")
+    assert [(branch_result.status, branch_result.reason) for branch_result in branch_results] == [
+        ("failed", "unavailable")
+    ] * 3
     assert searches == [["away", "bread", "repairs"]]
 
 
@@ -156,8 +165,8 @@ def test_a_part_after_its_limit_leaves_the_batch_and_one_with_little_time_left_i
     monkeypatch.setattr(batch, "HURRIED_S", 30)
     left_ms = {"bread": 60_000, "deposit": -3, "repairs": 20_000, "ERR-4711": 60_000}
     parts = [("bm25", started(here, question(text), left_ms=ms)) for text, ms in left_ms.items()]
-    envelopes = answered(here, parts)
-    assert [envelope.reason for envelope in envelopes] == [None, "late", None, None]
+    branch_results = answered(here, parts)
+    assert [branch_result.reason for branch_result in branch_results] == [None, "late", None, None]
     assert searches == [["repairs"], ["bread", "ERR-4711"]]
 
 
@@ -165,7 +174,7 @@ def test_a_kind_that_does_not_merge_is_searched_for_each_request(
     here: OneProcess, searches: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = here.resources.pipeline.kinds.branches["bm25"]
-    with_kind(here, monkeypatch, replace(kind, merges=False))
+    with_kind(here, monkeypatch, replace(kind, can_batch=False))
     ask(here, "bread", "repairs")
     assert searches == [["bread"], ["repairs"]]
 
@@ -191,6 +200,6 @@ def test_the_questions_of_two_dense_branches_are_embedded_once(
         for text in ("flour and salt", "a full disk")
         for branch in ("vector", "hyde")
     ]
-    envelopes = answered(here, both)
-    assert {envelope.status for envelope in envelopes} == {"ok"}
+    branch_results = answered(here, both)
+    assert {branch_result.status for branch_result in branch_results} == {"ok"}
     assert embedded == [["flour and salt", "a full disk"]]

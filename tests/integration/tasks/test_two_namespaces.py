@@ -17,7 +17,7 @@ from records.audit import queries
 from records.database import database_url, open_database
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from tests.support.ledger.audit_rows import count, envelope_of
+from tests.support.ledger.audit_rows import branch_result_of, count
 from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import branch
@@ -167,8 +167,10 @@ def test_the_audit_trail_of_a_namespace_has_no_word_of_the_other(
     for line in lines:
         row = queries.show(engine, line.request_id)
         assert row is not None
-        envelopes = [str(envelope_of(part)) for part in row.branches]
-        text = to_json([queries.listed(line), row.shown(), envelopes], inf_nan_mode="null").decode().lower()
+        branch_results = [str(branch_result_of(part)) for part in row.branches]
+        text = (
+            to_json([queries.listed(line), row.shown(), branch_results], inf_nan_mode="null").decode().lower()
+        )
         assert OTHER[line.namespace] not in text, line.request_id
         ended_by[line.namespace, row.ended_by] += 1
     engine.dispose()

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from celery import Celery
 from chorale_client import Answer, make_request
-from chorale_client.keys import ENTRY, FLIGHT, HEARTBEAT, OUTBOX, WAKEUPS, result_key
+from chorale_client.keys import COALESCING, ENTRY, HEARTBEAT, OUTBOX, WAKEUPS, result_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.request import Request
 from redis import Redis
@@ -171,7 +171,7 @@ def read_later(pipeline: RunningPipeline, request: Request, answer: Answer, watc
     # What a caller has ended by itself has a moment until the next sweep.
     until(lambda: client.zscore(WAKEUPS, request_id) is None)
     until(lambda: not any(request_id in channel for channel in channels(client)))
-    assert request_id.encode() not in [client.get(key) for key in client.scan_iter(FLIGHT + "*")]
+    assert request_id.encode() not in [client.get(key) for key in client.scan_iter(COALESCING + "*")]
     row = audited(pipeline, request_id)
     assert (row.status, row.took_ms) == (answer.status, answer.took_ms)
     return Seen(request, answer, row)

@@ -62,7 +62,7 @@ def make_ranking(*documents: str, top_score: float = 9.5) -> Ranking:
     )
 
 
-def make_envelope(branch: str, *rankings: Ranking) -> BranchResult:
+def make_branch_result(branch: str, *rankings: Ranking) -> BranchResult:
     return BranchResult(branch, "ok", rankings=rankings, ms=12.5, generation=7)
 
 
@@ -100,7 +100,7 @@ def make_entry(
     *,
     plan: Plan | None = None,
     answer: dict[str, Any] | None = None,
-    envelopes: tuple[BranchResult, ...] = (),
+    branch_results: tuple[BranchResult, ...] = (),
     accepted_at_ms: int = ACCEPTED_AT_MS,
     by: str = "fusion",
 ) -> dict[str, str]:
@@ -113,20 +113,23 @@ def make_entry(
         "request": request.model_dump_json(),
         "plan": plan.model_dump_json() if plan else "",
         "answer": to_json(answer or make_answer(request)).decode(),
-        **{f"envelope:{envelope.branch}": envelope.to_wire().decode() for envelope in envelopes},
+        **{
+            f"result:{branch_result.branch}": branch_result.to_wire().decode()
+            for branch_result in branch_results
+        },
     }
 
 
 def whole_entry(request: Request | None = None, **values: Any) -> dict[str, str]:
     """Makes the entry of a request that was planned and that every branch answered."""
     request = request or make_request()
-    envelopes = tuple(
-        make_envelope(
+    branch_results = tuple(
+        make_branch_result(
             branch, *(make_ranking("docs:guide.md", f"docs:{branch}.md") for _ in request.questions)
         )
         for branch in BRANCHES
     )
-    return make_entry(request, plan=make_plan(request), envelopes=tuple(envelopes), **values)
+    return make_entry(request, plan=make_plan(request), branch_results=tuple(branch_results), **values)
 
 
 def put(client: redis.Redis, *entries: dict[str, str]) -> None:

@@ -14,8 +14,8 @@ def count(engine: Engine) -> int:
         return connection.scalar(select(func.count()).select_from(RequestRow)) or 0
 
 
-def envelope_of(row: BranchRow) -> BranchResult:
-    """The branch's envelope, for fusing again."""
+def branch_result_of(row: BranchRow) -> BranchResult:
+    """The branch's branch result, for fusing again."""
     return BranchResult(
         row.branch,
         row.status,

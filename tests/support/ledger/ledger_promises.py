@@ -30,7 +30,7 @@ class Promises:
         self.accepted: dict[str, Accepted] = {}
         """By id, the last request that has to end: it was accepted, and its entry was never lost."""
         self.reported: dict[str, dict[str, bytes]] = {}
-        """By id and branch, the envelopes that the ledger took before the snapshot."""
+        """By id and branch, the branch results that the ledger took before the snapshot."""
         self.ends_due: Counter[str] = Counter()
         """How often each id may end."""
         self.sent: Counter[tuple[str, str, str | None]] = Counter()
@@ -91,11 +91,11 @@ class Promises:
         assert Counter(request_id for request_id, _ in _ends(view)) <= self.ends_due
 
     def _an_end_keeps_what_came_before_the_snapshot_and_leaves_nothing(self, view: View, now_ms: int) -> None:
-        """A caller's login cannot reach flights and followers: the next sweep and the TTL do the rest."""
+        """A caller's login cannot reach leaders and followers: the next sweep and the TTL do the rest."""
         for request_id, fields in _ends(view):
             if not self.is_of(request_id, fields):
                 continue
-            prefix = b"envelope:"
+            prefix = b"result:"
             kept = {name[len(prefix) :].decode(): fields[name] for name in fields if name.startswith(prefix)}
             reported = self.reported[request_id]
             assert kept.keys() == reported.keys()
@@ -104,7 +104,7 @@ class Promises:
             assert request_id not in view.entries
             assert is_by_caller or request_id not in view.moments
             assert view.moments.get(request_id, 0) <= now_ms
-            assert is_by_caller or request_id not in view.flights.values()
+            assert is_by_caller or request_id not in view.leaders.values()
 
     def _a_cancelled_answer_is_its_own_requests_alone(self, view: View) -> None:
         for _, fields in _ends(view):
@@ -134,5 +134,5 @@ def _ends(view: View) -> list[tuple[str, dict[bytes, bytes]]]:
 
 
 def _says_the_same(kept: bytes, reported: bytes) -> bool:
-    """Returns whether an outbox entry has the reported envelope; it lacks the candidates while many entries wait."""
+    """Returns whether an outbox entry has the reported branch result; it lacks the candidates while many entries wait."""
     return kept == reported or (b'"left_out":true' in kept and b'"status":"ok"' in reported)

@@ -1,4 +1,4 @@
-"""Requests, plans and envelopes for steps of the ledger."""
+"""Requests, plans and branch results for steps of the ledger."""
 
 from __future__ import annotations
 

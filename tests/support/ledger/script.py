@@ -15,7 +15,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self
 
 from chorale_client import Request, RequestIdConflict
-from chorale_client.keys import FLIGHT
+from chorale_client.keys import COALESCING
 from chorale_client.ledger import Accepted
 from chorale_client.wire_names import QUEUE_FUSION
 
@@ -120,7 +120,7 @@ def plan(
 ) -> str:
     """The options are those of `chord`."""
     return script.ledger.plan(
-        of, chord(*branches, coalescing_key=coalescing_key and FLIGHT + coalescing_key, **options)
+        of, chord(*branches, coalescing_key=coalescing_key and COALESCING + coalescing_key, **options)
     )
 
 
@@ -142,15 +142,17 @@ def report(
     detail: str = "",
     accepted_at_ms: int | None = None,
 ) -> str:
-    envelope = BranchResult(branch, status, "error" if status == "failed" else None, detail, attempt=attempt)
-    return script.ledger.report(of, branch, envelope, accepted_at_ms=accepted_at_ms, callback=CALLBACK)
+    branch_result = BranchResult(
+        branch, status, "error" if status == "failed" else None, detail, attempt=attempt
+    )
+    return script.ledger.report(of, branch, branch_result, accepted_at_ms=accepted_at_ms, callback=CALLBACK)
 
 
 @_step
 def join(script: Script, of: str = IT, *, force: bool = False) -> set[str] | None:
-    """The branches whose envelopes the fusion gets; None if it does not get the request."""
+    """The branches whose branch results the fusion gets; None if it does not get the request."""
     snapshot = script.ledger.join(of, force=force)
-    return set(snapshot.envelopes) if snapshot else None
+    return set(snapshot.branch_results) if snapshot else None
 
 
 @_step

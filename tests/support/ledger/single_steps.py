@@ -28,20 +28,20 @@ class SingleSteps(RedisLedger):
         self,
         request_id: str,
         branch: str,
-        envelope: BranchResult,
+        branch_result: BranchResult,
         *,
         accepted_at_ms: int | None = None,
         callback: bytes = b"",
     ) -> ReportOutcome:
-        assert branch == envelope.branch
+        assert branch == branch_result.branch
         mac = self._field(request_id, "mac")
         started = None if accepted_at_ms is None else Started(0, b"", b"", 0, accepted_at_ms, mac=mac)
-        return self.report_all([(request_id, envelope, started, callback)])[0]
+        return self.report_all([(request_id, branch_result, started, callback)])[0]
 
     def finish(
         self, request_id: str, *, by: str, body: str, is_complete: bool, completed: str = ""
     ) -> int | None:
-        coalescing_key = self._field(request_id, "flight").decode() or None
+        coalescing_key = self._field(request_id, "coalescing_key").decode() or None
         end = End(request_id, body, is_complete, coalescing_key=coalescing_key, completed=completed)
         return self.finish_all([end], by=by)[0][0]
 

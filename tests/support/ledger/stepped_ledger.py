@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from chorale_client.keys import CACHE, ENTRY, FLIGHT, GENERATION, OUTBOX, OVERLOAD, WAKEUPS, entry_key
+from chorale_client.keys import CACHE, COALESCING, ENTRY, GENERATION, OUTBOX, OVERLOAD, WAKEUPS, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from chorale_client.scripts import prelude
@@ -64,7 +64,7 @@ class View:
     entries: dict[str, Entry]
     fields: list[tuple[bytes, bytes]]
     """The raw fields of every entry's hash."""
-    flights: dict[str, str]
+    leaders: dict[str, str]
     moments: dict[str, float]
     outbox: list[dict[bytes, bytes]]
 
@@ -141,8 +141,8 @@ class SteppedLedger:
         found = cast("list[tuple[bytes, float]]", self.client.zrange(WAKEUPS, 0, -1, withscores=True))
         return {request_id.decode(): moment for request_id, moment in found}
 
-    def flights(self) -> dict[str, str]:
-        keys = cast("list[bytes]", self.client.keys(FLIGHT + "*"))
+    def leaders(self) -> dict[str, str]:
+        keys = cast("list[bytes]", self.client.keys(COALESCING + "*"))
         return {key.decode(): cast(bytes, self.client.get(key)).decode() for key in keys}
 
     def outbox(self) -> list[dict[bytes, bytes]]:
@@ -159,7 +159,7 @@ class SteppedLedger:
         return View(
             entries={of: _entry(of, fields) for of, fields in zip(ids, hashes, strict=True)},
             fields=[field for fields in hashes for field in fields.items()],
-            flights=self.flights(),
+            leaders=self.leaders(),
             moments=self.moments(),
             outbox=self.outbox(),
         )

@@ -62,7 +62,7 @@ PERISHABLE_S = 1.0
 Task = Callable[..., Any]
 
 
-def envelope_of(branch: str, document: str, **fields: Any) -> BranchResult:
+def branch_result_of(branch: str, document: str, **fields: Any) -> BranchResult:
     """An answer with one document of the corpus."""
     ranking = Ranking((Hit(f"{document}#0", document, 0.9),))
     return BranchResult(branch, "ok", rankings=(ranking,), **fields)
@@ -82,7 +82,7 @@ def _returns_what_is_no_json(*_: Any) -> object:
 def _retries_once(task: Any, _: str, branch: str, _attempt: int) -> Report:
     if not task.request.retries:
         raise task.retry(countdown=0)
-    return Report(envelope_of(branch, "error"))
+    return Report(branch_result_of(branch, "error"))
 
 
 def _retries_in_vain(task: Any, *_: Any) -> None:
@@ -96,7 +96,7 @@ def _retries_much_later(task: Any, *_: Any) -> None:
 def _is_not_counted(task: Any, _: str, branch: str, _attempt: int) -> Report:
     """Like a task of celery-batches, whose request has no chord, or a worker lost between storing and counting."""
     task.request.chord = None
-    return Report(envelope_of(branch, "error"))
+    return Report(branch_result_of(branch, "error"))
 
 
 def _becoming_a_chord(*, fails: bool) -> Task:
@@ -110,7 +110,7 @@ def _becoming_a_chord(*, fails: bool) -> Task:
 def _sleeping(seconds: float) -> Task:
     def sleep(_task: Any, _: str, branch: str, _attempt: int) -> Report:
         time.sleep(seconds)
-        return Report(envelope_of(branch, "error"))
+        return Report(branch_result_of(branch, "error"))
 
     return sleep
 
@@ -122,7 +122,7 @@ def _is_killed(*_: Any) -> None:
 def _is_fickle(task: Any, request_id: str, branch: str, _attempt: int) -> Report:
     """Answers every delivery, even if nobody waits for it: `bread` first, then `repairs`."""
     count = task.app.resources.redis.incr(DELIVERIES + request_id)
-    return Report(envelope_of(branch, "bread" if count == 1 else "repairs"))
+    return Report(branch_result_of(branch, "bread" if count == 1 else "repairs"))
 
 
 def _is_held(task: Any, request_id: str, branch: str, attempt: int) -> Report:
@@ -134,11 +134,11 @@ def _is_held(task: Any, request_id: str, branch: str, attempt: int) -> Report:
         raise Ignore
     # A test that fails before it lets go must not hold the worker for ever.
     task.app.resources.redis.brpop([f"{LET_GO}{request_id}:{attempt}"], timeout=20)
-    return Report(envelope_of(branch, "bread" if attempt == 1 else "repairs", attempt=attempt))
+    return Report(branch_result_of(branch, "bread" if attempt == 1 else "repairs", attempt=attempt))
 
 
 class _Wire(BranchResult):
-    """An envelope of another version, or nothing of the kind."""
+    """A branch result of another version, or nothing of the kind."""
 
     def to_wire(self) -> bytes:
         text = {

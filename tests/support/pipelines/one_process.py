@@ -54,7 +54,7 @@ class OneProcess(RunningPipeline):
 
     def sweep(self) -> None:
         """Does what is due at once and looks at the queues, as the sweeper would."""
-        self._sweeper_here.look()
+        self._sweeper_here.tick()
         bounds = Bounds(self.resources.settings.admission_length, self.resources.settings.admission_age_s)
         queues = self.resources.pipeline.request_queues
         self._sweeper_here._watch.report(

@@ -63,11 +63,11 @@ class Shadowed(OneProcess):
 
     def waiting(self) -> int:
         """Messages for the bulk workers, after what is due was sent."""
-        self.shadows.look()
+        self.shadows.tick()
         return int(self.redis.llen(QUEUE_BULK))
 
     def answer_shadows(self) -> None:
-        self.shadows.look()
+        self.shadows.tick()
         self.work_in_bulk()
         self.write()
 

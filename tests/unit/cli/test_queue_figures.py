@@ -63,7 +63,7 @@ class Broker:
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Broker, Watch]]:
-    monkeypatch.setattr(cli.queue_figures, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(cli.queue_figures, "TICK_EVERY_S", 0.01)
     broker, stop = Broker(), threading.Event()
     watch = Watch(broker.open)
     thread = threading.Thread(target=watch.run, args=(stop,))

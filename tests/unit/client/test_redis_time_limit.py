@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from chorale_client.redis_time_limit import TimeLimit, keep_to
+from chorale_client.redis_time_limit import TimeLimit, enforce
 from redis import Redis
 from redis.exceptions import TimeoutError as RedisTimeout
 
@@ -43,7 +43,7 @@ def test_an_unanswered_tls_handshake_ends_with_the_limit() -> None:
     with socket.create_server(("localhost", 0)) as silent:
         url = f"rediss://localhost:{silent.getsockname()[1]}"
         with Redis.from_url(url, socket_timeout=None, socket_connect_timeout=None) as client:
-            keep_to(limit, client)
+            enforce(limit, client)
             with limit.until(time.monotonic() + 0.1), pytest.raises(RedisTimeout):
                 client.ping()
 
@@ -51,7 +51,7 @@ def test_an_unanswered_tls_handshake_ends_with_the_limit() -> None:
 def test_a_command_on_a_stopped_server_ends_with_the_limit(own_redis_server: RedisServer) -> None:
     limit = TimeLimit()
     with Redis.from_url(own_redis_server.url, socket_timeout=None, socket_connect_timeout=None) as client:
-        keep_to(limit, client)
+        enforce(limit, client)
         client.ping()
         own_redis_server.pause()
         for _ in range(2):  # the second time on a new connection, whose greeting nobody answers

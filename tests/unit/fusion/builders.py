@@ -1,4 +1,4 @@
-"""Small real plans, envelopes and hits for the tests of fusion."""
+"""Small real plans, branch results and hits for the tests of fusion."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def ids(fused: FusedQuestion) -> list[str]:
 
 
 def answered(name: str, *hits: Hit, **fields: Any) -> BranchResult:
-    """A branch's envelope for one question."""
+    """A branch's branch result for one question."""
     return BranchResult(name, "ok" if hits else "empty", rankings=(Ranking(hits),), **fields)
 
 
-def envelopes(**hits: Sequence[Hit]) -> dict[str, BranchResult]:
+def branch_results(**hits: Sequence[Hit]) -> dict[str, BranchResult]:
     return {name: answered(name, *found) for name, found in hits.items()}
 
 
@@ -94,9 +94,9 @@ def texts(*document_ids: str, text: str = "A text.", **metadata: Any) -> Mapping
 
 
 def fuse_question(
-    plan: Plan, envelopes: Mapping[str, BranchResult], position: int, request: Request, **options: Any
+    plan: Plan, branch_results: Mapping[str, BranchResult], position: int, request: Request, **options: Any
 ) -> FusedQuestion:
     """By the built-in method that the plan names."""
     method = BUILT_IN.method(plan.method)
-    answers = BranchAnswers(request, plan, envelopes)
+    answers = BranchAnswers(request, plan, branch_results)
     return fuse.fuse_question(answers, position, method, **options)

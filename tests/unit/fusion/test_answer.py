@@ -13,10 +13,19 @@ from models.documents import PassageText
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
 from tasks.wiring.pipeline import BUILT_IN
-from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan, request, texts
+from tests.unit.fusion.builders import (
+    answered,
+    branch,
+    branch_results,
+    fuse_question,
+    hit,
+    plan,
+    request,
+    texts,
+)
 
 EXPLAINED = ("ids", "metadata", "snippets", "texts", "explanation")
-THREE = envelopes(
+THREE = branch_results(
     bm25=[hit("a", source_type="legge", content_hash="h"), hit("copy", content_hash="h"), hit("b")],
     vector=[hit("a", content_hash="h"), hit("b"), hit("c")],
     hyde=[hit("a", content_hash="h")],
@@ -64,7 +73,7 @@ def test_the_answer_reads_back_as_it_was_built() -> None:
 
 
 def test_a_hit_shows_the_passage_of_its_document_that_answers_best() -> None:
-    found = envelopes(bm25=[hit("a", 1)], vector=[hit("a", 0)], hyde=[hit("a", 0)])
+    found = branch_results(bm25=[hit("a", 1)], vector=[hit("a", 0)], hyde=[hit("a", 0)])
     both = {
         f"a#{n}": PassageText(f"a#{n}", "a", "", "", text, {})
         for n, text in enumerate(["Of other things.", "The notice period is three months."])
@@ -156,7 +165,7 @@ def test_a_branch_that_failed_degrades_the_answer_with_its_reason() -> None:
     assert (alone["status"], alone["degraded"]) == ("complete", [])
 
 
-def test_a_branch_without_an_envelope_has_the_reason_that_the_caller_knows() -> None:
+def test_a_branch_without_a_branch_result_has_the_reason_that_the_caller_knows() -> None:
     given = {"bm25": THREE["bm25"]}
     absent = {"hyde": Degradation("search.hyde", Reason.TIMEOUT, "started 300 ms ago")}
     built = fields(request(), given=given, absent=absent)

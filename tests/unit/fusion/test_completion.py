@@ -14,7 +14,7 @@ from fusion.methods import dbsf_values
 from fusion.rankings import completed, unscored
 from models.fusion_method import BranchRanking
 from models.hits import Hit
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, scored
+from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request, scored
 
 LEXICAL = branch("bm25", 0.45).model_copy(update={"floor": 0.0})
 FOUND: Mapping[str, Sequence[Hit]] = {
@@ -30,7 +30,7 @@ def ranked(name: str, *hits: Hit, **fields: Any) -> BranchRanking:
 
 def fused(scores: Mapping[str, Mapping[str, float]]) -> FusedQuestion:
     asked = plan([LEXICAL, branch("vector", 0.55)], method="dbsf", complete_scores=True)
-    return fuse_question(asked, envelopes(**FOUND), 0, request(), scores=scores)
+    return fuse_question(asked, branch_results(**FOUND), 0, request(), scores=scores)
 
 
 def test_a_branch_has_to_score_the_passages_that_others_found_of_documents_it_did_not_find() -> None:

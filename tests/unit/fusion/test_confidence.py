@@ -17,14 +17,16 @@ from fusion.rerank import Reached, rerank_question
 from models.branch_result import BranchResult
 from models.hits import Ranking
 from tasks.wiring.pipeline import SHIPPED, read_fitted
-from tests.unit.fusion.builders import RERANK, branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import RERANK, branch, branch_results, fuse_question, hit, plan, request
 
 MINILM = read_fitted(None)[0].fingerprints[0]
 MODELS = {"embedder": MINILM}
 
 
 def signals(**options: Any) -> dict[str, float]:
-    given = envelopes(bm25=[hit("a"), hit("b"), hit("c")], vector=[hit("c", score=0.7), hit("a", score=0.6)])
+    given = branch_results(
+        bm25=[hit("a"), hit("b"), hit("c")], vector=[hit("c", score=0.7), hit("a", score=0.6)]
+    )
     return dict(fuse_question(plan(), given | options, 0, request()).signals)
 
 
@@ -34,7 +36,7 @@ def test_the_agreement_is_the_sum_over_shared_documents_of_one_by_both_ranks() -
     assert signals() == pytest.approx({"cosine": 0.7, "agreement": (1 / 2 + 1 / 3) / whole})
     assert signals(bm25=BranchResult("bm25", "empty")) == {"cosine": 0.7, "agreement": 0.0}
     ten = [hit(f"d{place}", score=0.5) for place in range(12)]
-    assert signals(**envelopes(bm25=ten, vector=ten))["agreement"] == pytest.approx(1)
+    assert signals(**branch_results(bm25=ten, vector=ten))["agreement"] == pytest.approx(1)
 
 
 def test_a_branch_that_did_not_answer_gives_no_signal_and_one_below_its_threshold_does() -> None:
@@ -42,7 +44,7 @@ def test_a_branch_that_did_not_answer_gives_no_signal_and_one_below_its_threshol
     assert signals(vector=BranchResult.failed("vector", "timeout")) == {}
     # A branch of another kind has scores of its own kind, whatever its name.
     other = branch("vector").model_copy(update={"kind": "http"})
-    planned, vector = plan((branch("bm25"), other)), envelopes(vector=[hit("a", score=0.7)])
+    planned, vector = plan((branch("bm25"), other)), branch_results(vector=[hit("a", score=0.7)])
     assert fuse_question(planned, vector, 0, request()).signals == {}
     asked = request(thresholds={"min_branch_score": {"vector": 0.9}})
     assert fuse_question(plan(), vector, 0, asked).signals["cosine"] == 0.7
@@ -69,7 +71,7 @@ def fitted(role: str = "embedder", **fields: Any) -> Fitted:
 
 
 SURE = {"constant": 50.0}
-HITS = fuse_question(plan(), envelopes(bm25=[hit("a")]), 0, request()).hits
+HITS = fuse_question(plan(), branch_results(bm25=[hit("a")]), 0, request()).hits
 
 
 def test_the_probability_can_be_computed_by_hand_from_the_signals() -> None:
@@ -116,7 +118,7 @@ def test_better_signals_and_more_hits_never_lower_it(
 
 def test_the_best_logits_are_signals_and_those_of_the_branches_stay() -> None:
     planned, asked = plan(rerank=RERANK), request()
-    one = fuse_question(planned, envelopes(vector=[hit("a", score=0.5), hit("b", score=0.4)]), 0, asked)
+    one = fuse_question(planned, branch_results(vector=[hit("a", score=0.5), hit("b", score=0.4)]), 0, asked)
     logits = {"b#0": 1.5, "a#0": -2.0}
     reranked = rerank_question(one, RERANK, Reached(set(logits), logits), asked, planned)
     assert reranked.signals == {**one.signals, "rerank": 1.5, "rerank_gap": 3.5}
@@ -127,7 +129,7 @@ def question(
     confidence: float | None, given: dict[str, BranchResult] | None = None, **asked: Any
 ) -> dict[str, Any]:
     wanted, planned = request(**asked), plan()
-    given = envelopes(bm25=[hit("a")], vector=[hit("a")], hyde=[hit("a")]) if given is None else given
+    given = branch_results(bm25=[hit("a")], vector=[hit("a")], hyde=[hit("a")]) if given is None else given
     pages = Pages({0: fuse_question(planned, given, 0, wanted)}, confidences={0: confidence})
     found: dict[str, Any] = answer_fields(BranchAnswers(wanted, planned, given), pages)
     return {**found["questions"][0], "warnings": found["warnings"]}
@@ -146,7 +148,7 @@ def test_below_the_threshold_a_question_is_abstained_and_keeps_its_hits() -> Non
 
 
 def test_a_failed_question_and_hits_that_are_not_shown_have_no_confidence() -> None:
-    given = envelopes(bm25=[hit("a")])
+    given = branch_results(bm25=[hit("a")])
     assert "confidence" not in question(0.9, given, require=("vector",), abstain=0.5)
     hidden = question(0.9, given, on_missing="empty", abstain=0.5)
     assert (hidden["hits"], "confidence" in hidden, hidden["abstained"]) == ([], False, False)

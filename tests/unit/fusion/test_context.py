@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fusion.context import Citation, Context, neighbours, pack
 from fusion.fused_hits import FusedHit
 from models.documents import PassageText
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request
 
 
 def words(text: str) -> int:
@@ -26,7 +26,7 @@ def passages(*ids: str, words: int = 3) -> dict[str, PassageText]:
 
 def hits_of(*ids: str) -> list[FusedHit]:
     """A hit for each passage."""
-    given = envelopes(bm25=[hit(id_.split("#")[0], int(id_.split("#")[1])) for id_ in ids])
+    given = branch_results(bm25=[hit(id_.split("#")[0], int(id_.split("#")[1])) for id_ in ids])
     asked = request(fuse_by="passage", top_k=len(ids) or 1)
     return list(fuse_question(plan((branch("bm25"),)), given, 0, asked).hits)
 
@@ -74,7 +74,7 @@ def test_a_passage_that_does_not_fit_is_left_out_and_the_next_one_is_tried() -> 
 
 
 def test_the_passages_that_branches_found_besides_come_after_those_of_all_hits() -> None:
-    given = envelopes(bm25=[hit("a", 4), hit("b", 0)], vector=[hit("a", 1), hit("b", 0)])
+    given = branch_results(bm25=[hit("a", 4), hit("b", 0)], vector=[hit("a", 1), hit("b", 0)])
     hits = fuse_question(plan(), given, 0, request()).hits
     texts = passages("a#1", "a#4", "b#0")
     assert pack(hits, texts, limit=12, count=words).citations == (

@@ -7,9 +7,9 @@ from fusion.deduplication import Duplicate, Why
 from models.branch_result import BranchResult
 from models.hits import Ranking
 from models.plan import BoostPlan
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request
+from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, ids, plan, request
 
-THREE = envelopes(
+THREE = branch_results(
     bm25=[hit("a", score=12.5), hit("b", score=9.0)],
     vector=[hit("b", 3, score=0.8), hit("c", score=0.7), hit("a", 1, score=0.6)],
     hyde=[hit("b", 3, score=0.9)],
@@ -32,7 +32,7 @@ def test_three_branches_become_one_explained_list() -> None:
 
 
 def test_branches_agree_on_a_document_of_which_they_found_different_passages() -> None:
-    given = envelopes(bm25=[hit("x"), hit("long", 7)], vector=[hit("y"), hit("long", 1)])
+    given = branch_results(bm25=[hit("x"), hit("long", 7)], vector=[hit("y"), hit("long", 1)])
     assert ids(fuse_question(plan(), given, 0, request()))[0] == "long"
     by_passage = fuse_question(plan(), given, 0, request(fuse_by="passage"))
     assert [one.passage_id for one in by_passage.hits] == ["y#0", "long#1", "x#0", "long#7"]
@@ -60,7 +60,7 @@ def test_excluded_documents_take_no_rank_and_hits_below_a_branchs_depth_do_not_c
 
 
 def test_coverage_is_the_share_of_hits_of_several_groups_and_the_largest_known_number_the_total() -> None:
-    given = envelopes(bm25=[hit("a")], vector=[hit("a"), hit("b")], hyde=[hit("b")])
+    given = branch_results(bm25=[hit("a")], vector=[hit("a"), hit("b")], hyde=[hit("b")])
     assert fuse_question(plan(), given, 0, request()).coverage == 0.5
     assert fuse_question(plan(), {}, 0, request()).coverage == 0
     assert fuse_question(plan(), THREE, 0, request(top_k=1)).total_matches == 3
@@ -71,7 +71,7 @@ def test_coverage_is_the_share_of_hits_of_several_groups_and_the_largest_known_n
 
 
 BOOSTS = BoostPlan(authority={"legge": 1.3}, recency_amount=0.5, recency_half_life_days=365)
-MANY = envelopes(
+MANY = branch_results(
     bm25=[hit(f"d{number:02}") for number in range(1, 31)]
     + [hit("law", source_type="legge", published_at="2026-01-01")]
 )
@@ -93,7 +93,7 @@ def test_boosts_apply_in_full_without_a_bound_and_not_at_all_if_the_request_says
     assert (last.document_id, last.boosts) == ("law", {})
 
 
-COPIES = envelopes(
+COPIES = branch_results(
     bm25=[hit("a", content_hash="h"), hit("copy", content_hash="h"), hit("b")],
     vector=[hit("near", near_duplicate_group="b"), hit("copy", content_hash="h")],
 )
@@ -130,5 +130,5 @@ def test_milliseconds_come_from_the_clock_that_is_given() -> None:
 
 def test_fields_that_only_one_branch_knows_are_taken_from_it() -> None:
     known = hit("a", content_hash="h", source_type="faq", published_at="2025-01-01")
-    [found] = fuse_question(plan(), envelopes(bm25=[hit("a")], vector=[known]), 0, request()).hits
+    [found] = fuse_question(plan(), branch_results(bm25=[hit("a")], vector=[known]), 0, request()).hits
     assert (found.source_type, found.published_at) == ("faq", "2025-01-01")

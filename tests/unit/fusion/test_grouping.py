@@ -9,7 +9,7 @@ from chorale_client.request import Grouping
 
 from fusion.fused_hits import FusedQuestion
 from fusion.page import grouped, page_of
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request, texts
+from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, ids, plan, request, texts
 
 ONE = plan((branch("bm25"),))
 SIX = [
@@ -19,7 +19,7 @@ SIX = [
 
 
 def candidates(group_by: Any, hits: Any = SIX, **options: Any) -> FusedQuestion:
-    return fuse_question(ONE, envelopes(bm25=hits), 0, request(group_by=group_by, **options))
+    return fuse_question(ONE, branch_results(bm25=hits), 0, request(group_by=group_by, **options))
 
 
 @pytest.mark.parametrize(("size", "left", "removed"), [(1, "acef", 2), (2, "abcef", 1), (3, "abcdef", 0)])

@@ -18,7 +18,7 @@ from fusion.interleaving import Slot, coins_of, fused_question, missing_scores, 
 from models.branch_result import BranchResult
 from models.plan import FusionPlan, Plan
 from tasks.wiring.pipeline import BUILT_IN
-from tests.unit.fusion.builders import branch, envelopes, hit, ids, plan, request
+from tests.unit.fusion.builders import branch, branch_results, hit, ids, plan, request
 
 BOTH = cycle((0, 1))
 RANKINGS = st.lists(st.sampled_from("abcdefgh"), unique=True)
@@ -104,7 +104,7 @@ def test_the_coins_of_a_request_are_always_the_same_and_fall_on_both_sides_alike
     assert 910 < first < 1_090
 
 
-LISTS = envelopes(bm25=[hit("a"), hit("b"), hit("c")], vector=[hit("c"), hit("d"), hit("a")])
+LISTS = branch_results(bm25=[hit("a"), hit("b"), hit("c")], vector=[hit("c"), hit("d"), hit("a")])
 BRANCHES = (branch("bm25", weight=1.0), branch("vector", weight=0.1))
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fusion.candidates import fuse_rankings
 from tasks.wiring.pipeline import BUILT_IN
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, scored
+from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request, scored
 
 Lists = Mapping[str, Mapping[str, float]]
 """By branch, the scores of its documents, best first."""
@@ -128,7 +128,7 @@ def test_late_fusion_normalises_scores_of_http_as_the_branch_declares_them(
 ) -> None:
     other = branch("other", 0.4).model_copy(update={"kind": "http", "scores": scores})
     hits = [hit("a", score=37.0), hit("b", score=0.88), hit("c", score=0.0)]
-    fused = fuse_question(plan([other], method="late-fusion"), envelopes(other=hits), 0, request())
+    fused = fuse_question(plan([other], method="late-fusion"), branch_results(other=hits), 0, request())
     assert [one.branches["other"].normalised for one in fused.hits] == pytest.approx(values)
 
 
@@ -156,5 +156,7 @@ def test_bounded_scores_do_not_depend_on_the_list() -> None:
 @pytest.mark.parametrize(("method", "score"), [("late-fusion", 1.2 * 10 / 20), ("bounded", 10 / (10 + 30))])
 def test_a_plan_tells_the_kind_of_a_branch_and_its_half(method: str, score: float) -> None:
     words = branch("words", 1.0).model_copy(update={"kind": "bm25", "half": 30.0})
-    fused = fuse_question(plan([words], method=method), envelopes(words=[hit("a", score=10.0)]), 0, request())
+    fused = fuse_question(
+        plan([words], method=method), branch_results(words=[hit("a", score=10.0)]), 0, request()
+    )
     assert fused.hits[0].score == pytest.approx(score)

@@ -11,9 +11,9 @@ from fusion.page import NO_PIN_LOOKUP, PinLookup, grouped, page_of
 from fusion.rerank import Reached, rerank_question
 from models.branch_result import BranchResult
 from models.plan import Plan, QuestionRules, RerankPlan
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request
 
-FOUND = envelopes(
+FOUND = branch_results(
     bm25=[hit(name, score=9.0 - place) for place, name in enumerate("abcdef")],
     vector=[hit(name, score=0.9 - place / 10) for place, name in enumerate("bacdgh")],
 )
@@ -72,7 +72,9 @@ def test_an_excluded_document_is_not_pinned_and_a_pinned_one_stands_above_thresh
 
 
 def test_a_copy_of_a_pinned_document_is_folded_into_it() -> None:
-    found = envelopes(bm25=[hit("best", content_hash="same"), hit("pinned", content_hash="same"), hit("x")])
+    found = branch_results(
+        bm25=[hit("best", content_hash="same"), hit("pinned", content_hash="same"), hit("x")]
+    )
     one = fused(ruled(pinned=["pinned"]), found=found)
     assert ids(one) == "pinned x"
     assert [copy.document_id for copy in one.hits[0].folded] == ["best"]

@@ -22,12 +22,12 @@ def found(*ids: str, relaxed: int = 0) -> Ranking:
     return Ranking(tuple(hit(id_, score=1.0 - place / 10) for place, id_ in enumerate(ids)), relaxed=relaxed)
 
 
-def envelopes(**rankings: Ranking) -> dict[str, BranchResult]:
+def branch_results(**rankings: Ranking) -> dict[str, BranchResult]:
     return {name: BranchResult(name, "ok", rankings=(one,)) for name, one in rankings.items()}
 
 
 def fused(request: Request, **rankings: Ranking) -> FusedQuestion:
-    return fuse_question(plan(), least_relaxed(envelopes(**rankings)), 0, request)
+    return fuse_question(plan(), least_relaxed(branch_results(**rankings)), 0, request)
 
 
 def test_filters_are_dropped_in_the_order_of_relax_and_the_others_stay() -> None:
@@ -89,7 +89,7 @@ def test_the_reranker_s_threshold_is_dropped_if_no_hit_is_above_it(
     asked = make_request(
         "q", thresholds={"min_rerank_score": 0.9}, relax=["thresholds.min_rerank_score"], top_k=1
     )
-    one = fuse_question(plan(rerank=rerank), envelopes(bm25=found("a", "b")), 0, asked)
+    one = fuse_question(plan(rerank=rerank), branch_results(bm25=found("a", "b")), 0, asked)
     reached = Reached(["a#0", "b#0"], {"a#0": -1.0, "b#0": best})
     page = rerank_question(one, rerank, reached, asked, plan())
     assert ([hit.document_id for hit in page.hits], page.relaxed, page.removed) == (["b"], relaxed, removed)

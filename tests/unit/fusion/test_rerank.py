@@ -14,7 +14,7 @@ from fusion.answer import Pages, answer_fields
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, candidates, min_max, rerank_question, sigmoid
-from tests.unit.fusion.builders import RERANK, branch, envelopes, fuse_question, hit, ids, plan, request
+from tests.unit.fusion.builders import RERANK, branch, branch_results, fuse_question, hit, ids, plan, request
 
 ONE = (branch("bm25", weight=1.0),)
 TEN = [hit(f"d{place}") for place in range(10)]
@@ -31,7 +31,7 @@ def pages(
     by_rerank = RERANK.model_copy(update=rerank)
     planned = plan(ONE, rerank=by_rerank)
     wanted = request(**{"top_k": 10, **asked})
-    fused = fuse_question(planned, envelopes(bm25=TEN), 0, wanted)
+    fused = fuse_question(planned, branch_results(bm25=TEN), 0, wanted)
     by_passage = None if logits is None else {f"{name}#0": logit for name, logit in logits.items()}
     of_them = Reached({f"d{place}#0" for place in range(chosen)}, by_passage)
     return rerank_question(fused, by_rerank, of_them, wanted, planned)
@@ -111,8 +111,8 @@ def test_hits_below_the_coarse_list_stay_with_a_normalised_score_of_zero() -> No
 
 def test_the_best_hit_of_every_question_is_reranked_before_any_second_hit() -> None:
     planned = plan(ONE, rerank=RERANK, asked=(0, 2))
-    first = fuse_question(planned, envelopes(bm25=[hit("a"), hit("b")]), 0, request())
-    second = fuse_question(planned, envelopes(bm25=[hit("c")]), 0, request())
+    first = fuse_question(planned, branch_results(bm25=[hit("a"), hit("b")]), 0, request())
+    second = fuse_question(planned, branch_results(bm25=[hit("c")]), 0, request())
     found = candidates({0: first, 2: second}, depth=2)
     assert [(index, one.document_id) for index, one in found] == [(0, "a"), (2, "c"), (0, "b")]
     assert len(candidates({0: first, 2: second}, depth=1)) == 2
@@ -120,7 +120,7 @@ def test_the_best_hit_of_every_question_is_reranked_before_any_second_hit() -> N
 
 def test_the_answer_names_the_rerank_stage_of_each_hit() -> None:
     page = Pages({0: pages({"d1": 0.0}, chosen=2, top_k=3)})
-    answer = answer_fields(BranchAnswers(request(top_k=3), plan(ONE), envelopes(bm25=TEN)), page)
+    answer = answer_fields(BranchAnswers(request(top_k=3), plan(ONE), branch_results(bm25=TEN)), page)
     hits = answer["questions"][0]["hits"]
     assert [one["score_kind"] for one in hits] == ["rerank"] * 3
     assert hits[0]["rerank"] == {"score": 0.5, "stage": "reranked", "fused_score": pytest.approx(1 / 62)}

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fusion.fused_hits import FusedQuestion
 from models.branch_result import BranchResult
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, ids, plan, request
+from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, ids, plan, request
 
-GIVEN = envelopes(
+GIVEN = branch_results(
     bm25=[hit("a", score=12.0), hit("b", score=4.0)],
     vector=[hit("b", score=0.8), hit("c", score=0.3), hit("d", score=0.1)],
     hyde=[hit("b", score=0.9)],
@@ -45,17 +45,17 @@ def test_the_fused_threshold_is_a_share_of_the_score_of_a_document_that_all_put_
 
 
 def test_a_branch_that_did_not_answer_is_not_part_of_the_attainable_score() -> None:
-    given = {**envelopes(bm25=[hit("a")]), "vector": BranchResult.failed("vector", "timeout")}
+    given = {**branch_results(bm25=[hit("a")]), "vector": BranchResult.failed("vector", "timeout")}
     asked = request(thresholds={"min_fused_score": 1.0})
     assert ids(fuse_question(plan(), given, 0, asked)) == ["a"]
     # One that found nothing did answer: all of its weight is missing.
-    assert ids(fuse_question(plan(), {**given, **envelopes(vector=[])}, 0, asked)) == []
+    assert ids(fuse_question(plan(), {**given, **branch_results(vector=[])}, 0, asked)) == []
 
 
 @given(scores=st.lists(st.floats(0, 50), min_size=1, max_size=6))
 def test_the_best_of_all_branches_has_the_whole_share(scores: list[float]) -> None:
     hits = [hit(f"d{place}", score=score) for place, score in enumerate(sorted(scores, reverse=True))]
-    given = envelopes(bm25=hits, vector=hits, hyde=hits)
+    given = branch_results(bm25=hits, vector=hits, hyde=hits)
     asked = request(top_k=10, thresholds={"min_fused_score": 1.0})
     for method in ("rrf", "rrf-grouped", "min-max", "comb-mnz", "z-score", "dbsf"):
         everything = fuse_question(plan(method=method), given, 0, request(top_k=10))
@@ -65,7 +65,7 @@ def test_the_best_of_all_branches_has_the_whole_share(scores: list[float]) -> No
 
 
 def test_the_attainable_score_of_late_fusion_is_cut_as_its_scores_are() -> None:
-    given = envelopes(bm25=[hit("a", score=40.0)], vector=[hit("a", score=1.0)])
+    given = branch_results(bm25=[hit("a", score=40.0)], vector=[hit("a", score=1.0)])
     asked = request(thresholds={"min_fused_score": 1.0})
     one = fuse_question(plan((branch("bm25"), branch("vector")), method="late-fusion"), given, 0, asked)
     assert [(found.document_id, found.score) for found in one.hits] == [("a", 1.0)]

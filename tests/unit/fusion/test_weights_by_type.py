@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from chorale_client.request import Request
 
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request
 
 BRANCHES = [branch("bm25", 0.2), branch("vector", 0.8)]
-FOUND = envelopes(bm25=[hit("lexical")], vector=[hit("dense")])
+FOUND = branch_results(bm25=[hit("lexical")], vector=[hit("dense")])
 
 
 def _first(question: str, **weights: dict[str, float]) -> str:

@@ -8,20 +8,29 @@ import pytest
 from chorale_client.request import Request
 
 from models.branch_result import BranchResult
-from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, ids, plan, request
+from tests.unit.fusion.builders import (
+    answered,
+    branch,
+    branch_results,
+    fuse_question,
+    hit,
+    ids,
+    plan,
+    request,
+)
 
 RANKED = [hit("other", score=3.0), hit("right", score=2.9), hit("last", score=1.0)]
 DENSE = [hit("other", score=0.9), hit("last", score=0.5)]
 
 
 def fused(method: str, whole: tuple[str, ...]) -> list[str]:
-    found = {**envelopes(vector=DENSE, hyde=DENSE), "bm25": _naming(whole)}
+    found = {**branch_results(vector=DENSE, hyde=DENSE), "bm25": _naming(whole)}
     return ids(fuse_question(plan(method=method), found, 0, request("2.10.1")))
 
 
 def _naming(whole: tuple[str, ...]) -> BranchResult:
-    envelope = answered("bm25", *RANKED)
-    return replace(envelope, rankings=(replace(envelope.rankings[0], whole=whole),))
+    branch_result = answered("bm25", *RANKED)
+    return replace(branch_result, rankings=(replace(branch_result.rankings[0], whole=whole),))
 
 
 @pytest.mark.parametrize("method", ["rrf", "rrf-grouped", "tm2c2"])
@@ -36,7 +45,7 @@ def test_methods_that_rank_as_another_system_does_keep_their_order(method: str) 
 
 
 def test_its_weight_rises_by_the_weights_of_all_branches_and_other_scores_stay() -> None:
-    found = {**envelopes(vector=DENSE, hyde=DENSE), "bm25": _naming(("right#0",))}
+    found = {**branch_results(vector=DENSE, hyde=DENSE), "bm25": _naming(("right#0",))}
     hits = {one.document_id: one for one in fuse_question(plan(), found, 0, request("2.10.1")).hits}
     # .3 of BM25, and .3 + .4 + .3 of all.
     assert hits["right"].branches["bm25"].weight == pytest.approx(1.3)
@@ -47,6 +56,6 @@ def test_its_weight_rises_by_the_weights_of_all_branches_and_other_scores_stay()
 def test_of_several_such_documents_the_better_one_is_first_also_by_passage() -> None:
     assert fused("rrf", ("right#0", "last#0"))[:2] == ["last", "right"]
     asked = Request(questions=("2.10.1",), request_id="r1", fuse_by="passage")
-    envelope = replace(answered("bm25", *RANKED), rankings=(_naming(("right#0",)).rankings[0],))
-    by_passage = fuse_question(plan([branch("bm25"), branch("vector")]), {"bm25": envelope}, 0, asked)
+    branch_result = replace(answered("bm25", *RANKED), rankings=(_naming(("right#0",)).rankings[0],))
+    by_passage = fuse_question(plan([branch("bm25"), branch("vector")]), {"bm25": branch_result}, 0, asked)
     assert ids(by_passage)[0] == "right"

@@ -20,11 +20,11 @@ def branch(name: str, store: str = "local", limit_ms: int = 2_000) -> BranchPlan
     return built_branch(name).model_copy(update={"store": store, "limit_ms": limit_ms})
 
 
-def verdicts(envelope: BranchResult | None, *, timeout_s: float = 2, limit_ms: int = 2_000) -> list[str]:
-    """The verdicts on a branch with this envelope and on its store; None: the branch was not started."""
+def verdicts(branch_result: BranchResult | None, *, timeout_s: float = 2, limit_ms: int = 2_000) -> list[str]:
+    """The verdicts on a branch with this branch result and on its store; None: the branch was not started."""
     one = branch("bm25", limit_ms=limit_ms)
-    absent = {} if envelope else {"bm25": Degradation("search.bm25", Reason.NOT_STARTED)}
-    found = outcomes(plan(one), {"bm25": envelope} if envelope else {}, absent, timeout_s=timeout_s)
+    absent = {} if branch_result else {"bm25": Degradation("search.bm25", Reason.NOT_STARTED)}
+    found = outcomes(plan(one), {"bm25": branch_result} if branch_result else {}, absent, timeout_s=timeout_s)
     assert [one.name for one in found] == ["bm25", "store:local"]
     return [one.verdict for one in found]
 

@@ -17,7 +17,12 @@ def ended(status: str = "complete", by: str = "fusion", took_ms: int = 40, **cha
     plan = {"asked": [0], "branches": [{"name": "bm25"}, {"name": "vector"}], "cacheable": True}
     stages = [{"stage": "search.bm25", "ms": 12.5, "start_ms": 4}]
     answer = {"status": status, "stages": stages, "degraded": [], **changes.pop("answer", {})}
-    given = {"plan": plan, "envelopes": {"bm25": OK}, "request": {"questions": [{"text": "?"}]}, **changes}
+    given = {
+        "plan": plan,
+        "branch results": {"bm25": OK},
+        "request": {"questions": [{"text": "?"}]},
+        **changes,
+    }
     return Ended("r", 1_000, 1_000 + took_ms, by, answer=answer, **given)
 
 

@@ -26,7 +26,7 @@ ENDED = Ended(
         "stages": [{"stage": "search.bm25", "ms": 12.5, "start_ms": 4}],
         "questions": [{"hits": [{}, {}]}],
     },
-    envelopes={"bm25": {"status": "ok", "rankings": []}},
+    branch_results={"bm25": {"status": "ok", "rankings": []}},
 )
 
 

@@ -35,9 +35,9 @@ def ended(*, traceparent: str | None = TRACEPARENT, **changes: Any) -> Ended:
     answer = {"status": "degraded", "degraded": lacks, "stages": STAGES, **changes}
     questions = [{"text": "Who is Ada?"}]
     request = {"namespace": "docs", "top_k": 7, "questions": questions, "traceparent": traceparent}
-    envelopes = {"bm25": {"status": "ok", "rankings": []}}
+    branch_results = {"bm25": {"status": "ok", "rankings": []}}
     times = (ACCEPTED_MS, ACCEPTED_MS + 40)
-    return Ended("r", *times, "fusion", request, plan=PLAN, answer=answer, envelopes=envelopes)
+    return Ended("r", *times, "fusion", request, plan=PLAN, answer=answer, branch_results=branch_results)
 
 
 def spans(one: Ended, *, with_texts: bool = False) -> dict[str, Any]:

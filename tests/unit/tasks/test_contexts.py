@@ -14,9 +14,9 @@ from models.documents import PassageText
 from models.errors import ModelMissing, StoreUnavailable
 from tasks.request.contexts import make_contexts
 from tasks.request.draft import Draft
-from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request, texts
+from tests.unit.fusion.builders import branch_results, fuse_question, hit, plan, request, texts
 
-GIVEN = envelopes(bm25=[hit("a"), hit("b", 3)], vector=[hit("a"), hit("b", 4)])
+GIVEN = branch_results(bm25=[hit("a"), hit("b", 3)], vector=[hit("a"), hit("b", 4)])
 TEXTS = {**texts("a"), **{f"b#{n}": PassageText(f"b#{n}", "b", "B", "", f"Part {n}.", {}) for n in range(40)}}
 
 

@@ -16,7 +16,7 @@ from tasks.jobs.feeder import Feeder, Pace, cost_of, is_fed, is_interactive_late
 NOW_MS = 60_000
 JOB = Job(
     job_id="j1", name="", namespace="docs", tenant="docs", weight=1.0, state="running", outcome=None, reason="",
-    on_end=None, is_told=1, created_at_ms=0, touched_at_ms=0, started_at_ms=0, ended_at_ms=None, deadline_at_ms=None,
+    on_end=None, callback_sent=1, created_at_ms=0, touched_at_ms=0, started_at_ms=0, ended_at_ms=None, deadline_at_ms=None,
     segments=2, total=100, running=0, complete=0, degraded=0, failed=0, skipped=0, refused=0, expired=0, cancelled=0,
     deduplicated=0, rate_1m=None,
 )  # fmt: skip

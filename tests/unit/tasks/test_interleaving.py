@@ -82,5 +82,5 @@ def test_the_plan_carries_how_b_fuses_and_is_not_cached() -> None:
     assert (rival.method, rival.complete_scores, rival.rival) == ("dbsf", True, None)
     assert [branch.weight for branch in rival.branches] == [0.3, 0.45, 0.25]
     # B completes scores: its branches say what they searched with.
-    assert [branch.tells_asked for branch in interleaved.branches] == [True, True, True]
+    assert [branch.returns_query_inputs for branch in interleaved.branches] == [True, True, True]
     assert plan.sides == (plan,)

@@ -13,7 +13,7 @@ from tasks.jobs.feeder import JobEvents, events_of, progress
 
 JOB = Job(
     job_id="j1", name="nightly", namespace="docs", tenant="acme", weight=1.0, state="running", outcome=None,
-    reason="", on_end=None, is_told=1, created_at_ms=10_000, touched_at_ms=10_000, started_at_ms=11_000,
+    reason="", on_end=None, callback_sent=1, created_at_ms=10_000, touched_at_ms=10_000, started_at_ms=11_000,
     ended_at_ms=None, deadline_at_ms=None, segments=157, total=10_000, running=128, complete=1_277, degraded=3,
     failed=0, skipped=0, refused=0, expired=0, cancelled=0, deduplicated=0, rate_1m=218.0,
 )  # fmt: skip

@@ -19,7 +19,7 @@ from models.plan import Plan
 from tasks.request.draft import Draft
 from tasks.request.page_selection import choose_pages
 from tasks.wiring.pipeline import BUILT_IN
-from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, texts
+from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request, texts
 
 EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
 SAME = {"a#0": EAST, "b#0": EAST, "c#0": EAST, "d#0": NORTH}
@@ -45,7 +45,7 @@ def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> Pages:
     """`stores`: of the branch `vector`, and of `bm25`."""
     places = {"bm25": str(len(stores) - 1), "vector": "0"}
     planned = plan([branch(name).model_copy(update={"store": store}) for name, store in places.items()])
-    asked, given = request(**options), envelopes(bm25=HITS, vector=HITS)
+    asked, given = request(**options), branch_results(bm25=HITS, vector=HITS)
     return choose(planned, asked, given, stores, limit_s)
 
 
@@ -128,6 +128,8 @@ def test_only_the_best_fifty_are_compared_and_the_others_follow() -> None:
     many = [hit(f"d{place:03}") for place in range(400)]
     vectors = {one.passage_id: NORTH if place % 2 else EAST for place, one in enumerate(many)}
     planned = plan([branch("vector", depth=400).model_copy(update={"store": "0"})])
-    found = choose(planned, request(diversity=0.5, top_k=400), envelopes(vector=many), [Store(vectors)], 60)
+    found = choose(
+        planned, request(diversity=0.5, top_k=400), branch_results(vector=many), [Store(vectors)], 60
+    )
     assert ids(found)[50:] == [one.document_id for one in many[50:]]
     assert sorted(ids(found)) == sorted(one.document_id for one in many)

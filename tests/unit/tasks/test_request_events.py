@@ -13,7 +13,7 @@ from tasks.celery_internals.event_sender import Event
 from tasks.sweeping.request_events import RequestEvents, events_of_ended, events_of_running
 
 ACCEPTED_MS = 1_795_402_084_000
-ENVELOPE = {"status": "ok", "ms": 12.5, "attempt": 1, "rankings": [{"hits": [["d", "d#0", 0.5]] * 3}]}
+BRANCH_RESULT = {"status": "ok", "ms": 12.5, "attempt": 1, "rankings": [{"hits": [["d", "d#0", 0.5]] * 3}]}
 
 
 def ended(status: str = "complete", **changes: Any) -> Ended:
@@ -26,7 +26,7 @@ def ended(status: str = "complete", **changes: Any) -> Ended:
     }
     plan = {"asked": [0], "branches": [{"name": "bm25", "kind": "bm25"}]}
     request = {"namespace": "docs", "timeout_s": 2.0, "questions": [{"text": "Who pays?"}]}
-    given = {"plan": plan, "envelopes": {"bm25": ENVELOPE}, **changes}
+    given = {"plan": plan, "branch results": {"bm25": BRANCH_RESULT}, **changes}
     return Ended("r", ACCEPTED_MS, ACCEPTED_MS + 40, "fusion", request, answer=answer, **given)
 
 
@@ -56,15 +56,15 @@ def test_a_branch_has_its_own_times_and_hits() -> None:
     assert branch["started"] == pytest.approx(ACCEPTED_MS / 1000 + 0.004)
     assert branch["runtime"] == 0.0125
     assert literal_eval(branch["result"]) == {"status": "ok", "hits": 3}
-    # A hedge, and an envelope without its candidates.
+    # A hedge, and a branch result without its candidates.
     brief = {"status": "ok", "rankings": [], "left_out": True, "attempt": 2}
-    second = events(ended(envelopes={"bm25": brief}))[1][1]
+    second = events(ended(branch_results={"bm25": brief}))[1][1]
     assert second["uuid"] == "r:bm25"
     assert literal_eval(second["result"]) == {"status": "ok", "hits": 0, "attempt": 2}
 
 
 def test_a_branch_is_received_and_answered_by_its_worker() -> None:
-    _, *branch = events(ended(envelopes={"bm25": {**ENVELOPE, "worker": "bm25@host"}}))
+    _, *branch = events(ended(branch_results={"bm25": {**BRANCH_RESULT, "worker": "bm25@host"}}))
     assert [(kind, fields["worker"]) for kind, fields in branch] == [
         ("task-received", "bm25@host"),
         ("task-succeeded", "bm25@host"),
@@ -81,7 +81,7 @@ ENTRY = {
     '{"name": "vector", "kind": "vector"}]}',
     "join_at": "9",
     "status:bm25": "ok",
-    "envelope:bm25": to_json({**ENVELOPE, "worker": "bm25@host"}).decode(),
+    "result:bm25": to_json({**BRANCH_RESULT, "worker": "bm25@host"}).decode(),
     "started:bm25": str(ACCEPTED_MS + 3),
     "started:hyde": str(ACCEPTED_MS + 5),
 }
@@ -114,7 +114,7 @@ def test_a_running_request_shows_how_far_its_branches_are() -> None:
     assert children[1][1]["timestamp"] == ACCEPTED_MS / 1000 + 0.003
     # The end of a branch is the same as at the end of its request.
     _, *told_later = events(
-        ended(envelopes={"bm25": {**ENVELOPE, "worker": "bm25@host"}}, answer={"stages": []})
+        ended(branch_results={"bm25": {**BRANCH_RESULT, "worker": "bm25@host"}}, answer={"stages": []})
     )
     for (_, now), (_, later) in zip(children[2:4], told_later, strict=True):
         assert (now["worker"], now.get("result")) == (later["worker"], later.get("result"))
@@ -137,7 +137,7 @@ def test_a_request_that_is_shown_already_shows_only_what_is_new() -> None:
 
 
 def test_an_answer_that_replaces_a_failure_is_told_while_the_request_runs() -> None:
-    before = {name: value for name, value in ENTRY.items() if not name.startswith("envelope:")}
+    before = {name: value for name, value in ENTRY.items() if not name.startswith("result:")}
     found = running(ENTRY, before={**before, "status:bm25": "failed"})
     assert kinds(found, "r:bm25") == ["task-received", "task-succeeded"]
 
@@ -157,16 +157,16 @@ def test_the_text_of_a_question_is_shown_only_if_it_is_wanted() -> None:
     assert literal_eval(events(ended(), with_texts=True)[0][1]["kwargs"])["questions"] == ["Who pays?"]
 
 
-def test_a_branch_that_left_no_envelope_has_failed_for_the_reason_in_the_answer() -> None:
+def test_a_branch_that_left_no_branch_result_has_failed_for_the_reason_in_the_answer() -> None:
     degraded = [{"where": "search.bm25", "reason": "timeout", "detail": "“Who pays?” took long"}]
-    (_, request), (kind, branch) = events(ended("failed", envelopes={}, answer={"degraded": degraded}))
+    (_, request), (kind, branch) = events(ended("failed", branch_results={}, answer={"degraded": degraded}))
     assert request["exception"] == "search.bm25 timeout"
     assert (kind, branch["exception"]) == ("task-failed", "timeout")
     assert literal_eval(request["result"])["branches"] == {"bm25": "timeout"}
 
 
 def test_a_branch_that_nobody_took_has_not_started() -> None:
-    (_, request), (kind, branch) = events(ended("cancelled", envelopes={}, answer={"stages": []}))
+    (_, request), (kind, branch) = events(ended("cancelled", branch_results={}, answer={"stages": []}))
     assert literal_eval(request["result"])["branches"] == {"bm25": "not_started"}
     assert (kind, branch["exception"]) == ("task-failed", "not_started")
 
@@ -181,7 +181,7 @@ def test_a_request_that_was_answered_without_its_branches_has_no_children() -> N
         "ms": 40,
         "by": "fusion",
     }
-    assert len(events(ended(plan=None, envelopes={}))) == 1
+    assert len(events(ended(plan=None, branch_results={}))) == 1
 
 
 def test_a_request_that_cannot_be_shown_does_not_stop_the_audit() -> None:

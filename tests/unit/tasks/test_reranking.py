@@ -39,11 +39,11 @@ from tasks.wiring.resources import Resources
 from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.pipelines.pipeline_files import BM25_ALONE, Declares
-from tests.unit.fusion.builders import RERANK, answered, branch, envelopes, fuse_question, hit, plan
+from tests.unit.fusion.builders import RERANK, answered, branch, branch_results, fuse_question, hit, plan
 
 PLAN = plan((branch("bm25"),), rerank=RERANK, finish_reserve_ms=60, fusion_reserve_ms=560)
 REQUEST = make_request("a question", top_k=3)
-FUSED = {0: fuse_question(PLAN, envelopes(bm25=[hit(f"d{place}") for place in range(6)]), 0, REQUEST)}
+FUSED = {0: fuse_question(PLAN, branch_results(bm25=[hit(f"d{place}") for place in range(6)]), 0, REQUEST)}
 TEXTS = {f"d{place}#0": PassageText(f"d{place}#0", f"d{place}", "", "", "a text", {}) for place in range(6)}
 
 Declare = Callable[..., Resources]

@@ -12,8 +12,8 @@ from tasks.celery_internals.result_backend import _while_redis_returns, failed_p
 @pytest.mark.parametrize(("attempt", "task_id"), [(1, "r-1:bm25"), (2, "r-1:bm25:2")])
 def test_a_parts_id_says_its_request_its_branch_and_its_attempt(attempt: int, task_id: str) -> None:
     assert part_id("r-1", "bm25", attempt) == task_id
-    envelope = failed_part(task_id, KeyError("nothing"))
-    assert (envelope.branch, envelope.attempt, envelope.reason) == ("bm25", attempt, "error")
+    branch_result = failed_part(task_id, KeyError("nothing"))
+    assert (branch_result.branch, branch_result.attempt, branch_result.reason) == ("bm25", attempt, "error")
 
 
 def test_a_revoked_part_is_a_cancelled_branch() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
-from chorale_client.keys import OUTBOX, QUARANTINE, TO_TELL
+from chorale_client.keys import CALLBACKS, OUTBOX, QUARANTINE
 from chorale_client.redis_urls import celery_url
 from kombu import Exchange, Queue
 from redis import Redis
@@ -177,7 +177,7 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
 
     # An entry's id is the millisecond in which it was written: the first of them is of 1970.
     client.xadd(OUTBOX, {"id": "old"}, id="1-0")
-    client.xadd(TO_TELL, {"id": "untold"}, id="1-0")
+    client.xadd(CALLBACKS, {"id": "untold"}, id="1-0")
     client.xadd(UNREADABLE, {"id": "odd"})
     expected = (
         "1 of at most 10,000 ended requests wait for the audit tables, the oldest for ",
@@ -187,7 +187,7 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
     for finding, beginning in zip(findings(bare, "outbox"), expected, strict=True):
         assert finding.what.startswith(beginning)
 
-    client.delete(OUTBOX, TO_TELL, UNREADABLE)
+    client.delete(OUTBOX, CALLBACKS, UNREADABLE)
     publish_outbox_limit(client, 4)
     client.xadd(OUTBOX, {"id": "young"})
     assert findings(bare, "outbox") == []

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from chorale_client.keys import OUTBOX, TO_TELL
+from chorale_client.keys import CALLBACKS, OUTBOX
 from redis import Redis
 from sqlalchemy import Engine, func, select
 
@@ -77,7 +77,7 @@ class Interrupted(Redis):
     meanwhile: Callable[[], object] | None = None
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        if self.meanwhile is not None and (args[0] == "XDEL" or TO_TELL in args):
+        if self.meanwhile is not None and (args[0] == "XDEL" or CALLBACKS in args):
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
         return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
@@ -130,9 +130,9 @@ def test_a_callback_is_passed_on_by_another_drainer_if_the_first_dies_after_its_
     interrupted.meanwhile = dies
     with pytest.raises(KeyboardInterrupt):
         Drainer(interrupted, engine, keep_texts=True).drain_once(1)
-    assert (count(engine), redis_client.xlen(OUTBOX), redis_client.xlen(TO_TELL)) == (1, 1, 0)
+    assert (count(engine), redis_client.xlen(OUTBOX), redis_client.xlen(CALLBACKS)) == (1, 1, 0)
     Drainer(redis_client, engine, keep_texts=True).drain_once(1)
-    assert (count(engine), redis_client.xlen(OUTBOX), redis_client.xlen(TO_TELL)) == (1, 0, 1)
+    assert (count(engine), redis_client.xlen(OUTBOX), redis_client.xlen(CALLBACKS)) == (1, 0, 1)
 
 
 def test_an_unreadable_entry_is_set_aside_and_the_others_are_written(

@@ -13,15 +13,15 @@ from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
     late,
     make_answer,
+    make_branch_result,
     make_entry,
-    make_envelope,
     make_plan,
     make_ranking,
     make_request,
     put,
     whole_entry,
 )
-from tests.support.ledger.audit_rows import count, envelope_of
+from tests.support.ledger.audit_rows import branch_result_of, count
 
 
 @pytest.fixture
@@ -64,8 +64,11 @@ def test_the_lists_of_all_requests_are_read_by_as_many_statements_as_those_of_on
 def test_everything_about_one_request_is_shown(redis_client: Redis, engine: Engine, drain: Drainer) -> None:
     request = make_request("first", {"text": "second", "bm25_query": "keyword"}, request_id="one")
     answer = make_answer(request, status="degraded", degraded=[late("vector")])
-    envelope = make_envelope("bm25", make_ranking("a", "b"), make_ranking("c"))
-    put(redis_client, make_entry(request, plan=make_plan(request), answer=answer, envelopes=(envelope,)))
+    branch_result = make_branch_result("bm25", make_ranking("a", "b"), make_ranking("c"))
+    put(
+        redis_client,
+        make_entry(request, plan=make_plan(request), answer=answer, branch_results=(branch_result,)),
+    )
     drain.drain_once(1)
     row = show(engine, "one")
     assert row is not None
@@ -77,7 +80,7 @@ def test_everything_about_one_request_is_shown(redis_client: Redis, engine: Engi
     assert (hit.document_id, hit.score, hit.rank) == ("docs:guide.md", 1 / 61, 1)
     assert other.explanation["branches"] == {"bm25": {"rank": 1, "score": 9.5}}
     by_name = {branch.branch: branch for branch in row.branches}
-    assert envelope_of(by_name["bm25"]) == envelope
+    assert branch_result_of(by_name["bm25"]) == branch_result
     assert (by_name["vector"].reason, by_name["vector"].rankings) == ("not_started", ())
 
 

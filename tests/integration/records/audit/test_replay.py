@@ -23,8 +23,8 @@ from records.database import upgrade
 from tasks.wiring.pipeline import load_pipeline
 from tests.support.ledger.audit_entries import (
     make_answer,
+    make_branch_result,
     make_entry,
-    make_envelope,
     make_plan,
     make_ranking,
     put,
@@ -65,14 +65,14 @@ def recorded(redis_client: Redis, engine: Engine) -> Recorded:
     ) -> RequestRow:
         request = Request(request_id="one", questions=["first", "second"], **{"top_k": 4, **options})
         plan = make_plan(request, **(planned or {}))
-        envelopes = {
-            name: make_envelope(name, *(make_ranking(*documents) for documents in rankings))
+        branch_results = {
+            name: make_branch_result(name, *(make_ranking(*documents) for documents in rankings))
             for name, rankings in FOUND.items()
         }
         questions = []
         for position in range(2):
             given = {} if scores is None else scores[position]
-            hits = fuse_question(plan, envelopes, position, request, scores=given).hits
+            hits = fuse_question(plan, branch_results, position, request, scores=given).hits
             fields = ("document_id", "passage_id", "score")
             wire = [
                 {"rank": rank, **{name: getattr(hit, name) for name in fields}}
@@ -80,7 +80,7 @@ def recorded(redis_client: Redis, engine: Engine) -> Recorded:
             ]
             questions.append({"status": "complete", "hits": wire})
         answer = make_answer(request, questions=questions)
-        entry = make_entry(request, plan=plan, answer=answer, envelopes=tuple(envelopes.values()))
+        entry = make_entry(request, plan=plan, answer=answer, branch_results=tuple(branch_results.values()))
         put(redis_client, entry if scores is None else {**entry, "completed": to_json(scores).decode()})
         Drainer(redis_client, engine, keep_texts=keep_texts).drain_once(1)
         row = show(engine, "one")

@@ -60,7 +60,7 @@ class Installation:
         submitted(self.store, job_id, [lines(3, refused=[2])], on_end=named, name="weekly")
         ended(self.store, job_id, by_line)
 
-    def untold(self) -> list[str]:
+    def unsent(self) -> list[str]:
         """Tells, and returns of which jobs nobody has been told yet."""
         active = self.store.active()
         self.on_end.start_due([job for job in active if job.state == State.ENDED])
@@ -68,7 +68,7 @@ class Installation:
 
     def tell(self) -> None:
         """Returns when everybody was told, once: an end that is looked up while it is told may be told again."""
-        until(lambda: self._wait_for_threads() or not self.untold())
+        until(lambda: self._wait_for_threads() or not self.unsent())
 
     def close(self) -> None:
         self._wait_for_threads()
@@ -178,21 +178,21 @@ def test_an_absent_or_slow_receiver_holds_nobody_up(
         here.ends("away", {"url": "http://127.0.0.1:9/"})
         here.ends("slow", {"url": slow.url})
         here.ends("job", {"url": hook.url})
-        here.untold()
+        here.unsent()
         assert any(one.is_running for one in here.on_end._known.values()), "it waited for the slow one"
-        until(lambda: here.untold() == ["away", "slow"])
-        until(lambda: here.untold() and len(slow.got) > 1)
+        until(lambda: here.unsent() == ["away", "slow"])
+        until(lambda: here.unsent() and len(slow.got) > 1)
         here.store.prune(before_ms=10**15)
-        assert here.untold() == [], "nobody is told of a job that is deleted"
+        assert here.unsent() == [], "nobody is told of a job that is deleted"
 
 
 def test_a_certificate_that_nobody_vouches_for_is_not_trusted(here: Installation, tmp_path: Path) -> None:
     with Hook(certificate=Certificate.make(tmp_path)) as hook:
         here.ends("job", {"url": hook.url})
-        here.untold()
+        here.unsent()
         until(lambda: here.on_end._known and not any(one.is_running for one in here.on_end._known.values()))
     assert hook.got == []
-    assert here.untold() == ["job"]
+    assert here.unsent() == ["job"]
 
 
 def test_each_end_of_a_job_that_is_answered_again_is_told(here: Installation) -> None:

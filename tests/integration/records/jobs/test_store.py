@@ -218,9 +218,9 @@ def test_jobs_are_listed_newest_first_and_active_ones_oldest_first(store: Jobs) 
     ended(store, "second")
     assert [job.job_id for job in store.last(2)] == ["third", "second"]
     assert active() == ["first", "second", "third"], "nobody was told of the second's end"
-    store.note_told("second", ended_at_ms=1)
+    store.note_callback_sent("second", ended_at_ms=1)
     assert len(active()) == 3, "the end that was told of is not this one"
-    store.note_told("second", ended_at_ms=100)
+    store.note_callback_sent("second", ended_at_ms=100)
     assert active() == ["first", "third"]
     assert (store.prune(before_ms=100), store.prune(before_ms=101)) == (0, 1)
     assert [job.job_id for job in store.last(9)] == ["third", "first"]

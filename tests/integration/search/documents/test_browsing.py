@@ -11,14 +11,14 @@ import pytest
 
 from models.errors import UnknownNamespace
 from search.documents import browsing
-from search.documents.lookups import Executes
+from search.documents.lookups import SqlConnection
 from search.documents.reading import Documents
 from search.documents.store import DocumentStore
 from tests.support.stores.several_stores import NS, a_document
 
 
 @contextmanager
-def reading(url: str) -> Iterator[Executes]:
+def reading(url: str) -> Iterator[SqlConnection]:
     with closing(Documents(url)) as documents, documents.reading() as rows:
         yield rows
 

@@ -21,11 +21,11 @@ def test_an_entry_names_the_request_who_ended_it_and_when() -> None:
     assert ended.plan is not None
     assert (ended.request["namespace"], ended.plan["method"]) == ("docs", "rrf")
     assert ended.answer["status"] == "complete"
-    hits = ended.envelopes["hyde"]["rankings"][0]["hits"]
+    hits = ended.branch_results["hyde"]["rankings"][0]["hits"]
     assert [hit[1] for hit in hits] == ["docs:guide.md", "docs:hyde.md"]
     assert parse(as_bytes({**entry, "field of a newer version": "eu"})) == ended
     never_planned = parse(make_entry(make_request(), by="sweeper"))
-    assert (never_planned.plan, never_planned.envelopes) == (None, {})
+    assert (never_planned.plan, never_planned.branch_results) == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_an_entry_names_the_request_who_ended_it_and_when() -> None:
         '{"status": "ok", "rankings": [{"hits": [7]}]}',
     ],
 )
-def test_a_malformed_envelope_is_a_failed_branch_as_in_fusion(wire: str) -> None:
-    ended = parse({**whole_entry(), "envelope:vector": wire})
+def test_a_malformed_branch_result_is_a_failed_branch_as_in_fusion(wire: str) -> None:
+    ended = parse({**whole_entry(), "result:vector": wire})
     taken_for = BranchResult.from_wire("vector", wire)
     assert (taken_for.status, taken_for.reason) == ("failed", "invalid_answer")
-    read = ended.envelopes["vector"]
+    read = ended.branch_results["vector"]
     assert (read["status"], read["reason"]) == (taken_for.status, taken_for.reason)
-    assert ended.envelopes["bm25"]["status"] == "ok"
+    assert ended.branch_results["bm25"]["status"] == "ok"
 
 
 @pytest.mark.parametrize(

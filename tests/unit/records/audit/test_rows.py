@@ -21,8 +21,8 @@ from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
     late,
     make_answer,
+    make_branch_result,
     make_entry,
-    make_envelope,
     make_plan,
     make_ranking,
     make_request,
@@ -41,11 +41,11 @@ def everything(found: Rows) -> str:
     return f"{found} {rankings}"
 
 
-def branches_of(*envelopes: BranchResult, **changes: str) -> dict[str, dict[str, Any]]:
+def branches_of(*branch_results: BranchResult, **changes: str) -> dict[str, dict[str, Any]]:
     """The rows of a request's branches by name; only these have answered."""
     request = make_request()
     answer = make_answer(request, status="degraded", degraded=[late("vector")])
-    entry = make_entry(request, plan=make_plan(request), answer=answer, envelopes=envelopes)
+    entry = make_entry(request, plan=make_plan(request), answer=answer, branch_results=branch_results)
     return {row["branch"]: row for row in rows({**entry, **changes}).branches}
 
 
@@ -99,9 +99,9 @@ def test_without_texts_no_word_of_a_question_is_in_any_row() -> None:
     filters = {"customer": "lovelace", "name": {"not": "babbage"}}
     request = make_request("xylophone", rewritten, filters=filters, tags={"case": "divorce"})
     warning = "filter 'plaintiff': no document has this field, so nothing matches"
-    envelope = make_envelope("bm25", replace(make_ranking("a"), warnings=(warning,)))
+    branch_result = make_branch_result("bm25", replace(make_ranking("a"), warnings=(warning,)))
     answer = make_answer(request, warnings=[warning, "cache: unavailable"])
-    entry = make_entry(request, plan=make_plan(request), answer=answer, envelopes=(envelope,))
+    entry = make_entry(request, plan=make_plan(request), answer=answer, branch_results=(branch_result,))
     kept, left_out = (everything(rows(entry, keep_texts=keep)) for keep in (True, False))
     assert "cache: unavailable" in left_out
     for word in (*questions, *others, "plaintiff"):
@@ -125,7 +125,7 @@ def test_a_question_cannot_be_guessed_from_its_hash() -> None:
 
 def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
     rankings = make_ranking("a", "b", "c", top_score=0.1 + 0.2), make_ranking("d")
-    row = branches_of(make_envelope("vector", *rankings))["vector"]
+    row = branches_of(make_branch_result("vector", *rankings))["vector"]
     assert BranchRow(candidates=row["candidates"]).rankings == rankings
 
 
@@ -140,7 +140,7 @@ def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
 def test_texts_that_came_with_their_hits_are_not_kept(brought: dict[str, Any]) -> None:
     """Neither is what a branch searched with: the question's text, or its vector, from which a text can be guessed."""
     ranking = make_ranking("a")
-    row = branches_of(make_envelope("vector", replace(ranking, **brought)))["vector"]
+    row = branches_of(make_branch_result("vector", replace(ranking, **brought)))["vector"]
     assert BranchRow(candidates=row["candidates"]).rankings == (ranking,)
 
 
@@ -155,8 +155,10 @@ def test_filters_that_could_be_dropped_are_not_named_where_filters_are_not_kept(
     assert rows(entry, keep_texts=False).request["options"]["relax"] == ["thresholds.min_fused_score"]
 
 
-def test_a_branch_row_joins_the_envelope_with_its_plan_and_a_missing_one_has_the_answers_reason() -> None:
-    branches = branches_of(make_envelope("bm25", make_ranking("a")))
+def test_a_branch_row_joins_the_branch_result_with_its_plan_and_a_missing_one_has_the_answers_reason() -> (
+    None
+):
+    branches = branches_of(make_branch_result("bm25", make_ranking("a")))
     expected: dict[str, dict[str, Any]] = {
         "bm25": {
             "status": "ok",
@@ -180,11 +182,13 @@ def test_a_branch_row_joins_the_envelope_with_its_plan_and_a_missing_one_has_the
 
 
 def test_a_branch_that_failed_or_whose_candidates_were_left_out_has_its_outcome_and_no_candidates() -> None:
-    failed = branches_of(make_envelope("bm25").failed("bm25", "unavailable", "refused", attempt=2))["bm25"]
+    failed = branches_of(make_branch_result("bm25").failed("bm25", "unavailable", "refused", attempt=2))[
+        "bm25"
+    ]
     assert (failed["status"], failed["reason"], failed["detail"]) == ("failed", "unavailable", "refused")
     assert (failed["attempt"], failed["candidates"]) == (2, None)
     left_out = '{"v":1,"branch":"bm25","status":"ok","rankings":[],"left_out":true}'
-    row = branches_of(**{"envelope:bm25": left_out})["bm25"]
+    row = branches_of(**{"result:bm25": left_out})["bm25"]
     assert (row["status"], row["reason"], row["candidates"], row["weight"]) == ("ok", None, None, 0.3)
 
 

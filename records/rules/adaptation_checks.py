@@ -1,4 +1,4 @@
-"""The last look at the grades of each namespace, for each configuration whose weights adapt: what `chorale status` shows."""
+"""The last check of the grades of each namespace, for each configuration whose weights adapt: what `chorale status` shows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from redis import Redis
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The last look at the grades of a namespace for one configuration."""
+class AdaptationCheck:
+    """The last check of the grades of a namespace for one configuration."""
 
     configuration: str
     namespace: str
@@ -23,7 +23,7 @@ class Look:
     """What was done, or why nothing."""
 
 
-def read_looks(redis: Redis) -> list[Look]:
+def read_adaptation_checks(redis: Redis) -> list[AdaptationCheck]:
     """By configuration and namespace.  Raises RedisError."""
     written = cast("dict[bytes, bytes]", redis.hgetall(ADAPTED))
-    return [Look(**from_json(look)) for _, look in sorted(written.items())]
+    return [AdaptationCheck(**from_json(check)) for _, check in sorted(written.items())]
