@@ -55,7 +55,7 @@ def with_cached(
     resources: Resources, request: Request, plan: Plan, stored: Mapping[str, bytes | None] | None = None
 ) -> tuple[Plan, str | None, Sequence[str]]:
     """The plan with the answers that the cache has; the key that equal requests in flight share, if one may; and the keys
-    of the cache that may answer.  `found` is what the cache has under them, if it was read."""
+    of the cache that may answer.  `stored` is what the cache has under them, if it was read."""
     if not plan.cacheable or not plan.asked:
         note = StageNote(Stage.CACHE, StageStatus.SKIPPED, detail=Reason.RULE)
         return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())}), None, ()

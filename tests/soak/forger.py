@@ -184,7 +184,7 @@ _KINDS: Mapping[str, Callable[[Forger], bool]] = {
     "entries": Forger._entry,
     "keys that are no hash": Forger._no_hash,
     "fields of an entry": Forger._fields,
-    "branch results": Forger._branch_results,
+    "branch_results": Forger._branch_results,
     "plans": Forger._plan,
     "requests": Forger._request,
     "leaders": Forger._leader,

@@ -140,14 +140,13 @@ local function write_end(id, entry, by, body, now, only_counted, completed)
     fields[#fields + 1] = completed
   end
   for field, value in pairs(entry) do
-    local limited = string.match(field, '^limit:(.*)')
+    local limited, reported = string.match(field, '^limit:(.*)'), string.match(field, '^result:(.*)')
     if limited and not entry['status:' .. limited] then
       local reason = entry.decided and 'cancelled' or entry['started:' .. limited] and 'timeout' or 'not_started'
       end_part(id, limited, '', reason, now, entry.answer_ttl)
-    elseif string.sub(field, 1, 7) == 'result:' and #fields < MOST_FIELDS then
-      local branch = string.sub(field, 10)
-      if is_filling and entry['status:' .. branch] == 'ok' then
-        value = '{"v":1,"branch":"' .. branch .. '","status":"ok","rankings":[],"left_out":true}'
+    elseif reported and #fields < MOST_FIELDS then
+      if is_filling and entry['status:' .. reported] == 'ok' then
+        value = '{"v":1,"branch":"' .. reported .. '","status":"ok","rankings":[],"left_out":true}'
       end
       fields[#fields + 1] = field
       fields[#fields + 1] = value

@@ -19,7 +19,7 @@ def ended(status: str = "complete", by: str = "fusion", took_ms: int = 40, **cha
     answer = {"status": status, "stages": stages, "degraded": [], **changes.pop("answer", {})}
     given = {
         "plan": plan,
-        "branch results": {"bm25": OK},
+        "branch_results": {"bm25": OK},
         "request": {"questions": [{"text": "?"}]},
         **changes,
     }

@@ -26,7 +26,7 @@ def ended(status: str = "complete", **changes: Any) -> Ended:
     }
     plan = {"asked": [0], "branches": [{"name": "bm25", "kind": "bm25"}]}
     request = {"namespace": "docs", "timeout_s": 2.0, "questions": [{"text": "Who pays?"}]}
-    given = {"plan": plan, "branch results": {"bm25": BRANCH_RESULT}, **changes}
+    given = {"plan": plan, "branch_results": {"bm25": BRANCH_RESULT}, **changes}
     return Ended("r", ACCEPTED_MS, ACCEPTED_MS + 40, "fusion", request, answer=answer, **given)
 
 
