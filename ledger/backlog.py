@@ -108,7 +108,7 @@ MOST_SHOWN = 3
 class Quarantine:
     entries: int
     first: Mapping[str, str]
-    """What is wrong with a few of the entries, by their ids as `shown` writes them."""
+    """What is wrong with a few of the entries, by their ids as `safe_repr` writes them."""
 
 
 def read_quarantine(client: Redis) -> Quarantine:

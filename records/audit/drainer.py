@@ -155,7 +155,7 @@ class Drainer(Duty):
         Returns those that this drainer inserted: another one may have committed an entry that it has not deleted yet.
 
         The check takes place between INSERT and COMMIT.  Whoever deletes a request from the outbox waits for the commit
-        (`records.audit.deletion`) and then deletes its rows.
+        (`records.audit.deletion.wait_for_drainers`) and then deletes its rows.
         """
         gone: set[bytes | str] = set()
         while left := {entry: rows for entry, rows in batch.items() if entry not in gone}:
