@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,28 @@ def test_a_service_gets_the_secrets_that_it_needs_and_no_others() -> None:
         given[name] = {one for one in variables if re.search(r"PASSWORD|KEY|SECRET|AUTH", one)}
         given[name] |= files - {"chorale.env"}
     assert given == SECRETS
+
+
+def test_no_two_maps_that_are_merged_have_a_key_in_common() -> None:
+    merged = [
+        value.value
+        for node in _nodes(yaml.compose(TEXT))
+        if isinstance(node, yaml.MappingNode)
+        for key, value in node.value
+        if key.value == "<<" and isinstance(value, yaml.SequenceNode)
+    ]
+    assert merged
+    for maps in merged:
+        keys = [key.value for one in maps for key, _ in one.value]
+        assert len(keys) == len(set(keys)), sorted(keys)
+
+
+def _nodes(node: yaml.Node | None) -> Iterator[yaml.Node]:
+    if node is not None:
+        yield node
+    for child in node.value if isinstance(node, yaml.CollectionNode) else ():
+        for inner in child if isinstance(child, tuple) else [child]:
+            yield from _nodes(inner)
 
 
 def test_no_password_has_a_default() -> None:
