@@ -33,7 +33,13 @@ def complaint(question: str, name: str) -> str | None:
         return _not_ready(question, "Redis does not answer")
     if beat.age_s > STALE_AFTER_S:
         return f"the last sign of life of {name} is {beat.age_s:.0f} s old"
-    return None if beat.is_ready else _not_ready(question, f"{name} is not ready yet")
+    return (
+        None
+        if beat.is_ready
+        else _not_ready(
+            question, ": ".join([f"{name} is not ready yet", *filter(None, ["; ".join(beat.missing)])])
+        )
+    )
 
 
 def _not_ready(question: str, why: str) -> str | None:

@@ -27,6 +27,8 @@ class Heartbeat:
     queues: tuple[str, ...] = ()
     """Empty for a sweeper."""
     pid: int | None = None
+    missing: tuple[str, ...] = ()
+    """Why the process is not ready."""
     wire: int | None = None
     """Version of the wire format that the process writes."""
     tasks: tuple[str, ...] = ()
@@ -64,6 +66,7 @@ def parse_heartbeat(name: str, value: bytes | str | None, now_ms: float) -> Hear
             is_ready=wire["ready"] is True,
             queues=tuple(wire.get("queues", ())),
             pid=wire.get("pid"),
+            missing=tuple(wire.get("missing", ())),
             wire=wire.get("wire"),
             tasks=tuple(wire.get("tasks", ())),
             about=wire.get("about") or {},

@@ -36,6 +36,8 @@ from tasks.wiring.resources import Resources
 
 EVERY_S = 1.0
 KEPT_S = 10
+MOST_CHARACTERS = 500
+"""Of each reason why a process is not ready."""
 HUNG_AFTER_S = 60.0
 """No part of a request takes this long: its own limits end it earlier."""
 
@@ -68,6 +70,8 @@ class Heartbeat(Duty):
         self.while_busy: Callable[[], None] = lambda: None
         """Called with each heartbeat while the present task has taken longer than EVERY_S."""
         self.ready = False
+        self.missing: Sequence[str] = ()
+        """Why the process is not ready."""
         self.about: Mapping[str, Any] = {}
         """`self_report`."""
         self._thread = threading.Thread(target=self.run, args=(self._stop,), name="heartbeat", daemon=True)
@@ -91,6 +95,7 @@ class Heartbeat(Duty):
         sign = {
             "at": redis_ms(self._client),
             "ready": self.ready,
+            "missing": [text[:MOST_CHARACTERS] for text in self.missing],
             "pid": os.getpid(),
             "queues": self._queues,
             "wire": WIRE_VERSION,

@@ -63,13 +63,19 @@ def run(
     app = make_app(resources)
     if only != "drain":
         duties.append(Sweeper(resources, app.fanout, interval_s=settings.sweep_interval_s).run)
+    heartbeat.ready = True
     if only == "drain" or (only is None and settings.drain):
-        duties += _duties_in_sql(app, name, also)
+        heartbeat.ready, heartbeat.missing = False, ["the audit trail's database has not answered yet"]
+
+        def ready() -> None:
+            heartbeat.ready, heartbeat.missing = True, ()
+
+        duties += _duties_in_sql(app, name, also, ready)
     threads = [threading.Thread(target=duty, args=(stop,)) for duty in duties]
     for thread in threads:
         thread.start()
     collect_seldom()
-    heartbeat.about, heartbeat.ready = self_report(resources), True
+    heartbeat.about = self_report(resources)
     log.info("ready", name=name, duties=len(duties))
     signal.sigwait(_ENDING)
     stop.set()
@@ -78,8 +84,9 @@ def run(
     heartbeat.stop()
 
 
-def _duties_in_sql(app: Celery, name: str, also: DutiesInSql) -> Iterator[Duty]:
-    """The audit trail with the events for Flower, the copy of the rules, and bulk jobs."""
+def _duties_in_sql(app: Celery, name: str, also: DutiesInSql, prepared: Callable[[], None]) -> Iterator[Duty]:
+    """The audit trail with the events for Flower, the copy of the rules, and bulk jobs.  `prepared` is called when the database
+    has its newest schema."""
     # Here, since SQLAlchemy and Alembic take a second to import.
     from records.audit.deletion import Retention
     from records.audit.drainer import Drainer
@@ -105,9 +112,14 @@ def _duties_in_sql(app: Celery, name: str, also: DutiesInSql) -> Iterator[Duty]:
     if declared := resources.pipeline.shadow:
         shadows = Shadows(app, declared, open_database(url, must_exist=True))
         yield shadows.run
+
     # In each duty's own thread, so that requests are ended although their rows cannot be written yet.
     # Once for all: a file that is removed later must not be replaced by an empty one.
-    prepare = cache(partial(upgrade, url, wait_s=SCHEMA_WAIT_S))
+    @cache
+    def prepare() -> None:
+        upgrade(url, wait_s=SCHEMA_WAIT_S)
+        prepared()
+
     yield Drainer(
         resources.redis,
         open_database(url, must_exist=True),

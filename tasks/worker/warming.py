@@ -16,7 +16,7 @@ from functools import partial
 from celery import Celery
 from chorale_client.default_timeout import publish_timeouts
 from chorale_client.keys import OVERLOAD, entry_key
-from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_RETRIEVE, Reason
 from redis import Redis
 from structlog import get_logger
 
@@ -101,23 +101,15 @@ FETCH_AGAIN_S = 60.0
 """Wait between attempts to fetch a reranker's files for its fingerprint, without which answers are not cached."""
 
 
-def warm(app: Celery, queues: Sequence[str]) -> bool:
+def warm(app: Celery, queues: Sequence[str]) -> Sequence[str]:
     """Load what the tasks on these queues need, publish corpus generations that Redis lacks, and drop messages of ended
-    requests; returns whether the models were there."""
+    requests; returns what is missing, as `missing` does."""
     resources: Resources = app.resources
     branches = [branch for branch in resources.pipeline.branches if branch.queue in queues]
     resources.answered_kinds = {branch.kind for branch in branches}
-    try:
-        warm_models(resources, queues)
-        is_whole = True
-    except ModelMissing as error:
-        log.error("works without its model", queues=list(queues), error=error.detail)
-        is_whole = False
-    stores = {branch.store for branch in branches}
-    if QUEUE_FUSION in queues:
-        stores |= set(resources.pipeline.stores)
-    for name in sorted(stores):
-        _warm(resources, name)
+    absent = missing(resources, queues)
+    for what in absent:
+        log.error("works without what it needs", queues=list(queues), missing=what)
     for branch in branches:
         _connect(resources, branch.name)
     if QUEUE_RETRIEVE in queues:
@@ -135,7 +127,26 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
     # The scripts, the connections and the chord's templates.
     resources.redis.ping()
     _ = app.fanout
-    return is_whole
+    return absent
+
+
+def missing(resources: Resources, queues: Sequence[str]) -> Sequence[str]:
+    """Load the models and indexes of these queues; returns why the worker is not ready: a model that is missing, a documents'
+    database that cannot be read, or a store that refuses the worker's login.  The call may be repeated."""
+    absent = []
+    try:
+        warm_models(resources, queues)
+    except ModelMissing as error:
+        absent.append(error.detail)
+    try:
+        resources.namespaces()
+    except StageFailure as error:
+        return [*absent, f"the documents' database: {error.detail}"]
+    stores = {branch.store for branch in resources.pipeline.branches if branch.queue in queues}
+    if QUEUE_FUSION in queues:
+        stores |= set(resources.pipeline.stores)
+    refusals = ((name, _refusal(resources, name)) for name in sorted(stores))
+    return absent + [f"the store {name}: {why}" for name, why in refusals if why]
 
 
 def warm_models(resources: Resources, queues: Sequence[str]) -> None:
@@ -223,24 +234,29 @@ def _fetch(reranker: Reranker) -> None:
         time.sleep(FETCH_AGAIN_S)
 
 
-def warm_models_again(
-    resources: Resources, queues: Sequence[str], stop: threading.Event, *, done: Callable[[], None]
+def warm_again(
+    resources: Resources,
+    queues: Sequence[str],
+    stop: threading.Event,
+    *,
+    report: Callable[[Sequence[str]], object],
 ) -> None:
-    """Try until `stop` or until the models are there; then call `done`.  Requests are answered without them meanwhile."""
+    """Try until `stop` or until nothing is missing; `report` gets what is missing.  Requests are answered meanwhile."""
     while not stop.wait(AGAIN_S):
         for name in _used_rerankers(resources, queues):
             with suppress(StageFailure):
                 resources.reranker(name).fetch()
-        with suppress(ModelMissing):
-            warm_models(resources, queues)
-            log.info("has its model now", queues=list(queues))
-            done()
+        absent = missing(resources, queues)
+        if not absent:
+            log.info("has what it needs now", queues=list(queues))
+        report(absent)
+        if not absent:
             return
 
 
-def _warm(resources: Resources, name: str) -> None:
-    """Warm a store.  Neither an unreachable store nor a damaged namespace stops the worker: each request asks again, and
-    its answer names the reason."""
+def _refusal(resources: Resources, name: str) -> str | None:
+    """Warm a store; returns why it refuses the worker's login.  Neither an unreachable store nor a damaged namespace stops the
+    worker: each request asks again, and its answer names the reason."""
     store = resources.store(name)
     namespaces: Sequence[str | None] = [None]
     if name in resources.written_stores:
@@ -252,7 +268,8 @@ def _warm(resources: Resources, name: str) -> None:
             log.error("not loaded", store=name, namespace=namespace, reason=error.reason, error=error.detail)
             if not isinstance(error, BadIndex):
                 # Each further namespace would delay the start as long again.
-                return
+                return error.detail if error.reason == Reason.UNAUTHORISED else None
+    return None
 
 
 def _rise_beyond(resources: Resources, namespace: str) -> None:

@@ -33,7 +33,7 @@ from tasks.sweeping.sweeper import Sweeper
 from tasks.wiring.pipeline import BUILT_IN
 from tasks.wiring.resources import Resources
 from tasks.worker.heartbeat import HUNG_AFTER_S, Heartbeat, self_report
-from tasks.worker.warming import collect_seldom, warm, warm_models_again
+from tasks.worker.warming import collect_seldom, warm, warm_again
 
 log = get_logger("chorale.worker")
 
@@ -126,7 +126,7 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
         os.nice(BULK_NICENESS)
     stop = threading.Event()
     try:
-        is_warm = when_redis_answers(lambda: warm(app, queues), resources.redis_url)
+        absent = when_redis_answers(lambda: warm(app, queues), resources.redis_url)
         # A bulk worker gets too little of the processor to end requests on time.
         sweeps = settings.sweeper_threads and QUEUE_BULK not in queues
         with sweeping(app) if sweeps else contextlib.nullcontext():
@@ -139,14 +139,15 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
                 heartbeat.about = self_report(resources, worker=sender.controller)
                 heartbeat.while_busy = functools.partial(beat_while_busy, sender)
                 collect_seldom()
-                if is_warm:
-                    ready()
-                else:
-                    again = functools.partial(warm_models_again, resources, queues, stop, done=ready)
-                    threading.Thread(target=again, name="models", daemon=True).start()
+                report(absent)
+                if absent:
+                    again = functools.partial(warm_again, resources, queues, stop, report=report)
+                    threading.Thread(target=again, name="warming", daemon=True).start()
 
-            def ready() -> None:
-                heartbeat.ready = True
+            def report(absent: Sequence[str]) -> None:
+                heartbeat.missing, heartbeat.ready = absent, not absent
+                if absent:
+                    return
                 served = [branch.name for branch in resources.pipeline.branches if branch.queue in queues]
                 # A full Redis refuses the heartbeat and the breakers; the heartbeat's thread tries again, and logs it.
                 with contextlib.suppress(RedisError):

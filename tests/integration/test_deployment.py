@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Composed:
     ) -> None:
         self.home = folder / "home"
         self.home.mkdir(mode=0o700)
-        self._dotenv, self._replaced, self._trusted = dotenv, replaced, trusted
+        self.dotenv, self.replaced, self.trusted = dotenv, replaced, trusted
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def environment(self, name: str) -> dict[str, str]:
@@ -57,13 +58,13 @@ class Composed:
         image = {"CHORALE_HOME": str(self.home), "PYTHONPATH": PYTHONPATH, "PYTHONSAFEPATH": "1"}
         machine = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "SSL_CERT_FILE": str(self._trusted),
+            "SSL_CERT_FILE": str(self.trusted),
             OWNER: os.environ[OWNER],
         }
         if name == "flower":
             # The other way to name an authority, which Flower must be told apart.
             del machine["SSL_CERT_FILE"]
-            given["CHORALE_REDIS_URL"] += f"?ssl_ca_certs={self._trusted}"
+            given["CHORALE_REDIS_URL"] += f"?ssl_ca_certs={self.trusted}"
         return {**machine, **image, **given}
 
     def words(self, name: str, words: Any = None) -> list[str]:
@@ -104,10 +105,10 @@ class Composed:
 
         def value(found: re.Match[str]) -> str:
             name, sign, rest = found.groups()
-            return self._dotenv[name] if self._dotenv.get(name) else {":-": rest}[sign]
+            return self.dotenv[name] if self.dotenv.get(name) else {":-": rest}[sign]
 
         filled = re.sub(r"\$\{([A-Z_]+)(?:(:[-?])([^}]*))?\}", value, text)
-        for inside, ours in self._replaced.items():
+        for inside, ours in self.replaced.items():
             filled = filled.replace(inside, ours)
         return filled
 
@@ -264,3 +265,26 @@ def test_flower_shows_the_workers_to_who_logs_in_and_to_nobody_else(everything: 
 def test_told_to_stop_every_service_ends_by_itself(everything: Composed) -> None:
     codes = everything.end()
     assert {name for name, code in codes.items() if code != 0} <= {"flower"}
+
+
+def test_a_service_whose_database_refuses_its_login_does_not_become_ready_and_says_why(
+    composed: Composed, database: str, tmp_path: Path
+) -> None:
+    """So `docker compose up --wait` fails, and the health checks name the reason."""
+    wrong = make_url(database).set(password="wrong").render_as_string(hide_password=False)
+    addresses = {inside: wrong if ours == database else ours for inside, ours in composed.replaced.items()}
+    locked_out = Composed(tmp_path, composed.dotenv, addresses, trusted=composed.trusted)
+    reasons = {"retrieve": "password authentication failed", "sweeper": "the audit trail's database"}
+    try:
+        for name in reasons:
+            locked_out.start(name)
+
+        def says(name: str, reason: str) -> bool:
+            checked = locked_out.once(name, SERVICES[name]["healthcheck"]["test"][1:])
+            assert checked.returncode == 1
+            return reason in checked.stderr
+
+        for name, reason in reasons.items():
+            until(partial(says, name, reason), READY_LIMIT_S)
+    finally:
+        locked_out.end()

@@ -37,6 +37,13 @@ def test_a_fresh_heartbeat_means_alive_and_says_whether_the_worker_is_ready(
     assert not_ready in str(complaint("ready", "bm25"))
 
 
+def test_a_worker_that_is_not_ready_says_what_is_missing(redis_client: Redis) -> None:
+    seconds: Any = redis_client.time()
+    wire = {"at": seconds[0] * 1_000, "ready": False, "missing": ["no model", "the store local: wrong key"]}
+    redis_client.set("chorale:heartbeat:bm25", json.dumps(wire))
+    assert complaint("ready", "bm25") == "bm25 is not ready yet: no model; the store local: wrong key"
+
+
 def test_while_redis_is_away_a_worker_is_neither_ready_nor_dead(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
