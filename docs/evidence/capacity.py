@@ -1,6 +1,6 @@
 """How many processes a number of requests a second needs: `python -m docs.evidence.capacity` writes the table of capacity.md.
 
-It reads what `python -m tests.bench latency --json` printed (latency.json beside it).
+It reads what `python -m tests.bench latency --json` printed (capacity.json beside it).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGE, MEASURED = HERE / "capacity.md", HERE / "latency.json"
+PAGE, MEASURED = HERE / "capacity.md", HERE / "capacity.json"
 RATES = (100, 1_000, 10_000)
 IN_FLIGHT = 16
 BUSY = 0.6
