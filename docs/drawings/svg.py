@@ -54,3 +54,26 @@ def arrow(
         f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="1.5"{dashes}{start} '
         'marker-end="url(#tip)"/>'
     )
+
+
+LOOP_S = 8.0
+"""How long a moving picture takes before it begins again."""
+MOVING = "<style>.moving{opacity:0}@media (prefers-reduced-motion:reduce){.moving{animation:none!important}}</style>"
+
+
+def moving(
+    *points: tuple[float, float], start_s: float, end_s: float, stays: bool = False, colour: str = MUTED
+) -> str:
+    """A message on its way through the points between two moments of the loop; it `stays` at the end, or disappears.
+
+    It is invisible where nothing moves: on paper, or for a reader who wants less motion.  The drawing needs `MOVING`.
+    """
+    way = "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
+    name = "m" + "".join(f"{x:g}_{y:g}_" for x, y in (points[0], points[-1])).replace(".", "")
+    start, end = (100 * moment_s / LOOP_S for moment_s in (start_s, end_s))
+    return (
+        f"<style>@keyframes {name}{{0%,{start:.1f}%{{offset-distance:0%;opacity:0}}{start + 0.1:.1f}%{{opacity:1}}"
+        f"{end:.1f}%{{offset-distance:100%;opacity:1}}{end + 0.1:.1f}%,100%{{offset-distance:100%;opacity:{int(stays)}}}}}</style>\n"
+        f'<circle class="moving" r="6" fill="{colour}" style="offset-path:path(\'{way}\');'
+        f'animation:{name} {LOOP_S:g}s linear infinite"/>'
+    )

@@ -13,7 +13,7 @@ from tests.support.typed_pages import Desk, blocks_of, starts
 
 START = blocks_of("docs/start.md", before="## 6. Update")
 # `test_service_wheel.py` installs without a clone.
-README = blocks_of("README.md", before="## Install without a clone")
+README = blocks_of("README.md", before="## Install from wheels")
 
 
 @pytest.fixture
