@@ -20,7 +20,7 @@ help: ## this list
 
 install: $(VENV)/.base ## the service and the demo's model, in .venv
 
-demo: install ## a tour of the whole pipeline on this machine, in one to three minutes with the installation
+demo: install ## a tour of the whole pipeline on this machine, half a minute after the installation
 	@$(BIN)/chorale demo
 
 wheels: $(VENV)/.python ## the wheels of the service and of its client, in dist/

@@ -20,7 +20,7 @@ setup(
     packages=[f"chorale_service.{name}" for name in [*found, "examples"]],
     package_dir={f"chorale_service.{name}": name for name in [*FOLDERS, "examples"]},
     package_data={
-        "": ["*.lua", "*.toml", "*.json", "*.mako"],
+        "": ["*.lua", "*.toml", "*.json", "*.jsonl", "*.mako"],
         "chorale_service.console": ["templates/*.html", "static/*"],
     },
     include_package_data=False,

@@ -17,7 +17,7 @@ from config.visible_text import visible
 
 PANELS: Mapping[str, Mapping[str, str]] = {
     "Run": {
-        "demo": "Take a tour of the whole pipeline, in about a minute.",
+        "demo": "Take a tour of the whole pipeline, in half a minute.",
         "up": "Start the server and the workers, and look after them until Ctrl-C.",
         "worker": "Work on one or more queues until stopped; `chorale up` starts workers by itself.",
         "serve": "Serve the HTTP API and the console until stopped; `chorale up --http` starts both by itself.",

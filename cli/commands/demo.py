@@ -1,4 +1,4 @@
-"""`chorale demo`: shows why hybrid retrieval is worth it, on the documentation of the running Python."""
+"""`chorale demo`: shows why hybrid retrieval is worth it, on the handbook of a small ferry company."""
 
 from __future__ import annotations
 
@@ -7,31 +7,37 @@ import sys
 import time
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from shutil import which
-from textwrap import indent
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from chorale_client.errors import ChoraleError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from cli.demo.installation import DemoInstallation
     from cli.demo.tour import Tour
 
 WIDTH = 100
 INTERRUPTED = 130
-_NEXT = """\
+_BRANCHES = """
+  Chorale: one question, several searches at once, one answer, on time.
+
+  bm25    compares words
+  vector  compares meaning
+  hyde    compares meaning, with the best passages of BM25 mixed in
+  fused   the ranks of all three, joined (reciprocal rank fusion)
+"""
+_NEXT = """
+  Now with your documents:
+{path}
   chorale up                        server, workers and sweeper, until Ctrl-C
   chorale index ~/docs -n docs      text, Markdown, HTML, CSV, JSON lines, PDF, Office
   chorale search "…" -n docs        with --explain: how each score came about
 
   From a program (`chorale env` prints the address):
 
+    from chorale_client import Chorale
+    hits = Chorale().retrieve("Who pays for repairs?", namespace="docs").hits
 """
-_CLIENT = Path(__file__).resolve().parents[2] / "examples" / "client.py"
 
 
 def demo(
@@ -39,11 +45,11 @@ def demo(
         bool, typer.Option("--console", help="Serve the console too, until the demo ends.")
     ] = False,
 ) -> None:
-    """Take a tour of the whole pipeline, in about a minute.
+    """Take a tour of the whole pipeline, in half a minute.
 
-    Starts a Redis and the workers in a temporary folder, indexes the documentation inside this Python, and asks
-    questions: some are answered best by words, some by meaning, and some by the fusion. Then a worker hangs, and the
-    answer still comes on time. On a terminal the demo then takes your questions. At the end it deletes its folder.
+    Starts a Redis and the workers in a temporary folder, indexes the handbook of a ferry company that does not exist, and
+    asks questions: the captions say which search puts the right text first. Then a worker hangs, and the answer still
+    comes on time. On a terminal the demo then takes your questions. At the end it deletes its folder.
 
     Examples:
 
@@ -61,18 +67,20 @@ def demo(
     terminal = stdout()
     terminal.width = min(terminal.width, WIDTH)
     http = Address("127.0.0.1", free_port()) if console else None
+    began_s = time.monotonic()
     try:
-        terminal.print(
-            "\n  Chorale: one question, several searches at once, one answer, on time.\n", style="bold"
-        )
+        terminal.print(_BRANCHES)
+        terminal.print("  Starting Redis and a worker for each search, in a temporary folder …", style="dim")
         with LastLines() as lines, demo_installation(lines, http=http) as installation:
-            _prepare(terminal, installation)
+            report = installation.index()
+            took_s = time.monotonic() - began_s
+            terminal.print(
+                f"  Indexed {report.added} texts of a handbook.  Ready after {took_s:.0f} s.", style="dim"
+            )
             tour = Tour(terminal, installation)
             tour.show()
-            _, _, program = _CLIENT.read_text(encoding="utf-8").partition('"""\n')
-            path = "" if which("chorale") else "  export PATH=$PWD/.venv/bin:$PATH\n"
             terminal.print(
-                f"\n  Now with your documents:\n\n{path}{_NEXT}{indent(program.strip(), '    ')}\n"
+                _NEXT.format(path="" if which("chorale") else "\n  export PATH=$PWD/.venv/bin:$PATH")
             )
             if http is not None:
                 terminal.print(f"  The console: http://{http}/", style="bold")
@@ -85,51 +93,17 @@ def demo(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _prepare(console: Console, installation: DemoInstallation) -> None:
-    """Index while the workers warm up, then ask once, so that each worker opens its index."""
-    from cli.demo.python_docs import SOURCE, python_docs
-    from cli.progress import ProgressBar
-    from tasks.indexing.indexing_run import SourceDocuments
-    from tasks.indexing.namespace_writer import index_corpus
-
-    began_s = time.monotonic()
-    console.print(
-        "  bm25    compares words\n"
-        "  vector  compares meaning\n"
-        "  hyde    compares meaning, with the best passages of BM25 mixed in\n"
-        "  rrf     fuses their ranks (reciprocal rank fusion)\n"
-    )
-    console.print("  Starting Redis and a worker for each queue, in a temporary folder …", style="dim")
-    with ProgressBar(console) as bar:
-        documents = list(python_docs())
-        bar.say("  indexing", total=len(documents))
-        report = index_corpus(
-            installation.resources,
-            SourceDocuments(documents, SOURCE, total=len(documents)),
-            namespace=installation.namespace,
-            progress=bar.show_indexing,
-        )
-        bar.say("  waiting for the workers")
-        installation.supervisor.require_ready()
-        installation.client.retrieve("a first question", namespace=installation.namespace, timeout_s=60)
-    console.print(
-        f"  Indexed what this Python says of itself: {report.added:,} documents, {report.passages:,} passages, "
-        f"{time.monotonic() - began_s:.0f} s.",
-        style="dim",
-    )
-
-
 def _take_questions(tour: Tour) -> None:
     """Answer questions until an empty line or the end of the input."""
     from cli.answer_view import show_answer
 
     with suppress(ImportError):
         import_module("readline")  # with it `input` can edit its line
-    tour.console.print("  Ask the documentation yourself; an empty line ends.\n", style="dim")
+    tour.console.print("  Ask the handbook yourself; an empty line ends.\n", style="dim")
     with suppress(EOFError):
         while text := input("  ? ").strip():
             try:
-                show_answer(tour.console, tour.ask(text, timeout_s=10))
+                show_answer(tour.console, tour.ask(text, timeout_s=10, top_k=3, snippet_chars=160))
             except ChoraleError as error:
                 tour.console.print(f"  {error}", style="red")
             tour.console.print()

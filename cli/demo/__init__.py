@@ -1,1 +1,1 @@
-"""The demo: its installation, its corpus, its questions, and its screens with what each claims."""
+"""The demo: its installation, its corpus (the handbook of a ferry company that does not exist), and its scenes."""

@@ -1,4 +1,4 @@
-"""The demo's own installation, in a temporary folder."""
+"""The demo's own installation, in a temporary folder, with the handbook of a ferry company that does not exist."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chorale_client import Chorale
@@ -17,8 +18,11 @@ from cli.installation import upgraded_database
 from cli.local.processes import running
 from config.logging import set_up_logging
 from config.settings import load_settings
+from ingest.read import read_documents
 from records.keys.grant import Grant
 from records.keys.key_store import KeyStore, KeysUnavailable
+from tasks.indexing.indexing_run import IndexReport, SourceDocuments
+from tasks.indexing.namespace_writer import index_corpus
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
 
@@ -27,14 +31,13 @@ if TYPE_CHECKING:
     from cli.local.ports import Address
     from cli.local.supervisor import Supervisor
 
+CORPUS = Path(__file__).parents[2] / "examples" / "handbook.jsonl"
 _SETTINGS = {
     "CHORALE_LOG_LEVEL": "WARNING",
     # A worker hangs, and the others answer.
     "CHORALE_LAYOUT": "queues",
     # The demo indexes by itself, and the fewer processes warm up the sooner it begins.
     "CHORALE_WORKER_PROCESSES": "index=0,bulk=0",
-    # Twice as fast as fp32: a first look should not take two minutes on a small machine.
-    "CHORALE_EMBEDDER_DOCUMENT_PRECISION": "int8",
 }
 
 
@@ -45,7 +48,17 @@ class DemoInstallation:
     resources: Resources
     supervisor: Supervisor
     client: Chorale
-    namespace: str = "python"
+    namespace: str = "handbook"
+
+    def index(self) -> IndexReport:
+        """Index the corpus, and wait for the workers, which then have opened it."""
+        limits = self.resources.read_limits
+        items = list(read_documents([CORPUS], source="handbook", ids="given", limits=limits))
+        documents = SourceDocuments(items, "handbook")
+        report = index_corpus(self.resources, documents, namespace=self.namespace)
+        self.supervisor.require_ready()
+        self.client.retrieve("a first question", namespace=self.namespace, timeout_s=60)
+        return report
 
     def new_key(self) -> str:
         """A key for everything; it ends with the demo."""
@@ -56,8 +69,7 @@ class DemoInstallation:
 
 @contextmanager
 def demo_installation(output: Output, *, http: Address | None = None) -> Iterator[DemoInstallation]:
-    """Start an installation with the default settings.  `output` takes the lines of the workers; `http` is where the console is
-    served.
+    """Start an installation with the default settings; `http` is where the console is served.
 
     It ends with the block, on SIGTERM, and when the terminal closes; its processes end with this one in any case.
     Raises ServiceError if no Redis can be started.

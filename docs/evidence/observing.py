@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from cli.demo.python_docs import python_docs
 from config.blas_threads import limit_threads
 from tests.bench.installation import questions_about
 from tests.bench.latency import wait_for_audit
+from tests.bench.python_docs import python_docs
 from tests.bench.timing import Timing, cpu_measured, drive
 from tests.bench.variants import ChordPath
 from tests.support.pipelines.pipeline import RunningPipeline, logging_to

@@ -17,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from cli.demo.python_docs import SOURCE, python_docs
 from cli.local.measured_pipeline import LastLines
 from cli.local.processes import running
 from cli.local.supervisor import Supervisor
@@ -31,6 +30,7 @@ from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
 from tests.bench.installation import questions_about
 from tests.bench.latency import wait_for_audit
+from tests.bench.python_docs import SOURCE, python_docs
 from tests.bench.timing import Timing, cpu_measured, drive
 from tests.bench.variants import ChordPath
 

@@ -36,7 +36,7 @@ bench = command_group(
 )
 Questions: TypeAlias = Annotated[int, typer.Option(min=3, help="Questions for each number in flight.")]
 Documents: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="Index only this many documents of the demo's corpus.")
+    int | None, typer.Option(min=1, help="Index only this many documents of the corpus.")
 ]
 InFlight: TypeAlias = Annotated[
     list[int], typer.Option(min=1, help="Numbers in flight; the option may come several times.")

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from cli.demo.python_docs import SOURCE, python_docs
 from cli.local.child_process import Child
 from cli.local.measured_pipeline import LastLines
 from cli.local.ports import Address
@@ -30,6 +29,7 @@ from tasks.indexing.namespace_writer import index_corpus
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
 from tests.bench.no_op import KINDS, PIPELINE_FILE
+from tests.bench.python_docs import SOURCE, python_docs
 from tests.bench.timing import ROUNDS
 from tests.bench.variants import IDLE_BESIDE, PLAIN_WORKERS, ROLES, SWEEPER, Layout
 
@@ -126,7 +126,7 @@ def _workers(layout: Layout, plain: bool, environment: Mapping[str, str]) -> lis
 
 @dataclass(frozen=True)
 class Measured:
-    """A started installation that has the demo's corpus."""
+    """A started installation that has the documentation of Python."""
 
     installation: BenchInstallation
     corpus: Sequence[RawDocument]

@@ -84,6 +84,12 @@ def environment(folder: Path, wheels: Iterable[Path], packages: Iterable[str]) -
     return python
 
 
+def interpreter(version: str) -> Path | None:
+    """An interpreter of this version on this machine."""
+    found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    return found[-1] if found else Path(path) if (path := shutil.which(f"python{version}")) else None
+
+
 def installed(folder: Path, *requirements: str | Path, python: str) -> Path:
     """The interpreter of a new environment with these packages from the package index, whose absence ends the test.
 

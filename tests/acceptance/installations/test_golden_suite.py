@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.demo.python_docs import SOURCE, python_docs
 from cli.installation import Installation
 from config.settings import Settings
 from evaluation.golden import read_golden
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from tests.bench.python_docs import SOURCE, python_docs
 from tests.support.command_line import in_process
 from tests.support.pipelines.forked_children import ForkedChild
 

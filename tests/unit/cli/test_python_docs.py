@@ -1,4 +1,4 @@
-"""The demo's corpus: what is in it, what is left out, and that it is the same each time."""
+"""The corpus of the measurements: what is in it, what is left out, and that it is the same each time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from cli.demo.python_docs import MIN_WORDS, python_docs
 from ingest.raw_documents import RawDocument
+from tests.bench.python_docs import MIN_WORDS, python_docs
 from tests.support.new_process import printed
 
 
@@ -68,7 +68,5 @@ def test_a_topic_is_not_repeated_by_the_chapter_that_contains_it(corpus: dict[st
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_the_documents_are_the_same_in_every_process(corpus: dict[str, RawDocument], seed: str) -> None:
-    program = (
-        "from cli.demo.python_docs import python_docs\nfor document in python_docs(): print(ascii(document))"
-    )
+    program = "from tests.bench.python_docs import python_docs\nfor document in python_docs(): print(ascii(document))"
     assert printed(program, PYTHONHASHSEED=seed) == [ascii(document) for document in corpus.values()]
