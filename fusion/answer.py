@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from chorale_client.request import Request
 from chorale_client.wire_names import (
     WIRE_VERSION,
     WORST_FIRST,
@@ -34,20 +35,24 @@ _NAMED_PASSAGES = 10
 
 def question_status(answers: BranchAnswers, degraded: Iterable[Degradation] = ()) -> Status:
     """The status of every searched question: `failed` if the policy is not met, else `degraded` or `complete`."""
-    request, plan = answers.request, answers.plan
-    names = [branch.name for branch in plan.branches]
+    names = [branch.name for branch in answers.plan.branches]
     answered = {
         name for name in names if name in answers.branch_results and answers.branch_results[name].answered
     }
-    # With `on_missing: fail` and without `require`, every branch is required.
-    required = request.require or (names if request.on_missing == "fail" else ())
-    if len(answered) < request.min_branches or not answered.issuperset(required):
+    if not meets_policy(answers.request, names, answered):
         return Status.FAILED
     return (
         Status.DEGRADED
         if any(consequence(degradation.reason).degrades for degradation in degraded)
         else Status.COMPLETE
     )
+
+
+def meets_policy(request: Request, branches: Collection[str], answered: set[str]) -> bool:
+    """Whether enough of the request's branches have answered."""
+    # With `on_missing: fail` and without `require`, every branch is required.
+    required = request.require or (branches if request.on_missing == "fail" else ())
+    return len(answered) >= request.min_branches and answered.issuperset(required)
 
 
 def worst(statuses: Iterable[str]) -> Status:

@@ -105,7 +105,7 @@ class QuestionRules(_Resolved):
 
 
 # Whether a request is costly has to be known of each message before it is worked on, so a plan is not parsed for it: only the
-# JSON of a costly plan begins with this field.  `tasks.request.cost.with_cost` gives all branches of a plan the same values.
+# JSON of a costly plan begins with this field.  `tasks.request.cost.placed_branches` gives all branches of a plan the same values.
 _COSTLY = b'{"cost":"bulk",'
 
 
@@ -187,6 +187,15 @@ def read_planned(request: bytes, plan: bytes | None) -> tuple[Request, Plan | No
     A worker that answers several branches and fuses them reads the same bytes each time.
     """
     return read_request(request).request, None if plan is None else Plan.model_validate_json(plan)
+
+
+def searched_indices(request: Request) -> tuple[int, ...]:
+    """The indices of the questions that branches search: those with a text, if the request wants retrieval."""
+    return tuple(
+        index
+        for index, question in enumerate(request.questions)
+        if request.needs_retrieval and question.text.strip()
+    )
 
 
 TEXT_S, CHARACTER_S, MOST_CHARACTERS = 0.001, 28e-6, 1_600

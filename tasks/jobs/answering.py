@@ -33,10 +33,11 @@ from models.errors import StageFailure
 from models.known_words import is_about_language
 from models.plan import BranchPlan, Plan
 from records.jobs.job import JobsUnavailable, Line, Segment, unanswered
-from tasks.request.answer_cache import keep_answers, with_cached
+from tasks.request.answer_cache import keep_answers, look_up
 from tasks.request.batch import can_batch
 from tasks.request.composing import compose
 from tasks.request.draft import Draft
+from tasks.request.planning import built
 from tasks.request.retrieve import resolve_plan
 from tasks.request.search import CONCERNS_ALL, answer_together, branch_task
 from tasks.wiring.resources import Resources
@@ -262,7 +263,7 @@ def _searched(resources: Resources, request: Request) -> BranchAnswers:
     generation = resources.generations.in_redis_or_copied(request.namespace)
     now_ms, models = round(time.time() * 1000), resources.fingerprints
     plan = resolve_plan(resources, request, now_ms, generation, models)
-    plan, _, _ = with_cached(resources, request, plan)
+    plan = built(plan, look_up(resources, request, plan), plan.branches)
     branches = plan.branches if plan.asked else ()
     branch_results = {branch.name: _branch_result(resources, request, plan, branch) for branch in branches}
     return BranchAnswers(request, plan, least_relaxed(branch_results))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -19,7 +20,6 @@ from config.declarations import Pipeline
 from fusion.branch_results import BranchAnswers
 from ledger.caches import CacheUnavailable, normalised_text
 from models.branch_result import StageNote
-from models.errors import StageFailure
 from models.known_words import is_about_language
 from models.plan import Plan
 from tasks.wiring.resources import Resources
@@ -39,26 +39,26 @@ _BRANCH_NOT_IN_KEY = {"limit_ms", "queue", "is_decisive", "hedge_after_ms", "lea
 """A branch's time, queue and policy do not change a complete answer."""
 
 
-def with_reranker_fingerprint(resources: Resources, plan: Plan) -> Plan:
-    """The plan with the reranker's fingerprint; if that is not known, the answers are not cached."""
-    if plan.rerank is None:
-        return plan
-    try:
-        mark = resources.reranker(plan.rerank.name).fingerprint
-    except StageFailure as failure:
-        warning = f"cache: {failure.reason}: {failure.detail}"
-        return plan.model_copy(update={"generation": None, "warnings": (*plan.warnings, warning)})
-    return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})
+@dataclass(frozen=True, slots=True)
+class CacheLookup:
+    """What the answer cache has for a request."""
+
+    note: StageNote
+    cached: Mapping[int, dict[str, Any]] = field(default_factory=dict)
+    """Answers of single questions, by index."""
+    warnings: tuple[str, ...] = ()
+    keys: Sequence[str] = ()
+    """The keys of the cache that may answer."""
+    coalescing_key: str | None = None
+    """The key that equal requests in flight share, if one may."""
 
 
-def with_cached(
+def look_up(
     resources: Resources, request: Request, plan: Plan, stored: Mapping[str, bytes | None] | None = None
-) -> tuple[Plan, str | None, Sequence[str]]:
-    """The plan with the answers that the cache has; the key that equal requests in flight share, if one may; and the keys
-    of the cache that may answer.  `stored` is what the cache has under them, if it was read."""
+) -> CacheLookup:
+    """`stored` is what the cache has under the keys, if it was read."""
     if not plan.cacheable or not plan.asked:
-        note = StageNote(Stage.CACHE, StageStatus.SKIPPED, detail=Reason.RULE)
-        return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())}), None, ()
+        return CacheLookup(StageNote(Stage.CACHE, StageStatus.SKIPPED, detail=Reason.RULE))
     begun_s = monotonic()
     keys = question_keys(request, plan)
     lookups = list(keys.values()) if request.cache == "use" and plan.generation is not None else []
@@ -81,15 +81,7 @@ def with_cached(
     coalescing_key = None
     if request.cache == "use" and len(request.questions) == 1 and not cached:
         coalescing_key = f"{COALESCING}{next(iter(keys.values()))}:{plan.generation}"
-    planned = plan.model_copy(
-        update={
-            "asked": tuple(index for index in plan.asked if index not in cached),
-            "cached": cached,
-            "stages": (*plan.stages, note.to_wire()),
-            "warnings": (*plan.warnings, *warnings),
-        }
-    )
-    return planned, coalescing_key, lookups
+    return CacheLookup(note, cached, warnings, lookups, coalescing_key)
 
 
 def question_keys(request: Request, plan: Plan) -> dict[int, str]:

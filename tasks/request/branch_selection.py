@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chorale_client.request import Request
-from chorale_client.wire_names import BranchStatus, Reason, StageStatus, Status
+from chorale_client.wire_names import Reason
 from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.declarations import BranchDeclaration
-from fusion.answer import question_status
-from fusion.branch_results import BranchAnswers, branch_stage
+from fusion.answer import meets_policy
+from fusion.branch_results import branch_stage
 from ledger.breaker_outcomes import Outcome, store_name
 from ledger.breakers import Breakers, LoadSnapshot
-from models.branch_result import BranchResult, Degradation, StageNote
-from models.plan import BranchPlan, Plan
+from models.branch_result import Degradation
+from models.plan import BranchPlan
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.plan")
@@ -30,7 +30,7 @@ class Selection:
     """The half-open breakers that this request claimed."""
 
 
-def select_branches(resources: Resources, request: Request, plan: Plan) -> Selection:
+def select_branches(resources: Resources, request: Request, branches: Sequence[BranchPlan]) -> Selection:
     """The branches that this request does not ask.
 
     Only the one request that claims a half-open branch asks it.  If the breakers of all branches are open, one request
@@ -38,25 +38,25 @@ def select_branches(resources: Resources, request: Request, plan: Plan) -> Selec
     """
     breakers = resources.breakers
     try:
-        snapshot = breakers.read(name for branch in plan.branches for name in breakers_of(branch))
+        snapshot = breakers.read(name for branch in branches for name in breakers_of(branch))
         if snapshot.is_well:
             return Selection()
-        shut = _shut(breakers, request, plan, snapshot)
-        if len(shut) == len(plan.branches):
-            shut = _shut(breakers, request, plan, snapshot, early=True)
+        shut = _shut(breakers, request, branches, snapshot)
+        if len(shut) == len(branches):
+            shut = _shut(breakers, request, branches, snapshot, early=True)
     except RedisError as error:
         log.warning("breakers not read", request_id=request.request_id, error=str(error)[:200])
         return Selection()
     probes = tuple(
         name
-        for branch in plan.branches
+        for branch in branches
         if branch.name not in shut
         for name in breakers_of(branch)
         if name in snapshot.breakers
     )
-    missing = shut | _overloaded(plan, snapshot)
+    missing = shut | _overloaded(branches, snapshot)
     # The request was accepted: it waits for overloaded branches that it would fail without.
-    if len(missing) == len(plan.branches) or fails_policy(request, plan, missing):
+    if len(missing) == len(branches) or fails_policy(request, branches, missing):
         missing = shut
     return Selection(missing, probes)
 
@@ -65,39 +65,21 @@ def breakers_of(branch: BranchPlan | BranchDeclaration) -> tuple[str, str]:
     return branch.name, store_name(branch.store)
 
 
-def fails_policy(request: Request, plan: Plan, missing: Iterable[str]) -> bool:
-    """Whether the request is `failed` without these branches, even if all others answer."""
-    without = set(missing)
-    others = {
-        branch.name: BranchResult(branch.name, BranchStatus.OK)
-        for branch in plan.branches
-        if branch.name not in without
-    }
-    return question_status(BranchAnswers(request, plan, others)) == Status.FAILED
+def fails_policy(request: Request, branches: Sequence[BranchPlan], missing: Iterable[str]) -> bool:
+    """Whether the request is `failed` without the missing ones of its branches, even if all others answer."""
+    names = [branch.name for branch in branches]
+    return not meets_policy(request, names, set(names).difference(missing))
 
 
-def without_branches(plan: Plan, missing: Mapping[str, Degradation]) -> Plan:
-    """The plan without the missing branches, which names the reasons."""
-    notes = (
-        StageNote(degradation.where, StageStatus.SKIPPED, detail=degradation.reason).to_wire()
-        for degradation in missing.values()
-    )
-    return plan.model_copy(
-        update={
-            "branches": tuple(branch for branch in plan.branches if branch.name not in missing),
-            "degraded": (*plan.degraded, *(degradation.to_wire() for degradation in missing.values())),
-            "stages": (*plan.stages, *notes),
-        }
-    )
-
-
-def reasons_not_asked(plan: Plan, missing: Mapping[str, Degradation]) -> dict[str, Degradation]:
+def reasons_not_asked(
+    branches: Sequence[BranchPlan], missing: Mapping[str, Degradation]
+) -> dict[str, Degradation]:
     """The reason of each branch, for a plan that is not carried out."""
     detail = f"not asked, since the request fails without {', '.join(missing)}"
     return {
         branch.name: missing.get(branch.name)
         or Degradation(branch_stage(branch.name), Reason.CANCELLED, detail)
-        for branch in plan.branches
+        for branch in branches
     }
 
 
@@ -109,9 +91,9 @@ def release_probes(resources: Resources, request: Request, probes: Iterable[str]
         log.warning("probe not given back", request_id=request.request_id, error=str(error)[:200])
 
 
-def _overloaded(plan: Plan, snapshot: LoadSnapshot) -> dict[str, Degradation]:
+def _overloaded(branches: Sequence[BranchPlan], snapshot: LoadSnapshot) -> dict[str, Degradation]:
     overloaded = {}
-    for branch in plan.branches:
+    for branch in branches:
         load = snapshot.loads.get(branch.queue)
         # A branch whose limit is more than twice the wait is asked all the same.  An open breaker is a reason of its own.
         if load is None or not load.over or any(name in snapshot.breakers for name in breakers_of(branch)):
@@ -122,11 +104,16 @@ def _overloaded(plan: Plan, snapshot: LoadSnapshot) -> dict[str, Degradation]:
 
 
 def _shut(
-    breakers: Breakers, request: Request, plan: Plan, snapshot: LoadSnapshot, *, early: bool = False
+    breakers: Breakers,
+    request: Request,
+    branches: Sequence[BranchPlan],
+    snapshot: LoadSnapshot,
+    *,
+    early: bool = False,
 ) -> dict[str, Degradation]:
     """The branches with an open breaker that this request may not try."""
     shut = {}
-    for branch in plan.branches:
+    for branch in branches:
         open_breakers = [snapshot.breakers[name] for name in breakers_of(branch) if name in snapshot.breakers]
         if not open_breakers:
             continue
@@ -145,11 +132,13 @@ SHORTEST_LEASE_MS = 400
 LEASE_FACTOR = 2
 
 
-def with_second_messages(resources: Resources, plan: Plan, *, hedge: bool) -> Plan:
-    """The plan with `lease_ms` for each branch, or with `hedge_after_ms` if `hedge` is set.  Both are half the branch's limit
-    if too few answers are known."""
+def with_second_messages(
+    resources: Resources, branches: Sequence[BranchPlan], *, hedge: bool
+) -> tuple[BranchPlan, ...]:
+    """Each branch with `lease_ms`, or with `hedge_after_ms` if `hedge` is set.  Both are half the branch's limit if too few
+    answers are known."""
     try:
-        p95_ms = resources.breakers.p95_ms([branch.name for branch in plan.branches])
+        p95_ms = resources.breakers.p95_ms([branch.name for branch in branches])
     except RedisError:
         p95_ms = {}
 
@@ -162,4 +151,4 @@ def with_second_messages(resources: Resources, plan: Plan, *, hedge: bool) -> Pl
         after_ms = min(known_ms or half_ms, half_ms) if hedge else None
         return branch.model_copy(update={"lease_ms": lease_ms, "hedge_after_ms": after_ms})
 
-    return plan.model_copy(update={"branches": tuple(map(timed, plan.branches))})
+    return tuple(map(timed, branches))

@@ -6,7 +6,7 @@ with the default model; `CHORALE_COSTLY_S` says which are too long for a worker 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from chorale_client.filters import count_conditions
 from chorale_client.keys import SERVED
@@ -16,8 +16,8 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from models.extensions import BranchKind
-from models.plan import Plan, embedding_s
-from tasks.request.live_pairs import is_shadow, on_bulk_workers
+from models.plan import BranchPlan, Plan, embedding_s
+from tasks.request.live_pairs import is_shadow
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.cost")
@@ -50,26 +50,28 @@ def packing_s(request: Request) -> float:
     return len(request.questions) * tokens * TOKEN_S
 
 
-def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
-    """The plan; if it is costly, its branches go to the bulk workers, as those of a shadow do.
+def placed_branches(
+    resources: Resources, request: Request, plan: Plan, asked: Collection[int]
+) -> tuple[BranchPlan, ...]:
+    """The branches of the plan; those of a costly request and of a shadow go to the bulk workers.  `asked`: the questions that
+    they search.
 
-    If no worker serves `chorale.bulk`, a costly request is treated as any other.
+    If no worker serves `chorale.bulk`, a costly request is treated as any other.  A limit that is declared for callers would only
+    say how long a shadow had to wait.
     """
-    if is_shadow(request.request_id, plan.configuration, resources.pipeline.shadow):
-        return on_bulk_workers(plan, request)
-    cost_s = longest_step_s(resources, request, plan)
-    if cost_s <= resources.settings.costly_s:
-        return plan
-    if not is_bulk_served(resources):
-        log.warning(
-            "costly without a bulk worker", request_id=request.request_id, estimated_s=round(cost_s, 2)
-        )
-        return plan
     changes: dict[str, object] = {"is_costly": True, "queue": QUEUE_BULK}
-    log.info("costly", request_id=request.request_id, estimated_s=round(cost_s, 2))
-    return plan.model_copy(
-        update={"branches": tuple(branch.model_copy(update=changes) for branch in plan.branches)}
-    )
+    if is_shadow(request.request_id, plan.configuration, resources.pipeline.shadow):
+        changes["limit_ms"] = round(1000 * request.timeout_s)
+    else:
+        cost_s = longest_step_s(resources, request, plan, asked)
+        if cost_s <= resources.settings.costly_s:
+            return plan.branches
+        about = {"request_id": request.request_id, "estimated_s": round(cost_s, 2)}
+        if not is_bulk_served(resources):
+            log.warning("costly without a bulk worker", **about)
+            return plan.branches
+        log.info("costly", **about)
+    return tuple(branch.model_copy(update=changes) for branch in plan.branches)
 
 
 def is_bulk_served(resources: Resources) -> bool:
@@ -79,9 +81,9 @@ def is_bulk_served(resources: Resources) -> bool:
         return False
 
 
-def longest_step_s(resources: Resources, request: Request, plan: Plan) -> float:
+def longest_step_s(resources: Resources, request: Request, plan: Plan, asked: Collection[int]) -> float:
     """What a language model writes is not counted: it answers one request at a time in any case."""
-    questions = [request.questions[index] for index in plan.asked]
+    questions = [request.questions[index] for index in asked]
     candidates = sum(branch.depth for branch in plan.branches)
     fusion_s = len(questions) * (candidates * CANDIDATE_S + min(request.top_k, candidates) * HIT_S)
     fusion_s += packing_s(request)

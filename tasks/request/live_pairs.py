@@ -10,12 +10,12 @@ from __future__ import annotations
 from hashlib import sha256
 
 from chorale_client.request import Request
-from chorale_client.wire_names import QUEUE_BULK, Status
+from chorale_client.wire_names import Status
 from chorale_client.wire_reader import read_request
 
 from config.declarations import Interleaving, LivePair, Shadow
 from fusion.page import is_chosen_among_all
-from models.plan import FusionPlan, Plan
+from models.plan import searched_indices
 from models.shadow_ids import SUFFIX, shadow_id
 from records.audit.outbox import Ended
 
@@ -29,12 +29,12 @@ _SAME = {
 """The fields that a shadow has from its request.  All other fields concern the caller alone."""
 
 
-def is_drawn(request: Request, plan: Plan, declared: Interleaving) -> bool:
-    """Whether the request shares its page with B."""
+def is_drawn(request: Request, configuration: str, declared: Interleaving) -> bool:
+    """Whether the request, under this configuration, shares its page with B."""
     return (
-        plan.configuration == declared.a
-        and len(plan.asked) == 1
+        configuration == declared.a
         and is_plain(request)
+        and searched_indices(request) == (0,)
         and place(request.request_id, declared) < declared.share
     )
 
@@ -59,19 +59,6 @@ def place(request_id: str, declared: LivePair) -> float:
     """From 0 to 1 and always the same; another one for two other configurations, and independent of the draft."""
     digest = sha256(f"{declared.a} {declared.b} {request_id}".encode()).digest()
     return int.from_bytes(digest[:6]) / 2**48
-
-
-def with_rival(plan: Plan, rival: Plan) -> Plan:
-    """The plan of A with the fusion of B, whose plan `rival` is.  Branches tell what they searched with if B completes scores."""
-    tells = {branch.name for branch in rival.branches if branch.returns_query_inputs}
-    branches = tuple(
-        branch.model_copy(
-            update={"returns_query_inputs": branch.returns_query_inputs or branch.name in tells}
-        )
-        for branch in plan.branches
-    )
-    fusion = FusionPlan(**{name: getattr(rival, name) for name in FusionPlan.model_fields})
-    return plan.model_copy(update={"rival": fusion, "branches": branches, "cacheable": False})
 
 
 def is_shadow(request_id: str, configuration: str | None, declared: Shadow | None) -> bool:
@@ -108,12 +95,3 @@ def shadow_of(ended: Ended, declared: Shadow) -> Request | None:
         )
     except ValueError:  # its id is too long for a derived one, or another version wrote it
         return None
-
-
-def on_bulk_workers(plan: Plan, request: Request) -> Plan:
-    """The plan of a shadow: its branches count for no breaker, and a limit that is declared for callers would only say how long
-    it had to wait."""
-    changes = {"queue": QUEUE_BULK, "is_costly": True, "limit_ms": round(1000 * request.timeout_s)}
-    return plan.model_copy(
-        update={"branches": tuple(branch.model_copy(update=changes) for branch in plan.branches)}
-    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from chorale_client.errors import safe_repr
 from chorale_client.protocol_constants import PROTOCOL
@@ -13,14 +14,15 @@ from chorale_client.wire_names import Reason, Stage, StageStatus, Warned
 from config.declarations import BranchDeclaration, Configuration, Pipeline
 from config.model_declarations import RerankerDeclaration
 from fusion.rankings import DENSE, LEXICAL
-from models.branch_result import StageNote
-from models.errors import NotOffered
+from models.branch_result import Degradation, StageNote
+from models.errors import NotOffered, StageFailure
 from models.fusion_method import Method
 from models.hits import MAX_TERMS
-from models.plan import BoostPlan, BranchPlan, Plan, RerankPlan
+from models.plan import BoostPlan, BranchPlan, FusionPlan, Plan, RerankPlan, searched_indices
 from records.rules.matching import Matcher
 from search.closed_values import wrong_filter
 from search.filter_meanings import asked_filters
+from tasks.request.answer_cache import CacheLookup
 from tasks.request.cost import further_questions_ms, packing_s
 from tasks.request.ruled_weights import no_weights, with_ruled_weights
 
@@ -189,6 +191,11 @@ def _boosts(request: Request, configuration: Configuration) -> BoostPlan | None:
     return None if request.boosts == "off" else BoostPlan(**request.boosts.model_dump())
 
 
+def _is_cacheable(request: Request, rival: FusionPlan | None) -> bool:
+    """A page that two configurations share is nobody else's."""
+    return request.cache != "bypass" and rival is None
+
+
 def resolve(
     request: Request,
     pipeline: Pipeline,
@@ -198,11 +205,14 @@ def resolve(
     models: Mapping[str, str],
     warnings: tuple[str, ...] = (),
     rules: Matcher | None = None,
+    rival: FusionPlan | None = None,
+    fingerprint_of: Callable[[str], str] | None = None,
 ) -> Plan:
     """The plan before the cache is asked: every question with a text is searched, if the request wants retrieval.
 
     `rules` are those of the namespace.  Branches search deeper by the number of blocked documents: these are found and left
-    out, so that the answer can say how many there were.  Raises NotOffered.
+    out, so that the answer can say how many there were.  `fingerprint_of` gives that of a reranker; without it, the answers are not
+    cached.  Raises NotOffered.
     """
     if complaint := wrong_filter(asked_filters(request), pipeline.closed_values(request.namespace)):
         raise NotOffered(complaint)
@@ -217,16 +227,13 @@ def resolve(
     method = pipeline.kinds.methods[method_name]
     complete_scores = configuration.complete_scores and method.uses_scores
     reranker = reranker_of(request, pipeline, configuration)
-    asked = tuple(
-        index
-        for index, question in enumerate(request.questions)
-        if request.needs_retrieval and question.text.strip()
-    )
+    asked = searched_indices(request)
     matched = {index: rules.of(request.questions[index].text) for index in asked} if rules else {}
     changes = {index: change for index, change in matched.items() if change is not None}
     spare = max((len(change.blocked) for change in changes.values()), default=0)
+    returns_query_inputs = complete_scores or (rival is not None and rival.complete_scores)
     branches = _branch_plans(
-        request, pipeline, configuration, method, returns_query_inputs=complete_scores, spare=spare
+        request, pipeline, configuration, method, returns_query_inputs=returns_query_inputs, spare=spare
     )
     _check_thresholds(request.thresholds, [branch.name for branch in branches], reranker)
     finish_reserve_ms, fusion_reserve_ms = reserves_ms(
@@ -234,6 +241,12 @@ def resolve(
         reranker.budget_ms if reranker else 0,
         further_questions_ms(request) + packing_s(request) * 1000,
     )
+    models, warnings = dict(models), (*warnings, *unruled, *_unsearched(request, branches))
+    if reranker is not None and fingerprint_of is not None:
+        try:
+            models["reranker"] = fingerprint_of(reranker.name)
+        except StageFailure as failure:
+            generation, warnings = None, (*warnings, f"cache: {failure.reason}: {failure.detail}")
     return Plan(
         configuration=configuration.name,
         weights_rule=weights_rule,
@@ -249,14 +262,38 @@ def resolve(
         stages=(_NOT_WANTED,) if configuration.reranker and not reranker else (),
         rerank=reranker and RerankPlan(**reranker.model_dump(include={*RerankPlan.model_fields})),
         generation=generation,
-        models=dict(models),
-        warnings=(*warnings, *unruled, *_unsearched(request, branches)),
+        models=models,
+        warnings=warnings,
         rules=changes,
         rules_version=rules.version if rules else None,
         spare=spare,
         asked=asked,
         now=request.now or accepted_at.isoformat(),
-        cacheable=request.cache != "bypass",
+        cacheable=_is_cacheable(request, rival),
+        rival=rival and FusionPlan(**{name: getattr(rival, name) for name in FusionPlan.model_fields}),
         finish_reserve_ms=finish_reserve_ms,
         fusion_reserve_ms=fusion_reserve_ms,
+    )
+
+
+def built(
+    plan: Plan,
+    lookup: CacheLookup,
+    branches: tuple[BranchPlan, ...],
+    missing: Mapping[str, Degradation] = MappingProxyType({}),
+    *,
+    notes: Iterable[StageNote] = (),
+) -> Plan:
+    """The plan of `resolve` with these branches, what the cache has, and the reasons of the branches that are left out."""
+    left_out = [StageNote(why.where, StageStatus.SKIPPED, detail=why.reason) for why in missing.values()]
+    stages = [note.to_wire() for note in (lookup.note, *notes, *left_out)]
+    return plan.model_copy(
+        update={
+            "branches": branches,
+            "asked": tuple(index for index in plan.asked if index not in lookup.cached),
+            "cached": lookup.cached,
+            "degraded": tuple(why.to_wire() for why in missing.values()),
+            "stages": (*plan.stages, *stages),
+            "warnings": (*plan.warnings, *lookup.warnings),
+        }
     )

@@ -30,11 +30,11 @@ from fusion.fused_hits import FusedQuestion
 from ledger.protocol import End
 from models.branch_result import Degradation, StageNote
 from models.errors import NotOffered, StageFailure, WrongDeclaration
-from models.plan import Plan
+from models.plan import BranchPlan, FusionPlan, Plan
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
 from tasks.callbacks.request_ends import check_callbacks
 from tasks.celery_internals.result_backend import id_of_task
-from tasks.request.answer_cache import with_cached, with_reranker_fingerprint
+from tasks.request.answer_cache import CacheLookup, look_up
 from tasks.request.branch_selection import (
     breakers_of,
     fails_policy,
@@ -42,13 +42,12 @@ from tasks.request.branch_selection import (
     release_probes,
     select_branches,
     with_second_messages,
-    without_branches,
 )
-from tasks.request.cost import with_cost
+from tasks.request.cost import placed_branches
 from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_failed
-from tasks.request.live_pairs import is_drawn, with_rival
-from tasks.request.planning import resolve
+from tasks.request.live_pairs import is_drawn
+from tasks.request.planning import built, resolve
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.retrieve")
@@ -105,15 +104,17 @@ class _Planner:
         if (plan := self._plan_ahead()) is None:
             accepted = ledger.accept(request)
         else:
-            uncached, coalescing_key, keys = with_cached(self.resources, request, plan, {})
-            asking = self._for_branches(with_cost(self.resources, request, self._timed(uncached)))
-            stored = [CACHE + key for key in keys]
-            accepted, outcome, cached = self.fanout.submit(ledger, request, asking, coalescing_key, stored)
-            if cached:
-                known = dict(zip(keys, cached, strict=True))
-                plan, coalescing_key, _ = with_cached(self.resources, request, plan, known)
-                self._fan_out(self._timed(plan), coalescing_key)
-            is_planned = bool(outcome or cached)
+            lookup = look_up(self.resources, request, plan, {})
+            branches = placed_branches(self.resources, request, plan, plan.asked)
+            asking = self._built(plan, lookup, self._with_second_messages(branches))
+            keys = [CACHE + key for key in lookup.keys]
+            accepted, outcome, stored = self.fanout.submit(
+                ledger, request, asking, lookup.coalescing_key, keys
+            )
+            if stored:
+                known = dict(zip(lookup.keys, stored, strict=True))
+                self._fan_out(plan, look_up(self.resources, request, plan, known))
+            is_planned = bool(outcome or stored)
         if accepted.is_new and not is_planned:
             self.plan_request(accepted.accepted_at_ms)
         return accepted.request_id
@@ -152,8 +153,7 @@ class _Planner:
         except NotOffered as error:
             _end_refused(resources, request, error)
             return
-        plan, coalescing_key, _ = with_cached(resources, request, plan)
-        self._fan_out(self._timed(plan), coalescing_key)
+        self._fan_out(plan, look_up(resources, request, plan))
 
     def _resolved(
         self,
@@ -162,47 +162,56 @@ class _Planner:
         models: Mapping[str, str],
         warnings: tuple[str, ...],
     ) -> Plan:
-        """The plan, with the rival of a request that is interleaved.  Raises NotOffered."""
+        """The plan before the cache is asked, with the rival of a request that is interleaved.  Raises NotOffered."""
         known = accepted_at_ms, generation, models
-        plan = resolve_plan(self.resources, self.request, *known, warnings=warnings)
-        declared = self.resources.pipeline.interleaving
-        if declared is None or not is_drawn(self.request, plan, declared):
-            return plan
-        rivals = self.request.model_copy(update={"configuration": declared.b})
-        try:
-            return with_rival(plan, resolve_plan(self.resources, rivals, *known))
-        except NotOffered:  # the request names a branch that B does not ask
-            return plan
+        resources, request, rival = self.resources, self.request, None
+        declared = resources.pipeline.interleaving
+        configuration = request.configuration or resources.pipeline.default_configuration
+        if declared is not None and is_drawn(request, configuration, declared):
+            rivals = request.model_copy(update={"configuration": declared.b})
+            with suppress(NotOffered):  # the request names a branch that B does not ask
+                rival = resolve_plan(resources, rivals, *known)
+        return resolve_plan(resources, request, *known, warnings=warnings, rival=rival)
 
-    def _fan_out(self, plan: Plan, coalescing_key: str | None) -> None:
+    def _fan_out(self, plan: Plan, lookup: CacheLookup) -> None:
         """Publish the chord, or finish now if no branch runs, or if one that decides the request cannot run."""
         resources, request = self.resources, self.request
-        if not plan.asked:
-            self._end(BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
+        asked = [index for index in plan.asked if index not in lookup.cached]
+        if not asked:
+            answers = BranchAnswers(request, self._built(plan, lookup, plan.branches))
+            self._end(answers, by="cache" if lookup.cached else "planner")
             return
-        plan = with_cost(resources, request, plan)
-        left = select_branches(resources, request, plan)
+        branches = placed_branches(resources, request, plan, asked)
+        left = select_branches(resources, request, branches)
         missing = left.missing
-        if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
-            answers = BranchAnswers(request, plan, absent=reasons_not_asked(plan, missing))
+        if missing and (len(missing) == len(branches) or fails_policy(request, branches, missing)):
+            absent = reasons_not_asked(branches, missing)
+            answers = BranchAnswers(request, self._built(plan, lookup, branches), absent=absent)
             self._end(answers, by="planner", is_complete=False)
             log.warning("not asked", request_id=request.request_id, missing=list(missing))
             outcome = "closed"
         else:
-            asking = self._for_branches(without_branches(plan, missing) if missing else plan)
+            branches = tuple(branch for branch in branches if branch.name not in missing)
+            asking = self._built(plan, lookup, self._with_second_messages(branches), missing)
             outcome = self.fanout.publish(
-                request.request_id, asking, request=self.text, coalescing_key=coalescing_key
+                request.request_id, asking, request=self.text, coalescing_key=lookup.coalescing_key
             )
         # After `known` (another planner was first) this request keeps its probe.
         if left.probes and outcome in ("follows", "closed"):
             release_probes(resources, request, left.probes)
 
-    def _for_branches(self, plan: Plan) -> Plan:
-        return with_second_messages(self.resources, plan, hedge=self.request.hedge)
+    def _with_second_messages(self, branches: Sequence[BranchPlan]) -> tuple[BranchPlan, ...]:
+        return with_second_messages(self.resources, branches, hedge=self.request.hedge)
 
-    def _timed(self, plan: Plan) -> Plan:
-        note = StageNote(Stage.PLAN, ms=(monotonic() - self.begun_s) * 1000)
-        return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())})
+    def _built(
+        self,
+        plan: Plan,
+        lookup: CacheLookup,
+        branches: tuple[BranchPlan, ...],
+        missing: Mapping[str, Degradation] = MappingProxyType({}),
+    ) -> Plan:
+        ms = (monotonic() - self.begun_s) * 1000
+        return built(plan, lookup, branches, missing, notes=[StageNote(Stage.PLAN, ms=ms)])
 
     def _end(self, answers: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
         """End a request that needs no branch."""
@@ -222,10 +231,11 @@ def resolve_plan(
     models: Mapping[str, str],
     *,
     warnings: tuple[str, ...] = (),
+    rival: FusionPlan | None = None,
 ) -> Plan:
     """The plan before the cache is asked; raises NotOffered."""
     rules = resources.rules
-    plan = resolve(
+    return resolve(
         request,
         resources.pipeline,
         accepted_at=datetime.fromtimestamp(accepted_at_ms / 1000, UTC),
@@ -233,8 +243,9 @@ def resolve_plan(
         models=models,
         warnings=(*warnings, *rules.warnings(request.namespace)),
         rules=rules.of(request.namespace),
+        rival=rival,
+        fingerprint_of=lambda reranker: resources.reranker(reranker).fingerprint,
     )
-    return with_reranker_fingerprint(resources, plan)
 
 
 def answer_unread(

@@ -243,9 +243,9 @@ return self._write(batch), {}""",
     Mutant(
         "Shared pages",
         "its answer is cached for others",
-        "tasks/request/live_pairs.py",
-        "with_rival",
-        "return plan.model_copy(update={'rival': FusionPlan(**{name: getattr(rival, name) for name in FusionPlan.model_fields})})",
+        "tasks/request/planning.py",
+        "_is_cacheable",
+        "return request.cache != 'bypass'",
         (
             "tests/unit/tasks/test_interleaving.py::test_the_plan_carries_how_b_fuses_and_is_not_cached",
             "tests/integration/tasks/test_interleaving.py"
@@ -255,9 +255,9 @@ return self._write(batch), {}""",
     Mutant(
         "Shadows",
         "the usual workers search a shadow, and breakers count it",
-        "tasks/request/live_pairs.py",
-        "on_bulk_workers",
-        "return plan",
+        "tasks/request/cost.py",
+        "placed_branches",
+        "return plan.branches",
         (f"{_SHADOWS}::test_a_shadow_is_searched_by_bulk_workers_once_its_request_has_ended",),
     ),
     Mutant(

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import redis
 from chorale_client import make_request
 from chorale_client.keys import CACHE, GENERATION, entry_key
+from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
+from config.declarations import Interleaving
 from config.settings import Settings
 from ledger.breaker_outcomes import Outcome
 from ledger.breakers import FEWEST_DURATIONS
-from models.plan import Plan
+from models.plan import BranchPlan, Plan
 from tasks.registration import make_app
 from tasks.request.answer_cache import question_keys
 from tasks.request.retrieve import submit
@@ -79,13 +83,16 @@ def test_a_plan_for_a_generation_that_rose_is_made_anew(
     assert {queue: redis_client.llen(queue) for queue in QUEUES} == dict.fromkeys(QUEUES, 1)
 
 
-def test_a_cached_answer_ends_the_request_at_once(resources: Resources, redis_client: redis.Redis) -> None:
+def test_a_cached_answer_ends_the_request_at_once(
+    resources: Resources, redis_client: redis.Redis, plans: Counter[str]
+) -> None:
     first = make_request("bread", timeout_s=60)
     plan = plan_of(redis_client, ask(resources, "bread"))
     redis_client.delete(*QUEUES)
     question = {"status": "complete", "hits": [], "total_matches": 0, "ordered_by": "score", "took_ms": 1.0}
     (key,) = question_keys(first, plan).values()
     redis_client.set(CACHE + key, to_json({"generation": 7, "answer": question}))
+    plans.clear()
     request_id = ask(resources)
     result = resources.callers_ledger.result(request_id)
     assert result is not None
@@ -95,9 +102,50 @@ def test_a_cached_answer_ends_the_request_at_once(resources: Resources, redis_cl
         (1, 1)
     ]
     assert not any(redis_client.llen(queue) for queue in QUEUES)
+    assert plans == {"made": 1, "copied": 3, "branches copied": 3}
     # An answer that belongs to an older generation counts for nothing.
     redis_client.set(CACHE + key, to_json({"generation": 6, "answer": question}))
     assert redis_client.hget(entry_key(ask(resources)), "state") == b"following"
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often plans were made, and plans and branches copied."""
+    counts = Counter[str]()
+
+    def count(name: str, model: type[BaseModel], method: str) -> None:
+        do = getattr(model, method)
+
+        def counted(self: BaseModel, *args: Any, **kwargs: Any) -> Any:
+            counts[name] += 1
+            return do(self, *args, **kwargs)
+
+        monkeypatch.setattr(model, method, counted)
+
+    count("made", Plan, "__init__")
+    count("copied", Plan, "model_copy")
+    count("branches copied", BranchPlan, "model_copy")
+    return counts
+
+
+def test_a_plan_is_made_once_and_copied_once(
+    resources: Resources, redis_client: redis.Redis, plans: Counter[str]
+) -> None:
+    ask(resources)
+    # The copy has what the cache, the breakers and the durations of the branches say.
+    assert plans == {"made": 1, "copied": 1, "branches copied": 3}
+    plans.clear()
+    redis_client.set(GENERATION + "default", 8)
+    ask(resources, "water")
+    # The plan of generation 7 was not published, and is made anew.
+    assert plans == {"made": 2, "copied": 2, "branches copied": 6}
+
+
+def test_the_plan_of_a_shared_page_is_copied_once_too(resources: Resources, plans: Counter[str]) -> None:
+    declared = Interleaving(a="rrf", b="scores", share=1)
+    resources.pipeline = replace(resources.pipeline, interleaving=declared)
+    ask(resources)
+    assert plans == {"made": 2, "copied": 1, "branches copied": 3}
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])

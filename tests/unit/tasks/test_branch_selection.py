@@ -11,8 +11,11 @@ from redis.exceptions import ConnectionError as RedisAway
 
 from ledger.backlog import Load
 from ledger.breakers import Breaker, LoadSnapshot
+from models.branch_result import StageNote
 from models.plan import Plan
-from tasks.request.branch_selection import fails_policy, reasons_not_asked, select_branches, without_branches
+from tasks.request.answer_cache import CacheLookup
+from tasks.request.branch_selection import fails_policy, reasons_not_asked, select_branches
+from tasks.request.planning import built
 from tests.unit.tasks.test_planning import plan_of
 
 NOW_MS = 100_000
@@ -52,10 +55,11 @@ def asked(found: Known, **options: Any) -> tuple[dict[str, str], Plan, Request]:
     """The reasons by branch."""
     request = make_request("bread", **options)
     plan = plan_of(request)
-    left = select_branches(cast(Any, found), request, plan)
+    left = select_branches(cast(Any, found), request, plan.branches)
+    branches = tuple(branch for branch in plan.branches if branch.name not in left.missing)
     return (
         {name: one.reason for name, one in left.missing.items()},
-        without_branches(plan, left.missing),
+        built(plan, CacheLookup(StageNote("cache")), branches, left.missing),
         request,
     )
 
@@ -87,7 +91,7 @@ def test_the_request_that_claims_a_half_open_branch_and_its_store_asks_it() -> N
 def test_a_request_tries_early_if_the_store_of_all_its_branches_is_open() -> None:
     found = known(opened("vector", half=True), opened("store:local"))
     request = make_request("bread", branches=["vector", "bm25"])
-    left = select_branches(cast(Any, found), request, plan_of(request))
+    left = select_branches(cast(Any, found), request, plan_of(request).branches)
     # Both branches use this store: one request tries it before its time is over.
     assert left.missing == {}
     assert {early for _, early in found.claimed} == {True}
@@ -155,14 +159,15 @@ def test_whether_a_request_fails_without_a_branch_follows_the_rules_of_the_answe
     options: dict[str, Any], fails: bool
 ) -> None:
     request = make_request("bread", **options)
-    assert fails_policy(request, plan_of(request), ["vector"]) is fails
+    assert fails_policy(request, plan_of(request).branches, ["vector"]) is fails
 
 
 def test_a_plan_that_is_not_carried_out_has_a_reason_for_every_branch() -> None:
     request = make_request("bread", require=["vector"])
-    plan = plan_of(request)
-    left = select_branches(cast(Any, known(opened("vector"))), request, plan)
-    assert {name: (one.where, one.reason) for name, one in reasons_not_asked(plan, left.missing).items()} == {
+    branches = plan_of(request).branches
+    left = select_branches(cast(Any, known(opened("vector"))), request, branches)
+    reasons = reasons_not_asked(branches, left.missing)
+    assert {name: (one.where, one.reason) for name, one in reasons.items()} == {
         "bm25": ("search.bm25", "cancelled"),
         "vector": ("search.vector", "breaker_open"),
         "hyde": ("search.hyde", "cancelled"),

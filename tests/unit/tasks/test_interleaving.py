@@ -10,7 +10,7 @@ from chorale_client import Request, make_request
 
 from config.declarations import Interleaving
 from models.plan import Plan
-from tasks.request.live_pairs import is_drawn, with_rival
+from tasks.request.live_pairs import is_drawn
 from tasks.request.planning import resolve
 from tasks.wiring.pipeline import load_pipeline
 
@@ -18,14 +18,14 @@ PIPELINE = load_pipeline()
 ALL = Interleaving(a="rrf", b="scores", share=1)
 
 
-def plan_of(request: Request) -> Plan:
+def plan_of(request: Request, rival: Plan | None = None) -> Plan:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    return resolve(request, PIPELINE, accepted_at=noon, generation=3, models={"embedder": "abc"})
+    return resolve(request, PIPELINE, accepted_at=noon, generation=3, models={"embedder": "abc"}, rival=rival)
 
 
 def drawn(declared: Interleaving = ALL, questions: Any = "bread", **options: Any) -> bool:
     request = make_request(questions, **options)
-    return is_drawn(request, plan_of(request), declared)
+    return is_drawn(request, request.configuration or PIPELINE.default_configuration, declared)
 
 
 def test_a_share_of_the_requests_is_drawn_always_the_same_ones() -> None:
@@ -75,7 +75,7 @@ def test_only_the_first_page_of_a_plain_question_under_a_is_drawn(
 def test_the_plan_carries_how_b_fuses_and_is_not_cached() -> None:
     request = make_request("bread")
     plan, b = plan_of(request), plan_of(request.model_copy(update={"configuration": "scores"}))
-    interleaved = with_rival(plan, b)
+    interleaved = plan_of(request, rival=b)
     assert (interleaved.configuration, interleaved.method, interleaved.cacheable) == ("rrf", "rrf", False)
     own, rival = Plan.model_validate_json(interleaved.model_dump_json()).sides
     assert (own.method, [branch.weight for branch in own.branches]) == ("rrf", [0.3, 0.4, 0.3])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -25,9 +26,9 @@ from ledger.protocol import BranchDispatch, Chord
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
-from tasks.request.answer_cache import with_reranker_fingerprint
 from tasks.request.draft import FUSION_WORKER, Draft
 from tasks.request.finishing import end_joined
+from tasks.request.planning import resolve
 from tasks.request.reranking import (
     leave_as_fused,
     passage_text,
@@ -194,14 +195,22 @@ def test_the_time_of_a_rerank_counts_from_the_call_of_join(
 def test_the_plan_names_the_rerankers_fingerprint_and_is_not_cached_without_it(
     declare: Declare, tmp_path: Path, warm: Resources
 ) -> None:
-    planned = with_reranker_fingerprint(warm, PLAN)
-    assert planned.models == {"reranker": warm.reranker("tiny").fingerprint}
-    assert planned.generation == PLAN.generation
-    missing: Plan = with_reranker_fingerprint(declare(tmp_path / "no/such/model"), PLAN)
+    def planned(resources: Resources, **options: Any) -> Plan:
+        return resolve(
+            make_request("a question", configuration="best", **options),
+            resources.pipeline,
+            accepted_at=datetime.now(UTC),
+            generation=7,
+            models={},
+            fingerprint_of=lambda name: resources.reranker(name).fingerprint,
+        )
+
+    assert planned(warm).models == {"reranker": warm.reranker("tiny").fingerprint}
+    assert planned(warm).generation == 7
+    missing = planned(declare(tmp_path / "no/such/model"))
     assert (missing.models, missing.generation) == ({}, None)
     assert missing.warnings[0].startswith("cache: model_missing: no model ")
-    without = plan((branch("bm25"),))
-    assert with_reranker_fingerprint(warm, without) is without
+    assert planned(warm, rerank="off").models == {}
 
 
 def test_a_model_shares_the_cores_with_the_fusion_workers_that_rerank(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from chorale_client import Request, make_request
@@ -11,7 +13,8 @@ from chorale_client import Request, make_request
 from config.declarations import Shadow
 from models.plan import Plan
 from records.audit.outbox import Ended, parse
-from tasks.request.live_pairs import is_shadow, on_bulk_workers, shadow_of
+from tasks.request.cost import placed_branches
+from tasks.request.live_pairs import is_shadow, shadow_of
 from tasks.request.planning import resolve
 from tasks.wiring.pipeline import load_pipeline
 from tests.support.ledger.audit_entries import make_answer, make_entry
@@ -124,7 +127,9 @@ def test_each_branch_of_a_shadow_waits_for_a_bulk_worker_as_long_as_the_request_
     limited = plan.model_copy(
         update={"branches": tuple(each.model_copy(update={"limit_ms": 800}) for each in plan.branches)}
     )
-    branches = on_bulk_workers(limited, request).branches
+    shadowed = PIPELINE.default_configuration
+    resources = SimpleNamespace(pipeline=replace(PIPELINE, shadow=Shadow(a="bm25", b=shadowed, share=1)))
+    branches = placed_branches(cast(Any, resources), request, limited, limited.asked)
     assert {(branch.queue, branch.is_costly, branch.limit_ms) for branch in branches} == {
         ("chorale.bulk", True, 60_000)
     }
