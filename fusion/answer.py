@@ -7,7 +7,7 @@ request puts them there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from chorale_client.request import Request
@@ -83,16 +83,16 @@ def _named(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_NAMED_PASSAGES]) + more
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Pages:
-    """The fused questions of a request with their texts, and what was noted while they were made."""
+    """The fused questions of a request with their texts, and what was noted while they were made.  Each step makes new ones."""
 
     fused: Mapping[int, FusedQuestion] = field(default_factory=dict)
     """Key: the question's place in the request."""
     texts: Mapping[str, PassageText] | None = None
     """Key: passage id.  None if no texts were fetched; `degraded` then has the reason."""
-    stages: list[StageNote] = field(default_factory=list)
-    degraded: list[Degradation] = field(default_factory=list)
+    stages: tuple[StageNote, ...] = ()
+    degraded: tuple[Degradation, ...] = ()
     contexts: Mapping[int, Context] = field(default_factory=dict)
     """Key: the question's place in the request."""
     confidences: Mapping[int, float | None] = field(default_factory=dict)
@@ -100,13 +100,18 @@ class Pages:
     gone: Collection[str] = ()
     """Passages that a branch found and the store has no longer; none of them is in `fused`."""
     warnings: tuple[str, ...] = ()
+    known: Mapping[str, PassageText] = field(default_factory=dict)
+    """Every text that is known, by passage id; `texts` are those of the answer."""
 
-    def add(self, note: StageNote | None, why: Degradation | None = None) -> None:
-        """Add what one stage has done, and why something is missing."""
-        if note is not None:
-            self.stages.append(note)
-        if why is not None and why not in self.degraded:
-            self.degraded.append(why)
+    def after(self, note: StageNote | None, why: Degradation | None = None, **changes: Any) -> Pages:
+        """The pages after a stage: with its changes, what it has done, and why something is missing."""
+        stages = self.stages if note is None else (*self.stages, note)
+        degraded = self.degraded if why is None or why in self.degraded else (*self.degraded, why)
+        return replace(self, stages=stages, degraded=degraded, **changes)
+
+    @property
+    def hits(self) -> list[FusedHit]:
+        return [hit for page in self.fused.values() for hit in page.hits]
 
 
 def answer_fields(

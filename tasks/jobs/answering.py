@@ -36,7 +36,7 @@ from records.jobs.job import JobsUnavailable, Line, Segment, unanswered
 from tasks.request.answer_cache import keep_answers, look_up
 from tasks.request.batch import can_batch
 from tasks.request.composing import compose
-from tasks.request.draft import Draft
+from tasks.request.ending import Ending
 from tasks.request.planning import built
 from tasks.request.retrieve import resolve_plan
 from tasks.request.search import CONCERNS_ALL, answer_together, branch_task
@@ -238,7 +238,7 @@ def _answered(
         if len(lines) > 1 and not branch_result.answered and branch_result.reason not in CONCERNS_ALL:
             raise _ConcernsOne(f"{branch_result.branch}: {branch_result.reason} {branch_result.detail}")
     with_time = replace(answers, plan=_with_time_to_rerank(answers.plan, len(questions_of)))
-    composed = compose(Draft(resources, with_time, left_ms=REQUEST_S * 1000))
+    composed = compose(resources, with_time, Ending(REQUEST_S * 1000, answers.plan.finish_reserve_ms))
     fields, pages = composed.fields, composed.pages
     if segment.done_before < CACHED_LINES:
         keep_answers(resources, [(answers, fields)])

@@ -1,4 +1,4 @@
-"""How an answer is made of what the branches found: `compose` and `_make_pages` have the steps in their order.
+"""How an answer is made of what the branches found: `compose` and `_chosen` have the steps in their order.
 
 Each step spends the request's time.  It may take what is left when it begins, or half of that if other steps must follow.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from chorale_client.wire_names import Reason, Stage, Warned
@@ -24,14 +24,16 @@ from fusion.rankings import Scores
 from models.branch_result import Degradation
 from models.known_words import ADVICE, hardly_known
 from models.plan import BoostPlan
+from search.deadline import Deadline
 from tasks.request.contexts import make_contexts
-from tasks.request.draft import Draft
+from tasks.request.ending import Ending
 from tasks.request.filters import filter_warnings, without_contradictions
 from tasks.request.page_selection import choose_pages
 from tasks.request.pinned_documents import look_up
 from tasks.request.reranking import Candidates, leave_as_fused, readable_candidates, rerank_pages
 from tasks.request.score_backfill import complete
 from tasks.request.stored_passages import read_texts
+from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.end")
 
@@ -48,35 +50,33 @@ class Composed:
     """The scores that completed the rankings, for each question asked; None: none were to be completed."""
 
 
-def compose(draft: Draft) -> Composed:
-    """Make the answer of a draft that has no pages yet.
+def compose(resources: Resources, answers: BranchAnswers, ending: Ending) -> Composed:
+    """Make the answer of a request.
 
     A passage without a text has gone from its store since it was found.  The pages are then made again without it, so that
     the next hit takes the place of its hit.
     """
-    answers, gone = draft.answers, frozenset[str]()
-    attempt = first = draft
+    there, pages, scores = answers, *_fused(resources, answers, ending)
     for refills in range(MOST_REFILLS + 1):
         try:
-            _make_pages(attempt, may_restart=refills < MOST_REFILLS)
+            pages = _chosen(resources, there, pages, ending, may_restart=refills < MOST_REFILLS)
             break
         except _PassagesGone as error:
-            lost, request_id = error.passage_ids, answers.request.request_id
+            lost, gone = error.passage_ids, {*pages.gone, *error.passage_ids}
+            request_id = answers.request.request_id
             log.warning("passages gone", request_id=request_id, count=len(lost), passages=sorted(lost)[:10])
-            gone |= lost
-            attempt = replace(
-                draft, answers=without_passages(answers, gone), pages=Pages(gone=gone), texts={}
-            )
-    pages, kinds = attempt.pages, draft.resources.pipeline.kinds.branches
-    pages.fused = without_contradictions(answers, pages.fused)
+            there = without_passages(answers, gone)
+            pages = replace(_fused(resources, there, ending)[0], gone=gone)
+    kinds = resources.pipeline.kinds.branches
+    pages = replace(pages, fused=without_contradictions(answers, pages.fused))
     if answers.request.boosts is None:  # a caller's own table is no fault of the declaration
         _warn_of_unknown_types(answers.plan.boosts, pages.fused.values())
-    pages.warnings += filter_warnings(answers, kinds, pages.fused.values(), pages.texts or {})
-    pages.warnings += _language_warning(answers)
-    took_ms = draft.since_accepted_ms + draft.spent_s * 1000
+    warnings = filter_warnings(answers, kinds, pages.fused.values(), pages.texts or {})
+    pages = replace(pages, warnings=(*pages.warnings, *warnings, *_language_warning(answers)))
+    took_ms = ending.since_accepted_ms + ending.spent_s * 1000
     fields = answer_fields(answers, pages, took_ms=took_ms, clock=time.monotonic)
-    _place_on_the_waterfall(fields["stages"], draft.since_accepted_ms)
-    return Composed(fields, pages, first.scores)
+    _place_on_the_waterfall(fields["stages"], ending.since_accepted_ms)
+    return Composed(fields, pages, scores)
 
 
 def _language_warning(answers: BranchAnswers) -> tuple[str, ...]:
@@ -99,80 +99,86 @@ class _PassagesGone(Exception):
         self.passage_ids = passage_ids
 
 
-def _make_pages(draft: Draft, *, may_restart: bool) -> None:
-    """Raises _PassagesGone if `may_restart`."""
-    request, plan, pages = draft.answers.request, draft.answers.plan, draft.pages
-    _fuse(draft)
-    if plan.rerank is not None:
-        if draft.policy.has_models:
-            candidates = readable_candidates(draft, plan.rerank)
-            why = _read_shown(draft, candidates, may_restart=may_restart)
-            rerank_pages(draft, plan.rerank, candidates, why.reason if why else Reason.DOCUMENT_MISSING)
-        else:
-            leave_as_fused(draft, plan.rerank)
-            _read_shown(draft, may_restart=may_restart)
+def _chosen(
+    resources: Resources, answers: BranchAnswers, pages: Pages, ending: Ending, *, may_restart: bool
+) -> Pages:
+    """The hits of the pages that are shown, with their texts.  Raises _PassagesGone if `may_restart`."""
+    request, plan = answers.request, answers.plan
+    read = partial(_read_shown, resources, answers, may_restart=may_restart)
+    if plan.rerank is not None and ending.policy.has_models:
+        candidates = readable_candidates(resources, answers, pages, ending)
+        pages, why = read(pages, ending.deadline(), candidates)
+        reason = why.reason if why else Reason.DOCUMENT_MISSING
+        pages = rerank_pages(resources, answers, pages, ending, candidates, reason)
+    elif plan.rerank is not None:
+        pages, _ = read(leave_as_fused(answers, pages), ending.deadline())
     if plan.rerank is None or is_chosen_among_all(request):
-        choose_pages(draft)
-        _read_shown(draft, may_restart=may_restart)
-    make_contexts(draft)
-    fitted, models = draft.resources.fitted, draft.answers.models
-    pages.confidences = {
-        index: confidence(page, request, fitted, models) for index, page in pages.fused.items()
+        pages = choose_pages(resources, answers, pages, ending.deadline(0.5))
+        pages, _ = read(pages, ending.deadline())
+    pages = make_contexts(resources, answers, pages, ending)
+    confidences = {
+        index: confidence(page, request, resources.fitted, answers.models)
+        for index, page in pages.fused.items()
     }
-    pages.add(None, draft.ended_late)
+    return pages.after(None, ending.late, confidences=confidences)
 
 
-def _fuse(draft: Draft) -> None:
-    """Fuse the rankings of each question, with the scores and the pinned documents that the stores add."""
-    answers, pages = draft.answers, draft.pages
-    plan, kinds = answers.plan, draft.resources.pipeline.kinds
-    notes = []
-    if plan.asked and any(side.complete_scores for side in plan.sides):
-        backfill = complete(draft.resources, answers, kinds.method, draft.deadline(0.5))
-        draft.scores = backfill.scores
-        notes.append(backfill.note)
-        pages.add(None, backfill.why)
-    pins = look_up(draft.resources, answers, draft.deadline(0.5))
-    notes.append(pins.note)
-    pages.add(None, pins.why)
+def _fused(
+    resources: Resources, answers: BranchAnswers, ending: Ending
+) -> tuple[Pages, Sequence[Scores] | None]:
+    """The fused rankings of each question, with the scores and the pinned documents that the stores add; and these scores."""
+    plan, method_of = answers.plan, resources.pipeline.kinds.method
+    backfill = complete(resources, answers, method_of, ending.deadline(0.5))
+    pins = look_up(resources, answers, ending.deadline(0.5))
+    scores = backfill.scores or None
     fused = {
         index: fused_question(
             answers,
             position,
-            kinds.method,
-            scores=draft.scores[position] if draft.scores else {},
+            method_of,
+            scores=scores[position] if scores else {},
             pin_lookup=pins.of.get(position, NO_PIN_LOOKUP),
             clock=time.monotonic,
         )
         for position, index in enumerate(plan.asked)
     }
-    if before := [note for note in notes if note]:
+    if before := [note for note in (backfill.note, pins.note) if note]:
         first = fused[plan.asked[0]]
         fused[plan.asked[0]] = replace(first, stages=(*before, *first.stages))
-    pages.fused = fused
-    draft.texts = {id_: text for page in fused.values() for id_, text in page.texts.items()}
+    known = {id_: text for page in fused.values() for id_, text in page.texts.items()}
+    pages = Pages(fused, known=known).after(None, backfill.why).after(None, pins.why)
+    return pages, scores
 
 
-def _read_shown(draft: Draft, candidates: Candidates = (), *, may_restart: bool) -> Degradation | None:
-    """Read the texts of the hits that may be shown, and of the candidates of a reranker; returns why some are missing."""
-    request, pages = draft.answers.request, draft.pages
+def _read_shown(
+    resources: Resources,
+    answers: BranchAnswers,
+    pages: Pages,
+    deadline: Deadline,
+    candidates: Candidates = (),
+    *,
+    may_restart: bool,
+) -> tuple[Pages, Degradation | None]:
+    """The pages with the texts of the hits that may be shown, and of the candidates of a reranker; and why some are missing."""
+    request = answers.request
     shows_texts = request.context_tokens is not None or not set(request.include) <= {"ids", "explanation"}
     if not shows_texts and not candidates:
-        return None
-    depth = request.offset + request.top_k if draft.answers.plan.rerank else None
+        return pages, None
+    depth = request.offset + request.top_k if answers.plan.rerank else None
     shown = [hit for page in pages.fused.values() for hit in page.hits[:depth]] if shows_texts else []
-    gone, why = read_texts(draft, [*shown, *(hit for _, hit in candidates)])
+    wanted = [*shown, *(hit for _, hit in candidates)]
+    pages, gone, why = read_texts(resources, answers.plan, pages, wanted, deadline)
     if gone and may_restart:
         raise _PassagesGone(gone)
     if gone:
-        pages.gone = {*pages.gone, *gone}
-        pages.fused = {
+        fused = {
             index: replace(page, hits=tuple(hit for hit in page.hits if hit.passage_id not in gone))
             for index, page in pages.fused.items()
         }
+        pages = replace(pages, gone={*pages.gone, *gone}, fused=fused)
     # Contexts read further texts, from which no snippet is made.
-    pages.texts = dict(draft.texts) if shows_texts and (draft.texts or why is None) else None
-    return why
+    texts = pages.known if shows_texts and (pages.known or why is None) else None
+    return replace(pages, texts=texts), why
 
 
 _FUSION_STAGES = {

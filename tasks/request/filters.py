@@ -19,7 +19,7 @@ from models.hits import Ranking
 from search.filter_meanings import asked_filters, type_warnings
 from search.filters import composed, unknown_field_warning
 from tasks.branches.branch_task import BranchTask
-from tasks.request.draft import failure_of
+from tasks.request.ending import failure_of
 
 
 def search_relaxed(kind: BranchKind, part: BranchTask) -> list[Ranking]:

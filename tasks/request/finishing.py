@@ -27,7 +27,7 @@ from models.branch_result import BranchResult, Degradation
 from models.plan import Plan, is_costly, read_planned
 from tasks.request.answer_cache import keep_answers
 from tasks.request.composing import compose
-from tasks.request.draft import Draft, FinishPolicy
+from tasks.request.ending import Ending, FinishPolicy
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.end")
@@ -59,9 +59,9 @@ def _end_together(
     """One terminal write for all."""
     opened = [_opened(resources, entry, by, joined_s) for entry in entries]
     written = [
-        _answered(resources, entry, draft)
-        for entry, draft in zip(entries, opened, strict=True)
-        if isinstance(draft, Draft)
+        _answered(resources, entry, *read)
+        for entry, read in zip(entries, opened, strict=True)
+        if not isinstance(read, bool)
     ]
     finished = resources.ledger.finish_all([answer.end for answer in written], by=by.name)
     count = opened.count(True)
@@ -78,7 +78,9 @@ def _end_together(
     return count
 
 
-def _opened(resources: Resources, entry: Snapshot, by: FinishPolicy, joined_s: float) -> Draft | bool:
+def _opened(
+    resources: Resources, entry: Snapshot, by: FinishPolicy, joined_s: float
+) -> tuple[BranchAnswers, Ending] | bool:
     """A request that was read; or, if it has no plan that can be carried out, whether it was ended here as failed."""
     request: Request | None = None
     try:
@@ -93,11 +95,8 @@ def _opened(resources: Resources, entry: Snapshot, by: FinishPolicy, joined_s: f
                 # Fusing it would take the sweeper seconds, in which others would end late.
                 why = late
             else:
-                answers = _branch_answers(entry, request, plan)
-                since_ms = entry.since_accepted_ms
-                return Draft(
-                    resources, answers, entry.left_ms, since_ms, joined_s, policy=by, ended_late=late
-                )
+                times = entry.left_ms, plan.finish_reserve_ms, entry.since_accepted_ms, joined_s
+                return _branch_answers(entry, request, plan), Ending(*times, policy=by, late=late)
     except ValueError as error:
         why = Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, f"of another version: {error}"[:500])
     return end_failed(
@@ -120,8 +119,8 @@ class _Answered:
     """Those of the answer; None if the fusion failed."""
 
 
-def _answered(resources: Resources, entry: Snapshot, draft: Draft) -> _Answered:
-    answers, request = draft.answers, draft.answers.request
+def _answered(resources: Resources, entry: Snapshot, answers: BranchAnswers, ending: Ending) -> _Answered:
+    request = answers.request
     ended = outcomes(answers.plan, answers.branch_results, answers.absent, timeout_s=request.timeout_s)
     counted = resources.breakers.arguments(request.request_id, ended)
     coalescing_key = None if entry.forged else entry.coalescing_key
@@ -129,7 +128,7 @@ def _answered(resources: Resources, entry: Snapshot, draft: Draft) -> _Answered:
     body: bytes | str
     complete, completed = False, ""
     try:
-        composed = compose(draft)
+        composed = compose(resources, answers, ending)
         fields, body = size_limited(composed.fields, resources.settings.answer_limit_bytes)
         statuses = {question["status"] for question in fields["questions"]}
         complete = statuses <= {Status.COMPLETE, Status.SKIPPED}

@@ -10,6 +10,8 @@ import numpy as np
 from chorale_client.request import Grouping
 from chorale_client.wire_names import Reason, Stage, StageStatus
 
+from fusion.answer import Pages
+from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from fusion.page import (
     DIVERSITY_POOL,
@@ -23,59 +25,60 @@ from fusion.page import (
 from fusion.rerank import min_max
 from models.branch_result import Degradation, StageNote
 from models.documents import Vector
+from models.plan import Plan
 from search.deadline import Deadline
-from tasks.request.draft import Draft
+from tasks.request.ending import stage_note
 from tasks.request.stored_passages import fetch_vectors, read_texts
+from tasks.wiring.resources import Resources
 
 
-def choose_pages(draft: Draft) -> None:
-    """Choose the hits that the pages show, and drop the other candidates."""
-    request, pages = draft.answers.request, draft.pages
+def choose_pages(resources: Resources, answers: BranchAnswers, pages: Pages, deadline: Deadline) -> Pages:
+    """The pages with the hits that they show, without the other candidates."""
+    request, plan = answers.request, answers.plan
     if not is_chosen_among_all(request):
-        return
-    deadline = draft.deadline(0.5)
+        return pages
     if request.group_by is not None:
-        _group(draft, request.group_by, deadline)
+        if needs_metadata(request.group_by):
+            pages, _, _ = read_texts(resources, plan, pages, pages.hits, deadline)
+        pages = _grouped(pages, request.group_by)
     if request.diversity:
-        _diversify(draft, request.diversity, deadline)
-    pages.fused = {index: page_of(page, request, draft.answers.plan) for index, page in pages.fused.items()}
-    if request.autocut is not None:
-        kept, cut = _count(draft), sum(page.removed["autocut"] for page in pages.fused.values())
-        pages.add(StageNote(Stage.AUTOCUT, StageStatus.OK, 0.0, kept + cut, kept))
+        pages = _diversified(resources, plan, pages, request.diversity, deadline)
+    pages = replace(pages, fused={index: page_of(page, request, plan) for index, page in pages.fused.items()})
+    if request.autocut is None:
+        return pages
+    kept, cut = len(pages.hits), sum(page.removed["autocut"] for page in pages.fused.values())
+    return pages.after(StageNote(Stage.AUTOCUT, StageStatus.OK, 0.0, kept + cut, kept))
 
 
-def _group(draft: Draft, grouping: Grouping, deadline: Deadline) -> None:
-    pages = draft.pages
-    if needs_metadata(grouping):
-        read_texts(draft, [hit for page in pages.fused.values() for hit in page.hits], deadline)
-    begun_s, n_in = time.monotonic(), _count(draft)
-    pages.fused = {index: grouped(page, grouping, draft.texts) for index, page in pages.fused.items()}
-    ms = (time.monotonic() - begun_s) * 1000
-    pages.add(StageNote(Stage.GROUP, StageStatus.OK, ms, n_in, _count(draft)))
+def _grouped(pages: Pages, grouping: Grouping) -> Pages:
+    begun_s = time.monotonic()
+    fused = {index: grouped(page, grouping, pages.known) for index, page in pages.fused.items()}
+    chosen = replace(pages, fused=fused)
+    return chosen.after(stage_note(Stage.GROUP, begun_s, len(pages.hits), len(chosen.hits)))
 
 
-def _diversify(draft: Draft, diversity: float, deadline: Deadline) -> None:
+def _diversified(
+    resources: Resources, plan: Plan, pages: Pages, diversity: float, deadline: Deadline
+) -> Pages:
     """Without any vector the order stays; a single hit without one counts as unlike all others."""
-    begun_s, pages = time.monotonic(), draft.pages
-    ids = {hit.passage_id: None for page in pages.fused.values() for hit in page.hits[:DIVERSITY_POOL]}
-    vectors, failure = fetch_vectors(draft.resources, draft.answers.plan, list(ids), deadline)
+    begun_s, fused = time.monotonic(), pages.fused
+    ids = {hit.passage_id: None for page in fused.values() for hit in page.hits[:DIVERSITY_POOL]}
+    vectors, failure = fetch_vectors(resources, plan, list(ids), deadline)
     if vectors:
-        pages.fused = {index: _diversified(page, vectors, diversity) for index, page in pages.fused.items()}
-    status, why = StageStatus.OK, None
-    ms = (time.monotonic() - begun_s) * 1000
+        fused = {index: _by_mmr(page, vectors, diversity) for index, page in fused.items()}
+    why = None
     if missing := len(ids) - len(vectors):
-        status = StageStatus.PARTIAL if vectors else StageStatus.FAILED
         effect = "these count as unlike all others" if vectors else "the order stays by score"
         reason, cause = Reason.NOT_CONFIGURED, ""
         if failure is not None:
             reason, cause = failure.reason, f" ({failure.detail[:200]})"
         text = f"no vectors of {missing} of {len(ids)} hits{cause}: {effect}"
         why = Degradation(Stage.DIVERSIFY, reason, text)
-    detail = str(why.reason) if why else None
-    pages.add(StageNote(Stage.DIVERSIFY, status, ms, len(ids), len(vectors), detail=detail), why)
+    note = stage_note(Stage.DIVERSIFY, begun_s, len(ids), len(vectors), why, has_part=bool(vectors))
+    return pages.after(note, why, fused=fused)
 
 
-def _diversified(page: FusedQuestion, vectors: Mapping[str, Vector], diversity: float) -> FusedQuestion:
+def _by_mmr(page: FusedQuestion, vectors: Mapping[str, Vector], diversity: float) -> FusedQuestion:
     pinned, others = split_pinned(page.hits)
     pool, rest = others[:DIVERSITY_POOL], others[DIVERSITY_POOL:]
     if not pool:
@@ -86,7 +89,3 @@ def _diversified(page: FusedQuestion, vectors: Mapping[str, Vector], diversity: 
     # Rounded, so that every machine chooses the same order.
     order = diversified(relevance, (rows @ rows.T).astype(np.float64).round(6).tolist(), diversity)
     return replace(page, hits=(*pinned, *(pool[place] for place in order), *rest), ordered_by="mmr")
-
-
-def _count(draft: Draft) -> int:
-    return sum(len(page.hits) for page in draft.pages.fused.values())

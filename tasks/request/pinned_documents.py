@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from chorale_client.request import Request
 from chorale_client.wire_names import Stage
 
 from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.page import PinLookup, not_found, rules_at
 from models.branch_result import Degradation, StageNote
 from models.errors import NotConfigured, StoreTimeout
+from models.hits import Hit
 from search.deadline import Deadline
 from search.filter_meanings import meant_filters
 from search.protocol import Lists, Search
-from tasks.request.draft import failure_of
+from tasks.request.ending import failure_of
 from tasks.wiring.resources import Resources
 
 
@@ -65,19 +67,17 @@ def _listed(
     resources: Resources, answers: BranchAnswers, ids: Sequence[str], deadline: Deadline
 ) -> PinLookup:
     """The documents of `ids` that the store has and the filters of the request allow."""
-    request = answers.request
     for name in dict.fromkeys(branch.store for branch in answers.plan.branches):
         if (left_s := deadline.left_s) <= 0:
             raise StoreTimeout("no time left to look for them")
-        store = resources.store(name)
-        if isinstance(store, Lists):
-            search = Search(len(ids), meant_filters(request), request.exclude_ids, left_s, only_ids=ids)
+        if isinstance(store := resources.store(name), Lists):
             with suppress(NotConfigured):  # Weaviate without texts
-                ranking = store.list_documents(
-                    request.namespace, search, order_by="published_at", descending=True
-                )
-                listed_ids = set(ids)  # a store of another package may know no `only_ids`
-                return PinLookup(
-                    name, {hit.document_id: hit for hit in ranking.hits if hit.document_id in listed_ids}
-                )
+                return PinLookup(name, _documents(store, answers.request, ids, left_s))
     return PinLookup()
+
+
+def _documents(store: Lists, request: Request, ids: Sequence[str], left_s: float) -> dict[str, Hit]:
+    search = Search(len(ids), meant_filters(request), request.exclude_ids, left_s, only_ids=ids)
+    ranking = store.list_documents(request.namespace, search, order_by="published_at", descending=True)
+    wanted = set(ids)  # a store of another package may know no `only_ids`
+    return {hit.document_id: hit for hit in ranking.hits if hit.document_id in wanted}

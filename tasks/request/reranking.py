@@ -9,17 +9,20 @@ import time
 from collections.abc import Mapping, Sequence
 
 from chorale_client.request import Request
-from chorale_client.wire_names import Reason, Stage, StageStatus
+from chorale_client.wire_names import Reason, Stage
 
+from fusion.answer import Pages
+from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedHit
 from fusion.rerank import Reached, rerank_question
 from fusion.rerank import candidates as best_candidates
-from models.branch_result import Degradation, StageNote
+from models.branch_result import Degradation
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
 from search.protocol import Described
 from tasks.request.cost import further_questions_ms
-from tasks.request.draft import Draft, failure_of
+from tasks.request.ending import Ending, failure_of, stage_note
+from tasks.wiring.resources import Resources
 
 Candidates = Sequence[tuple[int, FusedHit]]
 """(The question's place in the request, hit), best candidates first."""
@@ -39,27 +42,35 @@ def time_for_it_s(request: Request, plan: Plan, left_ms: float, spent_s: float) 
     return min(budget_s, left_ms / 1000 - spent_s - afterwards_s)
 
 
-def _limit_s(draft: Draft) -> float:
-    return time_for_it_s(draft.answers.request, draft.answers.plan, draft.left_ms, draft.spent_s)
+def _limit_s(answers: BranchAnswers, ending: Ending) -> float:
+    return time_for_it_s(answers.request, answers.plan, ending.left_ms, ending.spent_s)
 
 
-def readable_candidates(draft: Draft, rerank: RerankPlan) -> Candidates:
+def readable_candidates(
+    resources: Resources, answers: BranchAnswers, pages: Pages, ending: Ending
+) -> Candidates:
     """The candidates whose texts are worth fetching; the reranker may choose fewer when it knows their length."""
+    rerank = _declared(answers.plan)
     try:
-        most = draft.resources.reranker(rerank.name).most(_limit_s(draft))
+        most = resources.reranker(rerank.name).most(_limit_s(answers, ending))
     except Exception as error:  # `rerank_pages` says what
-        failure_of(error, "rerank failed", request_id=draft.answers.request.request_id)
+        failure_of(error, "rerank failed", request_id=answers.request.request_id)
         return ()
-    return best_candidates(draft.pages.fused, rerank.depth)[:most]
+    return best_candidates(pages.fused, rerank.depth)[:most]
 
 
 def rerank_pages(
-    draft: Draft, rerank: RerankPlan, readable: Candidates, without_texts: str = Reason.DOCUMENT_MISSING
-) -> None:
+    resources: Resources,
+    answers: BranchAnswers,
+    pages: Pages,
+    ending: Ending,
+    readable: Candidates,
+    without_texts: str = Reason.DOCUMENT_MISSING,
+) -> Pages:
     """Rerank the pages, which hold all hits that may come onto them.  `without_texts` is the reason if no candidate has a text."""
-    begun_s, limit_s = time.monotonic(), _limit_s(draft)
-    reached: Candidates = best_candidates(draft.pages.fused, rerank.depth)
-    has_text = any(hit.passage_id in draft.texts for _, hit in readable)
+    begun_s, limit_s, rerank = time.monotonic(), _limit_s(answers, ending), _declared(answers.plan)
+    reached: Candidates = best_candidates(pages.fused, rerank.depth)
+    has_text = any(hit.passage_id in pages.known for _, hit in readable)
     logits: Logits = {}
     why: Degradation | None = None
     try:
@@ -67,45 +78,50 @@ def rerank_pages(
             why = _why(Reason.BUDGET, "no time left for it")
         elif readable and not has_text:
             why = _why(without_texts, "no text of any candidate")
-        elif reached and _is_forbidden(draft, rerank):
+        elif reached and _is_forbidden(resources, answers, limit_s):
             why = _why(
                 Reason.NOT_CONFIGURED, "the namespace is local_only, and the reranker is behind an address"
             )
         elif reached:
-            reached, logits, why = _scored(draft, rerank, readable, limit_s)
+            reached, logits, why = _scored(resources, answers, pages, readable, limit_s)
     except Exception as error:
-        failure = failure_of(error, "rerank failed", request_id=draft.answers.request.request_id)
+        failure = failure_of(error, "rerank failed", request_id=answers.request.request_id)
         why = _why(failure.reason, failure.detail[:500])
-    _reorder(draft, rerank, reached, logits, why, (time.monotonic() - begun_s) * 1000)
+    return _reordered(answers, pages, reached, logits, why, begun_s)
 
 
-def _is_forbidden(draft: Draft, rerank: RerankPlan) -> bool:
+def _declared(plan: Plan) -> RerankPlan:
+    assert plan.rerank is not None
+    return plan.rerank
+
+
+def _is_forbidden(resources: Resources, answers: BranchAnswers, limit_s: float) -> bool:
     """Whether the reranker is behind an address and no text of the namespace may be sent there; raises BadIndex."""
-    resources, answers = draft.resources, draft.answers
-    declared = resources.pipeline.rerankers.get(rerank.name)
+    plan = answers.plan
+    declared = resources.pipeline.rerankers.get(_declared(plan).name)
     if declared is None or declared.url is None:
         return False
-    stores = (resources.store(name) for name in {branch.store for branch in answers.plan.branches})
+    stores = (resources.store(name) for name in {branch.store for branch in plan.branches})
     return any(
-        store.manifest(answers.request.namespace, timeout_s=_limit_s(draft)).local_only
+        store.manifest(plan.namespace, timeout_s=limit_s).local_only
         for store in stores
         if isinstance(store, Described)
     )
 
 
-def leave_as_fused(draft: Draft, rerank: RerankPlan) -> None:
+def leave_as_fused(answers: BranchAnswers, pages: Pages) -> Pages:
     """Make the pages without reranking, for the sweeper, which has no model."""
-    unranked = best_candidates(draft.pages.fused, rerank.depth)
+    unranked = best_candidates(pages.fused, _declared(answers.plan).depth)
     why = _why(Reason.NOT_STARTED, "answered by the sweeper, which has no model") if unranked else None
-    _reorder(draft, rerank, unranked, {}, why, 0.0)
+    return _reordered(answers, pages, unranked, {}, why, time.monotonic())
 
 
 def _scored(
-    draft: Draft, rerank: RerankPlan, readable: Candidates, limit_s: float
+    resources: Resources, answers: BranchAnswers, pages: Pages, readable: Candidates, limit_s: float
 ) -> tuple[Candidates, Logits, Degradation | None]:
     """The candidates that were to be reranked, their scores, and why scores are missing."""
-    request, texts = draft.answers.request, draft.texts
-    reranker = draft.resources.reranker(rerank.name)
+    request, texts, rerank = answers.request, pages.known, _declared(answers.plan)
+    reranker = resources.reranker(rerank.name)
     pairs = [(index, hit) for index, hit in readable if hit.passage_id in texts]
     questions = [(request.questions[index].text, passage_text(texts[hit.passage_id])) for index, hit in pairs]
     scores = reranker.score(questions, limit_s=limit_s)
@@ -113,7 +129,7 @@ def _scored(
     for (index, hit), logit in zip(pairs, scores.logits, strict=True):
         if logit is not None:
             logits.setdefault(index, {})[hit.passage_id] = logit
-    reached, n_candidates = sum(map(len, logits.values())), _n_candidates(draft, rerank)
+    reached, n_candidates = sum(map(len, logits.values())), _n_candidates(pages, rerank)
     of_them = f"{reached} of {scores.chosen} in {limit_s * 1000:.0f} ms"
     why = None
     if not scores.has_begun:
@@ -124,7 +140,7 @@ def _scored(
         why = _why(Reason.BUDGET, of_them)
     elif scores.chosen < len(pairs) or len(readable) < n_candidates:
         why = _why(Reason.ADAPTIVE, f"{scores.chosen} of {n_candidates} fit the time")
-    planned = draft.answers.plan.models.get("reranker", reranker.fingerprint)
+    planned = answers.plan.models.get("reranker", reranker.fingerprint)
     if planned != reranker.fingerprint and (why is None or why.reason == Reason.ADAPTIVE):
         # This order is the best there is, but its cache key would name another model.
         why = _why(
@@ -137,27 +153,29 @@ def _scored(
     return readable[:last], logits, why
 
 
-def _reorder(
-    draft: Draft, rerank: RerankPlan, reached: Candidates, logits: Logits, why: Degradation | None, ms: float
-) -> None:
-    n_in = _n_candidates(draft, rerank)
+def _reordered(
+    answers: BranchAnswers,
+    pages: Pages,
+    reached: Candidates,
+    logits: Logits,
+    why: Degradation | None,
+    begun_s: float,
+) -> Pages:
     chosen: dict[int, set[str]] = {}
     for index, hit in reached:
         chosen.setdefault(index, set()).add(hit.passage_id)
-    request, plan = draft.answers.request, draft.answers.plan
-    draft.pages.fused = {
+    request, plan, rerank = answers.request, answers.plan, _declared(answers.plan)
+    fused = {
         index: rerank_question(page, rerank, Reached(chosen.get(index, ()), logits.get(index)), request, plan)
-        for index, page in draft.pages.fused.items()
+        for index, page in pages.fused.items()
     }
-    status = StageStatus.OK
-    if why is not None:
-        status = StageStatus.PARTIAL if logits else StageStatus.FAILED
-    detail, n_out = str(why.reason) if why else None, sum(map(len, logits.values()))
-    draft.pages.add(StageNote(Stage.RERANK, status, ms, n_in, n_out, detail=detail), why)
+    n_out = sum(map(len, logits.values()))
+    note = stage_note(Stage.RERANK, begun_s, _n_candidates(pages, rerank), n_out, why, has_part=bool(logits))
+    return pages.after(note, why, fused=fused)
 
 
-def _n_candidates(draft: Draft, rerank: RerankPlan) -> int:
-    return sum(min(rerank.depth, len(page.hits)) for page in draft.pages.fused.values())
+def _n_candidates(pages: Pages, rerank: RerankPlan) -> int:
+    return sum(min(rerank.depth, len(page.hits)) for page in pages.fused.values())
 
 
 def passage_text(passage: PassageText) -> str:

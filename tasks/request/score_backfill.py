@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from chorale_client.wire_names import Stage, StageStatus
+from chorale_client.wire_names import Stage
 
 from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.interleaving import missing_scores
@@ -21,13 +21,13 @@ from models.plan import BranchPlan
 from search.deadline import Deadline
 from search.protocol import ScoresText
 from search.ranking_end import COSINE_DECIMALS
-from tasks.request.draft import failure_of
+from tasks.request.ending import failure_of, stage_note
 from tasks.wiring.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreBackfill:
-    """Scores for each question asked, in order; what is missing gets the branch's lowest score."""
+    """Scores for each question asked, in order; what is missing gets the branch's lowest score.  Empty: none are to be completed."""
 
     scores: Sequence[Scores] = ()
     note: StageNote | None = None
@@ -50,6 +50,8 @@ def complete(
     resources: Resources, answers: BranchAnswers, method_of: Callable[[str], Method], deadline: Deadline
 ) -> ScoreBackfill:
     """One call to each store for the vectors of all questions, and one for the texts of each branch."""
+    if not answers.plan.asked or not any(side.complete_scores for side in answers.plan.sides):
+        return ScoreBackfill()
     started_s = time.monotonic()
     gaps = list(_gaps(answers, method_of))
     failure: StageFailure | None = None
@@ -64,11 +66,10 @@ def complete(
     for gap in gaps:
         by_question[gap.position][gap.branch.name] = gap.scores
     count, scored = sum(len(gap.passage_ids) for gap in gaps), sum(len(gap.scores) for gap in gaps)
-    ms = (time.monotonic() - started_s) * 1000
-    if failure is None:
-        return ScoreBackfill(by_question, StageNote(Stage.SCORE, StageStatus.OK, ms, count, scored))
-    note = StageNote(Stage.SCORE, StageStatus.PARTIAL, ms, count, scored, detail=str(failure.reason))
-    return ScoreBackfill(by_question, note, Degradation(Stage.SCORE, failure.reason, str(failure)[:500]))
+    why = None if failure is None else Degradation(Stage.SCORE, failure.reason, str(failure)[:500])
+    return ScoreBackfill(
+        by_question, stage_note(Stage.SCORE, started_s, count, scored, why, has_part=True), why
+    )
 
 
 def _gaps(answers: BranchAnswers, method_of: Callable[[str], Method]) -> Iterator[_Gap]:

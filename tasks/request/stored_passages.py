@@ -4,46 +4,43 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
-from chorale_client.wire_names import Stage, StageStatus
+from chorale_client.wire_names import Stage
 
+from fusion.answer import Pages
 from fusion.fused_hits import FusedHit, texts_to_fetch
-from models.branch_result import Degradation, StageNote
+from models.branch_result import Degradation
 from models.documents import PassageText, Vector
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout
 from models.plan import Plan
 from search.deadline import Deadline
-from tasks.request.draft import Draft, failure_of
+from tasks.request.ending import failure_of, stage_note
 from tasks.wiring.resources import Resources
 
 
 def read_texts(
-    draft: Draft, hits: Sequence[FusedHit], deadline: Deadline | None = None
-) -> tuple[frozenset[str], Degradation | None]:
-    """Add the texts of these hits; returns the passages that their store does not have any more, and why other texts are missing."""
-    plan, deadline, begun_s = draft.answers.plan, deadline or draft.deadline(), time.monotonic()
-    by_store = texts_to_fetch(plan, hits, draft.texts)
-    known, failure, gone = len(draft.texts), None, set[str]()
+    resources: Resources, plan: Plan, pages: Pages, hits: Sequence[FusedHit], deadline: Deadline
+) -> tuple[Pages, frozenset[str], Degradation | None]:
+    """The pages with the texts of these hits, the passages that their store does not have any more, and why other texts are missing."""
+    begun_s = time.monotonic()
+    by_store = texts_to_fetch(plan, hits, pages.known)
+    texts, failure, gone = dict[str, PassageText](), None, set[str]()
     for store, passage_ids in by_store.items():
         # A store that is away costs its own texts alone.
         try:
-            read = texts_of(draft.resources, store, plan.namespace, passage_ids, deadline)
-            draft.texts |= read
+            read = texts_of(resources, store, plan.namespace, passage_ids, deadline)
+            texts |= read
             gone |= set(passage_ids) - read.keys()
         except (StageFailure, TimeoutError) as error:
             failure = failure or failure_of(error, "no texts")
-    ms, why = (time.monotonic() - begun_s) * 1000, None
-    note = StageNote(
-        Stage.FETCH, StageStatus.OK, ms, sum(map(len, by_store.values())), len(draft.texts) - known
-    )
+    why = None
     if failure is not None:
-        note = replace(note, status=StageStatus.FAILED, detail=str(failure.reason))
         why = Degradation(Stage.FETCH, failure.reason, str(failure) or "no time left for texts")
-    draft.pages.add(note, why)
+    note = stage_note(Stage.FETCH, begun_s, sum(map(len, by_store.values())), len(texts), why)
     # A document's other passages are read for the snippet only.
-    return frozenset(gone.intersection(hit.passage_id for hit in hits)), why
+    gone_hits = frozenset(gone.intersection(hit.passage_id for hit in hits))
+    return pages.after(note, why, known={**pages.known, **texts}), gone_hits, why
 
 
 def texts_of(

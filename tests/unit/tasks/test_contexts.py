@@ -13,7 +13,7 @@ from fusion.branch_results import BranchAnswers
 from models.documents import PassageText
 from models.errors import ModelMissing, StoreUnavailable
 from tasks.request.contexts import make_contexts
-from tasks.request.draft import Draft
+from tasks.request.ending import Ending
 from tests.unit.fusion.builders import branch_results, fuse_question, hit, plan, request, texts
 
 GIVEN = branch_results(bm25=[hit("a"), hit("b", 3)], vector=[hit("a"), hit("b", 4)])
@@ -39,8 +39,8 @@ def contexts(
         written_stores={},
     )
     pages = Pages({0: fuse_question(planned, GIVEN, 0, asked)})
-    make_contexts(Draft(resources, BranchAnswers(asked, planned, GIVEN), limit_s * 1_000, pages=pages))
-    return pages
+    ending = Ending(limit_s * 1_000, planned.finish_reserve_ms)
+    return make_contexts(resources, BranchAnswers(asked, planned, GIVEN), pages, ending)
 
 
 def said(made: Pages) -> list[tuple[str, str]]:

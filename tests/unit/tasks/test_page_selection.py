@@ -16,7 +16,7 @@ from models.branch_result import BranchResult
 from models.documents import PassageText, Vector
 from models.errors import StoreUnavailable
 from models.plan import Plan
-from tasks.request.draft import Draft
+from search.deadline import Deadline
 from tasks.request.page_selection import choose_pages
 from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request, texts
@@ -58,8 +58,9 @@ def choose(
         pipeline=SimpleNamespace(kinds=SimpleNamespace(branches=BUILT_IN.branches)),
     )
     pages = Pages({0: fuse_question(planned, given, 0, asked)})
-    choose_pages(Draft(resources, BranchAnswers(asked, planned, given), limit_s * 1_000, pages=pages))
-    return pages
+    return choose_pages(
+        resources, BranchAnswers(asked, planned, given), pages, Deadline(limit_s / 2, "the store")
+    )
 
 
 def ids(made: Pages) -> list[str]:
@@ -68,7 +69,7 @@ def ids(made: Pages) -> list[str]:
 
 def test_hits_that_are_like_a_better_hit_give_way() -> None:
     found = chosen(Store(SAME), diversity=0.6, top_k=3)
-    assert (ids(found), found.fused[0].ordered_by, found.degraded) == (["a", "d", "b"], "mmr", [])
+    assert (ids(found), found.fused[0].ordered_by, found.degraded) == (["a", "d", "b"], "mmr", ())
     notes = [(note.stage, note.status, note.n_in, note.n_out) for note in found.stages]
     assert notes == [("diversify", "ok", 4, 4)]
     # Pages of one order fit together.
@@ -76,7 +77,7 @@ def test_hits_that_are_like_a_better_hit_give_way() -> None:
     assert [name for page in pages for name in ids(page)] == ids(chosen(Store(SAME), diversity=0.6))
     # Another store of the plan may have what the first one lacks.
     found = chosen(Store({"a#0": EAST}), Store(SAME), diversity=0.6)
-    assert (ids(found), found.degraded) == (["a", "d", "b", "c"], [])
+    assert (ids(found), found.degraded) == (["a", "d", "b", "c"], ())
 
 
 def test_a_store_without_vectors_leaves_the_order_and_the_answer_says_so() -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,7 +25,7 @@ from ledger.protocol import BranchDispatch, Chord
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
-from tasks.request.draft import FUSION_WORKER, Draft
+from tasks.request.ending import FUSION_WORKER, Ending
 from tasks.request.finishing import end_joined
 from tasks.request.planning import resolve
 from tasks.request.reranking import (
@@ -67,9 +66,9 @@ class Reranked:
     why: Degradation | None
 
 
-def result_of(draft: Draft) -> Reranked:
-    [note] = draft.pages.stages
-    return Reranked(draft.pages.fused[0], note, next(iter(draft.pages.degraded), None))
+def result_of(pages: Pages) -> Reranked:
+    [note] = pages.stages
+    return Reranked(pages.fused[0], note, next(iter(pages.degraded), None))
 
 
 def reranked(
@@ -85,9 +84,9 @@ def reranked(
     rerank = rerank.model_copy(update={"budget_ms": round(max(0.0, limit_s) * 1_000)})
     timed = of_plan.model_copy(update={"rerank": rerank, "fusion_reserve_ms": 60_000})
     answers, left_ms = BranchAnswers(REQUEST, timed), limit_s * 1_000 + 90
-    draft = Draft(resources, answers, left_ms + 10, pages=Pages(FUSED), texts=texts)
-    rerank_pages(draft, rerank, readable_candidates(draft, rerank), **options)
-    return result_of(draft)
+    ending, pages = Ending(left_ms + 10, timed.finish_reserve_ms), Pages(FUSED, known=texts)
+    readable = readable_candidates(resources, answers, pages, ending)
+    return result_of(rerank_pages(resources, answers, pages, ending, readable, **options))
 
 
 @pytest.fixture
@@ -140,14 +139,11 @@ def test_a_plan_for_another_model_is_reranked_and_not_cached(warm: Resources) ->
         assert ended.why is None or f"planned for the model another, reranked by {own}" in ended.why.detail
 
 
-@pytest.mark.parametrize(
-    "rerank", [partial(rerank_pages, readable=()), leave_as_fused], ids=["worker", "sweeper"]
-)
-def test_a_question_without_hits_needs_no_rerank(missing: Resources, rerank: Callable[..., None]) -> None:
-    pages = Pages({0: fuse_question(PLAN, {}, 0, REQUEST)})
-    draft = Draft(missing, BranchAnswers(REQUEST, PLAN), 1_000, pages=pages)
-    rerank(draft, RERANK)
-    assert result_of(draft).why is None
+def test_a_question_without_hits_needs_no_rerank(missing: Resources) -> None:
+    answers, pages = BranchAnswers(REQUEST, PLAN), Pages({0: fuse_question(PLAN, {}, 0, REQUEST)})
+    by_worker = rerank_pages(missing, answers, pages, Ending(1_000, PLAN.finish_reserve_ms), ())
+    by_sweeper = leave_as_fused(answers, pages)
+    assert (result_of(by_worker).why, result_of(by_sweeper).why) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,18 @@
-"""The answer to one request while it is made: what every step after the join reads, and what it adds to."""
+"""Who ends a request, and the time that is left for it."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from chorale_client.wire_names import Stage, StageStatus
 from structlog import get_logger
 
-from fusion.answer import Pages
-from fusion.branch_results import BranchAnswers
-from fusion.rankings import Scores
-from models.branch_result import Degradation
-from models.documents import PassageText
+from models.branch_result import Degradation, StageNote
 from models.errors import OutOfTime, StageFailure
 from search.deadline import Deadline
-from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.texts")
 
@@ -38,22 +33,17 @@ FUSION_WORKER = FinishPolicy("fusion", math.inf, has_models=True)
 SWEEPER = FinishPolicy("sweeper", 0.03, has_models=False)
 
 
-@dataclass(slots=True)
-class Draft:
-    resources: Resources
-    answers: BranchAnswers
+@dataclass(frozen=True, slots=True)
+class Ending:
     left_ms: float
     """Until the request's deadline, at `begun_s`."""
+    finish_reserve_ms: float
+    """Of the plan."""
     since_accepted_ms: int = 0
     begun_s: float = field(default_factory=time.monotonic)
     """By the monotonic clock."""
     policy: FinishPolicy = FUSION_WORKER
-    pages: Pages = field(default_factory=Pages)
-    texts: dict[str, PassageText] = field(default_factory=dict)
-    """Every text that is known, by passage id; `pages` has those that are shown."""
-    scores: Sequence[Scores] | None = None
-    """The scores that complete the rankings, for each question asked."""
-    ended_late: Degradation | None = None
+    late: Degradation | None = None
     """What the answer lacks because the sweeper makes it."""
 
     @property
@@ -62,7 +52,7 @@ class Draft:
 
     def deadline(self, share: float = 1.0) -> Deadline:
         """The end of a call of stores that may take this share of the time that is left now."""
-        left_s = (self.left_ms - self.answers.plan.finish_reserve_ms / 2) / 1000 - self.spent_s
+        left_s = (self.left_ms - self.finish_reserve_ms / 2) / 1000 - self.spent_s
         return Deadline(min(left_s, self.policy.texts_limit_s) * share, "the store")
 
 
@@ -74,3 +64,18 @@ def failure_of(error: Exception, event: str, **context: Any) -> StageFailure:
         return OutOfTime(str(error))
     log.exception(event, **context)
     return StageFailure(f"{type(error).__name__}: {error}")
+
+
+def stage_note(
+    stage: Stage,
+    begun_s: float,
+    n_in: int,
+    n_out: int,
+    why: Degradation | None = None,
+    *,
+    has_part: bool = False,
+) -> StageNote:
+    """What a stage has done since `begun_s`; with a reason `why` it failed, or `has_part` of its result."""
+    failed = StageStatus.PARTIAL if has_part else StageStatus.FAILED
+    ms, status = (time.monotonic() - begun_s) * 1000, StageStatus.OK if why is None else failed
+    return StageNote(stage, status, ms, n_in, n_out, detail=str(why.reason) if why else None)
