@@ -34,7 +34,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "delete": "Delete documents from a namespace; unknown ids are only counted.",
         "verify": "Compare what every store shows with the documents' database, and mend what differs.",
         "namespaces": "List, show, create, rebuild, deactivate and delete namespaces.",
-        "rules": "Pin and block documents, name synonyms, take proposed weights, and show every change.",
+        "rules": "Pin and block documents, name synonyms, set weights, and show every change.",
     },
     "Look after": {
         "status": "Show workers, queues, namespaces and what is on its way to the audit tables.",

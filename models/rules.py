@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Annotated, Any, Self, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Self, TypeAlias, TypeVar
 
 from chorale_client.errors import describe_faults
 from chorale_client.limits import (
@@ -170,10 +171,26 @@ class Rules(_Rule):
         )
 
 
+_KINDS: Mapping[str, type[_Rule]] = {"pin": Pin, "block": Block, "synonyms": Synonyms, "weights": Weights}
+Read = TypeVar("Read", bound=Rules)
+
+
 def read_rules(given: Any) -> Rules:
+    """Raises WrongDeclaration, as `read_as` does."""
+    return read_as(Rules, given)
+
+
+def read_as(model: type[Read], given: Any) -> Read:
     """Raises WrongDeclaration, which names the field and what is allowed there."""
     try:
-        return Rules.model_validate(given)
+        return model.model_validate(given)
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False)
+        faults: list[Any] = error.errors(include_url=False, include_input=False)
+        for fault in faults:
+            if fault["type"] == "extra_forbidden":
+                kind = model if len(fault["loc"]) == 1 else _KINDS[fault["loc"][0]]
+                fault |= {
+                    "type": "unknown",
+                    "msg": f"unknown field; the fields are {', '.join(kind.model_fields)}",
+                }
         raise WrongDeclaration(describe_faults(faults, place="rules")) from None

@@ -1,37 +1,30 @@
-"""Single changes of a namespace's rules, and rules as a file: TOML, or JSON.  Pure."""
+"""Rules as a file of TOML or JSON, what differs between two versions, and changed weights.  Pure."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from models.errors import WrongDeclaration
-from models.rules import Rules, read_rules
-
-Kind = Literal["pin", "block", "synonyms"]
+from models.rules import Rules, read_as, read_rules
 
 
-def with_rule(rules: Rules, kind: Kind, name: str, fields: Mapping[str, Sequence[str]]) -> Rules:
-    """The rules with one more, or with another one of this kind and name.  Raises WrongDeclaration."""
-    given = _fields(rules)
-    given.setdefault(kind, {})[name] = {field: list(texts) for field, texts in fields.items() if texts}
-    return read_rules(given)
+class RulesFile(Rules):
+    """The rules of a namespace as one file, which `chorale rules get` prints and `put` takes."""
 
-
-def without_rules(rules: Rules, names: Collection[str]) -> Rules:
-    """Raises WrongDeclaration for a name that no rule has."""
-    if unknown := sorted(set(names) - set(rules.names)):
-        there = ", ".join(rules.names) or "none"
-        raise WrongDeclaration(f"no rule is called {', '.join(unknown)}; there are: {there}")
-    return read_rules(
-        {
-            kind: {name: rule for name, rule in by_name.items() if name not in names}
-            for kind, by_name in _fields(rules).items()
-        }
+    namespace: str
+    version: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="The version that the file replaces; without it, whichever is present"
     )
+
+    @property
+    def rules(self) -> Rules:
+        return Rules.model_validate(self.model_dump(exclude={"namespace", "version"}))
 
 
 def with_weights(rules: Rules, configuration: str, weights: Mapping[str, float] | None) -> Rules:
@@ -80,24 +73,29 @@ def _by_name(rules: Rules) -> dict[str, Any]:
     return {**rules.pin, **rules.block, **rules.synonyms, **rules.weights}
 
 
-def rules_from(text: str) -> Rules:
-    """The rules in a text of TOML, or of JSON if it begins with `{`.  Raises WrongDeclaration."""
+def rules_file(text: str) -> RulesFile:
+    """Reads a text of TOML, or of JSON if it begins with `{`.  Raises WrongDeclaration."""
     try:
         given: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise WrongDeclaration(f"rules: neither TOML nor JSON: {error}") from None
-    return read_rules(given)
+    if isinstance(given, dict):
+        given.pop("v", None)  # each JSON document of a command has it
+    return read_as(RulesFile, given)
 
 
-def toml_of(rules: Rules) -> str:
-    """A text that `rules_from` reads again."""
-    tables = rules.model_dump(mode="json", exclude_defaults=True)
+def toml_of(file: RulesFile) -> str:
+    """A text that `rules_file` reads again."""
+    fields = file.model_dump(mode="json", exclude_defaults=True)
+    head = [
+        f"{name} = {_toml_value(fields.pop(name))}" for name in ("namespace", "version") if name in fields
+    ]
     blocks = [
         "\n".join([f"[{kind}.{name}]", *(f"{field} = {_toml_value(value)}" for field, value in rule.items())])
-        for kind, by_name in tables.items()
+        for kind, by_name in fields.items()
         for name, rule in by_name.items()
     ]
-    return "\n\n".join(blocks)
+    return "\n\n".join(["\n".join(head), *blocks])
 
 
 def _toml_value(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -99,6 +100,11 @@ def commanded(pipeline: RunningPipeline, *words: str) -> Any:
     return from_json(called.stdout)
 
 
+def put(pipeline: RunningPipeline, file: str) -> None:
+    called = in_process("rules", "put", "-", stdin=file, **pipeline.environment)
+    assert called.returncode == 0, called.stderr
+
+
 def graded(pipeline: RunningPipeline, folder: Path, answers: Iterable[Answer], grade: int = 3) -> None:
     """Imports a grade of the right document of each answer, once the trail has it."""
     file = folder / "judged.qrels"
@@ -162,7 +168,8 @@ def test_enough_new_grades_change_the_weights_of_a_running_installation_and_a_co
             change["changed_by"],
         )
 
-        commanded(pipeline, "rules", "undo", "plums")
+        before = commanded(pipeline, "rules", "get", "plums", "--version", "0")
+        put(pipeline, json.dumps(before))
         back = ask_until(is_ruled=False)
         assert weights(back) == {"bm25": 0.4, "backwards": 0.6}
         # Grades that have changed the weights once do not change them again.
@@ -219,7 +226,9 @@ def test_proposed_weights_are_those_of_another_configuration_until_a_command_tak
     asked = {**ASKED, "cache": "bypass"}
     assert weights(plums.ask(word(1), configuration="best", **asked)) == present
     assert weights(plums.ask(word(1), configuration="best-proposed", **asked)) == chosen
-    commanded(plums, "rules", "take", "plums", "best")
+    file = commanded(plums, "rules", "get", "plums")
+    (proposal,) = file["weights"].values()
+    put(plums, json.dumps({**file, "weights": {"mine": {**proposal, "configuration": "best"}}}))
     assert weights(plums.ask(word(1), configuration="best", **asked)) == chosen
     assert weights(plums.ask(word(1), configuration="best-proposed", **asked)) == present
     # A request's own weights come first.
@@ -247,10 +256,10 @@ def test_interleaved_weights_are_taken_once_people_prefer_them(plums: OneProcess
 
 @pytest.mark.parametrize("plums", [("take", "")], indirect=True)
 def test_a_rule_outside_of_the_bounds_does_not_hold_and_the_answer_says_so(plums: OneProcess) -> None:
-    rules = '[weights.mine]\nconfiguration = "best"\nbranches = { bm25 = 0.9, backwards = 0.1 }\n'
+    rules = 'namespace = "plums"\n[weights.mine]\nconfiguration = "best"\n'
+    rules += "branches = { bm25 = 0.9, backwards = 0.1 }\n"
     upgrade(plums.resources.settings.audit_database_url)
-    called = in_process("rules", "set", "plums", "-", stdin=rules, **plums.environment)
-    assert called.returncode == 0, called.stderr
+    put(plums, rules)
     answer = plums.ask(word(1), **ASKED)
     assert weights(answer) == {"bm25": 0.4, "backwards": 0.6}
     assert answer.questions[0].rules == ()

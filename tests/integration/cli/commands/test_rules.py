@@ -12,15 +12,30 @@ from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
+RULES = """namespace = "shop"
 
-def test_rules_are_added_one_by_one_shown_as_a_file_and_their_history_is_kept(
+[pin.bakery]
+contains = ["baking bread"]
+documents = ["deposit", "error"]
+
+[block.outdated]
+documents = ["notice"]
+
+[synonyms.lodger]
+words = ["lodger", "tenant"]
+"""
+
+
+def test_a_file_is_put_followed_by_searches_got_again_and_an_entry_of_history_is_put_back(
     chorale: Run, pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
     pipeline.index(namespace="shop")
-    added = chorale("rules", "pin", "shop", "deposit", "error", "--contains", "baking bread")
-    assert (added.returncode, added.stdout) == (0, "shop: version 1, 1 rule\n"), added.stderr
-    chorale("rules", "block", "shop", "notice", "--name", "outdated")
-    chorale("rules", "synonyms", "shop", "lodger", "tenant")
+    file, old = tmp_path / "rules.toml", tmp_path / "old.toml"
+    file.write_text(RULES)
+    put = chorale("rules", "put", str(file))
+    assert (put.returncode, put.stdout) == (0, "shop: version 1, 3 rules, in place of version 0\n"), (
+        put.stderr
+    )
 
     def pinned() -> bool:
         answer = document(chorale("search", "how is bread baked?", "--namespace", "shop", "--json"))
@@ -28,58 +43,56 @@ def test_rules_are_added_one_by_one_shown_as_a_file_and_their_history_is_kept(
         return hits[:3] == ["deposit", "error", "bread"]
 
     assert until(pinned)
-    file = chorale("rules", "show", "shop").stdout
-    assert file == (
-        '[pin.baking-bread]\ncontains = ["baking bread"]\ndocuments = ["deposit", "error"]\n\n'
-        '[block.outdated]\ndocuments = ["notice"]\n\n'
-        '[synonyms.lodger]\nwords = ["lodger", "tenant"]\n'
-    )
-    rules = document(chorale("rules", "show", "shop", "--question", "baked bread for lodgers"))["rules"]
-    assert rules["pinned"] == {"deposit": "baking-bread", "error": "baking-bread"}
+    rules = document(chorale("rules", "get", "shop", "--question", "baked bread for lodgers"))["rules"]
+    assert rules["pinned"] == {"deposit": "bakery", "error": "bakery"}
     assert rules["also"] == ["tenant"]
 
-    (tmp_path / "rules.toml").write_text(file.replace("notice", "repairs"))
-    for _ in range(2):
-        again = chorale("rules", "set", "shop", str(tmp_path / "rules.toml"))
-        assert again.stdout == "shop: version 4, 3 rules\n"
-    removed = document(chorale("rules", "remove", "shop", "outdated", "lodger", "--json"))
-    assert removed["in_redis"] is True
-    changes = document(chorale("rules", "history", "shop", "--json"))["changes"]
-    assert [change["version"] for change in changes] == [5, 4, 3, 2, 1]
-    assert changes[0]["removed"] == ["outdated", "lodger"]
-    assert (changes[1]["changed"], changes[2]["added"]) == (["outdated"], ["lodger"])
-    last_two = chorale("rules", "history", "shop", "--count", "2").stdout
-    expected = {"command line": True, "~outdated": True, "+lodger": False}
-    assert {text: text in last_two for text in expected} == expected
+    got = chorale("rules", "get", "shop").stdout
+    assert got == RULES.replace('"shop"\n', '"shop"\nversion = 1\n', 1)
+    file.write_text(got.replace("notice", "repairs"))
+    changed = document(chorale("rules", "put", str(file), "--json"))
+    assert (changed["version"], changed["replaced"], changed["in_redis"]) == (2, 1, True)
+    old.write_text(got.replace("notice", "bread"))
+    refused = complaint(chorale("rules", "put", str(old)))
+    assert "the rules of 'shop' have changed: they have version 2; read them again" in refused
+    file.write_text(chorale("rules", "get", "shop").stdout)
+    assert chorale("rules", "put", str(file)).stdout == "shop: version 2, 3 rules, as before\n"
 
-    taken_back = document(chorale("rules", "undo", "shop", "--version", "4", "--json"))
-    assert (taken_back["version"], sorted(taken_back["rules"])) == (6, ["block", "pin", "synonyms"])
-    once_more = document(chorale("rules", "undo", "shop", "--json"))
-    assert (once_more["version"], sorted(once_more["rules"])) == (7, ["pin"])
-    missing = complaint(chorale("rules", "undo", "shop", "--version", "9"), WRONG_USAGE)
-    assert "--version: 'shop' has no version 9 of its rules" in missing
-    missing = complaint(chorale("rules", "take", "shop", "rrf"), WRONG_USAGE)
-    assert "no weights are proposed for 'rrf'" in missing
+    old.write_text(chorale("rules", "get", "shop", "--version", "1").stdout)
+    assert document(chorale("rules", "put", str(old), "--json"))["version"] == 3
+    changes = document(chorale("rules", "history", "shop", "--json"))["changes"]
+    assert [(change["version"], change["changed"]) for change in changes] == [
+        (3, ["outdated"]),
+        (2, ["outdated"]),
+        (1, []),
+    ]
+    assert changes[0]["rules"] == changes[2]["rules"]
+    last = chorale("rules", "history", "shop", "--count", "1").stdout
+    assert [text in last for text in ("command line", "~outdated", "+lodger")] == [True, True, False]
+    missing = complaint(chorale("rules", "get", "shop", "--version", "9"), WRONG_USAGE)
+    assert "--version: 'shop' has no version 9 of its rules; the last one is 3" in missing
 
 
 def test_each_mistake_is_answered_with_one_sentence(alone: Run, tmp_path: Path) -> None:
-    file, long = tmp_path / "rules.toml", tmp_path / "long.toml"
-    file.write_text('[pin.a]\ndocument = ["d"]\n')
+    file, wrong, long = (tmp_path / f"{name}.toml" for name in ("rules", "wrong", "long"))
+    file.write_text('namespace = "law"\n')
+    wrong.write_text('namespace = "law"\n[pin.a]\ndocument = ["d"]\n')
     long.write_text("# " + "x" * 600_000)
-    for arguments, code, sentence in (
-        (("pin", "law", "d", "--contains", "x"), 1, "there is no namespace 'law'"),
-        (("set", "law", str(file)), WRONG_USAGE, "pin.a.document: unknown field"),
-        (("set", "law", str(tmp_path / "missing")), 1, "No such file"),
-        (("set", "law", str(long)), WRONG_USAGE, "longer than 524,288 characters"),
+    for name, code, sentence in (
+        (file, 1, "there is no namespace 'law'"),
+        (wrong, WRONG_USAGE, "pin.a.document: unknown field; the fields are questions, contains, documents"),
+        (tmp_path / "missing", 1, "No such file"),
+        (long, WRONG_USAGE, "longer than 524,288 characters"),
     ):
-        assert sentence in complaint(alone("rules", *arguments), code)
+        assert sentence in complaint(alone("rules", "put", str(name)), code)
     assert alone("rules", "history", "law").stdout == "law: nobody has written rules yet\n"
 
 
 @pytest.mark.slow
-def test_rules_can_be_written_while_nothing_runs(alone: Run) -> None:
+def test_rules_can_be_written_while_nothing_runs(alone: Run, tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text('namespace = "law"\n[block.old]\ndocuments = ["old"]\n')
     assert alone("namespaces", "create", "law").returncode == 0
-    called = alone("rules", "block", "law", "old")
+    called = alone("rules", "put", str(file))
     assert called.returncode == 0, called.stderr
     assert "the rules hold when a sweeper has copied them" in called.stderr
-    assert alone("rules", "remove", "law", "nothing").returncode == WRONG_USAGE

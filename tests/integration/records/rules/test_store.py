@@ -13,10 +13,9 @@ from pydantic_core import from_json
 from redis import Redis
 from sqlalchemy import Engine
 
-from models.rules import Rules
+from models.rules import Rules, read_rules
 from records.database import open_database, upgrade
 from records.rules import store as of_stores
-from records.rules.editing import with_rule
 from records.rules.store import RuleCopying, RulesChanged, RuleStore, RulesUnavailable, copy_rules
 from tests.support.servers.databases import empty_database
 from tests.support.servers.redis_server import RedisServer
@@ -53,7 +52,7 @@ def redis() -> Iterator[Redis]:
 
 
 def blocking(name: str, *documents: str) -> Callable[[Rules], Rules]:
-    return lambda before: with_rule(before, "block", name, {"documents": documents})
+    return lambda before: read_rules({"block": {**before.block, name: {"documents": documents}}})
 
 
 def copied(redis: Redis) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Single changes of rules, and rules as a text."""
+"""What differs between rules, and rules as a text."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import WrongDeclaration
-from models.rules import Rules, read_rules
-from records.rules.editing import difference, free_name, rules_from, toml_of, with_rule, without_rules
+from models.rules import read_rules
+from records.rules.editing import RulesFile, difference, free_name, rules_file, toml_of
 
 
-def test_a_rule_is_added_replaced_and_removed() -> None:
-    one = with_rule(Rules(), "pin", "returns", {"questions": ["a"], "contains": [], "documents": ["d"]})
-    two = with_rule(one, "block", "old", {"documents": ["x"]})
-    three = with_rule(two, "pin", "returns", {"questions": ["b"], "documents": ["d"]})
-    assert three.names == ["returns", "old"]
-    assert difference(one, three) == {"added": ["old"], "changed": ["returns"], "removed": []}
-    assert difference(three, without_rules(three, ["returns"]))["removed"] == ["returns"]
-    with pytest.raises(WrongDeclaration, match="no rule is called other; there are: returns, old"):
-        without_rules(three, ["returns", "other"])
-    with pytest.raises(WrongDeclaration, match="a name is for one rule; more than one is called old"):
-        with_rule(three, "synonyms", "old", {"words": ["a", "b"]})
-    named = with_rule(Rules(), "block", "how-do-i", {"documents": ["x"]})
+def test_two_versions_differ_in_rules_that_were_added_changed_and_removed() -> None:
+    one = read_rules({"pin": {"returns": {"questions": ["a"], "documents": ["d"]}}})
+    block = {"old": {"documents": ["x"]}}
+    two = read_rules({"pin": {"returns": {"questions": ["b"], "documents": ["d"]}}, "block": block})
+    assert difference(one, two) == {"added": ["old"], "changed": ["returns"], "removed": []}
+    assert difference(two, read_rules({"block": block}))["removed"] == ["returns"]
+    named = read_rules({"block": {"how-do-i": {"documents": ["x"]}}})
     assert (free_name(named, "How do I…"), free_name(named, "東京")) == ("how-do-i-2", "rule")
 
 
@@ -33,15 +28,15 @@ _TEXT = st.text(min_size=1, max_size=20).filter(lambda text: any(map(str.isalnum
 
 @given(question=_TEXT, document=_TEXT, word=_TEXT)
 def test_a_text_of_toml_is_read_back_as_it_was(question: str, document: str, word: str) -> None:
-    rules = read_rules(
-        {
-            "pin": {"a": {"questions": [question, "b"], "documents": [document]}},
-            "block": {"c": {"documents": [document]}},
-            "synonyms": {"d": {"words": [word], "means": [question]}},
-        }
-    )
-    assert rules_from(toml_of(rules)) == rules
-    assert rules_from(rules.model_dump_json()) == rules
+    given = {
+        "pin": {"a": {"questions": [question, "b"], "documents": [document]}},
+        "block": {"c": {"documents": [document]}},
+        "synonyms": {"d": {"words": [word], "means": [question]}},
+    }
+    file = RulesFile.model_validate({"namespace": "shop", "version": 7, **given})
+    assert rules_file(toml_of(file)) == file
+    assert rules_file(file.model_dump_json()) == file
+    assert file.rules == read_rules(given)
 
 
 MANY_DOCUMENTS = {f"r{n}": {"documents": [f"{n}-{m}" for m in range(100)]} for n in range(3)}
@@ -51,7 +46,11 @@ LONG_WORDS = {f"r{n}": {"words": [f"{m}{'x' * 250}" for m in range(100)]} for n 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"pins": {}}, "pins: unknown field"),
+        ({"pins": {}}, "pins: unknown field; the fields are pin, block, synonyms, weights"),
+        (
+            {"pin": {"a": {"contains": ["x"], "document": ["d"], "documents": ["d"]}}},
+            r"pin\.a\.document: unknown field; the fields are questions, contains, documents",
+        ),
         ({"pin": {"A b": {}}}, r"a name has 1 to 64 of the characters a-z, 0-9, - and _"),
         ({"pin": {"a": {"documents": ["d"]}}}, r"pin\.a: a pin needs `questions` or `contains`"),
         ({"pin": {"a": {"questions": ["q"]}}}, r"pin\.a\.documents: Field required"),
@@ -69,6 +68,20 @@ LONG_WORDS = {f"r{n}": {"words": [f"{m}{'x' * 250}" for m in range(100)]} for n 
 def test_a_wrong_rule_is_refused_with_its_field_and_what_is_allowed(given: Any, says: str) -> None:
     with pytest.raises(WrongDeclaration, match=says):
         read_rules(given)
-    for text in ("{", "[pin", "{" + '"a":[' * 100_000):
-        with pytest.raises(WrongDeclaration, match="neither TOML nor JSON"):
-            rules_from(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "neither TOML nor JSON"),
+        ("[pin", "neither TOML nor JSON"),
+        ("{" + '"a":[' * 100_000, "neither TOML nor JSON"),
+        ("", "namespace: Field required"),
+        ('namespace = "a"\nversion = "old"', "version: Input should be a valid integer"),
+        ('namespace = "a"\nversion = -1', "version: Input should be greater than or equal to 0"),
+        ('namespace = "a"\n[pins]', "the fields are pin, block, synonyms, weights, namespace, version"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_field_and_what_is_allowed(text: str, says: str) -> None:
+    with pytest.raises(WrongDeclaration, match=says):
+        rules_file(text)
