@@ -20,8 +20,8 @@ from api.services import Services, ServicesDep
 from config.pipeline_reader import declared_queues
 from config.redis_client import explained
 from models.errors import WrongDeclaration
+from monitoring.checks import Running, sweeper, workers
 from monitoring.exporter import CONTENT_TYPE, render
-from monitoring.heartbeats import read_heartbeats
 from records.keys.grant import Grant
 from records.keys.key_store import KeysUnavailable
 
@@ -110,8 +110,15 @@ def _missing(services: Services) -> Iterator[Missing]:
     else:
         if not has_tables:
             yield Missing(name="database", why="its tables are not of this version", is_needed=True)
+    branches: list[str] = []
     try:
-        beats = [beat for beat in read_heartbeats(services.blocking_redis) if beat.is_serving]
+        branches = declared_queues(services.settings.pipeline_file)
+    except WrongDeclaration:
+        yield Missing(name="pipeline", why="its file cannot be read here", is_needed=False)
+    queues = (QUEUE_RETRIEVE, *branches, QUEUE_FUSION, QUEUE_INDEX, QUEUE_BULK)
+    running = Running(services.blocking_redis, queues)
+    try:
+        findings = [*workers(running), *sweeper(running)]
     except RedisError as error:
         url = services.settings.redis_url
         # The explanation names the address, which a probe without a key does not learn.
@@ -121,21 +128,6 @@ def _missing(services: Services) -> Iterator[Missing]:
         why = f"it refuses the login {user!r}" if is_refused else "it does not answer"
         yield Missing(name="redis", why=why, is_needed=True)
         return
-    served = {queue for beat in beats if beat.is_ready for queue in beat.queues}
-    answered = {queue for beat in beats for queue in beat.queues}
-    try:
-        branches = declared_queues(services.settings.pipeline_file)
-    except WrongDeclaration:
-        yield Missing(name="pipeline", why="its file cannot be read here", is_needed=False)
-        branches = []
-    for queue in (QUEUE_RETRIEVE, *branches, QUEUE_FUSION, QUEUE_INDEX, QUEUE_BULK):
-        if queue not in served:
-            if queue in answered:
-                why, is_needed = "its worker lacks a model", False
-            else:
-                why = "no worker serves this queue"
-                is_needed = queue in (QUEUE_RETRIEVE, QUEUE_FUSION)
-            is_needed |= queue in branches and served.isdisjoint(branches)
-            yield Missing(name=queue, why=why, is_needed=is_needed)
-    if not any(not beat.queues for beat in beats):
-        yield Missing(name="sweeper", why="no sweeper runs: jobs and the audit trail wait", is_needed=False)
+    for finding in findings:
+        if finding.part:
+            yield Missing(name=finding.part, why=finding.what, is_needed=finding.is_needed)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from config.declarations import Pipeline
     from config.settings import Settings
+    from monitoring.checks import Running
     from tasks.wiring.resources import Resources
 
 
@@ -75,6 +76,12 @@ class Installation:
         if isinstance(self._redis_or_why_not, NotRunning):
             raise self._redis_or_why_not
         return self._redis_or_why_not
+
+    def running(self) -> Running:
+        """What runs here now; raises NotRunning with what to do about it."""
+        from monitoring.checks import Running
+
+        return Running.of(self.pipeline, self.running_redis(), broker_url=self.settings.broker_url)
 
     def client(self) -> Chorale:
         """A client of the service; raises NotRunning with what to do about it."""

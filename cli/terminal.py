@@ -91,6 +91,16 @@ def facts_table(facts: Mapping[str, RenderableType]) -> Table:
     return table
 
 
+def findings_table(by_check: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table:
+    """The findings of checks, as `monitoring.checks.Finding` has them, with how to mend them."""
+    table = plain_table("check", "what is wrong, and how to mend it")
+    for name, findings in by_check.items():
+        for number, finding in enumerate(findings):
+            text = Text.assemble(finding["what"], "\n", ("→ ", "green"), (finding["mend"], "green"))
+            table.add_row(Text("" if number else name, "bold"), text)
+    return table
+
+
 def counted(count: int, noun: str) -> str:
     """`1 file`, `1,200 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -16,9 +16,8 @@ from console.charts import minute_bars
 from console.pages import Page, Visit
 from models.errors import WrongDeclaration
 from monitoring import counting
+from monitoring.checks import Running
 from monitoring.exporter import render
-from monitoring.heartbeats import read_heartbeats
-from monitoring.queues import read_queues
 from records.audit import queries
 
 SIGNALS = (
@@ -41,12 +40,10 @@ def _state(visit: Visit) -> dict[str, Any]:
     services = visit.services
     redis, settings = services.blocking_redis, services.settings
     readiness = readiness_of(visit.request.app.state.api, services)
-    workers = read_heartbeats(redis)
     try:
-        queues = visit.pipeline.queues
+        running = Running.of(visit.pipeline, redis, broker_url=settings.broker_url).to_wire()
     except WrongDeclaration:  # `missing` says so
-        queues = ()
-    states = read_queues(redis, queues, broker_url=settings.broker_url, workers=workers)
+        running = Running(redis, (), broker_url=settings.broker_url).to_wire()
     metrics = {
         family.name: family.samples for family in text_string_to_metric_families(render(redis).decode())
     }
@@ -54,25 +51,15 @@ def _state(visit: Visit) -> dict[str, Any]:
         "is_ready": readiness.is_ready,
         "has_doctor": visit.request.app.state.doctor is not None,
         "missing": [part.model_dump() for part in readiness.missing],
-        "workers": [
-            {"name": beat.name, "queues": beat.queues, "is_ready": beat.is_ready, "age_s": beat.age_s}
-            for beat in workers
-        ],
-        "queues": [
-            {"queue": name, "length": state.length, "oldest_s": state.age_s, "workers": state.workers}
-            for name, state in states.items()
-        ],
+        "workers": running["workers"],
+        "queues": running["queues"],
+        "findings": [finding for finding in running["findings"] if not finding["part"]],
         "signals": [
             {"name": series.name, "meaning": series.meaning, "value": value}
             for series in SIGNALS
             for value in ([sample.value for sample in metrics.get(series.name, ())] or (None,))
         ],
         "last_hour": _last_hour(services.database, redis_ms(redis) // queries.MINUTE_MS),
-        "breakers": [
-            {"name": sample.labels["breaker"], "is_probed": sample.value < 1}
-            for sample in metrics.get(counting.BREAKER.name, ())
-            if sample.value
-        ],
     }
 
 

@@ -12,7 +12,6 @@ from config.home import find_redis_url
 from config.settings import load_settings
 from monitoring.heartbeats import RedisHeartbeats
 
-STALE_AFTER_S = 12.0
 QUESTIONS = ("alive", "ready")
 
 
@@ -24,26 +23,17 @@ def complaint(question: str, name: str) -> str | None:
     settings = load_settings()
     url = settings.redis_url or find_redis_url(settings.home)
     if url is None:
-        return _not_ready(question, "there is no Redis server: set CHORALE_REDIS_URL, or run `chorale up`")
+        why = "there is no Redis server: set CHORALE_REDIS_URL, or run `chorale up`"
+        return why if question == "ready" else None
     beats = RedisHeartbeats(url)([name])
     if name not in beats:
         return f"no sign of life of a worker {name!r}"
     beat = beats[name]
+    if question == "alive" or (beat is not None and beat.is_ready):
+        return None
     if beat is None:
-        return _not_ready(question, "Redis does not answer")
-    if beat.age_s > STALE_AFTER_S:
-        return f"the last sign of life of {name} is {beat.age_s:.0f} s old"
-    return (
-        None
-        if beat.is_ready
-        else _not_ready(
-            question, ": ".join([f"{name} is not ready yet", *filter(None, ["; ".join(beat.missing)])])
-        )
-    )
-
-
-def _not_ready(question: str, why: str) -> str | None:
-    return why if question == "ready" else None
+        return "Redis does not answer"
+    return ": ".join([f"{name} is not ready yet", *filter(None, ["; ".join(beat.missing)])])
 
 
 def main(arguments: list[str]) -> str | None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.installation import Installation, find_installation
-from cli.terminal import Text, plain_table, print_json, stdout
+from cli.terminal import Text, findings_table, print_json, stdout
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import Console
 
-    from cli.doctor.reports import Check, Finding
+    from cli.doctor.reports import Check
+    from monitoring.checks import Check as RunningCheck
+    from monitoring.checks import Finding
 
 FINDINGS = 1
 """Exit code."""
@@ -46,6 +49,7 @@ class Examined:
 
 def checks() -> Mapping[str, Check]:
     from cli.doctor import audit_trail, corpus, environment, redis_server, reports, servers, workers
+    from monitoring.checks import CHECKS
 
     return {
         "settings": environment.variables,
@@ -58,11 +62,9 @@ def checks() -> Mapping[str, Check]:
         "redis clock": redis_server.clock,
         "redis keys": redis_server.strangers,
         "priorities": redis_server.priorities,
-        "quarantine": redis_server.quarantine,
         "broker": servers.broker,
         "broker's consumers": servers.consumers,
-        "workers": workers.queues_are_served,
-        "wire versions": workers.wire_versions,
+        **{name: partial(_running, check) for name, check in CHECKS.items()},
         "package versions": reports.versions,
         "celery options": workers.celery_options,
         "same settings": reports.settings,
@@ -70,11 +72,7 @@ def checks() -> Mapping[str, Check]:
         "same addresses": environment.same_addresses,
         "same folder": reports.folders,
         "same model": reports.models,
-        "task events": workers.events,
         "chords": workers.chords,
-        "queues": workers.queue_lengths,
-        "sweeper": workers.sweeper,
-        "outbox": audit_trail.outbox,
         "audit database": audit_trail.schema,
         "shared databases": environment.shared_databases,
         "stores": servers.stores,
@@ -113,12 +111,16 @@ def doctor(
         raise typer.Exit(FINDINGS)
 
 
+def _running(check: RunningCheck, installation: Installation) -> Iterator[Finding]:
+    return check(installation.running())
+
+
 def examine(installation: Installation, checks: Mapping[str, Check]) -> list[Examined]:
     """Make every check, whatever the others find."""
     from redis import RedisError
 
-    from cli.doctor.reports import Finding
     from config.redis_client import explained
+    from monitoring.checks import Finding
 
     examined = []
     for name, check in checks.items():
@@ -146,13 +148,11 @@ def show(console: Console, examined: list[Examined], capabilities: Sequence[str]
     """Print the findings and the capabilities of the stores; a single line for a healthy installation."""
     from rich.padding import Padding
 
-    table = plain_table("check", "what is wrong, and how to mend it")
-    for check in examined:
-        for number, finding in enumerate(check.findings):
-            text = Text.assemble(finding.what, "\n", ("→ ", "green"), (finding.mend, "green"))
-            table.add_row(Text("" if number else check.name, "bold"), text)
-    if table.row_count:
-        console.print(table)
+    found = {
+        check.name: [asdict(finding) for finding in check.findings] for check in examined if check.findings
+    }
+    if found:
+        console.print(findings_table(found))
         console.print()
     skipped = [check for check in examined if check.skipped]
     for why in dict.fromkeys(check.skipped for check in skipped):

@@ -13,13 +13,19 @@ import typer
 from cli.installation import Installation, find_installation
 from cli.namespace_states import namespace_fields, namespaces_table, published
 from cli.options import AsJson
-from cli.terminal import Text, moment, plain_table, print_json, print_line, print_result
+from cli.terminal import (
+    Text,
+    facts_table,
+    findings_table,
+    moment,
+    plain_table,
+    print_json,
+    print_line,
+    print_result,
+)
 
 if TYPE_CHECKING:
-    from redis import Redis
     from rich.table import Table
-
-    from ledger.breakers import Breaker
 
 ForCelery: TypeAlias = Annotated[
     bool, typer.Option("--celery", help="In Celery's spelling, which differs for a Unix socket.")
@@ -60,58 +66,25 @@ def status(
     print_result(fields, *view(fields), as_json=as_json)
 
 
-def breaker_fields(breaker: Breaker, now_ms: int) -> dict[str, Any]:
-    return {
-        "name": breaker.name,
-        "state": breaker.state(now_ms),
-        "open_for_s": max(0, now_ms - breaker.opened_at_ms) / 1000,
-        "tried_again_in_s": max(0, breaker.open_until_ms - now_ms) / 1000,
-        "is_probed": breaker.is_probed,
-        "failures": breaker.failures,
-        "reason": breaker.reason,
-    }
-
-
 def read_status(installation: Installation) -> dict[str, Any]:
     """What `chorale status --json` prints; raises NotRunning, BadIndex (a damaged corpus), RedisError."""
-    from chorale_client.keys import WAKEUPS
     from chorale_client.redis_urls import without_password
 
-    from ledger.backlog import read_quarantine
-    from ledger.breaker_outcomes import store_name
-    from monitoring.heartbeats import read_heartbeats
-    from monitoring.queues import read_queues
     from records.rules.adaptation_checks import read_adaptation_checks
     from tasks.registration import make_app
 
-    redis = installation.running_redis()
-    resources, settings, pipeline = installation.resources, installation.settings, installation.pipeline
-    states = resources.namespaces()
+    redis, pipeline = installation.running_redis(), installation.pipeline
+    states = installation.resources.namespaces()
     generations = published(installation, [state.name for state in states])
-    names = [branch.name for branch in pipeline.branches] + [store_name(name) for name in pipeline.stores]
-    load = resources.breakers.read(names)
     adapting = [name for name, configuration in pipeline.configurations.items() if configuration.adapt]
-    workers = read_heartbeats(redis)
-    queues = read_queues(redis, pipeline.queues, broker_url=settings.broker_url, workers=workers)
     return {
-        "home": str(settings.home),
+        "home": str(installation.settings.home),
         "redis": {
-            "address": without_password(resources.redis_url),
+            "address": without_password(installation.resources.redis_url),
             "version": str(redis.info("server")["redis_version"]),
         },
-        "workers": [
-            {name: value for name, value in asdict(worker).items() if name != "about"} for worker in workers
-        ],
-        "queues": [
-            {"queue": name, "length": state.length, "oldest_s": state.age_s, "workers": state.workers}
-            for name, state in queues.items()
-        ],
-        "breakers": [breaker_fields(breaker, load.now_ms) for breaker in load.breakers.values()],
-        "refusing_for_s": None if load.retry_after_ms is None else load.retry_after_ms / 1000,
-        "requests_in_flight": int(redis.zcard(WAKEUPS)),
-        "outbox": _outbox_fields(redis),
-        "quarantine": asdict(read_quarantine(redis)),
-        "chords": "lean" if make_app(resources).fanout.is_lean else "plain",
+        **installation.running().to_wire(),
+        "chords": "lean" if make_app(installation.resources).fanout.is_lean else "plain",
         "adapting": [
             asdict(check) for check in read_adaptation_checks(redis) if check.configuration in adapting
         ],
@@ -119,58 +92,36 @@ def read_status(installation: Installation) -> dict[str, Any]:
     }
 
 
-def _outbox_fields(redis: Redis) -> dict[str, Any]:
-    from ledger.backlog import read_outbox_bound
-    from records.audit.outbox import UNREADABLE, outbox_state
-
-    entries, age_s = outbox_state(redis)
-    bound = read_outbox_bound(redis)
-    return {
-        "entries": entries,
-        "oldest_s": age_s,
-        "limit": bound.entries,
-        "refused": bound.refused,
-        "unreadable": int(redis.xlen(UNREADABLE)),
-    }
-
-
 def view(status: Fields) -> list[Any]:
     """What the console prints, from top to bottom."""
-    outbox, waiting = status["outbox"], "empty"
-    if outbox["entries"]:
-        most = f" of at most {outbox['limit']:,}" if outbox["limit"] else ""
-        waiting = f"{outbox['entries']:,}{most} waiting, the oldest for {outbox['oldest_s']:.1f} s"
-    if outbox["refused"]:
-        waiting += f", {outbox['refused']:,} requests were refused while it was full"
-    if outbox["unreadable"]:
-        waiting += f", {outbox['unreadable']:,} kept aside as unreadable"
+    outbox = status["outbox"]
+    refused = f", {outbox['refused']:,} requests were refused while it was full" if outbox["refused"] else ""
     lines = {
         "home": status["home"],
         "redis": f"{status['redis']['address']} · version {status['redis']['version']}",
         "requests": f"{status['requests_in_flight']:,} in flight · {status['chords']} chords",
-        "outbox": waiting,
+        "outbox": f"{outbox['entries']:,} waiting{refused}",
     }
-    if aside := status["quarantine"]["entries"]:
-        first = "; ".join(f"{request_id}: {why}" for request_id, why in status["quarantine"]["first"].items())
-        lines["set aside"] = f"{aside:,} malformed entries, now deleted · {first}"
-    if status["refusing_for_s"] is not None:
-        lines["overload"] = f"new requests are refused, for about {status['refusing_for_s']:.1f} s"
-    head = Text("\n").join(Text.assemble((f"{name:<10}", "dim"), value) for name, value in lines.items())
-    parts: list[Any] = [head, "", workers_table(status["workers"]), "", queues_table(status["queues"]), ""]
-    if status["breakers"]:
-        parts += [breakers_table(status["breakers"]), ""]
+    parts: list[Any] = [
+        facts_table(lines),
+        "",
+        workers_table(status["workers"]),
+        "",
+        queues_table(status["queues"]),
+        "",
+    ]
     if status["adapting"]:
         parts += [adapting_table(status["adapting"]), ""]
     if status["namespaces"]:
         parts.append(namespaces_table(status["namespaces"]))
     else:
         parts.append(Text("no namespaces yet: `chorale index PATH…` makes one", "dim"))
+    if status["findings"]:
+        parts += ["", findings_table({"running": status["findings"]})]
     return parts
 
 
-def workers_table(workers: Sequence[Fields]) -> Table | Text:
-    if not workers:
-        return Text("no worker runs: start them with `chorale up`", "yellow")
+def workers_table(workers: Sequence[Fields]) -> Table:
     table = plain_table("worker", "works on", "", ">seen", ">process")
     for worker in workers:
         table.add_row(
@@ -191,22 +142,6 @@ def queues_table(queues: Sequence[Fields]) -> Table:
         age = "" if queue["oldest_s"] is None else f"{queue['oldest_s']:.1f} s"
         workers = "" if queue["workers"] is None else str(queue["workers"])
         table.add_row(queue["queue"], Text(length, "dim" if queue["length"] == 0 else ""), age, workers)
-    return table
-
-
-def breakers_table(breakers: Sequence[Fields]) -> Table:
-    """The branches and stores whose breakers are open."""
-    table = plain_table("breaker", "", "since", "tried again", ">failures", "last")
-    for breaker in breakers:
-        again = "at this moment" if breaker["is_probed"] else f"in {breaker['tried_again_in_s']:.1f} s"
-        table.add_row(
-            Text(breaker["name"], "bold"),
-            Text(breaker["state"].replace("_", " "), "yellow"),
-            f"{breaker['open_for_s']:.0f} s ago",
-            "by the next request" if breaker["state"] == "half_open" and not breaker["is_probed"] else again,
-            str(breaker["failures"]),
-            breaker["reason"],
-        )
     return table
 
 

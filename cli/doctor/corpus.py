@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from cli.doctor.reports import Finding, finding_of
+from cli.doctor.reports import finding_of
 from cli.installation import Installation
 from cli.namespace_states import published, unknown_languages
 from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
 from models.known_words import ADVICE
+from monitoring.checks import Finding
 from search.documents.database import DatabaseUnavailable
 
 _SETTLE_S = 0.5

@@ -8,9 +8,10 @@ import stat
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
-from cli.doctor.reports import Finding, read_reports
+from cli.doctor.reports import read_reports
 from cli.installation import Installation
 from config.settings import unknown_variables
+from monitoring.checks import Finding
 from records.database import trail_file
 from search.documents.file_reading import file_of
 from tasks.worker.heartbeat import addresses

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from chorale_client.keys import GROUP_RESULT, PREFIX, QUARANTINE, RESULT
+from chorale_client.keys import GROUP_RESULT, PREFIX, RESULT
 
-from cli.doctor.reports import Finding
 from cli.installation import Installation, NotRunning
 from cli.local.redis_server import OLDEST_VERSION
 from config.home import find_redis_url
-from ledger.backlog import read_quarantine
+from monitoring.checks import Finding
 from tasks.celery_internals.visibility import BINDINGS, KOMBU
 
 TESTED = (7, 4, 11)
 """The version of docker-compose.yml."""
 APART_S = 5.0
 """A difference of clocks that is worth a finding."""
-OURS = (PREFIX, "chorale.", RESULT, GROUP_RESULT, KOMBU, "unacked", "celeryev")
-"""Prefixes of our own keys (`chorale_client.keys`), and of those of Celery and kombu, also in other applications."""
+OURS = re.compile(rf"{PREFIX}|chorale\.|.*({RESULT}|{GROUP_RESULT}|{KOMBU}|unacked|celeryev|\.pidbox$)")
+"""Our own keys (`chorale_client.keys`), and those of Celery applications, which may begin with a `global_keyprefix`."""
 LOOKED_AT = 10_000
 """Most keys that are read; a database may have millions."""
 SEPARATOR, PRIORITY_STEPS = "\x06\x16", (3, 6, 9)
@@ -89,17 +89,14 @@ def strangers(installation: Installation) -> Iterator[Finding]:
     """Find keys that belong neither to Chorale nor to a Celery application that asks it."""
     redis = installation.running_redis()
     names = [key.decode(errors="replace") for key in islice(redis.scan_iter(count=1_000), LOOKED_AT)]
+    queues = {*installation.pipeline.queues, *installation.settings.on_end_queues}
     # kombu keeps the bindings of an application's queues (routing key, pattern, queue); its lists have the queues' names.
-    bindings: list[set[Any]] = [redis.smembers(name) for name in names if name.startswith(f"{BINDINGS}.")]
-    queues = {binding.decode().rpartition(SEPARATOR)[2] for members in bindings for binding in members}
-    queues |= {*installation.pipeline.queues, *installation.settings.on_end_queues}
-    foreign = [
-        name
-        for name in names
-        if not name.startswith(OURS)
-        and not name.endswith(".pidbox")
-        and name.partition(SEPARATOR)[0] not in queues
-    ]
+    for name in names:
+        prefix, is_bindings, _ = name.partition(f"{BINDINGS}.")
+        if is_bindings:
+            bound: Any = redis.smembers(name)
+            queues |= {prefix + binding.decode().rpartition(SEPARATOR)[2] for binding in bound}
+    foreign = [name for name in names if not OURS.match(name) and name.partition(SEPARATOR)[0] not in queues]
     if foreign:
         yield Finding(
             f"another program keeps its data in this Redis database ({len(foreign):,} keys, such as {foreign[0]!r})",
@@ -118,17 +115,6 @@ def priorities(installation: Installation) -> Iterator[Finding]:
                 f"{count:,} messages for {queue} were sent with a priority ({steps}), and no worker reads their list",
                 "send tasks to Chorale without `priority`, and delete the lists: whoever waits gets no answer",
             )
-
-
-def quarantine(installation: Installation) -> Iterator[Finding]:
-    entries = read_quarantine(installation.running_redis())
-    if entries.entries:
-        reasons = "; ".join(f"{request_id} ({why})" for request_id, why in entries.first.items())
-        yield Finding(
-            f"{entries.entries:,} malformed entries of requests were found in Redis and deleted, such as {reasons}",
-            "a login writes what `chorale_client` does not: find its owner, and change the password of `caller`; then "
-            f"`redis-cli DEL {QUARANTINE}` ends this finding, as does a day without another one",
-        )
 
 
 def durability(installation: Installation) -> Iterator[Finding]:

@@ -5,27 +5,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from redis import Redis
 
 from cli.installation import Installation
 from models.errors import StageFailure
+from monitoring.checks import Finding
 from monitoring.heartbeats import Heartbeat, read_heartbeats
 from tasks.worker.heartbeat import pipeline_fingerprint, shared_settings
 from tasks.worker.heartbeat import versions as own_versions
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong."""
-
-    what: str
-    mend: str
-    """What to do about it."""
-    is_remark: bool = False
-    """A remark is only shown: the check counts as well, and the exit code stays 0."""
 
 
 def finding_of(failure: StageFailure, *, where: str = "", mend: str = "see the store's log") -> Finding:

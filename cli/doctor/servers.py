@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.wire_names import Reason
 
-from cli.doctor.reports import Finding, finding_of
+from cli.doctor.reports import finding_of
 from cli.installation import Installation
 from models import cypher
 from models.documents import Manifest
 from models.errors import StageFailure, UnknownNamespace
+from monitoring.checks import Finding
 from monitoring.heartbeats import read_heartbeats
 from search.protocol import Index, RunsCypher, Search
 

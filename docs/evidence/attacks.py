@@ -44,7 +44,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "tests/integration/ledger/test_forged_entries.py::test_a_malformed_entry_is_set_aside_and_the_others_are_swept",
             "tests/integration/ledger/test_forged_entries.py::test_a_thousand_poisoned_moments_delay_nobody_for_long",
             "tests/integration/cli/commands/test_doctor.py::test_what_was_set_aside_is_found_with_the_first_reasons",
-            "tests/unit/cli/test_status_view.py::test_the_status_shows_what_was_set_aside_and_why",
+            "tests/unit/cli/test_status_view.py::test_the_status_shows_figures_and_then_what_is_wrong_with_how_to_mend_it",
             f"{_LOGINS}::test_the_operator_may_look_at_the_server_and_at_what_could_not_be_audited",
             f"{_LOGINS}::test_a_right_that_an_older_acl_file_lacks_is_an_error_and_no_request_that_has_ended",
         ),

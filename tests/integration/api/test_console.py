@@ -442,8 +442,10 @@ def test_health_names_open_breakers_and_the_figures_of_the_metrics(
             page = operator.get("/console/health").text
         finally:
             redis.delete(BREAKER + "hyde")
-    assert health["breakers"] == [{"name": "hyde", "is_probed": False}]
-    assert "<code>hyde</code>: not asked, after several failures in a row" in page
+    (breaker,) = (finding for finding in health["findings"] if "hyde" in finding["what"])
+    assert breaker["what"].startswith("breaker hyde: not asked since ")
+    assert breaker["what"].endswith("5 failures in a row, the last: timeout")
+    assert "breaker hyde: not asked since" in page
     assert signals_of(health)["chorale_refusing"] == 0
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cli.commands.doctor import Examined, checks, examine
-from cli.doctor.reports import Finding
 from cli.installation import Installation
+from monitoring.checks import Finding
 
 
 def examined(installation: Installation, *names: str) -> dict[str, Examined]:

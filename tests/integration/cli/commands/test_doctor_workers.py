@@ -17,6 +17,8 @@ from redis import Redis
 from cli.doctor.workers import CELERY_OPTIONS
 from cli.installation import Installation
 from config.settings import Settings
+from monitoring.checks import CHECKS
+from tasks.celery_internals.visibility import BINDINGS
 from tasks.registration import make_app
 from tasks.wiring.resources import Resources
 from tasks.worker.heartbeat import self_report
@@ -113,16 +115,11 @@ def test_other_versions_settings_declarations_weights_and_folders_are_found(
         assert findings(replace(here, settings=servers), check) == []
 
 
-def test_workers_that_send_no_events_while_flower_watches_are_found(here: Installation, beats: Beats) -> None:
+def test_a_binding_that_an_ended_flower_has_left_changes_nothing(
+    here: Installation, beats: Beats, redis_client: Redis
+) -> None:
     beats(worker_options={"task_events": False})
-    assert findings(here, "task events") == []
-    app = make_app(here.resources)
-    with app.connection_for_read() as connection:
-        watching = app.events.Receiver(connection, handlers={}).queue.bind(connection.default_channel)
-        watching.declare()
-        assert "index send none" in the_finding(here, "task events").what
-        # Where the operator has turned the events off, Flower watches only workers and queues.
-        off = replace(here, settings=here.settings.model_copy(update={"task_events": False}))
-        assert findings(off, "task events") == []
-        watching.delete()
-    assert findings(here, "task events") == []
+    names = [*REPORTS, *CHECKS, "redis keys", "chords"]
+    before = findings(here, *names)
+    redis_client.sadd(f"{BINDINGS}.celeryev", "\x06\x16#\x06\x16celeryev.5f0c")
+    assert findings(here, *names) == before
