@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -26,14 +26,15 @@ from api.caller import Caller, KeyFirst
 from api.headers import IdempotencyKey, id_for
 from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
 from api.job_documents import Job as JobDocument
-from api.problems import Problem, not_found
+from api.problems import Problem
 from api.services import UPLOADS, UPLOADS_OF_A_KEY, Services, ServicesDep
 from api.timestamps import cursor_after, read_cursor
 from api.uploads import MEDIA_TYPES, MULTIPART, Upload, submit
+from config.redis_client import redis_ms
 from records.jobs.comparison import compare_jobs
 from records.jobs.job import Job, State
 from records.jobs.result_formats import page_of, writer_of
-from records.jobs.store import within
+from records.jobs.store import Jobs
 from records.jobs.submitting import described, new_job
 from records.keys.grant import Grant
 from records.keys.redaction import redacted_line
@@ -130,7 +131,12 @@ async def submit_job(
         deadline_s=deadline_s,
         on_end=callback,
     )
-    now_ms = await clock(services)
+    seconds, micros = await services.redis.time()
+    ahead_ms = seconds * 1_000 + micros // 1_000 - time.time_ns() // 1_000_000
+
+    def now_ms() -> int:
+        return time.time_ns() // 1_000_000 + ahead_ms
+
     new = new_job(
         description,
         services.settings,
@@ -158,7 +164,7 @@ def list_jobs(
     after: Annotated[str | None, Query(description="`next` of the page before")] = None,
 ) -> JobPage:
     """List your jobs, newest first."""
-    jobs = services.jobs.last(limit + 1, _visible(grant), after=read_cursor(after))
+    jobs = _jobs(services, grant).last(limit + 1, after=read_cursor(after))
     last = jobs[limit - 1] if len(jobs) > limit else None
     return JobPage(
         jobs=[_document(job) for job in jobs[:limit]],
@@ -174,55 +180,47 @@ async def delete_jobs(
 ) -> Removed:
     """Delete your jobs that ended before this moment, with their questions and results."""
     before_ms = max(0, round(ended_before.timestamp() * 1_000))
-    removed = await to_thread.run_sync(lambda: services.jobs.prune(_visible(grant), before_ms=before_ms))
+    removed = await to_thread.run_sync(lambda: _jobs(services, grant).prune(before_ms=before_ms))
     return Removed(removed=removed)
 
 
 @router.get("/{job_id}")
 def get_job(job_id: str, grant: Reader, services: ServicesDep) -> JobDocument:
     """Show a job: its state, its lines by status, its rate and the time left."""
-    return _document(_job_of(services, grant, job_id))
+    return _document(_jobs(services, grant).get(job_id))
 
 
 @router.delete("/{job_id}", status_code=204)
 def delete_job(job_id: str, grant: Writer, services: ServicesDep) -> None:
     """Delete a job that has ended, with its questions and results."""
-    services.jobs.delete(_job_of(services, grant, job_id).job_id)
+    _jobs(services, grant).delete(job_id)
 
 
 @router.post("/{job_id}/pause")
 def pause_job(job_id: str, grant: Writer, services: ServicesDep) -> JobDocument:
     """Send no further lines to the workers; lines that they have are still answered."""
-    services.jobs.pause(_job_of(services, grant, job_id).job_id)
-    return _document(services.jobs.get(job_id))
+    return _document(_jobs(services, grant).pause(job_id))
 
 
 @router.post("/{job_id}/resume")
 def resume_job(job_id: str, grant: Writer, services: ServicesDep) -> JobDocument:
     """Go on with a paused job."""
-    services.jobs.resume(_job_of(services, grant, job_id).job_id)
-    return _document(services.jobs.get(job_id))
+    return _document(_jobs(services, grant).resume(job_id))
 
 
 @router.post("/{job_id}/cancel")
 def cancel_job(job_id: str, grant: Writer, services: ServicesDep) -> JobDocument:
     """End a job; the results that are there stay, and its other lines get the status `cancelled`."""
-    services.jobs.cancel(_job_of(services, grant, job_id).job_id)
-    return _document(services.jobs.get(job_id))
+    return _document(_jobs(services, grant).cancel(job_id))
 
 
 @router.post("/{job_id}/retry")
-async def retry_job(job_id: str, body: Retry, grant: Writer, services: ServicesDep) -> Retried:
+def retry_job(job_id: str, body: Retry, grant: Writer, services: ServicesDep) -> Retried:
     """Answer some lines of an ended job again; their new results take the place of the old ones."""
-    now_ms = (await clock(services))()
+    jobs, now_ms = _jobs(services, grant), redis_ms(services.blocking_redis)
     deadline_ms = None if body.deadline_s is None else now_ms + round(body.deadline_s * 1_000)
-
-    def again() -> Retried:
-        _job_of(services, grant, job_id)
-        count = services.jobs.retry(job_id, body.only, now_ms=now_ms, deadline_at_ms=deadline_ms)
-        return Retried(lines=count, job=_document(services.jobs.get(job_id)))
-
-    return await to_thread.run_sync(again)
+    count = jobs.retry(job_id, body.only, now_ms=now_ms, deadline_at_ms=deadline_ms)
+    return Retried(lines=count, job=_document(jobs.get(job_id)))
 
 
 @router.get("/{job_id}/comparison")
@@ -233,8 +231,8 @@ def compare_with_job(
     other: Annotated[str, Query(description="The second job")],
 ) -> Comparison:
     """Compare the results of two ended jobs over the same questions, line by line; lines are matched by their ids."""
-    both = [_job_of(services, grant, id_) for id_ in (job_id, other)]
-    return Comparison.model_validate(compare_jobs(services.jobs, both))
+    jobs = _jobs(services, grant)
+    return Comparison.model_validate(compare_jobs(jobs, [jobs.get(job_id), jobs.get(other)]))
 
 
 @router.get(
@@ -267,8 +265,9 @@ def read_results(
 
     The number of the last line is the next `after`.
     """
-    job = _job_of(services, grant, job_id)
-    lines = islice(map(redacted_line, services.jobs.results(job_id, after=after)), limit)
+    jobs = _jobs(services, grant)
+    job = jobs.get(job_id)
+    lines = islice(map(redacted_line, jobs.results(job_id, after=after)), limit)
     if format_ == "json":
         page = list(page_of(lines))
         last = page[-1]["line"] if page else after
@@ -292,17 +291,10 @@ def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(ready)
 
 
-def _job_of(services: Services, grant: Grant, job_id: str) -> Job:
-    """The caller's job.  An unknown id and another's are the same Problem."""
-    grant.check_owned(job_id)
-    job = services.jobs.get(job_id)
-    if not grant.sees_namespace(job.namespace):
-        raise not_found()
-    return job
-
-
-def _visible(grant: Grant) -> Any:
-    return within(owned(grant.tenant, ""), grant.namespaces)
+def _jobs(services: Services, grant: Grant) -> Jobs:
+    """The jobs that the caller may see; another's is as unknown as one that is not there."""
+    owner = owned(grant.tenant, "")
+    return services.jobs.of(owner, grant.namespaces, with_unowned=grant.is_operators)
 
 
 def _document(job: Job) -> JobDocument:
@@ -340,10 +332,3 @@ def _place(services: Services, grant: Grant) -> Iterator[None]:
         services.uploads_of[grant.key_id] -= 1
         if not services.uploads_of[grant.key_id]:
             del services.uploads_of[grant.key_id]
-
-
-async def clock(services: Services) -> Callable[[], int]:
-    """Milliseconds since 1970 by the Redis server's clock."""
-    seconds, micros = await services.redis.time()
-    ahead_ms = seconds * 1_000 + micros // 1_000 - time.time_ns() // 1_000_000
-    return lambda: time.time_ns() // 1_000_000 + ahead_ms

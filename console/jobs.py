@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -16,12 +16,12 @@ from starlette.responses import Response, StreamingResponse
 from api import jobs
 from api.caller import while_valid
 from api.job_documents import Retry
+from api.services import Services
 from console import sessions
 from console.pages import Page, Visit
 from records.jobs.job import Job, State
 from records.keys import changes
-
-Act = Callable[[Visit, str], Awaitable[object]]
+from records.keys.grant import Grant
 
 
 async def show(visit: Visit) -> dict[str, Any]:
@@ -89,21 +89,14 @@ _RETRIED = ("failed", "expired", "cancelled")
 """The statuses of the lines that `retry` answers again."""
 
 
-async def _retry(visit: Visit, job_id: str) -> object:
-    return await jobs.retry_job(job_id, Retry(), visit.session.grant, visit.services)
+def _retry(job_id: str, grant: Grant, services: Services) -> object:
+    return jobs.retry_job(job_id, Retry(), grant, services)
 
 
-def _in_a_thread(act: Callable[..., object]) -> Act:
-    async def run(visit: Visit, job_id: str) -> object:
-        return await to_thread.run_sync(act, job_id, visit.session.grant, visit.services)
-
-    return run
-
-
-ACTIONS: Mapping[str, Act] = {
-    "pause": _in_a_thread(jobs.pause_job),
-    "resume": _in_a_thread(jobs.resume_job),
-    "cancel": _in_a_thread(jobs.cancel_job),
+ACTIONS: Mapping[str, Callable[[str, Grant, Services], object]] = {
+    "pause": jobs.pause_job,
+    "resume": jobs.resume_job,
+    "cancel": jobs.cancel_job,
     "retry": _retry,
 }
 
@@ -115,7 +108,7 @@ async def act(visit: Visit, form: Mapping[str, str]) -> str:
     action, job_id = form.get("action", ""), form.get("job", "")
     if action not in ACTIONS:
         raise InvalidRequest(f"action: no {safe_repr(action)}; there are: {', '.join(ACTIONS)}")
-    await ACTIONS[action](visit, job_id)
+    await to_thread.run_sync(ACTIONS[action], job_id, grant, services)
     who = visit.session.key_name
     await to_thread.run_sync(changes.record, services.database, grant, who, f"{action} job", job_id)
     return "/jobs"

@@ -136,16 +136,13 @@ class _Calls:
         return [job.to_wire() for job in self._jobs.last(max(0, min(count, MOST_LISTED)))]
 
     def pause(self, job_id: str) -> dict[str, Any]:
-        self._jobs.pause(job_id)
-        return self.get(job_id)
+        return self._jobs.pause(job_id).to_wire()
 
     def resume(self, job_id: str) -> dict[str, Any]:
-        self._jobs.resume(job_id)
-        return self.get(job_id)
+        return self._jobs.resume(job_id).to_wire()
 
     def cancel(self, job_id: str) -> dict[str, Any]:
-        self._jobs.cancel(job_id)
-        return self.get(job_id)
+        return self._jobs.cancel(job_id).to_wire()
 
     def retry(self, job_id: str, only: list[str], deadline_s: float | None = None) -> int:
         if not only or not set(only) <= set(RETRIED):

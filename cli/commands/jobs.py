@@ -351,12 +351,11 @@ def _watched(opened: OpenJobs, job_id: str) -> Job:
 def _steer(begins: str, action: Literal["pause", "resume", "cancel"], effect: str, *, as_json: bool) -> None:
 
     with open_jobs() as opened:
-        job_id = opened.store.find(begins).job_id
-        getattr(opened.store, action)(job_id)
-        job, missing = opened.store.get(job_id), opened.missing()
+        job: Job = getattr(opened.store, action)(opened.store.find(begins).job_id)
+        missing = opened.missing()
     if as_json:
         print_json(job.to_wire())
     else:
-        stdout().print(f"{job_id}: {effect}", soft_wrap=True)
+        stdout().print(f"{job.job_id}: {effect}", soft_wrap=True)
     if missing and action != "pause":
         stderr().print(missing, soft_wrap=True)

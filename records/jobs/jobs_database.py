@@ -6,11 +6,12 @@ Moments are milliseconds by the Redis server's clock, which the caller reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, inspect, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, inspect, not_, or_, select, true, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from models.installation_tables import job_table as jobs
@@ -18,12 +19,30 @@ from records.database import open_database
 from records.jobs.job import COUNTED, Job, JobsUnavailable, NoSuchJob, Outcome, State, WrongState
 from records.jobs.segment_rows import keep_earlier
 
+OWNED = "t."
+"""The ids of an owner's jobs begin so (`chorale_client.tenants`)."""
+_ALL: ColumnElement[bool] = true()
+
 
 class JobsDatabase:
     """The connections of `Jobs`, whose errors become JobsUnavailable."""
 
+    _visible = _ALL
+
     def __init__(self, url: str) -> None:
         self._engine: Engine = open_database(url, must_exist=True)
+
+    def of(self, owner: str, namespaces: Collection[str] | None, *, with_unowned: bool) -> Self:
+        """The same store, for which no other jobs exist than those whose ids begin with `owner`, in these namespaces.
+
+        None: in all namespaces.  `with_unowned` adds the jobs of the command line and of the Python client.
+        """
+        theirs = jobs.c.job_id.startswith(owner, autoescape=True)
+        if with_unowned:
+            theirs = or_(theirs, not_(jobs.c.job_id.startswith(OWNED)))
+        limited = copy(self)
+        limited._visible = theirs if namespaces is None else and_(theirs, jobs.c.namespace.in_(namespaces))
+        return limited
 
     def close(self) -> None:
         self._engine.dispose()
@@ -33,15 +52,17 @@ class JobsDatabase:
         with self._reading() as connection:
             return bool(inspect(connection).has_table(jobs.name))
 
-    def _touch(self, connection: Connection, job_id: str, states: Sequence[str], **values: Any) -> None:
+    def _touch(self, connection: Connection, job_id: str, states: Sequence[str], **values: Any) -> Job:
         """Change a job that is in one of these states; raises NoSuchJob and WrongState."""
         changed = connection.execute(
-            update(jobs).where(jobs.c.job_id == job_id, jobs.c.state.in_(states)).values(**values)
+            update(jobs)
+            .where(jobs.c.job_id == job_id, jobs.c.state.in_(states), self._visible)
+            .values(**values)
         )
+        job = job_of(connection, job_id, self._visible)
         if changed.rowcount:
-            return
-        state = job_of(connection, job_id).state
-        raise WrongState(f"job {job_id!r} is {state}; this is possible while it is {' or '.join(states)}")
+            return job
+        raise WrongState(f"job {job_id!r} is {job.state}; this is possible while it is {' or '.join(states)}")
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -63,9 +84,9 @@ def _translated() -> Iterator[None]:
         raise JobsUnavailable(f"the database of the jobs cannot be used: {reason[:500]}") from error
 
 
-def job_of(connection: Connection, job_id: str) -> Job:
+def job_of(connection: Connection, job_id: str, visible: ColumnElement[bool] = _ALL) -> Job:
     """Raises NoSuchJob."""
-    row = connection.execute(select(jobs).where(jobs.c.job_id == job_id)).mappings().first()
+    row = connection.execute(select(jobs).where(jobs.c.job_id == job_id, visible)).mappings().first()
     if row is None:
         raise no_job(job_id)
     return Job(**row)

@@ -6,7 +6,7 @@ The feeder's and the workers' part is in `records.jobs.segment_work`, the rules 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from functools import partial
 from typing import Any
@@ -110,11 +110,11 @@ class Jobs(SegmentWork):
     def get(self, job_id: str) -> Job:
         """Raises NoSuchJob."""
         with self._reading() as connection:
-            return job_of(connection, job_id)
+            return job_of(connection, job_id, self._visible)
 
     def find(self, begins: str) -> Job:
         """The job whose id is `begins` or alone starts with it; raises NoSuchJob."""
-        alike = select(jobs).where(jobs.c.job_id.startswith(begins, autoescape=True))
+        alike = select(jobs).where(jobs.c.job_id.startswith(begins, autoescape=True), self._visible)
         with self._reading() as connection:
             rows = (
                 connection.execute(alike.order_by(jobs.c.job_id).limit(3)).mappings().all() if begins else ()
@@ -127,14 +127,10 @@ class Jobs(SegmentWork):
             raise NoSuchJob(f"several ids begin with {begins!r}: {ids}; give more of the id")
         return Job(**rows[0])
 
-    def last(
-        self, count: int, which: ColumnElement[bool] | None = None, *, after: tuple[int, str] | None = None
-    ) -> list[Job]:
+    def last(self, count: int, *, after: tuple[int, str] | None = None) -> list[Job]:
         """The newest jobs, newest first; with `after` those that follow the job with this `created_at_ms` and id."""
         created, job_id = jobs.c.created_at_ms, jobs.c.job_id
-        newest = select(jobs).order_by(created.desc(), job_id).limit(count)
-        if which is not None:
-            newest = newest.where(which)
+        newest = select(jobs).where(self._visible).order_by(created.desc(), job_id).limit(count)
         if after is not None:
             newest = newest.where(or_(created < after[0], and_(created == after[0], job_id > after[1])))
         with self._reading() as connection:
@@ -176,29 +172,20 @@ class Jobs(SegmentWork):
 
     # Steering
 
-    def pause(self, job_id: str) -> None:
+    def pause(self, job_id: str) -> Job:
+        states = (State.QUEUED, State.RUNNING, State.PAUSED)
         with self._writing() as connection:
-            self._touch(
-                connection,
-                job_id,
-                (State.QUEUED, State.RUNNING, State.PAUSED),
-                state=State.PAUSED,
-                rate_1m=None,
-            )
+            return self._touch(connection, job_id, states, state=State.PAUSED, rate_1m=None)
 
-    def resume(self, job_id: str) -> None:
+    def resume(self, job_id: str) -> Job:
+        state = case((jobs.c.state == State.PAUSED, State.QUEUED), else_=jobs.c.state)
         with self._writing() as connection:
-            self._touch(
-                connection,
-                job_id,
-                (State.PAUSED, State.QUEUED, State.RUNNING),
-                state=case((jobs.c.state == State.PAUSED, State.QUEUED), else_=jobs.c.state),
-            )
+            return self._touch(connection, job_id, (State.PAUSED, State.QUEUED, State.RUNNING), state=state)
 
-    def cancel(self, job_id: str) -> None:
+    def cancel(self, job_id: str) -> Job:
         """Send no further segment; the job ends when the segments that were sent have their results."""
         with self._writing() as connection:
-            self._touch(connection, job_id, ACTIVE, state=State.CANCELLING)
+            return self._touch(connection, job_id, ACTIVE, state=State.CANCELLING)
 
     def retry(
         self, job_id: str, statuses: Sequence[str], *, now_ms: int, deadline_at_ms: int | None = None
@@ -209,8 +196,7 @@ class Jobs(SegmentWork):
         if no line has such a status.
         """
         with self._writing() as connection:
-            self._touch(connection, job_id, (State.ENDED,), touched_at_ms=now_ms)
-            job = job_of(connection, job_id)
+            job = self._touch(connection, job_id, (State.ENDED,), touched_at_ms=now_ms)
             again = reopen(connection, job, is_wanted="expired" in statuses)
             if answered := [name for name in ("degraded", "failed") if name in statuses]:
                 again += reopen_answered(connection, job_id, answered)
@@ -238,11 +224,9 @@ class Jobs(SegmentWork):
         with self._reading() as connection:
             return connection.scalar(select(func.count()).where(_ended_before(before_ms))) or 0
 
-    def prune(self, which: ColumnElement[bool] | None = None, *, before_ms: int) -> int:
+    def prune(self, *, before_ms: int) -> int:
         """Delete jobs that ended before this moment; returns how many."""
-        old = _ended_before(before_ms)
-        if which is not None:
-            old = and_(old, which)
+        old = and_(_ended_before(before_ms), self._visible)
         with self._writing() as connection:
             ids = select(jobs.c.job_id).where(old)
             connection.execute(delete(segments).where(segments.c.job_id.in_(ids)))
@@ -284,12 +268,6 @@ class Jobs(SegmentWork):
             with self._writing() as connection:
                 erased += sum(_erase(connection, row, correlation_id) for row in pages(connection, job_id))
         return erased
-
-
-def within(owner: str, namespaces: Collection[str] | None = None) -> ColumnElement[bool]:
-    """The jobs whose ids begin with `owner`, in these namespaces; in all for None."""
-    theirs = jobs.c.job_id.startswith(owner, autoescape=True)
-    return theirs if namespaces is None else and_(theirs, jobs.c.namespace.in_(namespaces))
 
 
 def _ended_before(moment_ms: int) -> ColumnElement[bool]:

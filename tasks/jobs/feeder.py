@@ -185,6 +185,7 @@ class Feeder(Duty):
             job.job_id, outcome, now_ms=now_ms
         ):
             log.info("job ended", job_id=job.job_id, outcome=str(outcome))
+            self._due_s.pop("tell", None)  # Flower shows the end at once: the job may be deleted soon
 
     def publish(self, active: Sequence[Job]) -> None:
         """Once a second: the rate in SQL, the events, and what Flower revoked meanwhile."""
@@ -293,6 +294,8 @@ class JobEvents:
             return
         jobs = [job for job in jobs if job.state != State.VALIDATING]
         events = [event for job in jobs for event in events_of(job, self._shown.get(job.job_id))]
+        for job_id in {*self.unfinished} - {job.job_id for job in jobs}:
+            events.append(("task-failed", {"uuid": job_id, "exception": "deleted before its end was shown"}))
         if events:
             self._sender.send(events)
         self._shown = {job.job_id: job.state for job in jobs}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +16,7 @@ from records.keys.grant import SCOPES
 from records.keys.key_store import parts_of
 from tests.integration.api.test_console import token_of, visitor
 from tests.integration.api.test_jobs import submit
+from tests.support.command_line import in_process
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
 
@@ -181,3 +184,31 @@ def test_the_operator_sees_what_each_key_may_do_and_revokes_one(api: HttpApi) ->
             until(lambda: revoked.get("/v1/namespaces").status_code == 401, 30)
         assert changes_of(operator)[0] == ("revoke key", key_id)
         assert operator.post("/console/keys", data=form | {"key": "unknown"}).status_code == 404
+
+
+def test_an_operator_sees_and_steers_the_jobs_of_the_command_line_which_no_other_key_sees(
+    idle_api: HttpApi, tmp_path: Path
+) -> None:
+    file = tmp_path / "questions.jsonl"
+    file.write_text('{"text": "who bakes bread?"}\n')
+    around = {
+        "CHORALE_HOME": str(idle_api.settings.home),
+        "CHORALE_AUDIT_URL": idle_api.settings.audit_database_url,
+    }
+    submitted = in_process("jobs", "submit", str(file), **around)
+    assert submitted.returncode == 0, submitted.stderr
+    job_id = submitted.stdout.strip()
+    with (
+        visitor(idle_api, "an-operator") as operator,
+        visitor(idle_api, "no-operator", namespaces=frozenset({"default"})) as other,
+        idle_api.client("a-tenant") as tenant,
+    ):
+        theirs = submit(tenant)["job_id"]
+        listed = {job["job_id"] for job in operator.get("/console/jobs.json").json()["jobs"]}
+        assert (job_id in listed, theirs in listed) == (True, False)
+        assert other.get("/console/jobs.json").json()["jobs"] == []
+        page = html.unescape(other.get("/console/jobs").text)
+        assert "chorale keys create -n '*' --scope admin" in page
+        assert act(other, "cancel", job_id).status_code == 404
+        assert act(operator, "cancel", job_id).status_code == 303
+        assert job_of(operator, job_id)["state"] == "cancelling"

@@ -175,7 +175,7 @@ def test_a_submission_that_cannot_be_done_says_why(
 
 
 def test_jobs_are_listed_newest_first_page_by_page(idle_api: HttpApi) -> None:
-    with idle_api.client("lists") as client:
+    with idle_api.client("lists", scopes=frozenset({"jobs:write"})) as client:
         ids: list[str] = []
         for _ in range(5):
             ids.insert(0, submit(client)["job_id"])

@@ -81,3 +81,13 @@ def test_a_job_whose_lines_still_arrive_is_not_told() -> None:
         "task-received", "task-started", "task-progress", "task-succeeded",
     ]  # fmt: skip
     assert events.unfinished == []
+
+
+def test_a_job_that_is_deleted_before_its_end_was_sent_does_not_run_for_ever() -> None:
+    heard = Heard()
+    events = JobEvents(heard)  # type: ignore[arg-type]
+    for jobs in ([JOB], [], []):
+        events.send(jobs)
+    assert [kind for kind, _ in heard.events][3:] == ["task-failed"]
+    assert heard.events[3][1] == {"uuid": "j1", "exception": "deleted before its end was shown"}
+    assert events.unfinished == []
