@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.caller import Caller, KeyFirst
 from api.problems import not_found
 from api.services import Services, ServicesDep
-from records.keys.grant import Grant
+from records.keys.grant import Grant, NamespaceOutOfScope
 from records.keys.redaction import redacted_index_report
 
 router = APIRouter(prefix="/v1/namespaces", tags=["namespaces"], route_class=KeyFirst)
@@ -109,7 +109,7 @@ def get_namespace(namespace: Name, grant: Reader, services: ServicesDep) -> Show
     for visible in _visible(grant, services):
         if visible.name == namespace:
             return visible
-    raise not_found()
+    raise NamespaceOutOfScope
 
 
 @router.delete("/{namespace}", status_code=202)

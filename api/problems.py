@@ -29,7 +29,7 @@ from models.errors import ServiceError, WrongDeclaration
 from records.jobs.job import JobsUnavailable, NoSuchJob, WrongState
 from records.jobs.result_formats import ParquetMissing
 from records.judgements.store import NotRecorded
-from records.keys.grant import Forbidden, OutOfScope
+from records.keys.grant import Forbidden, NamespaceOutOfScope, OutOfScope
 from records.keys.key_store import KeysUnavailable, NoSuchKey
 from records.rules.store import RulesChanged, RulesUnavailable
 
@@ -141,6 +141,8 @@ def problem_of(error: Exception) -> Problem:
     """The problem that an exception becomes.  Errors of servers say nothing of their addresses."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, NamespaceOutOfScope):
+        return Problem("not_found", str(error), field=field_of(str(error)))
     if isinstance(error, UnknownRequest | NoSuchJob | NoSuchKey | NotRecorded | OutOfScope):
         return not_found()
     if isinstance(error, RequestValidationError):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import socket
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.redis_client import open_redis, refuse_cluster
 from config.visible_text import visible
-from models.errors import ServiceError, UnsupportedRedis
+from models.errors import ServiceError, UnsupportedRedis, WrongHome
 
 if TYPE_CHECKING:
     from chorale_client import Chorale
@@ -138,8 +140,33 @@ def upgraded_database(settings: Settings, of: str, unavailable: type[ServiceErro
     return url
 
 
-def find_installation(*, is_client: bool = False) -> Installation:
+def other_homes(installation: Installation) -> dict[str, str]:
+    """The folders of this machine's processes that work on another one than this program, by the processes' names.
+
+    Raises NotRunning.  Processes whose data are all on servers share no folder.
+    """
+    from monitoring.heartbeats import read_heartbeats
+
+    settings = installation.settings
+    homes = {
+        beat.name: str(beat.about["home"])
+        for beat in read_heartbeats(installation.running_redis())
+        # Another host may have the same folder mounted elsewhere.
+        if beat.about.get("host") == socket.gethostname()
+        and Path(beat.about["home"]).resolve() != settings.home.resolve()
+    }
+    databases = (settings.audit_database_url, settings.documents_database_url)
+    if not homes or any(url.startswith("sqlite") for url in databases):
+        return homes
+    stores = installation.pipeline.stores.values()
+    return homes if any(store.kind == "embedded" for store in stores) else {}
+
+
+def find_installation(*, is_client: bool = False, is_anywhere: bool = False) -> Installation:
     """Read the environment; raises WrongDeclaration, WrongHome.
+
+    A command that is neither a client nor `is_anywhere` stops if CHORALE_REDIS_URL belongs to another home: it would
+    write into this one.
 
     This process logs warnings to stderr.  A command that is a client logs lines of the client alone, which need no
     structlog unless they have to be JSON.
@@ -155,4 +182,11 @@ def find_installation(*, is_client: bool = False) -> Installation:
         set_up_logging(level="WARNING", log_format=settings.log_format, texts=settings.log_texts)
     elif logging.lastResort is not None:
         logging.lastResort.setFormatter(_VisibleLines())
-    return Installation(settings, settings.redis_url or find_redis_url(settings.home))
+    installation = Installation(settings, settings.redis_url or find_redis_url(settings.home))
+    if settings.redis_url and not is_client and not is_anywhere and installation.redis is not None:
+        for process, home in other_homes(installation).items():
+            raise WrongHome(
+                f"CHORALE_REDIS_URL is the Redis of {process}, which works on {home}, and this command on {settings.home}: "
+                f"set CHORALE_HOME={home}, or unset CHORALE_REDIS_URL"
+            )
+    return installation

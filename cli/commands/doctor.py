@@ -100,7 +100,7 @@ def doctor(
 
         chorale doctor --json
     """
-    installation = find_installation()
+    installation = find_installation(is_anywhere=True)
     examined = examine(installation, checks())
     may = installation.pipeline.capabilities
     if as_json:

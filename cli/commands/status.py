@@ -52,7 +52,7 @@ def status(
 
         chorale status --prometheus > /var/lib/node_exporter/chorale.prom
     """
-    installation = find_installation()
+    installation = find_installation(is_anywhere=True)
     if prometheus:
         from config.visible_text import visible
         from monitoring.exporter import render
@@ -170,7 +170,7 @@ def env(as_json: AsJson = False, celery: ForCelery = False) -> None:
 
     from config.home import find_redis_url
 
-    installation = find_installation()
+    installation = find_installation(is_anywhere=True)
     settings = installation.settings
     # The Redis that `chorale up` runs for this home comes first: the terminal may have the address of an earlier one.
     if (running_url := find_redis_url(settings.home)) is None:

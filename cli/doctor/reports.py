@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from redis import Redis
 
-from cli.installation import Installation
+from cli.installation import Installation, other_homes
 from models.errors import StageFailure
 from monitoring.checks import Finding
 from monitoring.heartbeats import Heartbeat, read_heartbeats
@@ -72,20 +71,11 @@ def declarations(installation: Installation) -> Iterator[Finding]:
 
 
 def folders(installation: Installation) -> Iterator[Finding]:
-    settings, stores = installation.settings, installation.pipeline.stores.values()
-    databases = (settings.audit_database_url, settings.documents_database_url)
-    if not any(store.kind == "embedded" for store in stores) and not any(
-        url.startswith("sqlite") for url in databases
-    ):
-        return
-    for report in read_reports(installation.running_redis()):
-        # Another host may have the same folder mounted elsewhere.
-        is_here = report.about.get("host") == socket.gethostname()
-        if is_here and report.about["home"] != str(settings.home):
-            yield Finding(
-                f"{report.name} works on {report.about['home']}, and this program on {settings.home}",
-                "set CHORALE_HOME to the same folder everywhere, and restart",
-            )
+    for process, home in other_homes(installation).items():
+        yield Finding(
+            f"{process} works on {home}, and this program on {installation.settings.home}",
+            "set CHORALE_HOME to the same folder everywhere, and restart",
+        )
 
 
 def models(installation: Installation) -> Iterator[Finding]:

@@ -6,10 +6,16 @@ Chorale's processes have `CHORALE_ON_END_QUEUES=shop`, so that it may send tasks
 """
 
 import os
+import sys
 
 from celery import Celery, signature
 
-app = Celery("shop", broker=os.environ["BROKER_URL"], backend=os.environ["REDIS_URL"])
+redis_url = os.environ.get("REDIS_URL") or os.environ.get("CHORALE_REDIS_URL")
+if redis_url is None:
+    sys.exit('no Redis is named: eval "$(chorale env --celery)" sets CHORALE_REDIS_URL; or set REDIS_URL')
+broker_url = os.environ.get("BROKER_URL") or os.environ.get("CHORALE_BROKER_URL") or redis_url
+
+app = Celery("shop", broker=broker_url, backend=redis_url)
 app.conf.task_routes = {"chorale.retrieve": {"queue": "chorale.retrieve"}}
 app.conf.task_default_queue = "shop"
 

@@ -30,6 +30,13 @@ class OutOfScope(ServiceError):
     """The key may not learn whether this exists: the error is the same as for something that does not exist."""
 
 
+class NamespaceOutOfScope(OutOfScope):
+    def __init__(self) -> None:
+        super().__init__(
+            "namespace: this key knows no such namespace; `GET /v1/namespaces` lists those that it knows"
+        )
+
+
 class OverLimit(InvalidRequest):
     """A field of the request is over this key's maximum."""
 
@@ -75,9 +82,9 @@ class Grant:
         return self.namespaces is None or namespace in self.namespaces
 
     def check_namespace(self, namespace: str) -> None:
-        """Raises OutOfScope, whether or not there is such a namespace."""
+        """Raises NamespaceOutOfScope, whether or not there is such a namespace."""
         if not self.sees_namespace(namespace):
-            raise OutOfScope(f"there is no namespace {namespace!r} for this key")
+            raise NamespaceOutOfScope
 
     @property
     def sees_whole_namespaces(self) -> bool:

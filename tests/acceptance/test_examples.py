@@ -31,3 +31,14 @@ def test_an_example_finds_the_document_that_answers(
     assert found.stderr == ""
     title, _ = CORPUS["repairs"]
     assert f"\n1 {title}" in f"\n{found.stdout}"
+
+
+def test_the_celery_application_without_an_address_says_which_variable_names_it() -> None:
+    example = EXAMPLES[0].parent / "celery" / "application.py"
+    called = subprocess.run(
+        [sys.executable, str(example)], env={}, capture_output=True, text=True, timeout=60
+    )
+    assert (called.returncode, called.stdout) == (1, "")
+    assert called.stderr == (
+        'no Redis is named: eval "$(chorale env --celery)" sets CHORALE_REDIS_URL; or set REDIS_URL\n'
+    )

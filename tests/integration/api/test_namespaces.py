@@ -131,3 +131,24 @@ def test_a_tenant_is_told_which_encoders_there_are(api: HttpApi) -> None:
         body = {"documents": [TEA], "encoder": "e5"}
         state = handed_in(tenant, tenant.post("/v1/namespaces/new/documents", json=body))
     assert state["why"] == "no encoder 'e5' here; there are: default"
+
+
+def test_a_namespace_that_a_key_may_not_use_is_named_as_the_field_whether_or_not_it_exists(
+    api: HttpApi, acme: httpx.Client
+) -> None:
+    upsert(acme, "secret")
+    with api.client("narrow", namespaces=frozenset({"default"})) as narrow:
+        answers = [
+            narrow.request(method, path, **given)
+            for name in ("secret", "nowhere")
+            for method, path, given in (
+                ("POST", "/v1/searches", {"json": {"namespace": name, "questions": ["tea"]}}),
+                ("GET", f"/v1/namespaces/{name}", {}),
+                ("POST", f"/v1/namespaces/{name}/documents", {"json": {"documents": [TEA]}}),
+            )
+        ]
+    assert {answer.status_code for answer in answers} == {404}
+    expected = "namespace: this key knows no such namespace; `GET /v1/namespaces` lists those that it knows"
+    assert {(answer.json()["field"], answer.json()["detail"]) for answer in answers} == {
+        ("namespace", expected)
+    }

@@ -23,6 +23,8 @@ from tasks.registration import make_app
 from tasks.wiring.resources import Resources
 from tasks.worker.heartbeat import self_report
 from tests.integration.cli.commands.findings import findings, the_finding
+from tests.integration.cli.commands.printed import complaint
+from tests.support.command_line import in_process
 from tests.support.servers.redis_server import RedisServer
 
 QUEUES = ("chorale.index",)
@@ -123,3 +125,30 @@ def test_a_binding_that_an_ended_flower_has_left_changes_nothing(
     before = findings(here, *names)
     redis_client.sadd(f"{BINDINGS}.celeryev", "\x06\x16#\x06\x16celeryev.5f0c")
     assert findings(here, *names) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("index", "{file}", "-n", "law"),
+        ("namespaces", "create", "law"),
+        ("rules", "history", "law"),
+        ("jobs", "submit", "{file}"),
+        ("keys", "create", "-n", "law", "--scope", "admin"),
+    ],
+)
+def test_a_command_with_the_redis_of_another_home_says_so_and_writes_nothing(
+    here: Installation, beats: Beats, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    beats()
+    own, file = tmp_path / "own", tmp_path / "questions.jsonl"
+    file.write_text('{"text": "bread"}\n')
+    around = {"CHORALE_HOME": str(own), "CHORALE_REDIS_URL": here.redis_url or ""}
+    said = complaint(in_process(*(word.format(file=file) for word in words), **around))
+    assert f"the Redis of index, which works on {tmp_path}, and this command on {own}: " in said
+    assert f"set CHORALE_HOME={tmp_path}, or unset CHORALE_REDIS_URL" in said
+    assert not own.exists()
+    linked = tmp_path / "linked"
+    linked.symlink_to(tmp_path)
+    same = in_process("namespaces", "list", **{**around, "CHORALE_HOME": str(linked)})
+    assert same.returncode == 0, same.stderr
