@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from chorale_client.documents import why_not_sendable
+from chorale_client.documents import write_document
 from chorale_client.errors import NoRoom
 from chorale_client.index_tickets import KEPT_S
 from chorale_client.keys import INDEXED, NOT_DONE, SENT, waiting_key
@@ -243,19 +242,20 @@ class _Sending:
         self._installation, self._namespace, self._run, self._sent = installation, namespace, run, sent
 
     def upsert(self, items: Iterable[RawDocument]) -> None:
-        rows = []
+        written = []
         for item in items:
-            row = _row(item)
-            if (why := why_not_sendable(row)) is not None:
-                why = f"{why}; --where here takes it"
-                self._run.report.skipped.append(Skipped(item.path, NotIndexed.TOO_LARGE, why, item.line))
+            document = write_document(_row(item))
+            if document.fault is None:
+                written.append(document)
             else:
-                rows.append(row)
-        if rows:
-            # The approximate size of the message: JSON in ASCII, in Base64.
-            size_bytes = len(json.dumps(rows, default=str)) * 4 // 3
+                why = f"{document.fault}; --where here takes it"
+                self._run.report.skipped.append(Skipped(item.path, NotIndexed.TOO_LARGE, why, item.line))
+        if written:
+            # The approximate size of the message, which is Base64.
+            size_bytes = sum(len(document.json) for document in written) * 4 // 3
             self.wait_for(AT_ONCE - 1, BYTES_AT_ONCE - size_bytes)
-            upsert = partial(self._client.upsert, self._namespace, rows, source=self._run.documents.source)
+            source = self._run.documents.source
+            upsert = partial(self._client.upsert_written, self._namespace, written, source=source)
             self._hand_in(upsert, size_bytes)
 
     def delete(self, ids: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from chorale_client.documents import checked_list, faults_of
+from chorale_client.documents import checked_list, write_documents
 from chorale_client.limits import MAX_DELETED, MAX_DOCUMENT_BYTES
 
 from ingest.clean import cleaned
@@ -236,7 +236,7 @@ def _printable(path: Path) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
-def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Skipped]:
+def read_rows(rows: Sequence[Any], *, source: str) -> Iterator[RawDocument | Skipped]:
     """The documents in rows of `{id, title, text, metadata}`; a row that is wrong or too large is skipped.
 
     A row's `markup` is `plain` or `markdown`; without it, a text with headings is Markdown.  `page_starts` are the offsets of
@@ -244,9 +244,9 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
     are too much for one message.
     """
     checked_source(source)
-    for number, (row, fault) in enumerate(faults_of(rows), start=1):
+    for number, (row, written) in enumerate(zip(rows, write_documents(rows), strict=True), start=1):
         where = f"document {number}"
-        why = fault if isinstance(row, Mapping) else f"{type(row).__name__}, not an object"
+        why = written.fault if isinstance(row, Mapping) else f"{type(row).__name__}, not an object"
         if why is not None:
             is_json = isinstance(row, Mapping) and not why.startswith("not JSON")
             yield Skipped(where, NotIndexed.TOO_LARGE if is_json else NotIndexed.MALFORMED, why, spares="")

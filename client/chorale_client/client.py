@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, Unpack, cast
 
-from kombu.exceptions import EncodeError, KombuError
+from kombu.exceptions import KombuError
 from redis import Redis
 from redis.client import PubSub
 from redis.exceptions import RedisError
 
 from chorale_client.answer import Answer
 from chorale_client.default_timeout import DefaultTimes
-from chorale_client.documents import checked_documents, checked_list
+from chorale_client.documents import WrittenDocument, checked_list, write_documents
 from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress
 from chorale_client.failover import follow_primary
@@ -244,9 +244,24 @@ class Chorale:
         Raises InvalidRequest; ServiceUnavailable: hand the documents in again, which does no harm if the broker took
         them; and its subclass NoRoom: too many documents wait for the index workers.
         """
-        checked = checked_documents(documents)
+        written = write_documents(documents)
+        for number, document in enumerate(written, start=1):
+            if document.fault is not None:
+                raise InvalidRequest(f"documents: number {number}: {document.fault}")
+        return self.upsert_written(namespace, written, source=source, encoder=encoder, tenant=tenant)
+
+    def upsert_written(
+        self,
+        namespace: str,
+        documents: Sequence[WrittenDocument],
+        *,
+        source: str = "task",
+        encoder: str | None = None,
+        tenant: str | None = None,
+    ) -> str:
+        """Like `upsert`, for documents of `chorale_client.documents.write_document` without faults."""
         named = {} if encoder is None else {"encoder": encoder}
-        return self._hand_in(TASK_INDEX, namespace, tenant, documents=checked, source=source, **named)
+        return self._hand_in(TASK_INDEX, namespace, tenant, documents, source=source, **named)
 
     def delete(self, namespace: str, ids: Sequence[str], *, tenant: str | None = None) -> str:
         """Delete documents from every store.  Returns a ticket for `wait_visible`.
@@ -281,7 +296,14 @@ class Chorale:
                     return outcome
                 time.sleep(POLL_S)
 
-    def _hand_in(self, task: str, namespace: str, tenant: str | None, **work: Any) -> str:
+    def _hand_in(
+        self,
+        task: str,
+        namespace: str,
+        tenant: str | None,
+        documents: Sequence[WrittenDocument] | None = None,
+        **work: Any,
+    ) -> str:
         try:
             check_namespace(namespace)
         except ValueError as error:
@@ -291,13 +313,13 @@ class Chorale:
         with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
             work["handed_in"] = stamp_of_message(self._redis, namespace, ticket)
         try:
-            self.publisher.hand_in(task, ticket, work)
+            self.publisher.hand_in(task, ticket, work, documents)
         except NoRoom:
             forget_message(self._redis, namespace, ticket)
             raise
-        except (EncodeError, TypeError, ValueError) as error:
+        except (TypeError, ValueError) as error:
             forget_message(self._redis, namespace, ticket)
-            raise InvalidRequest(f"documents are JSON values: {error}") from None
+            raise InvalidRequest(f"not JSON: {error}") from None
         except (KombuError, RedisError, OSError) as error:
             doubt_message(self._redis, namespace, ticket)
             raise ServiceUnavailable(f"the broker has not taken the documents: {error}") from error

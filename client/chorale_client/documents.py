@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from redis import Redis
@@ -15,50 +16,54 @@ from chorale_client.scripts import Scripts
 _NOT_METADATA = ("id", "title", "text", "markup", "page_starts")
 
 
-def document_bytes(document: object) -> int:
-    """Size of the document as JSON in UTF-8.  Raises RecursionError, TypeError, ValueError if it is no JSON."""
-    return len(json.dumps(document, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass"))
+def document_bytes(value: object) -> int:
+    """Size of the value as JSON in UTF-8.  Raises RecursionError, TypeError, ValueError if it is no JSON."""
+    return len(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass"))
 
 
-def why_not_sendable(document: object) -> str | None:
-    """Why a document cannot be handed in: it is no JSON, or it is too large.  None if it can."""
-    return _sized(document)[1]
+def to_json(value: object) -> bytes:
+    """Raises RecursionError, TypeError, ValueError if the value is no JSON."""
+    # A half character becomes the escape that JSON has for it.
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def _sized(document: object) -> tuple[int, str | None]:
-    """The size of the document as JSON in bytes; or 0, and why it cannot be handed in."""
+@dataclass(frozen=True, slots=True)
+class WrittenDocument:
+    """A document as JSON in UTF-8, dumped once."""
+
+    json: bytes
+    fault: str | None = None
+    """Why the document cannot be handed in (`json` is empty if it is no JSON); None if it can."""
+
+
+def write_document(document: object) -> WrittenDocument:
     try:
-        size = document_bytes(document)
+        whole = to_json(document)
         metadata = 0
-        if size > MAX_METADATA_BYTES and isinstance(document, Mapping):
-            metadata = document_bytes(
-                {name: document[name] for name in document if name not in _NOT_METADATA}
-            )
+        if len(whole) > MAX_METADATA_BYTES and isinstance(document, Mapping):
+            metadata = len(to_json({name: document[name] for name in document if name not in _NOT_METADATA}))
     except (RecursionError, TypeError, ValueError) as error:
-        return 0, f"not JSON: {error}"
+        return WrittenDocument(b"", f"not JSON: {error}")
     if metadata > MAX_METADATA_BYTES:
-        return 0, f"metadata: {metadata:,} bytes; at most {MAX_METADATA_BYTES:,} are allowed"
-    if size > MAX_DOCUMENT_BYTES:
+        fault = f"metadata: {metadata:,} bytes; at most {MAX_METADATA_BYTES:,} are allowed"
+        return WrittenDocument(whole, fault)
+    if len(whole) > MAX_DOCUMENT_BYTES:
         limit = f"at most {MAX_DOCUMENT_BYTES:,} are allowed, so hand it in as several documents"
-        return 0, f"{size:,} bytes; {limit}"
-    return size, None
+        return WrittenDocument(whole, f"{len(whole):,} bytes; {limit}")
+    return WrittenDocument(whole)
 
 
-def faults_of(documents: Any) -> list[tuple[Any, str | None]]:
-    """Each document of a message with why it cannot be handed in; None if it can.
-
-    Raises InvalidRequest if `documents` is no list, or too much for one message.
-    """
-    checked, sum_bytes = [], 0
-    for document in checked_list("documents", documents, most=MAX_DOCUMENTS):
-        size, why = _sized(document)
-        checked.append((document, why))
-        sum_bytes += size
+def write_documents(documents: Any) -> list[WrittenDocument]:
+    """Each document of a message.  Raises InvalidRequest if `documents` is no list, or too much for one message."""
+    written = [
+        write_document(document) for document in checked_list("documents", documents, most=MAX_DOCUMENTS)
+    ]
+    sum_bytes = sum(len(document.json) for document in written if document.fault is None)
     if sum_bytes > MAX_MESSAGE_BYTES:
         raise InvalidRequest(
             f"documents: {sum_bytes:,} bytes in one message; at most {MAX_MESSAGE_BYTES:,} are allowed"
         )
-    return checked
+    return written
 
 
 def checked_list(name: str, values: Any, *, most: int) -> list[Any]:
@@ -70,15 +75,6 @@ def checked_list(name: str, values: Any, *, most: int) -> list[Any]:
     if len(items) > most:
         raise InvalidRequest(f"{name}: {len(items):,} in one message; at most {most:,} are allowed")
     return items
-
-
-def checked_documents(documents: Any) -> list[Any]:
-    """The documents as a list.  Raises InvalidRequest with the number of a document that is no JSON or too large."""
-    documents = faults_of(documents)
-    for number, (_, why) in enumerate(documents, start=1):
-        if why is not None:
-            raise InvalidRequest(f"documents: number {number}: {why}")
-    return [document for document, _ in documents]
 
 
 def check_memory(client: Redis, queue: str, size: int, *, of: str, whom: str) -> None:

@@ -11,21 +11,21 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from uuid import uuid4
 
 from celery import Celery
-from kombu import Connection
+from kombu import Connection, Producer
 from kombu.exceptions import ChannelError, KombuError, OperationalError
 from kombu.exceptions import ConnectionError as AMQPConnectionError
-from kombu.serialization import dumps
 from redis.exceptions import RedisError
 
 from chorale_client import idle_connections
-from chorale_client.documents import check_memory
+from chorale_client.documents import WrittenDocument, check_memory, to_json
 from chorale_client.message_template import WITHOUT_ARGUMENTS, Template
 from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
@@ -68,22 +68,39 @@ class Publisher:
             self._thread, self._connection, self._pid = _new_thread(), None, os.getpid()
         self._thread.submit(self._send, request_id, time.monotonic() + within_s)
 
-    def hand_in(self, task: str, ticket: str, work: dict[str, Any]) -> None:
-        """Send work to the index workers and return when the broker has it.  The ticket is the task's id.
+    def hand_in(
+        self,
+        task: str,
+        ticket: str,
+        work: Mapping[str, Any],
+        documents: Iterable[WrittenDocument] | None = None,
+    ) -> None:
+        """Send work to the index workers and return when the broker has it.  The ticket is the task's id; `documents` become an
+        argument of the task.
 
-        Raises NoRoom if the documents would fill a Redis broker (RabbitMQ limits itself); KombuError (also for
-        work that is no JSON), RedisError, OSError.
+        Raises NoRoom if the documents would fill a Redis broker (RabbitMQ limits itself); TypeError, ValueError for
+        work that is no JSON; KombuError, RedisError, OSError.
         """
-        message = {"kwargs": work, "task_id": ticket, "queue": QUEUE_INDEX, **WITHOUT_ARGUMENTS}
+        message = self._app.amqp.create_task_message(ticket, task, **WITHOUT_ARGUMENTS)
+        arguments = to_json(work)
+        if documents is not None:
+            written = b", ".join(document.json for document in documents)
+            arguments = b'%b, "documents": [%b]}' % (arguments[:-1], written)
+        body = b"[[], %b, %b]" % (arguments, to_json(message.body[2]))
+        message = message._replace(body=body)
+        written_as = {"content_type": "application/json", "content_encoding": "utf-8"}
+        send = partial(
+            self._app.amqp.send_task_message, name=task, message=message, queue=QUEUE_INDEX, **written_as
+        )
         if not self._is_redis:
-            send_confirmed(self._app, task, **message)
+            confirmed(self._app, send)
             return
-        size = BYTES_A_BYTE * len(dumps(work, serializer="json")[2])
         # A pooled connection may be dead.
         with self._app.connection_for_write() as connection:
             producer = connection.Producer()
+            size = BYTES_A_BYTE * len(body)
             check_memory(producer.channel.client, QUEUE_INDEX, size, of="documents", whom="index workers")
-            self._app.send_task(task, producer=producer, **message)
+            send(producer)
 
     def close(self) -> None:
         """Wait until the messages are sent, and close the connections."""
@@ -164,7 +181,12 @@ ANSWERS_WITHIN_S = 5.0
 
 def send_confirmed(app: Celery, task: str, **message: Any) -> None:
     """Like `app.send_task`, but returns when the broker has the message.  Raises KombuError, RedisError, OSError; the
-    broker may have the message even then.
+    broker may have the message even then."""
+    confirmed(app, lambda producer: app.send_task(task, producer=producer, **message))
+
+
+def confirmed(app: Celery, send: Callable[[Producer], object]) -> None:
+    """Send a message, and return when the broker has it.  Raises as `send_confirmed`.
 
     For RabbitMQ each message opens a connection, which costs 3 ms: a pooled connection may be dead, and a late
     confirmation on it would confirm the next message.
@@ -172,13 +194,14 @@ def send_confirmed(app: Celery, task: str, **message: Any) -> None:
     with app.connection_for_write(transport_options={"confirm_publish": True}) as connection:
         if connection.transport.driver_type != "amqp":
             # Redis has the message when it answers the command.
-            app.send_task(task, **message)
+            with app.producer_or_acquire() as producer:
+                send(producer)
             return
         try:
             connection.ensure_connection(max_retries=len(connection.alt), interval_start=0)
             # Set on the socket, since py-amqp's own `read_timeout` does not limit this wait.
             connection.connection.transport.sock.settimeout(ANSWERS_WITHIN_S)
-            app.send_task(task, producer=connection.Producer(), **message)
+            send(connection.Producer())
         except Exception as error:
             # `collect` closes without AMQP's closing handshake, which might never be answered.
             connection.collect()

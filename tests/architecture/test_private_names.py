@@ -30,9 +30,8 @@ DOCUMENTED = {
     "celery.canvas": {"Signature"},
     "celery.exceptions": {"Ignore", "Reject", "TimeoutError", "WorkerShutdown", "WorkerTerminate"},
     "celery.platforms": {"SecurityWarning"},
-    "kombu": {"Connection", "Exchange", "Queue"},
-    "kombu.exceptions": {"ChannelError", "ConnectionError", "EncodeError", "KombuError", "OperationalError"},
-    "kombu.serialization": {"dumps"},
+    "kombu": {"Connection", "Exchange", "Producer", "Queue"},
+    "kombu.exceptions": {"ChannelError", "ConnectionError", "KombuError", "OperationalError"},
     "kombu.utils.url": {"parse_url"},
 }
 """The names that modules outside the surface may import."""

@@ -30,6 +30,7 @@ from models.not_indexed import NotIndexed
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexReport, SourceDocuments
 from tasks.indexing.message_order import Turns
 from tasks.registration import make_app
+from tests.support.json_dumps import recorded_dumps
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
@@ -134,6 +135,18 @@ def test_a_document_that_workers_skip_without_fault_is_no_fault_of_the_command(
     reason = "overtaken: a later message has written or deleted it"
     assert report.skipped == [Skipped("wiki/a: b", NotIndexed.SUPERSEDED, reason)]
     assert not report.has_faults
+
+
+def test_a_command_that_reads_files_and_a_worker_dump_a_document_once_each(
+    app: Celery, index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dumps = recorded_dumps(monkeypatch, "Moles dig.")
+    running = index([page("a", "Moles dig.")])
+    sent(redis_client)
+    assert len(dumps) == 1
+    work(app)
+    assert running.result(30).added == 1
+    assert len(dumps) == 2
 
 
 def test_a_worker_that_is_started_anew_is_waited_for(
