@@ -17,6 +17,7 @@ import httpx2
 from pydantic_core import from_json, to_json
 
 from inference.endpoint_failures import (
+    Temporary,
     error_code,
     error_message,
     is_temporary,
@@ -26,6 +27,7 @@ from inference.endpoint_failures import (
 )
 from inference.kept_connections import KeptConnections
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, StoreUnavailable
+from models.retries import retried_on_loop
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -271,35 +273,43 @@ class _Requests:
             async with asyncio.timeout_at(self._until_s), self._slots:
                 until_s = min(self._until_s, _now_s() + limit_s)
                 async with asyncio.timeout_at(until_s):
-                    return await self._attempt(at, body, until_s)
+                    return await self._attempts_until(at, body, until_s)
         except TimeoutError:
             raise StoreTimeout(f"{self._endpoint.where}: no answer within {limit_s:.2f} s") from None
 
-    async def _attempt(self, at: int, body: Body, until_s: float) -> Any:
+    async def _attempts_until(self, at: int, body: Body, until_s: float) -> Any:
+        pauses_s = (FIRST_PAUSE_S * 2**attempt for attempt in range(self._attempts - 1))
+
+        def pause_s(error: Exception) -> float | None:
+            planned_s = next(pauses_s, None)
+            assert isinstance(error, Temporary)
+            return None if planned_s is None else retry_after_s(error.retry_after, planned_s)
+
+        try:
+            return await retried_on_loop(
+                lambda: self._attempt(at, body), Temporary, pause_s=pause_s, for_s=until_s - _now_s()
+            )
+        except Temporary as error:
+            raise error.failure from None
+
+    async def _attempt(self, at: int, body: Body) -> Any:
         endpoint = self._endpoint
-        for attempt in range(self._attempts):
-            pause_s = FIRST_PAUSE_S * 2**attempt
-            failure: StageFailure
-            try:
-                sent = to_json(body)
-                response, answer = await endpoint.post(self._client, sent)
-                if response.is_success:
-                    return endpoint.result(at, answer, self._read)
-                failure = endpoint.refusal(response.status_code, answer, sent)
-                if not is_temporary(response.status_code):
-                    raise failure
-                pause_s = retry_after_s(response.headers.get("retry-after", ""), pause_s)
-            except StageFailure:
-                raise
-            except httpx2.HTTPError as error:
-                # The text of such an error may quote the header with the key.
-                failure = StoreUnavailable(f"{endpoint.where}: {type(error).__name__}")
-            except Exception as error:  # a malformed answer may raise anything
-                raise StageFailure(f"{endpoint.where}: {type(error).__name__}") from None
-            if attempt == self._attempts - 1 or _now_s() + pause_s >= until_s:
-                raise failure
-            await asyncio.sleep(pause_s)
-        raise AssertionError("the last attempt returns or raises")
+        try:
+            sent = to_json(body)
+            response, answer = await endpoint.post(self._client, sent)
+            if response.is_success:
+                return endpoint.result(at, answer, self._read)
+            failure = endpoint.refusal(response.status_code, answer, sent)
+        except StageFailure:
+            raise
+        except httpx2.HTTPError as error:
+            # The text of such an error may quote the header with the key.
+            raise Temporary(StoreUnavailable(f"{endpoint.where}: {type(error).__name__}")) from None
+        except Exception as error:  # a malformed answer may raise anything
+            raise StageFailure(f"{endpoint.where}: {type(error).__name__}") from None
+        if is_temporary(response.status_code):
+            raise Temporary(failure, response.headers.get("retry-after", ""))
+        raise failure
 
 
 def _acknowledge(response: httpx2.Response) -> None:

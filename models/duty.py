@@ -1,39 +1,17 @@
-"""Work that a process repeats: one loop for the threads that sweep, drain, feed, watch and copy, and one for attempts."""
+"""Work that a process repeats: one loop for the threads that sweep, drain, feed, watch and copy."""
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from models.errors import ServiceError
 
 log = logging.getLogger(__name__)
 
 PAUSE_S = 1.0
-
-Made = TypeVar("Made")
-
-
-def retried(
-    do: Callable[[], Made],
-    *errors: type[Exception],
-    for_s: float,
-    pause_s: Callable[[Exception], float],
-) -> Made:
-    """Call `do` until it raises none of `errors`, for at most `for_s`; then the last error is raised."""
-    ends_at_s = time.monotonic() + for_s
-    while True:
-        try:
-            return do()
-        except errors as error:
-            if time.monotonic() > ends_at_s:
-                raise
-            wait_s = pause_s(error)
-        time.sleep(wait_s)
 
 
 def holds(lease: Any) -> bool:

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from config.callback_policy import check_on_end
 from config.settings import Settings
-from models.duty import Made, retried
 from models.errors import ServiceError
+from models.retries import Made, retried
 from records.jobs.job import JobsUnavailable, Line, NewJob
 from records.jobs.store import Jobs
 

@@ -18,6 +18,7 @@ from models.errors import (
     Unauthorised,
     WriterBusy,
 )
+from models.retries import pauses, retried
 from search.documents.document_table import Changes
 from search.protocol import Engine, Index
 
@@ -84,15 +85,11 @@ class EngineWriter:
             return self._upsert(index, documents[:half]) | self._upsert(index, documents[half:])
 
     def _attempt(self, call: Callable[[], object]) -> dict[str, str]:
-        for pause_s in (*PAUSES_S, None):
-            try:
-                call()
-                return {}
-            except PartlyWritten as error:
-                return dict(error.failures)
-            except _PASSING:
-                if pause_s is None:
-                    self._ask_again_s = time.monotonic() + _AWAY_S
-                    raise
-                time.sleep(pause_s)
-        raise AssertionError("the last attempt returns or raises")
+        try:
+            retried(call, *_PASSING, pause_s=pauses(*PAUSES_S))
+        except PartlyWritten as error:
+            return dict(error.failures)
+        except _PASSING:
+            self._ask_again_s = time.monotonic() + _AWAY_S
+            raise
+        return {}

@@ -29,7 +29,8 @@ from structlog import get_logger
 
 from ledger.protocol import Snapshot, Started, Taken
 from ledger.redis import RedisLedger
-from models.duty import PAUSE_S, retried
+from models.duty import PAUSE_S
+from models.retries import retried
 from tasks.celery_internals import event_sender
 from tasks.celery_internals.result_backend import part_id
 

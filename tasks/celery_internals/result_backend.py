@@ -38,7 +38,7 @@ from structlog import get_logger
 from ledger.protocol import Snapshot, Started
 from ledger.redis import RedisLedger
 from models.branch_result import BranchResult
-from models.duty import Made, retried
+from models.retries import Made, retried
 
 log = get_logger("chorale.backend")
 

@@ -24,8 +24,8 @@ from structlog import get_logger
 
 from config.redis_client import is_passing
 from ledger import ledger_scripts
-from models.duty import retried
 from models.errors import ModelMissing, ServiceError, StageFailure, StoreTimeout, StoreUnavailable, WriterBusy
+from models.retries import retried
 from tasks.indexing.message_order import OUTCOME_KEPT_S, DoneByAnother, TurnOver, Turns, WriteOrder, turn_s
 
 if TYPE_CHECKING:

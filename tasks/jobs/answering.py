@@ -28,10 +28,10 @@ from fusion.answer import warnings_of, worst
 from fusion.branch_results import BranchAnswers
 from fusion.conditions import least_relaxed
 from models.branch_result import BranchResult
-from models.duty import Made, retried
 from models.errors import StageFailure
 from models.known_words import is_about_language
 from models.plan import BranchPlan, Plan
+from models.retries import Made, retried
 from records.jobs.job import JobsUnavailable, Line, Segment, unanswered
 from tasks.request.answer_cache import keep_answers, look_up
 from tasks.request.batch import can_batch

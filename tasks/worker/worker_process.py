@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 import signal
 import socket
@@ -23,8 +22,8 @@ from structlog import get_logger
 from config.logging import set_up_logging
 from config.redis_client import explained, refuse_cluster
 from config.settings import Settings
-from models.duty import Made, retried
 from models.extensions import Kinds
+from models.retries import Made, retried
 from tasks.celery_internals.event_sender import beat_while_busy
 from tasks.celery_internals.warm_shutdown import stopping_softly
 from tasks.registration import make_app
@@ -71,7 +70,7 @@ def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
         reason, wait_s, next_s = reason_now, next_s, min(2 * next_s, LONGEST_AGAIN_S)
         return wait_s
 
-    made = retried(do, RedisError, for_s=math.inf, pause_s=pause_s)
+    made = retried(do, RedisError, pause_s=pause_s)
     if reason:
         log.info("Redis answers")
     return made

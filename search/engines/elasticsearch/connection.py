@@ -19,6 +19,7 @@ from urllib3 import Timeout
 from urllib3.exceptions import ReadTimeoutError
 
 from models.endpoints import ElasticsearchEndpoint
+from models.retries import pauses, retried
 from search.deadline import Deadline
 from search.engines.elasticsearch.failures import Passing, all_busy, translated
 from search.engines.elasticsearch.index_layout import Layout
@@ -144,14 +145,9 @@ class Connection:
     def ask(self, call: Call, deadline: Deadline | None = None) -> Any:
         """The result of `call`; retries temporary failures until the deadline, by default that of a write."""
         deadline = deadline or self.deadline()
-        for pause_s in _PAUSES_S:
-            try:
-                return self._attempt(call, deadline)
-            except Passing:
-                if deadline.left_s <= pause_s:
-                    raise
-            time.sleep(pause_s)
-        return self._attempt(call, deadline)
+        return retried(
+            lambda: self._attempt(call, deadline), Passing, pause_s=pauses(*_PAUSES_S), for_s=deadline.left_s
+        )
 
     def _attempt(self, call: Call, deadline: Deadline) -> Any:
         """Gives up at the deadline, also when a name server is slow or a header arrives in drips."""
