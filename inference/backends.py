@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, cast
 
 from inference.protocol import Embedder, Reranker
 from models.documents import Matrix
@@ -31,69 +31,34 @@ def load_embedder(name: str, *, backend: str, **settings: Any) -> Embedder:
     Nothing is read before the first use, or `warm()`, which raise ModelMissing, NotConfigured (the backend does not
     support this model) and WrongDeclaration (`max_pieces`).
     """
-    made: Embedder = _class("embedder", EMBEDDERS, backend)(name, **settings)
-    return made
+    return cast("Embedder", _made("embedder", EMBEDDERS, backend, name, settings))
 
 
 def load_reranker(name: str, *, backend: str, **settings: Any) -> Reranker:
-    """The reranker `backend` of the model `name` (a folder, or a name on the hub or of an endpoint); `settings` are those
-    of PairReranker or EndpointReranker.
-
-    Nothing is read before `warm()` or `fingerprint`, which raise ModelMissing and NotConfigured.
-    """
-    made: Reranker = _class("reranker", RERANKERS, backend)(name, **settings)
-    return made
+    """Like `load_embedder`; `settings` are those of PairReranker or EndpointReranker."""
+    return cast("Reranker", _made("reranker", RERANKERS, backend, name, settings))
 
 
-def _class(what: str, table: Mapping[str, str], backend: str) -> Any:
+def _made(what: str, table: Mapping[str, str], backend: str, name: str, settings: Mapping[str, Any]) -> Any:
     if backend not in table:
         raise WrongDeclaration(f"no {what} {backend!r}; there are: {', '.join(table)}")
-    return resolve_name(table[backend])
+    return resolve_name(table[backend])(name, **settings)
 
 
 class TwoPrecisions:
-    """An `Embedder`; `questions` and `passages` are its sides, one object where the precisions are equal."""
+    """One model in two precisions; one object where they are equal.  It embeds questions with `questions`, and is `passages` in
+    everything else, also in its fingerprint, with which a namespace was built."""
 
     def __init__(self, load: Callable[[str], Embedder], *, questions: str, passages: str) -> None:
         """`load` makes the embedder of a precision."""
         loaded = {precision: load(precision) for precision in {questions, passages}}
         self.questions, self.passages = loaded[questions], loaded[passages]
 
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint of the passages' model, with which a namespace was built."""
-        return self.passages.fingerprint
-
-    @property
-    def comparable(self) -> Collection[str]:
-        return self.passages.comparable
-
-    @property
-    def dimension(self) -> int:
-        return self.passages.dimension
-
-    @property
-    def max_pieces(self) -> int:
-        return self.passages.max_pieces
-
-    @property
-    def knows_words(self) -> bool:
-        return self.passages.knows_words
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.passages, name)
 
     def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
         return self.questions.embed_questions(texts, timeout_s=timeout_s)
-
-    def embed_passages(
-        self,
-        texts: Sequence[str],
-        *,
-        progress: Callable[[int], None] | None = None,
-        timeout_s: float = inf,
-    ) -> Matrix:
-        return self.passages.embed_passages(texts, progress=progress, timeout_s=timeout_s)
-
-    def count_pieces(self, text: str) -> int:
-        return self.passages.count_pieces(text)
 
     def warm(self) -> None:
         self.passages.warm()

@@ -5,7 +5,6 @@ They share prompts, limits, fingerprint and checks (`TextEmbedder`).  A library 
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from inference.bert_shape import bert_shape
 from inference.concurrency import LazyValue
 from inference.known_models import known_model
-from inference.model_files import DEFAULT_TRUST, ONNX, SAFETENSORS, ModelTrust, model_folder
+from inference.model_files import DEFAULT_TRUST, ONNX, SAFETENSORS, ModelTrust, imported, model_folder
 from inference.sentence_model import SentenceModel, read_sentence_model
 from inference.vectors import normalised
 from inference.weight_files import fingerprints, onnx_files, refuse_pickles, scales_runs, weight_files
@@ -297,13 +296,7 @@ class SentenceTransformersEmbedder(TextEmbedder):
         return vectors
 
     def _load(self) -> Any:
-        try:
-            library = importlib.import_module("sentence_transformers")
-            torch = importlib.import_module("torch")
-        except ImportError as error:
-            raise ModelMissing(
-                f"the embedder 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install sentence-transformers` installs it"
-            ) from error
+        library, torch = imported("embedder", "sentence_transformers", "torch")
         torch.set_num_threads(self.threads)
         self.weight_files()
         # The model's own sentence_bert_config.json may ask for pickles, and for code in them; ours wins.

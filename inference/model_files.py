@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from inference.weight_files import PICKLED, file_sha256
 from models.errors import ModelMissing, NotConfigured
@@ -119,6 +120,16 @@ PACKAGED = {
     ),
 }
 """Models that need no network if their package is installed, by name on the hub."""
+
+
+def imported(kind: str, *modules: str) -> list[Any]:
+    """The modules of the backend `sentence_transformers`.  Raises ModelMissing if one of them is not installed."""
+    try:
+        return [importlib.import_module(module) for module in modules]
+    except ImportError as error:
+        raise ModelMissing(
+            f"the {kind} 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install sentence-transformers` installs it"
+        ) from error
 
 
 def model_folder(

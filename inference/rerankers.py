@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.bert_shape import classifier_shape
+from inference.model_files import imported
 from inference.pair_reranker import Ids, Logits, PairReranker
 from models.errors import ModelMissing, NotConfigured
 
@@ -79,13 +79,7 @@ class CrossEncoderReranker(PairReranker):
     """
 
     def _load(self) -> Logits:
-        try:
-            torch = importlib.import_module("torch")
-            transformers = importlib.import_module("transformers")
-        except ImportError as error:
-            raise ModelMissing(
-                f"the reranker 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install sentence-transformers` installs it"
-            ) from error
+        torch, transformers = imported("reranker", "torch", "transformers")
         device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
             raise NotConfigured(

@@ -23,7 +23,7 @@ from itertools import count
 from redis import Redis
 from inference.backends import TwoPrecisions
 
-embed, numbers = TwoPrecisions.embed_passages, count(1)
+numbers = count(1)
 
 def embed_when_let(self, texts, **options):
     number, give_up = next(numbers), time.monotonic() + 90
@@ -32,7 +32,7 @@ def embed_when_let(self, texts, **options):
         redis.set({BEGUN!r}, number)
         while hold and redis.exists(hold) and time.monotonic() < give_up:
             time.sleep(0.02)
-    return embed(self, texts, **options)
+    return self.passages.embed_passages(texts, **options)
 
 TwoPrecisions.embed_passages = embed_when_let
 """
