@@ -13,8 +13,7 @@ from typing import Any
 
 from elastic_transport import JsonSerializer, NodeConfig, Urllib3HttpNode
 from elasticsearch import Elasticsearch
-from elasticsearch.serializer import DEFAULT_SERIALIZERS
-from elasticsearch.serializer import NdjsonSerializer as ClientNdjsonSerializer
+from elasticsearch.serializer import DEFAULT_SERIALIZERS, NdjsonSerializer
 from urllib3 import Timeout
 from urllib3.exceptions import ReadTimeoutError
 
@@ -34,21 +33,13 @@ Call = Callable[[Elasticsearch], Any]
 class _Json(JsonSerializer):
     """Replaces lone surrogates, which no server accepts, by question marks."""
 
-    def dumps(self, data: Any) -> bytes:
-        if isinstance(data, bytes):
-            return data
-        if isinstance(data, str):
-            return data.encode("utf-8", "replace")
+    def json_dumps(self, data: Any) -> bytes:
         whole = json.dumps(data, default=self.default, ensure_ascii=False, separators=(",", ":"))
         return whole.encode("utf-8", "replace")
 
 
-class _Ndjson(_Json, ClientNdjsonSerializer):
+class _Ndjson(_Json, NdjsonSerializer):
     """`_Json` for newline-delimited JSON."""
-
-    def dumps(self, data: Any) -> bytes:
-        lines = [data] if isinstance(data, str | bytes) else data
-        return b"".join(_Json.dumps(self, line).rstrip(b"\n") + b"\n" for line in lines)
 
 
 class _TimedPool:

@@ -23,7 +23,6 @@ from search.engines.elasticsearch import lookups
 from search.engines.elasticsearch.connection import Connection, IndexCall
 from search.engines.elasticsearch.failures import PASSING, MissingIndex, readable, translated
 from search.engines.elasticsearch.index_layout import (
-    LONGEST_NAME,
     Layout,
     document_key,
     document_source,
@@ -31,10 +30,10 @@ from search.engines.elasticsearch.index_layout import (
     layout_from,
     passage_key,
     passage_source,
-    shared_source,
     template,
 )
 from search.protocol import Entry, Index
+from search.served_fields import LONGEST_NAME, served_fields
 
 
 class DocumentWriter:
@@ -161,7 +160,7 @@ def _impossible(document: Document) -> str | None:
 
 def _sources(layout: Layout, document: Document) -> dict[str, Action]:
     """The content of the index for each passage, and for the record of the document, by key."""
-    shared, texts = shared_source(document), layout.words.indexed(document)
+    shared, texts = served_fields(document), layout.words.indexed(document)
     passages = {
         passage_key(passage.passage_id): passage_source(layout, passage, text, shared)
         for passage, text in zip(document.passages, texts.passages, strict=True)

@@ -16,8 +16,6 @@ from models.errors import BadIndex
 from models.hits import MAX_TERMS
 from search.analysis import IndexedTexts, for_server, indexed_texts, question_terms
 from search.engines.elasticsearch.filter_conditions import FACETS, Clause
-from search.filter_terms import facets
-from search.filters import filter_fields
 
 OWN = "chorale"
 TEXT, WHOLE = "text", "whole"
@@ -83,9 +81,6 @@ TEMPLATE_VERSION = 3
 
 K1, B = 1.2, 0.75
 """BM25's constants, the same as in the embedded store."""
-
-LONGEST_NAME = 8_000
-"""Maximum characters of an id or a source: a keyword has at most 32,766 bytes."""
 
 # Elasticsearch's limit for ids is 512 bytes.
 _LONGEST_ID_BYTES = 500
@@ -192,26 +187,13 @@ def document_key(document_id: str) -> str:
 
 
 def passage_source(layout: Layout, passage: Passage, text: str, shared: dict[str, Any]) -> dict[str, Any]:
-    """A passage as it is indexed; `text` is of the field TEXT, and `shared` is `shared_source` of its document."""
+    """A passage as it is indexed; `text` is of the field TEXT, and `shared` are the `served_fields` of its document."""
     source = {**shared, "passage_id": passage.passage_id, TEXT: text}
     if not layout.has_vectors or passage.vector is None:
         return _with_digest(source)
     vector = passage.vector.astype("<f4")
     # The vector's numbers are slow to write, so the digest is made of its bytes.
     return {**_with_digest(source, vector.tobytes()), "vector": vector.tolist()}
-
-
-def shared_source(document: Document) -> dict[str, Any]:
-    """The fields that all passages of a document share."""
-    shared = {
-        "document_id": document.document_id,
-        FACETS: facets(filter_fields(document.document_id, document.source, document.metadata)),
-        "content_hash": document.content_hash or None,
-        "near_duplicate_group": document.near_duplicate_group,
-        "source_type": _word(document.metadata.get("source_type")),
-        "published_at": _word(document.metadata.get("published_at")),
-    }
-    return {name: value for name, value in shared.items() if value is not None}
 
 
 def document_source(document: Document, whole: str) -> dict[str, Any]:
@@ -236,7 +218,3 @@ def _key(kind: str, name: str) -> str:
     if len(key.encode("utf-8", "replace")) <= _LONGEST_ID_BYTES:
         return key
     return f"{kind}#{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
-
-
-def _word(value: object) -> str | None:
-    return None if value is None else str(value)[:LONGEST_NAME]

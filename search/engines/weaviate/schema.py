@@ -19,14 +19,13 @@ from weaviate.classes.data import DataObject
 from weaviate.collections import CollectionAsync
 from weaviate.exceptions import UnexpectedStatusCodeError
 
-from models.documents import Document, Manifest, Passage
+from models.documents import Document, Manifest
 from models.endpoints import WeaviateEndpoint
 from models.errors import BadIndex
 from search.analysis import indexed_texts
 from search.engines.weaviate.connection import Client
-from search.filter_terms import facets
-from search.filters import filter_fields
 from search.protocol import Index
+from search.served_fields import served_fields
 
 Objects = CollectionAsync[Any, None]
 
@@ -153,21 +152,14 @@ def document_uuid(document_id: str) -> uuid.UUID:
 
 def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[Object]:
     """The first one records that the document exists in its revision.  Raises ValueError for invalid Unicode."""
-    shared: dict[str, Any] = {
-        "document": document_uuid(document.document_id),
-        "document_id": document.document_id,
-        "facets": facets(filter_fields(document.document_id, document.source, document.metadata)),
-        "written": written_us,
-        "content_hash": document.content_hash or None,
-        "near_duplicate_group": document.near_duplicate_group,
-        "source_type": _word(document.metadata.get("source_type")),
-        "published_at": _word(document.metadata.get("published_at")),
-    }
+    shared = served_fields(document)
+    shared |= {"document": document_uuid(document.document_id), "written": written_us}
     texts = indexed_texts(document, manifest)
     head = {"revision": document.revision, "whole": texts.document}
     made = []
     for number, (passage, terms) in enumerate(zip(document.passages, texts.passages, strict=True)):
-        properties = shared | (head if number == 0 else {}) | _of_passage(passage, terms)
+        properties = shared | (head if number == 0 else {})
+        properties |= {"is_passage": True, "passage_id": passage.passage_id, "terms": terms}
         vector = None if passage.vector is None else passage.vector.tolist()
         made.append(DataObject(properties, uuid=passage_uuid(passage.passage_id), vector=vector))
     if not made:
@@ -176,11 +168,3 @@ def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[
     for stored in made:
         json.dumps(stored.properties, default=str, ensure_ascii=False).encode()
     return made
-
-
-def _of_passage(passage: Passage, terms: str) -> dict[str, Any]:
-    return {"is_passage": True, "passage_id": passage.passage_id, "terms": terms}
-
-
-def _word(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -1,0 +1,28 @@
+"""What a server's index keeps of a document with each of its passages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from models.documents import Document
+from search.filter_terms import facets
+from search.filters import filter_fields
+
+LONGEST_NAME = 8_000
+"""Maximum characters of a word, an id or a source: a keyword of Elasticsearch has at most 32,766 bytes."""
+
+
+def served_fields(document: Document) -> dict[str, Any]:
+    """The fields that are not missing, by name."""
+    fields = {
+        "document_id": document.document_id,
+        "facets": facets(filter_fields(document.document_id, document.source, document.metadata)),
+        "content_hash": document.content_hash or None,
+        "near_duplicate_group": document.near_duplicate_group,
+        **{name: _word(document.metadata.get(name)) for name in ("source_type", "published_at")},
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _word(value: object) -> str | None:
+    return None if value is None else str(value)[:LONGEST_NAME]
