@@ -255,7 +255,7 @@ class _Sending:
             size_bytes = sum(len(document.json) for document in written) * 4 // 3
             self.wait_for(AT_ONCE - 1, BYTES_AT_ONCE - size_bytes)
             source = self._run.documents.source
-            upsert = partial(self._client.upsert_written, self._namespace, written, source=source)
+            upsert = partial(self._client.upsert, self._namespace, written, source=source)
             self._hand_in(upsert, size_bytes)
 
     def delete(self, ids: Sequence[str]) -> None:

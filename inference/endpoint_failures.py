@@ -29,14 +29,6 @@ _MOVED = range(300, 400)
 _CODE = re.compile(r"[A-Za-z_]+(?:[_.-][A-Za-z0-9]+)*")
 
 
-class Temporary(Exception):
-    """A failure that may pass, and the endpoint's Retry-After."""
-
-    def __init__(self, failure: StageFailure, retry_after: str = "") -> None:
-        super().__init__(str(failure))
-        self.failure, self.retry_after = failure, retry_after
-
-
 def is_temporary(status: int) -> bool:
     return status >= 500 or status in _PASSING
 

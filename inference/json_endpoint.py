@@ -17,7 +17,6 @@ import httpx2
 from pydantic_core import from_json, to_json
 
 from inference.endpoint_failures import (
-    Temporary,
     error_code,
     error_message,
     is_temporary,
@@ -273,43 +272,42 @@ class _Requests:
             async with asyncio.timeout_at(self._until_s), self._slots:
                 until_s = min(self._until_s, _now_s() + limit_s)
                 async with asyncio.timeout_at(until_s):
-                    return await self._attempts_until(at, body, until_s)
+                    return await self._attempt(at, body, until_s)
         except TimeoutError:
             raise StoreTimeout(f"{self._endpoint.where}: no answer within {limit_s:.2f} s") from None
 
-    async def _attempts_until(self, at: int, body: Body, until_s: float) -> Any:
+    async def _attempt(self, at: int, body: Body, until_s: float) -> Any:
+        endpoint, retry_after = self._endpoint, None
         pauses_s = (FIRST_PAUSE_S * 2**attempt for attempt in range(self._attempts - 1))
 
-        def pause_s(error: Exception) -> float | None:
+        async def once() -> Any:
+            """`retry_after` is None after a failure that stays."""
+            nonlocal retry_after
+            retry_after = None
+            try:
+                sent = to_json(body)
+                response, answer = await endpoint.post(self._client, sent)
+                if response.is_success:
+                    return endpoint.result(at, answer, self._read)
+                if is_temporary(response.status_code):
+                    retry_after = response.headers.get("retry-after", "")
+                raise endpoint.refusal(response.status_code, answer, sent)
+            except StageFailure:
+                raise
+            except httpx2.HTTPError as error:
+                retry_after = ""
+                # The text of such an error may quote the header with the key.
+                raise StoreUnavailable(f"{endpoint.where}: {type(error).__name__}") from None
+            except Exception as error:  # a malformed answer may raise anything
+                raise StageFailure(f"{endpoint.where}: {type(error).__name__}") from None
+
+        def pause_s(_: Exception) -> float | None:
             planned_s = next(pauses_s, None)
-            assert isinstance(error, Temporary)
-            return None if planned_s is None else retry_after_s(error.retry_after, planned_s)
+            if planned_s is None or retry_after is None:
+                return None
+            return retry_after_s(retry_after, planned_s)
 
-        try:
-            return await retried_on_loop(
-                lambda: self._attempt(at, body), Temporary, pause_s=pause_s, for_s=until_s - _now_s()
-            )
-        except Temporary as error:
-            raise error.failure from None
-
-    async def _attempt(self, at: int, body: Body) -> Any:
-        endpoint = self._endpoint
-        try:
-            sent = to_json(body)
-            response, answer = await endpoint.post(self._client, sent)
-            if response.is_success:
-                return endpoint.result(at, answer, self._read)
-            failure = endpoint.refusal(response.status_code, answer, sent)
-        except StageFailure:
-            raise
-        except httpx2.HTTPError as error:
-            # The text of such an error may quote the header with the key.
-            raise Temporary(StoreUnavailable(f"{endpoint.where}: {type(error).__name__}")) from None
-        except Exception as error:  # a malformed answer may raise anything
-            raise StageFailure(f"{endpoint.where}: {type(error).__name__}") from None
-        if is_temporary(response.status_code):
-            raise Temporary(failure, response.headers.get("retry-after", ""))
-        raise failure
+        return await retried_on_loop(once, StageFailure, pause_s=pause_s, for_s=until_s - _now_s())
 
 
 def _acknowledge(response: httpx2.Response) -> None:

@@ -228,13 +228,14 @@ class Chorale:
     def upsert(
         self,
         namespace: str,
-        documents: Sequence[Mapping[str, Any]],
+        documents: Sequence[Mapping[str, Any] | WrittenDocument],
         *,
         source: str = "task",
         encoder: str | None = None,
         tenant: str | None = None,
     ) -> str:
-        """Hand in documents, each `{"id", "title", "text", "metadata"}`; they replace documents with the same ids.
+        """Hand in documents, each `{"id", "title", "text", "metadata"}`; they replace documents with the same ids.  What
+        `chorale_client.documents.write_document` made of a document is not dumped again.
 
         A document may have `markup`, `plain` or `markdown`; otherwise headings in its text decide.  Returns, when the
         broker has the documents, a ticket for `wait_visible`.  A few hundred documents make a good message.  The last
@@ -248,20 +249,8 @@ class Chorale:
         for number, document in enumerate(written, start=1):
             if document.fault is not None:
                 raise InvalidRequest(f"documents: number {number}: {document.fault}")
-        return self.upsert_written(namespace, written, source=source, encoder=encoder, tenant=tenant)
-
-    def upsert_written(
-        self,
-        namespace: str,
-        documents: Sequence[WrittenDocument],
-        *,
-        source: str = "task",
-        encoder: str | None = None,
-        tenant: str | None = None,
-    ) -> str:
-        """Like `upsert`, for documents of `chorale_client.documents.write_document` without faults."""
         named = {} if encoder is None else {"encoder": encoder}
-        return self._hand_in(TASK_INDEX, namespace, tenant, documents, source=source, **named)
+        return self._hand_in(TASK_INDEX, namespace, tenant, documents=written, source=source, **named)
 
     def delete(self, namespace: str, ids: Sequence[str], *, tenant: str | None = None) -> str:
         """Delete documents from every store.  Returns a ticket for `wait_visible`.
@@ -296,14 +285,7 @@ class Chorale:
                     return outcome
                 time.sleep(POLL_S)
 
-    def _hand_in(
-        self,
-        task: str,
-        namespace: str,
-        tenant: str | None,
-        documents: Sequence[WrittenDocument] | None = None,
-        **work: Any,
-    ) -> str:
+    def _hand_in(self, task: str, namespace: str, tenant: str | None, **work: Any) -> str:
         try:
             check_namespace(namespace)
         except ValueError as error:
@@ -313,7 +295,7 @@ class Chorale:
         with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
             work["handed_in"] = stamp_of_message(self._redis, namespace, ticket)
         try:
-            self.publisher.hand_in(task, ticket, work, documents)
+            self.publisher.hand_in(task, ticket, work)
         except NoRoom:
             forget_message(self._redis, namespace, ticket)
             raise

@@ -37,6 +37,8 @@ class WrittenDocument:
 
 
 def write_document(document: object) -> WrittenDocument:
+    if isinstance(document, WrittenDocument):
+        return document
     try:
         whole = to_json(document)
         metadata = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -68,37 +68,28 @@ class Publisher:
             self._thread, self._connection, self._pid = _new_thread(), None, os.getpid()
         self._thread.submit(self._send, request_id, time.monotonic() + within_s)
 
-    def hand_in(
-        self,
-        task: str,
-        ticket: str,
-        work: Mapping[str, Any],
-        documents: Iterable[WrittenDocument] | None = None,
-    ) -> None:
-        """Send work to the index workers and return when the broker has it.  The ticket is the task's id; `documents` become an
-        argument of the task.
+    def hand_in(self, task: str, ticket: str, work: dict[str, Any]) -> None:
+        """Send work to the index workers and return when the broker has it.  The ticket is the task's id; `documents` of the
+        work are a list of WrittenDocument.
 
         Raises NoRoom if the documents would fill a Redis broker (RabbitMQ limits itself); TypeError, ValueError for
         work that is no JSON; KombuError, RedisError, OSError.
         """
         message = self._app.amqp.create_task_message(ticket, task, **WITHOUT_ARGUMENTS)
-        arguments = to_json(work)
-        if documents is not None:
-            written = b", ".join(document.json for document in documents)
-            arguments = b'%b, "documents": [%b]}' % (arguments[:-1], written)
-        body = b"[[], %b, %b]" % (arguments, to_json(message.body[2]))
+        fields = [
+            b"%b: %b" % (to_json(name), _list(value) if name == "documents" else to_json(value))
+            for name, value in work.items()
+        ]
+        body = b"[[], {%b}, %b]" % (b", ".join(fields), to_json(message.body[2]))
         message = message._replace(body=body)
-        written_as = {"content_type": "application/json", "content_encoding": "utf-8"}
-        send = partial(
-            self._app.amqp.send_task_message, name=task, message=message, queue=QUEUE_INDEX, **written_as
-        )
+        written = {"queue": QUEUE_INDEX, "content_type": "application/json", "content_encoding": "utf-8"}
+        send = partial(self._app.amqp.send_task_message, name=task, message=message, **written)
         if not self._is_redis:
-            confirmed(self._app, send)
+            _confirmed(self._app, send)
             return
         # A pooled connection may be dead.
         with self._app.connection_for_write() as connection:
-            producer = connection.Producer()
-            size = BYTES_A_BYTE * len(body)
+            producer, size = connection.Producer(), BYTES_A_BYTE * len(body)
             check_memory(producer.channel.client, QUEUE_INDEX, size, of="documents", whom="index workers")
             send(producer)
 
@@ -181,16 +172,15 @@ ANSWERS_WITHIN_S = 5.0
 
 def send_confirmed(app: Celery, task: str, **message: Any) -> None:
     """Like `app.send_task`, but returns when the broker has the message.  Raises KombuError, RedisError, OSError; the
-    broker may have the message even then."""
-    confirmed(app, lambda producer: app.send_task(task, producer=producer, **message))
-
-
-def confirmed(app: Celery, send: Callable[[Producer], object]) -> None:
-    """Send a message, and return when the broker has it.  Raises as `send_confirmed`.
+    broker may have the message even then.
 
     For RabbitMQ each message opens a connection, which costs 3 ms: a pooled connection may be dead, and a late
     confirmation on it would confirm the next message.
     """
+    _confirmed(app, lambda producer: app.send_task(task, producer=producer, **message))
+
+
+def _confirmed(app: Celery, send: Callable[[Producer], object]) -> None:
     with app.connection_for_write(transport_options={"confirm_publish": True}) as connection:
         if connection.transport.driver_type != "amqp":
             # Redis has the message when it answers the command.
@@ -208,3 +198,7 @@ def confirmed(app: Celery, send: Callable[[Producer], object]) -> None:
             if isinstance(error, (*connection.connection_errors, *connection.channel_errors)):
                 raise OperationalError(str(error)) from error
             raise
+
+
+def _list(documents: Iterable[WrittenDocument]) -> bytes:
+    return b"[%b]" % b", ".join(document.json for document in documents)
