@@ -24,8 +24,9 @@ from inference.endpoint_failures import (
     refusal,
     retry_after_s,
 )
-from inference.kept_connections import KeptConnections
+from inference.kept_clients import KeptClients, close
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, StoreUnavailable
+from models.event_loop import running_loop
 from models.retries import retried_on_loop
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class JsonEndpoint:
         self._shows_messages = shows_messages
         self._request_s = request_s
         self._add_tokens = add_tokens
-        self._connections = KeptConnections()
+        self._clients = KeptClients()
         try:
             self._certificates = (
                 ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context()
@@ -159,16 +160,18 @@ class JsonEndpoint:
         async def call(client: httpx2.AsyncClient) -> list[R]:
             return await results(_Requests(self, client, counted, timeout_s, parallel, attempts))
 
-        connections, is_well = self._connections.take(self._new_client), False
+        client, is_well = self._clients.take(self._new_client), False
+        asking = asyncio.run_coroutine_threadsafe(call(client), running_loop())
         try:
-            made = connections.run(call)
+            made = asking.result()
             is_well = not any(isinstance(each, StageFailure) for each in made)
             return made
         finally:
+            asking.cancel()  # a signal's exception may have ended the wait
             if is_well:
-                self._connections.keep(connections)
+                self._clients.keep(client)
             else:
-                connections.close()
+                close(client)
             if tokens:
                 self._add_tokens(tokens)
 

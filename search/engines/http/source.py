@@ -21,11 +21,11 @@ from models.errors import (
     StoreUnavailable,
     Unauthorised,
 )
+from models.event_loop import running_loop
 from models.hits import Ranking
 from search.credentials import usable_key
 from search.engines.http.answer import AnswerReader
 from search.engines.http.request import make_request
-from search.event_loop import running_loop
 from search.protocol import Search
 from search.texts_with_hits import TextsWithHits
 

@@ -23,10 +23,10 @@ from models.errors import (
     StoreUnavailable,
     Unauthorised,
 )
+from models.event_loop import running_loop
 from models.hits import Ranking
 from search.cypher_rows import MAX_ROWS, ranked, with_limits
 from search.deadline import Deadline
-from search.event_loop import running_loop
 from search.protocol import Search
 from search.texts_with_hits import TextsWithHits
 

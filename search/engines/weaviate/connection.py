@@ -37,7 +37,7 @@ from models.errors import (
     StoreUnavailable,
     Unauthorised,
 )
-from search.event_loop import running_loop
+from models.event_loop import running_loop
 
 _CODES = {
     grpc.StatusCode.UNAVAILABLE: StoreUnavailable,

@@ -253,7 +253,7 @@ FORKS = """
 import os, sys
 from models.errors import StageFailure
 from models.endpoints import WeaviateEndpoint
-from search.event_loop import running_loop
+from models.event_loop import running_loop
 from search.engines.weaviate.store import WeaviateStore
 from tests.support.stores.known_index import index_of
 
