@@ -26,7 +26,6 @@ from models.errors import BadIndex, ServiceError, StoreUnavailable
 from monitoring.heartbeats import read_heartbeats
 from records.database import copy_trail, open_database, trail_file, upgrade
 from records.rules.store import RuleStore, copy_rules
-from search.documents.database import Database
 from search.documents.document_table import DocumentTable
 from search.documents.snapshot import copy_documents, documents_from, generations_in
 
@@ -275,7 +274,7 @@ def _alone(installation: Installation, kept: KeptFiles) -> Iterator[None]:
         )
     with ExitStack() as held:
         if kept.documents is not None and kept.documents.exists():
-            table = DocumentTable(Database(kept.documents, writer_wait_s=0))
+            table = DocumentTable(kept.documents, writer_wait_s=0)
             held.callback(table.close)
             # A damaged database is replaced as well.
             with suppress(BadIndex, StoreUnavailable):

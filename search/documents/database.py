@@ -62,9 +62,9 @@ class Database:
         self._guard = threading.Lock()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """One snapshot, which later writes do not change."""
-        self._prepare()
+    def snapshot(self) -> Iterator[Connection]:
+        """Later writes do not change what it reads."""
+        self.prepare()
         with self._translated(), self._engine.connect() as connection:
             if self._file is None:
                 connection.execution_options(isolation_level="REPEATABLE READ")
@@ -94,7 +94,7 @@ class Database:
         """Hold the namespace against other writers; raises WriterBusy.  The thread that holds it may enter again."""
         wait_s = self._wait_s if wait_s is None else wait_s
         if namespace != _SCHEMA_LOCK:
-            self._prepare()
+            self.prepare()
         with self._guard:
             held = self._held.setdefault(namespace, _Held())
         if not held.thread.acquire(timeout=wait_s):
@@ -146,7 +146,7 @@ class Database:
                     file.with_name(file.name + part).rename(aside.with_name(aside.name + part))
         return aside
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Create or upgrade the tables; raises BadIndex if another version created them, or the file is gone."""
         if self._is_prepared:
             if self._file is not None and (number := file_number(self._file)) != self._number:

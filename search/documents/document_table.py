@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,35 +80,17 @@ class Written:
     """The reasons by document id."""
 
 
-class DocumentTable:
+class DocumentTable(Database):
     """Thread-safe.  Call methods that belong together inside `exclusive`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def exclusive(self, namespace: str, *, wait_s: float | None = None) -> AbstractContextManager[None]:
-        return self._database.exclusive(namespace, wait_s=wait_s)
-
-    def prepare(self) -> None:
-        """Create the tables, or upgrade them."""
-        with self._database.reading():
-            pass
-
-    def close(self) -> None:
-        self._database.close()
-
-    def set_aside(self) -> Path | None:
-        """Let a new file be made where the old one is gone or damaged; returns where the damaged one is."""
-        return self._database.set_aside()
 
     @contextmanager
     def reading(self) -> Iterator[Plain]:
-        with self._database.reading() as connection:
+        with self.snapshot() as connection:
             yield Plain(connection)
 
     def find(self, namespace: str, which: str = CURRENT) -> Build | None:
         statement = select(namespace_table).where(_N.name == namespace + which)
-        with self._database.reading() as connection:
+        with self.snapshot() as connection:
             row = connection.execute(statement).one_or_none()
         if row is None:
             return None
@@ -119,7 +100,7 @@ class DocumentTable:
         self, namespace: str, manifest: Manifest, which: str = CURRENT, *, stores: Collection[str] = ()
     ) -> None:
         """Make a build, with an empty index in each of `stores`."""
-        with self._database.writing(namespace) as connection:
+        with self.writing(namespace) as connection:
             row = {"name": namespace + which, "manifest": asdict(manifest), "sequence": 0}
             key = connection.execute(insert(namespace_table).values(row)).inserted_primary_key
             assert key is not None
@@ -129,13 +110,13 @@ class DocumentTable:
 
     def describe(self, build: Build) -> None:
         """Commit the manifest of a build."""
-        with self._database.writing(build.name) as connection:
+        with self.writing(build.name) as connection:
             new = update(namespace_table).where(_of(namespace_table, build))
             connection.execute(new.values(manifest=asdict(build.manifest)))
 
     def put(self, build: Build, documents: Sequence[Document]) -> Changes:
         """Commit documents, each replaced whole; returns the changes for the stores."""
-        with self._database.writing(build.name) as connection:
+        with self.writing(build.name) as connection:
             sequence = _next(connection, build)
             ids = [document.document_id for document in documents]
             end_documents(connection, build.namespace_id, sequence, ids)
@@ -144,7 +125,7 @@ class DocumentTable:
 
     def take_out(self, build: Build, document_ids: Iterable[str]) -> Changes | None:
         """Commit the deletion of those documents that exist; returns the changes for the stores, if there are any."""
-        with self._database.writing(build.name) as connection:
+        with self.writing(build.name) as connection:
             existing = lookups.held(Plain(connection), build.namespace_id, sorted(set(document_ids)), None)
             if not existing:
                 return None
@@ -159,7 +140,7 @@ class DocumentTable:
 
         What each of `stores` has replaced or deleted is removed.
         """
-        with self._database.writing(build.name) as connection:
+        with self.writing(build.name) as connection:
             ids = set[str]()
             for done in written:
                 index_rows.set_index(connection, done.row, sequence=done.changes.sequence)
@@ -174,22 +155,22 @@ class DocumentTable:
         """Have these documents written to a store again."""
         if document_ids:
             reasons = dict.fromkeys(document_ids, "not written yet")
-            with self._database.writing(build.name) as connection:
+            with self.writing(build.name) as connection:
                 index_rows.set_refused(connection, build.namespace_id, store, document_ids, reasons)
 
     def refused(self, build: Build, store: str) -> dict[str, str]:
         """The reasons for which a store lacks documents of batches that it contains."""
-        with self._database.reading() as connection:
+        with self.snapshot() as connection:
             return index_rows.refused(connection, build.namespace_id, store)
 
     def changed_since(self, build: Build, sequence: int) -> list[str]:
-        with self._database.reading() as connection:
+        with self.snapshot() as connection:
             rows = document_rows.changed_since(connection, build.namespace_id, sequence)
             return [document_id for document_id, _ in rows]
 
     def changes_since(self, build: Build, sequence: int) -> Iterator[Changes]:
         """What a store has to do that contains everything up to a batch, in portions of whole batches."""
-        with self._database.reading() as connection:
+        with self.snapshot() as connection:
             rows = document_rows.changed_since(connection, build.namespace_id, sequence)
             latest = connection.execute(select(_N.sequence).where(_of(namespace_table, build))).scalar_one()
         if not rows and sequence < latest:
@@ -206,7 +187,7 @@ class DocumentTable:
     def changes(self, build: Build, document_ids: Sequence[str], sequence: int) -> Changes:
         """The present task of a store for these ids."""
         documents: dict[str, Document] = {}
-        with self._database.reading() as connection:
+        with self.snapshot() as connection:
             for part in in_batches(document_ids, AT_ONCE):
                 documents |= _documents(connection, build, part)
         deleted = [document_id for document_id in document_ids if document_id not in documents]
@@ -214,33 +195,33 @@ class DocumentTable:
 
     def indexes(self, build: Build) -> dict[str, IndexRow]:
         """The newest index of each store of this build."""
-        with self._database.reading() as connection:
+        with self.snapshot() as connection:
             rows = index_rows.index_rows(connection, [build.name])
         return {row.store: row for row in reversed(rows)}
 
     def all_indexes(self, namespace: str) -> list[IndexRow]:
         """Those of the build before, too."""
-        with self._database.reading() as connection:
+        with self.snapshot() as connection:
             return index_rows.index_rows(connection, [namespace + which for which in (CURRENT, NEXT, OLD)])
 
     def add_index(self, build: Build, store: str) -> IndexRow:
         """Note an index that is about to be built, and is not shown yet."""
-        with self._database.writing(build.name) as connection:
+        with self.writing(build.name) as connection:
             return index_rows.add_index(connection, store, build, sequence=0, is_shown=False)
 
     def empty_index(self, row: IndexRow) -> None:
         """Note that a store has lost the index, which therefore contains no batch."""
-        with self._database.writing(row.index.namespace) as connection:
+        with self.writing(row.index.namespace) as connection:
             index_rows.set_index(connection, row, sequence=0)
 
     def show_index(self, row: IndexRow) -> None:
-        with self._database.writing(row.index.namespace) as connection:
+        with self.writing(row.index.namespace) as connection:
             index_rows.set_index(connection, row, is_shown=True)
             _raise_generation(connection, row.index.namespace, by=1)
 
     def forget_index(self, row: IndexRow) -> None:
         """Note that an index is gone."""
-        with self._database.writing(row.index.namespace) as connection:
+        with self.writing(row.index.namespace) as connection:
             index_rows.delete_index(connection, row)
 
     def ids(self, build: Build) -> list[str]:
@@ -267,22 +248,22 @@ class DocumentTable:
     @contextmanager
     def near_duplicate_rows(self, build: Build) -> Iterator[NearDuplicateRows]:
         """The build's groups of near-duplicates, in one transaction."""
-        with self._database.writing(build.name) as connection:
+        with self.writing(build.name) as connection:
             yield NearDuplicateRows(connection, build.namespace_id)
 
     def generation(self, namespace: str) -> int:
-        with self._database.reading() as connection:
+        with self.snapshot() as connection:
             return connection.scalar(select(_G.generation).where(_G.name == namespace)) or 0
 
     def raise_generation(self, namespace: str, least: int = 0, *, by: int = 0) -> int:
         """Raise the generation to at least `least`, and then `by`; returns the present one."""
-        with self._database.writing(namespace) as connection:
+        with self.writing(namespace) as connection:
             return _raise_generation(connection, namespace, least, by=by)
 
     def promote(self, made: Build) -> None:
         """Make `made` the current build, of which each store has yet to build an index."""
         name = made.name
-        with self._database.writing(name) as connection:
+        with self.writing(name) as connection:
             ids = dict(
                 connection.execute(
                     select(_N.name, _N.namespace_id).where(_N.name.in_((name, name + OLD)))
@@ -298,7 +279,7 @@ class DocumentTable:
 
     def restored(self, build: Build, servers: Collection[str]) -> None:
         """Have every index built anew, since it is of another time; only servers still have theirs."""
-        with self._database.writing(build.name) as connection:
+        with self.writing(build.name) as connection:
             for row in index_rows.index_rows(connection, [build.name]):
                 if row.store not in servers:
                     index_rows.delete_index(connection, row)
@@ -307,7 +288,7 @@ class DocumentTable:
 
     def drop(self, namespace: str, *builds: str) -> None:
         """Delete these builds of the namespace, or all."""
-        with self._database.writing(namespace) as connection:
+        with self.writing(namespace) as connection:
             for which in builds or (CURRENT, NEXT, OLD):
                 _drop(connection, namespace + which)
 

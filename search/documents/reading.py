@@ -102,10 +102,9 @@ class Documents:
         with self._making:
             if self._table is None:
                 # SQLAlchemy takes .8 s to import.
-                from search.documents.database import Database
                 from search.documents.document_table import DocumentTable
 
-                self._table = DocumentTable(Database(self.address, writer_wait_s=self._writer_wait_s))
+                self._table = DocumentTable(self.address, writer_wait_s=self._writer_wait_s)
             return self._table
 
     @contextmanager

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from models.documents import NamespaceState
 from models.errors import BadIndex
-from search.documents.database import Database
 from search.documents.document_table import DocumentTable
 from search.documents.file_reading import connected, translated
 from search.documents.lookups import namespaces
@@ -24,7 +23,7 @@ def copy_documents(file: Path, to: Path) -> list[NamespaceState]:
 
     Creates the database if it is missing.  Raises BadIndex if it is damaged.
     """
-    with closing(DocumentTable(Database(file))) as table:
+    with closing(DocumentTable(file)) as table:
         table.prepare()
     with translated(file), closing(connected(file)) as source, closing(sqlite3.connect(to)) as target:
         # All pages in one step: with several steps, every write in between would restart the copy.
@@ -51,7 +50,7 @@ def documents_from(
     Every index will be built anew; `servers` are the stores that show one of another time until then.
     """
     shutil.copyfile(copy, file)
-    with closing(DocumentTable(Database(file))) as table:
+    with closing(DocumentTable(file)) as table:
         for name, least in generations.items():
             with table.exclusive(name):
                 table.raise_generation(name, least)

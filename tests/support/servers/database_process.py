@@ -59,7 +59,7 @@ def die(*_: Any) -> None:
 
 
 def documents(url: str) -> None:
-    with closing(Database(url)) as database, database.reading():
+    with closing(Database(url)) as database, database.snapshot():
         pass
 
 

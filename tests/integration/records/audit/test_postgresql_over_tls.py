@@ -95,7 +95,7 @@ def audit(url: str) -> None:
 
 
 def documents(url: str) -> None:
-    with Database(url).reading():
+    with Database(url).snapshot():
         pass
 
 

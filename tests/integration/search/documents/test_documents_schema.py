@@ -12,7 +12,7 @@ from sqlalchemy import MetaData
 
 from models.document_tables import documents_metadata, near_duplicates_metadata
 from models.errors import BadIndex, StoreUnavailable
-from search.documents.database import _SCHEMA_LOCK, SCHEMA, Database
+from search.documents.database import _SCHEMA_LOCK, SCHEMA
 from search.documents.document_table import DocumentTable
 from search.documents.file_reading import VERSION_TABLE
 from tests.contracts.schema import SchemaContract
@@ -37,8 +37,8 @@ class TestDocumentsSchema(SchemaContract):
     ) -> None:
         """Workers start at once, and on a busy machine making the tables takes seconds."""
         with (
-            closing(DocumentTable(Database(url))) as maker,
-            closing(DocumentTable(Database(url, writer_wait_s=0))) as starting,
+            closing(DocumentTable(url)) as maker,
+            closing(DocumentTable(url, writer_wait_s=0)) as starting,
             ThreadPoolExecutor(1) as thread,
         ):
             with maker.exclusive(_SCHEMA_LOCK):
@@ -48,8 +48,8 @@ class TestDocumentsSchema(SchemaContract):
             assert waiting.result(30) == []
         monkeypatch.setattr("search.documents.database._SCHEMA_WAIT_S", 0.0)
         with (
-            closing(DocumentTable(Database(url))) as maker,
-            closing(DocumentTable(Database(url))) as starting,
+            closing(DocumentTable(url)) as maker,
+            closing(DocumentTable(url)) as starting,
             ThreadPoolExecutor(1) as thread,
             maker.exclusive(_SCHEMA_LOCK),
             pytest.raises(StoreUnavailable, match="another process makes or upgrades the tables"),
@@ -59,11 +59,11 @@ class TestDocumentsSchema(SchemaContract):
 
 def test_a_rebuild_does_not_take_the_file_of_a_newer_version_for_a_damaged_one(tmp_path: Path) -> None:
     file = tmp_path / "corpus.db"
-    with closing(DocumentTable(Database(file))) as table:
+    with closing(DocumentTable(file)) as table:
         table.prepare()
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
-    with closing(DocumentTable(Database(file))) as table:
+    with closing(DocumentTable(file)) as table:
         assert table.set_aside() is None
         with pytest.raises(BadIndex, match="schema 9999"):
             table.namespaces()

@@ -77,7 +77,7 @@ def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(store:
         return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
 
     def rows() -> list[int | None]:
-        with store.table._database.reading() as connection:
+        with store.table.snapshot() as connection:
             tables = near_duplicates_metadata.sorted_tables
             return [connection.scalar(select(func.count()).select_from(table)) for table in tables]
 

@@ -178,11 +178,14 @@ def test_a_single_write_to_the_table_holds_the_namespace_by_itself(
 
 def test_a_writer_whose_lock_connection_is_lost_writes_nothing_more(tmp_path: Path) -> None:
     with empty_database("postgresql", tmp_path) as url:
-        database, server = Database(url, writer_wait_s=0.2), create_engine(url, isolation_level="AUTOCOMMIT")
-        table, other = DocumentTable(database), DocumentTable(Database(url, writer_wait_s=30))
+        table, server = (
+            DocumentTable(url, writer_wait_s=0.2),
+            create_engine(url, isolation_level="AUTOCOMMIT"),
+        )
+        other = DocumentTable(url, writer_wait_s=30)
         with table.exclusive(NS):
             table.raise_generation(NS, 1)
-            with database.writing(NS) as connection:
+            with table.writing(NS) as connection:
                 backend = connection.scalar(select(func.pg_backend_pid()))
             with server.connect() as administrator:
                 administrator.execute(select(func.pg_terminate_backend(backend)))
@@ -216,7 +219,7 @@ def test_invalid_input_is_refused_before_anything_is_written(
 
 def test_an_unknown_or_silent_database_is_named_without_its_password() -> None:
     database = Database("postgresql://user:secret@127.0.0.1:1/x")
-    with pytest.raises(StoreUnavailable, match=r"user:\*\*\*@127\.0\.0\.1:1") as raised, database.reading():
+    with pytest.raises(StoreUnavailable, match=r"user:\*\*\*@127\.0\.0\.1:1") as raised, database.snapshot():
         pass
     assert "secret" not in str(raised.value)
 
