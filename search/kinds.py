@@ -34,16 +34,11 @@ def open_elasticsearch(name: str, options: Mapping[str, Any]) -> ElasticsearchSt
     from search.engines.elasticsearch.store import ElasticsearchStore
 
     endpoint = ElasticsearchEndpoint(**options)
-    owner = f"the store {name!r}"
-
-    def secret(variable: str | None) -> str | None:
-        return usable_key(owner, variable, os.environ.get(variable or ""))
-
     for option in ("ca_file", "client_cert_file", "client_key_file"):
         if (file := getattr(endpoint, option)) is not None and not os.access(file, os.R_OK):
-            raise NotConfigured(f"{owner}: {option} {file} cannot be read")
+            raise NotConfigured(f"the store {name!r}: {option} {file} cannot be read")
     return ElasticsearchStore(
-        endpoint, api_key=secret(endpoint.api_key_env), password=secret(endpoint.password_env)
+        endpoint, api_key=_secret(name, endpoint.api_key_env), password=_secret(name, endpoint.password_env)
     )
 
 
@@ -112,7 +107,6 @@ def open_neo4j(name: str, options: Mapping[str, Any]) -> Neo4jStore:
     from search.engines.http.answer import AnswerReader
 
     endpoint = Neo4jEndpoint(**options)
-    variable = endpoint.password_env
 
     def read_rows(
         rows: list[Mapping[str, Any]], columns: Sequence[str], search: Search, score: str | None
@@ -131,8 +125,7 @@ def open_neo4j(name: str, options: Mapping[str, Any]) -> Neo4jStore:
         )
         return AnswerReader(name, hits).ranking(rows, search)
 
-    password = usable_key(f"the store {name!r}", variable, os.environ.get(variable or ""))
-    return Neo4jStore(endpoint, read_rows, password=password)
+    return Neo4jStore(endpoint, read_rows, password=_secret(name, endpoint.password_env))
 
 
 def check_cypher(options: Mapping[str, Any], statement: str) -> str | None:
@@ -151,9 +144,11 @@ def open_weaviate(name: str, options: Mapping[str, Any]) -> WeaviateStore:
     from search.engines.weaviate.store import WeaviateStore
 
     endpoint = WeaviateEndpoint(**options)
-    variable = endpoint.api_key_env
-    key = usable_key(f"the store {name!r}", variable, os.environ.get(variable or ""))
-    return WeaviateStore(endpoint, key=key)
+    return WeaviateStore(endpoint, key=_secret(name, endpoint.api_key_env))
+
+
+def _secret(name: str, variable: str | None) -> str | None:
+    return usable_key(f"the store {name!r}", variable, os.environ.get(variable or ""))
 
 
 KINDS: Mapping[str, StoreKind] = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -52,12 +53,9 @@ class EmbeddingPrefetch:
         self.is_within = False
         """Whether the last attempt ended within a document."""
         self._characters = 0
-        self.fingerprint, self.dimension = embedder.fingerprint, embedder.dimension
-        self.comparable, self.parts = embedder.comparable, getattr(embedder, "parts", {})
-        self.max_pieces, self.knows_words = embedder.max_pieces, embedder.knows_words
-        self.count_pieces = embedder.count_pieces
-        self.embed_questions = embedder.embed_questions
-        self.warm = embedder.warm
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
 
     def take(
         self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]
