@@ -119,11 +119,7 @@ class EndpointEmbedder:
         return self._embed(texts, self._question_model, self._prompts[0], timeout_s=timeout_s)
 
     def embed_passages(
-        self,
-        texts: Sequence[str],
-        *,
-        progress: Callable[[int], None] | None = None,
-        timeout_s: float = inf,
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, timeout_s: float = inf
     ) -> Matrix:
         return self._embed(texts, self.name, self._prompts[1], timeout_s=timeout_s, progress=progress)
 

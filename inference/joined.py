@@ -40,11 +40,7 @@ class JoinedEmbedder:
         return self._joined([each.embed_questions(texts, timeout_s=timeout_s) for each in self._embedders])
 
     def embed_passages(
-        self,
-        texts: Sequence[str],
-        *,
-        progress: Callable[[int], None] | None = None,
-        timeout_s: float = inf,
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, timeout_s: float = inf
     ) -> Matrix:
         *others, last = self._embedders
         vectors = [each.embed_passages(texts, timeout_s=timeout_s) for each in others]

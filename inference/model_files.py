@@ -117,7 +117,7 @@ PACKAGED = {
             "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
             "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
         },
-    ),
+    )
 }
 """Models that need no network if their package is installed, by name on the hub."""
 

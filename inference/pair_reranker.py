@@ -226,12 +226,7 @@ class PairReranker(ABC):
         self._logits = logits
 
     def _run_until(
-        self,
-        until: float,
-        run_s: float,
-        logits: Logits,
-        rows: Sequence[PairRow],
-        scores: list[float | None],
+        self, until: float, run_s: float, logits: Logits, rows: Sequence[PairRow], scores: list[float | None]
     ) -> None:
         """Score rows in order until the time is up, in runs that are expected to take at most `run_s`."""
         has_begun = False

@@ -48,11 +48,7 @@ class Embedder(Protocol):
         ...
 
     def embed_passages(
-        self,
-        texts: Sequence[str],
-        *,
-        progress: Callable[[int], None] | None = None,
-        timeout_s: float = inf,
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, timeout_s: float = inf
     ) -> Matrix:
         """The same with the passage prompt; calls `progress(n)` after n texts."""
         ...

@@ -54,9 +54,7 @@ def open_embedded(
     from search.engines.embedded.store import EmbeddedStore
 
     return EmbeddedStore(
-        home / EmbeddedOptions(**options).folder,
-        warm_text="text" in needs,
-        warm_vectors="vectors" in needs,
+        home / EmbeddedOptions(**options).folder, warm_text="text" in needs, warm_vectors="vectors" in needs
     )
 
 

@@ -22,11 +22,7 @@ from chorale_client.request import Request
 from chorale_client.request_factory import request_json
 from chorale_client.sans_io import Exchange, RoundTrip, Script, result_document, run_exchange
 from chorale_client.scripts import PRELUDE, Scripts
-from chorale_client.terminal_answers import (
-    not_ended_body,
-    refused_body,
-    unaudited_body,
-)
+from chorale_client.terminal_answers import not_ended_body, refused_body, unaudited_body
 from chorale_client.wire_names import QUEUE_RETRIEVE, STARTED_RESULT, Status
 
 T = TypeVar("T")

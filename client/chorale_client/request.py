@@ -96,8 +96,7 @@ class Question(_Wire):
     """One question: a text of up to 8,192 characters, and rewrites that the caller already has."""
 
     text: Annotated[
-        Text,
-        BeforeValidator(lambda text: "" if text is None else text, json_schema_input_type=Text | None),
+        Text, BeforeValidator(lambda text: "" if text is None else text, json_schema_input_type=Text | None)
     ]
     """One without a text, or with null, is skipped."""
     variants: tuple[Variant, ...] = Field((), max_length=MAX_REWRITES, strict=False)

@@ -54,10 +54,7 @@ def failed_body(request: Request, *, where: str, reason: Reason, detail: str) ->
 UNAUDITED_RETRY_AFTER_S = 5.0
 """About the time that a database needs to restart; the drainer retries at least every ten seconds."""
 
-_NOT_ENDED = {
-    "planned": (Stage.FUSE, Reason.NOT_STARTED),
-    "fusing": (Stage.FUSE, Reason.TIMEOUT),
-}
+_NOT_ENDED = {"planned": (Stage.FUSE, Reason.NOT_STARTED), "fusing": (Stage.FUSE, Reason.TIMEOUT)}
 
 
 def not_ended_body(request: Request, state: str | None = None) -> str:

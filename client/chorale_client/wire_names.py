@@ -149,10 +149,7 @@ REASONS: dict[Reason, Consequence] = {
     Reason.INVALID_ANSWER: Consequence(True, False, True, "the answer of the store or model is not valid"),
     Reason.BUDGET: Consequence(True, False, True, "the time ended in the middle of the step"),
     Reason.DOCUMENT_MISSING: Consequence(
-        False,
-        True,
-        False,
-        "a passage is no longer in its store, so another hit takes its place (a warning)",
+        False, True, False, "a passage is no longer in its store, so another hit takes its place (a warning)"
     ),
     Reason.ERROR: Consequence(True, False, True, "any other error; `detail` has its class"),
 }

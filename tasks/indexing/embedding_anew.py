@@ -80,8 +80,7 @@ def _embedded(documents: Sequence[Document], splitter: Splitter, embedder: Embed
     vectors = iter(embedder.embed_passages(texts))
     return [
         replace(
-            document,
-            passages=tuple(replace(passage, vector=next(vectors)) for passage in document.passages),
+            document, passages=tuple(replace(passage, vector=next(vectors)) for passage in document.passages)
         )
         for document in documents
     ]

@@ -128,11 +128,7 @@ class EmbeddingPrefetch:
         return self._splitter.split(document) if passages is None else passages
 
     def embed_passages(
-        self,
-        texts: Sequence[str],
-        *,
-        progress: Callable[[int], None] | None = None,
-        timeout_s: float = inf,
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, timeout_s: float = inf
     ) -> Matrix:
         # The namespace is held now: no turn ends.
         self._embed_window((), texts)

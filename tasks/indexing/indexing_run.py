@@ -65,12 +65,7 @@ class IndexReport:
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + outcome[name])
         self.skipped += [
-            Skipped(
-                left_out["path"],
-                NotIndexed(left_out["reason"]),
-                left_out["why"],
-                left_out["line"],
-            )
+            Skipped(left_out["path"], NotIndexed(left_out["reason"]), left_out["why"], left_out["line"])
             for left_out in outcome["left_out"]
         ]
         self.unwritten |= outcome["unwritten"]

@@ -111,7 +111,7 @@ class Rows:
                         version.published_at,
                         version.content_hash,
                         version.near_duplicate_group,
-                    ),
+                    )
                 )
                 for row, index, score in zip(
                     rows.tolist(), self.version_of[rows].tolist(), scores.tolist(), strict=True
