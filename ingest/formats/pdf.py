@@ -119,8 +119,17 @@ def _written(pdf: PdfDocument, page: PdfPage) -> Iterator[str]:
                 if value not in _NOT_SET and not is_secret:
                     name = _string(pdfium.FPDFAnnot_GetFormFieldAlternateName, *field)
                     name = name or _string(pdfium.FPDFAnnot_GetFormFieldName, *field).rpartition(".")[2]
-                    yield f"{name}: {value}"
+                    yield f"{name}: {_chosen(field) or value}"
         pdfium.FPDFPage_CloseAnnot(annotation)
+
+
+def _chosen(field: tuple[Any, Any]) -> str:
+    """The labels of the chosen options of a list, which people see in the place of its values."""
+    import pypdfium2.raw as pdfium
+
+    options = range(pdfium.FPDFAnnot_GetOptionCount(*field))
+    chosen = [option for option in options if pdfium.FPDFAnnot_IsOptionSelected(*field, option)]
+    return ", ".join(_string(pdfium.FPDFAnnot_GetOptionLabel, *field, option) for option in chosen)
 
 
 def _string(read: Any, *of: Any) -> str:

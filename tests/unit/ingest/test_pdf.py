@@ -111,6 +111,28 @@ def test_what_people_filled_into_a_form_follows_the_text_of_its_page(tmp_path: P
     )
 
 
+@pytest.mark.parametrize(
+    ("flags", "value", "text"),
+    [
+        (1 << 17, Text("IT"), "Country: Italy"),
+        (1 << 17 | 1 << 18, Text("Malta"), "Country: Malta"),
+        (1 << 21, ArrayObject([Text("IT"), Text("PL")]), "Country: Italy, Poland"),
+    ],
+    ids=["one of a list", "a text of its own", "several of a list"],
+)
+def test_a_choice_in_a_form_reads_as_the_label_that_a_person_sees(
+    tmp_path: Path, flags: int, value: Any, text: str
+) -> None:
+    writer = with_page("Berth request")
+    labels = {"DE": "Germany", "IT": "Italy", "PL": "Poland"}
+    options = ArrayObject(ArrayObject(map(Text, option)) for option in labels.items())
+    add_annotations(
+        writer, {"/FT": "/Ch", "/T": Text("Country"), "/Ff": Number(flags), "/Opt": options, "/V": value}
+    )
+    writer.write(tmp_path / "a.pdf")
+    assert only(tmp_path / "a.pdf").text == f"Berth request\n{text}"
+
+
 def add_annotations(writer: PdfWriter, *given: dict[str, Any]) -> None:
     """Adds form fields, and other annotations, to the first page."""
     annotations = ArrayObject()
