@@ -202,9 +202,20 @@ def test_a_word_that_a_line_end_of_a_pdf_cuts_is_whole(tmp_path: Path, lines: li
         "rules v7 final.indd",
         "C:\\rules\\v7.doc",
         "_____",
+        "Presentación1",
+        "Документ1",
+        "Pasta1",
+        "無題",
+        "C:\\wp\\MT_r1.wpd       [PFP#1181003885]",
+        "Paper Title (use style: paper title)",
+        "Click to edit Master title style",
+        "[Type the document title]",
+        "Conference Paper Title*",
+        "Title of the paper",
+        "Lorem ipsum dolor sit amet",
     ],
 )
-def test_a_title_that_a_program_left_is_none(tmp_path: Path, title: str) -> None:
+def test_a_title_that_a_program_or_a_template_left_is_none(tmp_path: Path, title: str) -> None:
     path = pdf(tmp_path / "rules.pdf", "Boats leave before noon.", **{"/Title": title})
     assert only(path).title == "rules"
 
@@ -220,6 +231,11 @@ def test_a_title_that_a_program_left_is_none(tmp_path: Path, title: str) -> None
         "7",
         "Saving as .docx",
         "Über uns",
+        "Pasta",
+        "Title IX",
+        "Title of nobility",
+        "Template metaprogramming",
+        "How to use styles",
     ],
 )
 def test_a_title_that_somebody_wrote_is_kept(tmp_path: Path, title: str) -> None:
