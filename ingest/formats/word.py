@@ -45,7 +45,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     document = docx.Document(package.content)
     reading = _Reading(
         {style.style_id: _style(style) for style in document.styles},
-        Numbers(next(_parts(document, "/numbering"), None)),
+        Numbers(next(_parts(document, "/numbering"), None), is_english=_is_english(document)),
         options.hidden_text,
     )
     bodies = [document.element.body, *_parts(document, "/footnotes", "/endnotes")]
@@ -86,6 +86,11 @@ def _mark(style: str) -> str:
     if kind == "toc":
         return _CONTENTS
     return {"title": "# ", "list bullet": "- ", "list number": "- "}.get(style.rstrip(" 2345"), "")
+
+
+def _is_english(document: Document) -> bool:
+    (defaults,) = document.styles.element.xpath("./w:docDefaults//w:lang[@w:val]")[:1] or (None,)
+    return _value(defaults).lower().startswith("en") or defaults is None
 
 
 def _parts(document: Document, *kinds: str) -> Iterator[Any]:

@@ -128,13 +128,74 @@ def test_numbers_of_a_word_file_may_come_from_a_style(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "form", "shown"),
-    [(28, "lowerLetter", "bb"), (1994, "upperRoman", "MCMXCIV"), (7, "decimalZero", "07"), (3, "none", "")],
+    [
+        (28, "lowerLetter", "bb"),
+        (1994, "upperRoman", "MCMXCIV"),
+        (7, "decimalZero", "07"),
+        (3, "none", ""),
+        (1, "ordinal", "1st"),
+        (12, "ordinal", "12th"),
+        (22, "ordinal", "22nd"),
+        (21, "cardinalText", "Twenty-one"),
+        (3, "ordinalText", "Third"),
+        (20, "ordinalText", "Twentieth"),
+        (3, "decimalEnclosedCircle", "③"),
+        (21, "chineseCountingThousand", "二十一"),
+        (10, "japaneseCounting", "十"),
+        (2, "russianUpper", "Б"),
+    ],
 )
 def test_a_number_of_a_word_file_has_the_form_that_its_list_names(number: int, form: str, shown: str) -> None:
     rules = f"""<w:numbering><w:abstractNum w:abstractNumId="1"><w:lvl w:ilvl="0"><w:start w:val="{number}"/>
         <w:numFmt w:val="{form}"/><w:lvlText w:val="%1"/></w:lvl></w:abstractNum>
         <w:num w:numId="2"><w:abstractNumId w:val="1"/></w:num></w:numbering>"""
     assert Numbers(parse_xml(_w(rules))).next("2", 0) == shown
+
+
+@pytest.mark.parametrize("form", ["ordinal", "cardinalText"])
+def test_number_words_of_a_word_file_in_another_language_are_digits(tmp_path: Path, form: str) -> None:
+    document = Document()
+    (language,) = document.styles.element.xpath("./w:docDefaults//w:lang")
+    language.set(f"{{{W}}}val", "de-DE")
+    document.part.numbering_part.element.append(parse_xml(_w(_RULES.format(form=form))))
+    document.part.numbering_part.element.append(parse_xml(_w(_LIST.format(id=90, overrides=""))))
+    document.add_paragraph("Miete")._p.get_or_add_pPr().append(parse_xml(_w(_IN_LIST.format(level=0))))
+    document.save(str(tmp_path / "a.docx"))
+    assert document_of(tmp_path / "a.docx").text == "1. Miete"
+
+
+_RULES = (
+    '<w:abstractNum w:abstractNumId="90"><w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="{form}"/>'
+    '<w:lvlText w:val="%1."/></w:lvl><w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="decimal"/>'
+    '<w:lvlText w:val="%1.%2"/></w:lvl><w:lvl w:ilvl="2"><w:start w:val="1"/><w:numFmt w:val="decimal"/>'
+    '<w:lvlRestart w:val="1"/><w:lvlText w:val="%1.%2.%3"/></w:lvl></w:abstractNum>'
+)
+_LIST = '<w:num w:numId="{id}"><w:abstractNumId w:val="90"/>{overrides}</w:num>'
+_BEGINS_ANEW = '<w:lvlOverride w:ilvl="{level}"><w:startOverride w:val="{start}"/></w:lvlOverride>'
+
+
+def test_a_list_of_a_word_file_counts_on_in_another_list_of_its_rules_unless_that_begins_anew() -> None:
+    rules = _RULES.format(form="upperLetter")
+    lists = [
+        _LIST.format(id=1, overrides=""),
+        _LIST.format(id=2, overrides=f'<w:lvlOverride w:ilvl="0">{_LEVEL_IN_DIGITS}</w:lvlOverride>'),
+        _LIST.format(id=3, overrides=_BEGINS_ANEW.format(level=0, start=5)),
+        _LIST.format(id=4, overrides=_BEGINS_ANEW.format(level=1, start=7)),
+    ]
+    numbers = Numbers(parse_xml(_w(f"<w:numbering>{rules}{''.join(lists)}</w:numbering>")))
+    shown = [numbers.next(list_id, 0) for list_id in "1121331"]
+    assert shown == ["A.", "B.", "(3)", "D.", "E.", "F.", "G."]
+    assert [numbers.next("4", level) for level in (1, 1, 0, 1)] == ["G.7", "G.8", "H.", "H.7"]
+
+
+_LEVEL_IN_DIGITS = '<w:lvl w:ilvl="0"><w:numFmt w:val="decimal"/><w:lvlText w:val="(%1)"/></w:lvl>'
+
+
+def test_a_level_of_a_word_file_counts_on_until_the_level_that_its_rules_name() -> None:
+    lists = _RULES.format(form="decimal") + _LIST.format(id=1, overrides="")
+    numbers = Numbers(parse_xml(_w(f"<w:numbering>{lists}</w:numbering>")))
+    shown = [numbers.next("1", level) for level in (0, 1, 2, 1, 2, 0, 2)]
+    assert shown == ["1.", "1.1", "1.1.1", "1.2", "1.2.2", "2.", "2.1.1"]
 
 
 def test_check_boxes_and_fractions_of_a_word_file_are_readable(tmp_path: Path) -> None:
