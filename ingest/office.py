@@ -26,7 +26,7 @@ _DUBLIN_CORE = {"dc": "http://purl.org/dc/elements/1.1/", "dcterms": "http://pur
 
 _ROOT_RELATIONS = "_rels/.rels"
 _CONTENT_TYPES = "[Content_Types].xml"
-_RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+RELATIONS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 
@@ -132,7 +132,7 @@ def sheet_parts(content: io.BytesIO) -> Callable[[str], IO[bytes]]:
         each.get("Id"): _target(each, folder) for each in _tree(archive, f"{folder}/_rels/{name}.rels")
     }
     sheets = (each for each in _tree(archive, book).iter() if each.tag.endswith("}sheet"))
-    parts = {each.get("name", ""): targets[each.get(_RELATION)] for each in sheets}
+    parts = {each.get("name", ""): targets[each.get(f"{RELATIONS}id")] for each in sheets}
     names = {name.casefold(): name for name in archive.namelist()}
     return lambda title: archive.open(names[parts[title] or ""])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ingest.formats.office_drawings import ELEMENTS as DRAWINGS
+from ingest.formats.office_drawings import drawing_text
 from ingest.office import blocks_as_text, package_of, plain, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
 from ingest.titles import as_title
@@ -12,6 +14,9 @@ from models.not_indexed import NotIndexed
 
 _FRAME = ("DATE", "FOOTER", "SLIDE_NUMBER")
 """Placeholders that repeat on each slide."""
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_ALTERNATIVES = "//*[local-name() = 'AlternateContent'][parent::p:spTree or parent::p:grpSp]"
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
@@ -47,6 +52,12 @@ def _title(slide: Any) -> str:
 
 def _texts(slide: Any, *, reads_hidden: bool) -> tuple[list[str] | None, bool]:
     """The texts of a slide besides its title, and whether a hidden one was left out; None for a hidden slide."""
+    for ink in slide._element.xpath("//p:contentPart"):
+        ink.getparent().remove(ink)
+    for alternatives in slide._element.xpath(_ALTERNATIVES):
+        # python-pptx does not read them.  The first one has the newer shapes, such as formulas.
+        for shape in alternatives[0]:
+            alternatives.addprevious(shape)
     own_title = slide.shapes.title
     shapes = [
         shape
@@ -71,11 +82,19 @@ def _texts(slide: Any, *, reads_hidden: bool) -> tuple[list[str] | None, bool]:
 
 def _text(shape: Any) -> str:
     if shape.has_text_frame:
-        return plain(shape.text_frame.text)
+        return plain(_words(shape.text_frame))
     if getattr(shape, "has_table", False):
-        rows = (row([cell.text for cell in line.cells]) for line in shape.table.rows)
+        rows = (row([_words(cell.text_frame) for cell in line.cells]) for line in shape.table.rows)
         return "\n".join(filter(None, rows))
-    return ""
+    drawings = shape._element.xpath(f".//*[{' or '.join(f'local-name() = {name!r}' for name in DRAWINGS)}]")
+    return "\n".join(filter(None, (drawing_text(shape.part.rels, one) for one in drawings)))
+
+
+def _words(frame: Any) -> str:
+    """The paragraphs of a text, also the letters and numbers of formulas."""
+    marks = {f"{_A}br": "\n", f"{_A}p": "\n"}
+    parts = frame._element.iter(f"{_A}t", f"{_M}t", *marks)
+    return "".join(marks.get(part.tag) or part.text or "" for part in parts)
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:

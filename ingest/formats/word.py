@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ingest.formats.office_drawings import ELEMENTS as DRAWINGS
+from ingest.formats.office_drawings import drawing_text
 from ingest.formats.word_numbers import Numbers
 from ingest.office import blocks_as_text, package_of, plain, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
@@ -46,6 +48,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     reading = _Reading(
         {style.style_id: _style(style) for style in document.styles},
         Numbers(next(_parts(document, "/numbering"), None), is_english=_is_english(document)),
+        document.part.rels,
         options.hidden_text,
     )
     bodies = [document.element.body, *_parts(document, "/footnotes", "/endnotes")]
@@ -102,10 +105,10 @@ def _parts(document: Document, *kinds: str) -> Iterator[Any]:
 
 
 def _blocks(node: Any) -> Iterator[Any]:
-    """The paragraphs and tables in order, also those of content controls and text boxes."""
+    """The paragraphs, tables, charts and diagrams in order, also those of content controls and text boxes."""
     for child in node:
         name = _name(child)
-        if name in ("p", "tbl"):
+        if name in ("p", "tbl", *DRAWINGS):
             yield child
         if name != "tbl" and name not in _LEFT_OUT:
             yield from _blocks(child)
@@ -117,6 +120,7 @@ class _Reading:
 
     styles: Mapping[str, _Style]
     numbers: Numbers
+    relations: Mapping[str, Any]
     reads_hidden: bool
     has_hidden: bool = False
     """Whether a text was left out."""
@@ -127,10 +131,12 @@ class _Reading:
                 row([self._text(cell) for cell in _nearest(line, "tc")]) for line in _nearest(block, "tr")
             )
             return "\n".join(filter(None, rows))
+        if _name(block) in DRAWINGS:
+            return drawing_text(self.relations, block)
         style = self._style_of(block)
         number = self._number(block, style)
-        # The paragraphs of a text box are blocks of their own.
-        text = self._text(block, ("txbxContent", *_LEFT_OUT))
+        # Drawings, and the paragraphs of a text box, are blocks of their own.
+        text = self._text(block, ("txbxContent", *DRAWINGS, *_LEFT_OUT))
         if style.mark == _CONTENTS or not text.strip():
             return ""
         mark = style.mark
@@ -174,6 +180,8 @@ class _Reading:
                 self.has_hidden = self.has_hidden or bool(
                     "".join(self._texts(child, ("rPr", *left_out))).strip()
                 )
+            elif name in DRAWINGS and name not in left_out:
+                yield f" {drawing_text(self.relations, child)} "
             elif name not in left_out:
                 # A paragraph within another block is one of a table's cell.
                 number = self._number(child, self._style_of(child)) if name == "p" else None

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from pptx import Presentation
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import nsdecls
 from pptx.util import Inches
 
 from ingest.raw_documents import RawDocument, Skipped
@@ -48,6 +50,26 @@ def test_boxes_of_a_slide_are_read_from_top_to_bottom_and_from_left_to_right(tmp
     assert document_of(tmp_path / "a.pptx").text == (
         "## Slide 1\n\nfirst\n\nsecond\n\nthird\n\nfourth\n\nlast"
     )
+
+
+def test_boxes_for_newer_programs_are_read_and_ink_is_not(tmp_path: Path) -> None:
+    """PowerPoint puts a box with a formula among alternatives: the box, and its picture for older programs."""
+    show = Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[6])
+    box = slide.shapes.add_textbox(*[Inches(1)] * 4)
+    box.text_frame.text = "The area is "
+    box.text_frame.paragraphs[0]._p.append(parse_xml(f"<m:oMath {_MATH}><m:r><m:t>πr²</m:t></m:r></m:oMath>"))
+    names = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+    ink = f"<mc:Choice><p:contentPart {nsdecls('p')}/></mc:Choice>"
+    tree = slide.shapes._spTree
+    for choice in ("<mc:Choice/>", ink):
+        tree.append(parse_xml(f"<mc:AlternateContent {names}>{choice}<mc:Fallback/></mc:AlternateContent>"))
+    tree[-2][0].append(box._element)
+    show.save(str(tmp_path / "a.pptx"))
+    assert document_of(tmp_path / "a.pptx").text == "## Slide 1\n\nThe area is πr²"
+
+
+_MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
 
 
 def test_a_column_beside_a_tall_box_is_read_after_it(tmp_path: Path) -> None:

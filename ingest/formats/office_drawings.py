@@ -1,0 +1,133 @@
+"""Charts and diagrams (SmartArt) of Word and PowerPoint files, whose texts are in parts of their own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+from ingest.formats.excel_cells import shown
+from ingest.office import RELATIONS, plain, row
+
+ELEMENTS = ("chart", "relIds")
+"""The elements of a drawing that name the part of a chart or diagram."""
+_MOST_POINTS = 100
+"""A series with more points is a curve: people see its course, and no values."""
+
+
+def drawing_text(relations: Any, element: Any) -> str:
+    """The text of the chart or diagram that one of ELEMENTS names; `relations` are those of its part."""
+    for kind, read in (("id", _chart), ("dm", _diagram)):
+        relation = relations.get(element.get(f"{RELATIONS}{kind}"))
+        if relation is not None and not relation.is_external:
+            tree = ElementTree.fromstring(relation.target_part.blob)  # noqa: S314  in the parser's process
+            return "\n".join(filter(None, read(tree)))
+    return ""
+
+
+def _diagram(model: Element) -> Iterator[str]:
+    """The texts of a diagram, each before the texts below it."""
+    points = {point.get("modelId", ""): point for point in model.iterfind("{*}ptLst/{*}pt")}
+    below: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for line in model.iterfind("{*}cxnLst/{*}cxn"):
+        if line.get("type", "parOf") == "parOf":
+            below[line.get("srcId", "")].append((int(line.get("srcOrd", 0)), line.get("destId", "")))
+    left = [*reversed(points), *(name for name in points if points[name].get("type") == "doc")]
+    while left:
+        point = points.pop(name := left.pop(), None)
+        if point is not None and point.get("type", "node") in ("doc", "node", "asst"):
+            yield plain(_words(point.find("{*}t")))
+            left += [child for _, child in sorted(below[name], reverse=True)]
+
+
+class _Series(NamedTuple):
+    name: str
+    labels: dict[int, str]
+    """What stands below or beside each point."""
+    values: dict[int, str]
+
+
+def _chart(space: Element) -> Iterator[str]:
+    """The titles of the chart and its axes, then a line for each label, with the values of all series that have it."""
+    for title in space.iterfind(".//{*}title"):
+        yield plain(_words(title))
+    for labels, same in groupby(_series(space), key=lambda one: one.labels):
+        group = [*same]
+        numbers = sorted({*labels, *(number for one in group for number in one.values)})
+        if len(numbers) > _MOST_POINTS:
+            yield row([one.name for one in group])
+            continue
+        for number in numbers:
+            values = [(one.name, one.values[number]) for one in group if number in one.values]
+            named = (f"{name}: {value}" if name else value for name, value in values)
+            yield row([*filter(None, [labels.get(number, "")]), *named])
+
+
+def _series(space: Element) -> Iterator[_Series]:
+    axes = [*space.iterfind(".//{*}valAx/{*}numFmt")]
+    for plot in space.iterfind(".//{*}plotArea/*"):
+        for one in plot.iterfind("{*}ser"):
+            forms = [form for each in (one, plot) for form in each.iterfind("{*}dLbls/{*}numFmt")]
+            forms += axes if len(axes) == 1 else []
+            own = [form.get("formatCode", "") for form in forms if form.get("sourceLinked") in ("0", "false")]
+            labels = _points(one, "{*}cat", "{*}xVal")
+            values = _points(one, "{*}val", "{*}yVal", form=next(iter(own), ""))
+            yield _Series(_words(one.find("{*}tx")), labels, values)
+    data = {one.get("id"): one for one in space.iterfind("{*}chartData/{*}data")}
+    for one in space.iterfind(".//{*}series"):  # the charts that came with Office 2016
+        number = one.find("{*}dataId")
+        own_data = data.get(number.get("val")) if number is not None else None
+        if own_data is not None:
+            labels, values = _points(own_data, "{*}strDim"), _points(own_data, "{*}numDim")
+            yield _Series(_words(one.find("{*}tx")), labels, values)
+
+
+def _points(series: Element, *kinds: str, form: str = "") -> dict[int, str]:
+    """The labels or values that the file has saved, by their numbers."""
+    found = next((node for kind in kinds if (node := series.find(kind)) is not None), None)
+    if found is None:
+        return {}
+    form = form or found.findtext(".//{*}formatCode", "")
+    levels = [
+        {
+            int(each.get("idx", 0)): _value(each, form or level.get("formatCode", ""))
+            for each in level.iterfind(".//{*}pt")
+        }
+        for level in [*found.iterfind(".//{*}lvl")] or [found]
+    ]
+    points: dict[int, str] = {}
+    last: dict[int, str] = {}
+    for number in sorted({number for level in levels for number in level}):
+        # The first level is the innermost.  A label of the others is that of all points up to their next label.
+        last = {
+            depth: level.get(number, last.get(depth, "") if depth else "")
+            for depth, level in enumerate(levels)
+        }
+        points[number] = " ".join(filter(None, reversed(last.values())))
+    return points
+
+
+def _value(point: Element, form: str) -> str:
+    from openpyxl.styles.numbers import is_date_format
+    from openpyxl.utils.datetime import from_excel
+
+    text = point.findtext("{*}v", point.text or "").strip()
+    form = point.get("formatCode", form)
+    try:
+        number = float(text)
+        return shown(from_excel(number) if is_date_format(form) else number, form) if form else text
+    except (ValueError, OverflowError):
+        return text
+
+
+def _words(node: Element | None) -> str:
+    if node is None:
+        return ""
+    parts = [*node.iterfind(".//{*}p"), *node.iterfind(".//{*}v")]
+    texts = (
+        "".join(" " if one.tag.endswith("}br") else one.text or "" for one in part.iter()) for part in parts
+    )
+    return " ".join(" ".join(texts).split())
