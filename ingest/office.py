@@ -6,8 +6,9 @@ import io
 import posixpath
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -29,6 +30,9 @@ _CONTENT_TYPES = "[Content_Types].xml"
 RELATIONS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
+
+PartOf = Callable[[str], bytes | None]
+"""Reads a part by the name of a relation to it; None if there is no such part in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +124,38 @@ def _target(relation: ElementTree.Element, folder: str) -> str | None:
     return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/").casefold() if target else None
 
 
-def sheet_parts(content: io.BytesIO) -> Callable[[str], IO[bytes]]:
-    """Opens the part of a sheet of a workbook by the sheet's name."""
-    archive = zipfile.ZipFile(content)
-    root = _tree(archive, _ROOT_RELATIONS)
-    book = next(
-        filter(None, (_target(each, "") for each in root if each.get("Type", "").endswith("/officeDocument")))
-    )
-    folder, name = posixpath.split(book)
-    targets = {
-        each.get("Id"): _target(each, folder) for each in _tree(archive, f"{folder}/_rels/{name}.rels")
-    }
-    sheets = (each for each in _tree(archive, book).iter() if each.tag.endswith("}sheet"))
-    parts = {each.get("name", ""): targets[each.get(f"{RELATIONS}id")] for each in sheets}
-    names = {name.casefold(): name for name in archive.namelist()}
-    return lambda title: archive.open(names[parts[title] or ""])
+class SheetParts:
+    """The parts of a workbook by the names of its sheets."""
+
+    def __init__(self, content: io.BytesIO) -> None:
+        self._archive = zipfile.ZipFile(content)
+        self._names = {name.casefold(): name for name in self._archive.namelist()}
+        book = next(part for kind, part in self._relations("").values() if kind.endswith("/officeDocument"))
+        parts = self._relations(book)
+        sheets = (each for each in _tree(self._archive, book).iter() if each.tag.endswith("}sheet"))
+        self._parts = {each.get("name", ""): parts[each.get(f"{RELATIONS}id", "")][1] for each in sheets}
+
+    def open(self, sheet: str) -> IO[bytes]:
+        return self._archive.open(self._parts[sheet])
+
+    def drawings(self, sheet: str) -> Iterator[tuple[ElementTree.Element, PartOf]]:
+        """The drawings of a sheet, each with what reads the parts that the drawing names."""
+        for kind, part in self._relations(self._parts[sheet]).values():
+            if kind.endswith("/drawing"):
+                yield _tree(self._archive, part), partial(self._named, self._relations(part))
+
+    def _named(self, relations: Mapping[str, tuple[str, str]], name: str) -> bytes | None:
+        return self._archive.read(relations[name][1]) if name in relations else None
+
+    def _relations(self, part: str) -> dict[str, tuple[str, str]]:
+        """The kind and the part of each relation inside the archive, by its name."""
+        folder, name = posixpath.split(part)
+        own = self._names.get(posixpath.join(folder, f"_rels/{name}.rels").casefold())
+        relations: dict[str, tuple[str, str]] = {}
+        for each in _tree(self._archive, own) if own else ():
+            if (target := self._names.get(_target(each, folder) or "")) is not None:
+                relations[each.get("Id", "")] = each.get("Type", ""), target
+        return relations
 
 
 def _tree(archive: zipfile.ZipFile, name: str) -> ElementTree.Element:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, zip_longest
+from itertools import chain, takewhile, zip_longest
 from typing import Any
 
 from ingest.formats.excel_cells import Cell, Layout, shown
-from ingest.office import blocks_as_text, package_of, row, sheet_parts
+from ingest.formats.office_drawings import texts_of_shapes
+from ingest.office import SheetParts, blocks_as_text, package_of, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
 from models.not_indexed import NotIndexed
+
+_ROWS_AHEAD = 10
+"""Names of columns may stand this many rows below the first row of a sheet's notes."""
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
@@ -22,20 +27,26 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     workbook = load_workbook(package.content, read_only=True, data_only=True)
     sections: list[str] = []
     hidden: list[str] = []
-    parts = sheet_parts(package.content)
+    parts = SheetParts(package.content)
     for sheet in workbook.worksheets:
         sheet.reset_dimensions()  # the declared size may be a billion empty cells
         title = " ".join(sheet.title.split())
         is_hidden = sheet.sheet_state != "visible" and not options.hidden_text
         layout = Layout(reads_hidden=options.hidden_text)
-        with parts(sheet.title) as part:
+        with parts.open(sheet.title) as part:
             layout.read(part)
-        rows = "\n".join(_lines(_cells(sheet.iter_rows(), layout)))
-        if rows and is_hidden:
+        blocks = ["\n".join(_lines(_cells(sheet.iter_rows(), layout)))]
+        for drawing, part_of in parts.drawings(sheet.title):
+            for text, is_unseen in texts_of_shapes(drawing, part_of):
+                if is_unseen and not options.hidden_text:
+                    layout.left_out += bool(text)
+                else:
+                    blocks.append(text)
+        if any(blocks) and is_hidden:
             hidden.append(f"the sheet {title!r}")
-        elif rows:
-            sections += [f"## {title}", rows]
-            hidden += [f"{layout.left_out} cells in {title!r}"] if layout.left_out else []
+        elif any(blocks):
+            sections += [f"## {title}", *blocks]
+            hidden += [f"{layout.left_out} cells or boxes in {title!r}"] if layout.left_out else []
     yield from package.faults
     if hidden:
         yield Fault(NotIndexed.HIDDEN_TEXT, f"hidden: {', '.join(hidden)}; --hidden-text reads it")
@@ -60,24 +71,47 @@ def _cells(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[list[Cel
 
 
 def _lines(rows: Iterator[list[Cell]]) -> Iterator[str]:
-    """Up to the next empty row, each cell has the name of its column.  The first row that can be a row of names gives the names."""
+    """Up to the next empty row, each cell has the name of its column.
+
+    The first row that can be a row of names gives the names; below an empty row, it must stand above numbers or dates.
+    """
     names: list[str] | None = None
     above: list[Cell] = []
-    following = chain(rows, [[]])
-    cells = next(following)
-    for after in following:
+    is_used = is_below = False
+    for cells, *ahead in _with_following(rows):
         texts = [cell.text for cell in cells]
         line = row(_with_names(texts, names or []))
-        if names is None and any(texts) and not _is_title(cells, after):
-            if found := next((one for one in (cells, _below(above, cells)) if _are_names(one, after)), None):
+        if not line:
+            # An empty row may stand between the names and the first row, or between notes and the names.
+            next_row = next((one for one in ahead if _filled(one)), [])
+            if is_used or not names or _are_names(next_row, []):
+                is_below = is_below or is_used
+                names, is_used = None, False
+        elif names is not None:
+            is_used = True
+        elif not _is_title(cells, ahead):
+            candidates = (cells, _below(above, cells))
+            found = next((one for one in candidates if _are_names(one, ahead[0])), None)
+            if found and (not is_below or _has_values(ahead[0])):
                 names = [cell.text for cell in found]
             elif len([*filter(None, texts)]) > 1:
-                names = []
-        elif names and not line:
-            names = []
+                names, is_used = [], True
         if line:
             yield line
-        above, cells = cells, after
+        above = cells
+
+
+def _with_following(rows: Iterator[list[Cell]]) -> Iterator[list[list[Cell]]]:
+    """Each row with those below it, and with an empty one after the last."""
+    window = deque[list[Cell]]()
+    for each in chain(rows, [[]]):
+        window.append(each)
+        if len(window) > _ROWS_AHEAD:
+            yield [*window]
+            window.popleft()
+    while len(window) > 1:
+        yield [*window]
+        window.popleft()
 
 
 def _are_names(cells: list[Cell], after: list[Cell]) -> bool:
@@ -106,12 +140,31 @@ def _below(above: list[Cell], cells: list[Cell]) -> list[Cell]:
     return names
 
 
-def _is_title(cells: list[Cell], after: list[Cell]) -> bool:
-    """Whether the row stands above a table, and not in it: the row below has more columns, and twice as many or their names."""
-    own, below = _width(cells), _width(after)
-    return own < below and (
-        2 * own <= below or any(_are_names(names, []) for names in (after, _below(cells, after)))
+def _is_title(cells: list[Cell], ahead: list[list[Cell]]) -> bool:
+    """Whether the row stands above a table, and not in it.
+
+    The row below has more columns, and twice as many or their names; or the row has gaps, and a row of names without gaps
+    follows after other texts.
+    """
+    own, after, below = _width(cells), ahead[0], _width(ahead[0])
+    if own < below and (
+        (2 * own <= below and _filled(cells) < 3)
+        or any(_are_names(names, []) for names in (after, _below(cells, after)))
+    ):
+        return True
+    texts = takewhile(lambda one: _filled(one) and not _has_values(one), [cells, *ahead])
+    return _filled(cells) < own and any(
+        own <= _width(one) == _filled(one) and _are_names(one, values) and _has_values(values)
+        for one, values in zip([*texts][1:], ahead[1:], strict=False)
     )
+
+
+def _has_values(cells: list[Cell]) -> bool:
+    return any(cell.text and not cell.is_text for cell in cells)
+
+
+def _filled(cells: list[Cell]) -> int:
+    return sum(bool(cell.text) for cell in cells)
 
 
 def _width(cells: list[Cell]) -> int:

@@ -36,11 +36,19 @@ def shown(value: Any, form: str) -> str:
             return _number(value, form.partition(";")[0])
         case timedelta():
             return _duration(value, form)
-        case datetime() if value.time() == time():
-            return value.date().isoformat()
         case datetime():
-            return value.isoformat(" ", "seconds")
+            return _moment(value, _LITERAL.sub("", form).lower())
     return " ".join(str(value).split())
+
+
+def _moment(value: datetime, form: str) -> str:
+    """The date, the time of day, or both, as the number format has them."""
+    has_date, has_time = bool(re.search("[yd]|mmm", form)), bool(re.search("[hs]", form))
+    if has_time and not has_date:
+        return value.time().isoformat("seconds")
+    if value.time() == time() or has_date > has_time:
+        return value.date().isoformat()
+    return value.isoformat(" ", "seconds")
 
 
 def _number(value: float, form: str) -> str:
@@ -60,7 +68,8 @@ def _number(value: float, form: str) -> str:
     decimals = len(re.sub(r"[^0#?]", "", bare.partition(".")[2])) + _MORE_DECIMALS
     if "%" in bare:
         return f"{round(value * 100, decimals):.15g}%"
-    plain = f"{round(value, decimals):.15g}" if isinstance(value, float) and "." in bare else plain
+    if isinstance(value, float) and _DIGITS.search(bare) and not re.search("[/E]", bare):
+        plain = f"{round(value, decimals):.15g}"
     digits_of = list(_DIGITS.finditer(bare))
     if len(digits_of) != 1 or bare[digits_of[0].end() :].startswith(",") or "E+" in bare:
         return plain  # fractions, thousands that are not shown, powers of ten

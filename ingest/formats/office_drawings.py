@@ -1,16 +1,17 @@
-"""Charts and diagrams (SmartArt) of Word and PowerPoint files, whose texts are in parts of their own."""
+"""Charts and diagrams (SmartArt) of Office files, whose texts are in parts of their own."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from ingest.formats.excel_cells import shown
-from ingest.office import RELATIONS, plain, row
+from ingest.office import RELATIONS, PartOf, plain, row
 
 ELEMENTS = ("chart", "relIds")
 """The elements of a drawing that name the part of a chart or diagram."""
@@ -18,14 +19,38 @@ _MOST_POINTS = 100
 """A series with more points is a curve: people see its course, and no values."""
 
 
-def drawing_text(relations: Any, element: Any) -> str:
-    """The text of the chart or diagram that one of ELEMENTS names; `relations` are those of its part."""
-    for kind, read in (("id", _chart), ("dm", _diagram)):
-        relation = relations.get(element.get(f"{RELATIONS}{kind}"))
-        if relation is not None and not relation.is_external:
-            tree = ElementTree.fromstring(relation.target_part.blob)  # noqa: S314  in the parser's process
+def related(relations: Any) -> PartOf:
+    """What reads a part, for the relations of python-docx and python-pptx."""
+
+    def content(name: str) -> bytes | None:
+        relation = relations.get(name)
+        return None if relation is None or relation.is_external else relation.target_part.blob
+
+    return content
+
+
+def drawing_text(part_of: PartOf, element: Any, *, has_values: bool = True) -> str:
+    """The text of the chart or diagram that one of ELEMENTS names; without `has_values`, of a chart only its titles."""
+    for kind, read in (("id", partial(_chart, has_values=has_values)), ("dm", _diagram)):
+        if content := part_of(element.get(f"{RELATIONS}{kind}", "")):
+            tree = ElementTree.fromstring(content)  # noqa: S314  in the parser's process
             return "\n".join(filter(None, read(tree)))
     return ""
+
+
+def texts_of_shapes(node: Element, part_of: PartOf, *, is_hidden: bool = False) -> Iterator[tuple[str, bool]]:
+    """The texts of a sheet's text boxes, diagrams and titles of charts, each with whether it is hidden."""
+    for child in node:
+        name = child.tag.rpartition("}")[2]
+        hidden = is_hidden or any(
+            each.get("hidden") in ("1", "true") for each in child.iterfind("./*/{*}cNvPr")
+        )
+        if name == "txBody":
+            yield "\n".join(filter(None, (plain(_words(each)) for each in child.iterfind("{*}p")))), hidden
+        elif name in ELEMENTS:
+            yield drawing_text(part_of, child, has_values=False), hidden
+        elif name != "Fallback":
+            yield from texts_of_shapes(child, part_of, is_hidden=hidden)
 
 
 def _diagram(model: Element) -> Iterator[str]:
@@ -50,11 +75,12 @@ class _Series(NamedTuple):
     values: dict[int, str]
 
 
-def _chart(space: Element) -> Iterator[str]:
+def _chart(space: Element, *, has_values: bool) -> Iterator[str]:
     """The titles of the chart and its axes, then a line for each label, with the values of all series that have it."""
     for title in space.iterfind(".//{*}title"):
         yield plain(_words(title))
-    for labels, same in groupby(_series(space), key=lambda one: one.labels):
+    series = _series(space) if has_values else ()
+    for labels, same in groupby(series, key=lambda one: one.labels):
         group = [*same]
         numbers = sorted({*labels, *(number for one in group for number in one.values)})
         if len(numbers) > _MOST_POINTS:
@@ -126,7 +152,7 @@ def _value(point: Element, form: str) -> str:
 def _words(node: Element | None) -> str:
     if node is None:
         return ""
-    parts = [*node.iterfind(".//{*}p"), *node.iterfind(".//{*}v")]
+    parts = [*node.iterfind(".//{*}p"), *node.iterfind(".//{*}v")] or [node]
     texts = (
         "".join(" " if one.tag.endswith("}br") else one.text or "" for one in part.iter()) for part in parts
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ingest.formats.office_drawings import ELEMENTS as DRAWINGS
-from ingest.formats.office_drawings import drawing_text
+from ingest.formats.office_drawings import drawing_text, related
 from ingest.office import blocks_as_text, package_of, plain, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
 from ingest.titles import as_title
@@ -87,7 +87,7 @@ def _text(shape: Any) -> str:
         rows = (row([_words(cell.text_frame) for cell in line.cells]) for line in shape.table.rows)
         return "\n".join(filter(None, rows))
     drawings = shape._element.xpath(f".//*[{' or '.join(f'local-name() = {name!r}' for name in DRAWINGS)}]")
-    return "\n".join(filter(None, (drawing_text(shape.part.rels, one) for one in drawings)))
+    return "\n".join(filter(None, (drawing_text(related(shape.part.rels), one) for one in drawings)))
 
 
 def _words(frame: Any) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ingest.formats.office_drawings import ELEMENTS as DRAWINGS
-from ingest.formats.office_drawings import drawing_text
+from ingest.formats.office_drawings import drawing_text, related
 from ingest.formats.word_numbers import Numbers
-from ingest.office import blocks_as_text, package_of, plain, row
+from ingest.office import PartOf, blocks_as_text, package_of, plain, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
 from models.not_indexed import NotIndexed
 
@@ -48,7 +48,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     reading = _Reading(
         {style.style_id: _style(style) for style in document.styles},
         Numbers(next(_parts(document, "/numbering"), None), is_english=_is_english(document)),
-        document.part.rels,
+        related(document.part.rels),
         options.hidden_text,
     )
     bodies = [document.element.body, *_parts(document, "/footnotes", "/endnotes")]
@@ -120,7 +120,7 @@ class _Reading:
 
     styles: Mapping[str, _Style]
     numbers: Numbers
-    relations: Mapping[str, Any]
+    part_of: PartOf
     reads_hidden: bool
     has_hidden: bool = False
     """Whether a text was left out."""
@@ -132,7 +132,7 @@ class _Reading:
             )
             return "\n".join(filter(None, rows))
         if _name(block) in DRAWINGS:
-            return drawing_text(self.relations, block)
+            return drawing_text(self.part_of, block)
         style = self._style_of(block)
         number = self._number(block, style)
         # Drawings, and the paragraphs of a text box, are blocks of their own.
@@ -181,7 +181,7 @@ class _Reading:
                     "".join(self._texts(child, ("rPr", *left_out))).strip()
                 )
             elif name in DRAWINGS and name not in left_out:
-                yield f" {drawing_text(self.relations, child)} "
+                yield f" {drawing_text(self.part_of, child)} "
             elif name not in left_out:
                 # A paragraph within another block is one of a table's cell.
                 number = self._number(child, self._style_of(child)) if name == "p" else None

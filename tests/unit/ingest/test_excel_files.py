@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from openpyxl import Workbook
+from openpyxl.chart import BarChart, Reference
 
 from ingest.formats.excel_cells import shown
 from ingest.raw_documents import RawDocument, Skipped
@@ -48,6 +49,9 @@ def test_a_sheet_that_claims_a_billion_cells_is_read_by_those_that_it_has(tmp_pa
     assert document_of(with_part(path, "xl/worksheets/sheet1.xml", claims)).text == "## Sheet\n\nAnn"
 
 
+_EVENING = datetime.fromisoformat("1992-12-28T18:15")
+
+
 @pytest.mark.parametrize(
     ("value", "form", "text"),
     [
@@ -67,6 +71,12 @@ def test_a_sheet_that_claims_a_billion_cells_is_read_by_those_that_it_has(tmp_pa
         (0.5, "# ?/?", "0.5"),
         (1234.0, "General", "1234"),
         (1.5, "0.00", "1.5"),
+        (84219.4973106866, '"$"#,##0', "$84219.5"),
+        (0.00000015, "0.00E+00", "1.5e-07"),
+        (0.125, "# ?/?", "0.125"),
+        (_EVENING, "h:mm AM/PM", "18:15:00"),
+        (_EVENING, "d-mmm-yy", "1992-12-28"),
+        (_EVENING, '"at" h:mm, d mmmm', "1992-12-28 18:15:00"),
         (timedelta(hours=30, minutes=15), "[h]:mm", "30:15"),
         (timedelta(minutes=90, seconds=5), "[h]:mm:ss", "1:30:05"),
         (timedelta(minutes=90, seconds=5), "[mm]:ss", "90:05"),
@@ -96,6 +106,54 @@ def test_a_title_above_a_table_names_no_columns(tmp_path: Path) -> None:
         "## Sheet\n\nMODEL-000 | Output\nCity | 2016 | 2017\n"
         "City: Rome | 2016: 1 | 2017: 2\nCity: Oslo | 2016: 3 | 2017: 4"
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        (
+            [
+                ["Lists", "", "", "notes"],
+                ["made", "by", "", "Ann"],
+                ["City", "Boats", "Ships", "Piers"],
+                ["Rome", 1, 2, 3],
+            ],
+            ["Lists | notes", "made | by | Ann", "City: Rome | Boats: 1 | Ships: 2 | Piers: 3"],
+        ),
+        (
+            [["Notes", "by Ann"], [], ["City", "Boats"], ["Rome", 1]],
+            ["Notes | by Ann", "City: Rome | Boats: 1"],
+        ),
+        (
+            [["City", "Boats"], [], ["Rome", 1], ["Oslo", 2]],
+            ["City: Rome | Boats: 1", "City: Oslo | Boats: 2"],
+        ),
+        (
+            [["City", "Boats"], ["Rome", 1], [], ["Name", "Age"], ["Ann", 3]],
+            ["City: Rome | Boats: 1", "Name: Ann | Age: 3"],
+        ),
+        (
+            [["City", "Land"], ["Rome", "Italy"], [], ["Oslo", "Norway"], ["Bonn", "Germany"]],
+            ["Oslo | Norway"],
+        ),
+        (
+            [["a", "b", "c"], [1, 2, 3, None, "Sum of a", "Sum of b", "Sum of c"]],
+            ["a: 1 | b: 2 | c: 3 | Sum of a | Sum of b | Sum of c"],
+        ),
+    ],
+    ids=[
+        "notes above",
+        "notes and a gap",
+        "a gap below",
+        "a second table",
+        "a second group",
+        "a wider row below",
+    ],
+)
+def test_names_of_columns_are_found_below_notes_and_empty_rows(
+    tmp_path: Path, rows: list[list[object]], lines: list[str]
+) -> None:
+    assert {*lines} <= {*document_of(workbook(tmp_path / "a.xlsx", *rows)).text.splitlines()}
 
 
 def test_a_column_without_a_name_leaves_the_others_theirs(tmp_path: Path) -> None:
@@ -135,6 +193,34 @@ def test_a_merged_cell_is_in_each_of_its_rows(tmp_path: Path) -> None:
     )
 
 
+def test_text_boxes_and_titles_of_charts_stand_below_the_rows_of_their_sheet(tmp_path: Path) -> None:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.append(["Boats", 3])
+    chart = BarChart()
+    chart.title = "Boats in harbours"
+    chart.add_data(Reference(sheet, min_col=2, min_row=1))
+    sheet.add_chart(chart)
+    book.save(path := tmp_path / "a.xlsx")
+    with zipfile.ZipFile(path) as archive:
+        drawing = archive.read("xl/drawings/drawing1.xml").decode()
+    boxes = "".join(
+        f'<twoCellAnchor><sp><nvSpPr><cNvPr id="9" name="b"{hidden}/></nvSpPr><txBody><a:p xmlns:a="{_DRAWING}"><a:r>'
+        f"<a:t>{text}</a:t></a:r></a:p></txBody></sp></twoCellAnchor>"
+        for text, hidden in (("In the box", ""), ("Unseen", ' hidden="1"'))
+    )
+    with_part(path, "xl/drawings/drawing1.xml", drawing.replace("</wsDr>", f"{boxes}</wsDr>").encode())
+    note, read = read_documents([path], source="s")
+    assert isinstance(note, Skipped)
+    assert isinstance(read, RawDocument)
+    assert read.text == "## Sheet\n\nBoats | 3\n\nBoats in harbours\n\nIn the box"
+    assert note.why == "hidden: 1 cells or boxes in 'Sheet'; --hidden-text reads it"
+
+
+_DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+
+
 def test_hidden_sheets_rows_and_columns_are_left_out_unless_somebody_asks_for_them(tmp_path: Path) -> None:
     book = Workbook()
     sheet = book.active
@@ -152,7 +238,7 @@ def test_hidden_sheets_rows_and_columns_are_left_out_unless_somebody_asks_for_th
     assert isinstance(read, RawDocument)
     assert (note.reason, read.text) == (NotIndexed.HIDDEN_TEXT, "## Sheet\n\na | c")
     assert note.why == (
-        "hidden: 4 cells in 'Sheet', the sheet 'Lists', the sheet 'Codes'; --hidden-text reads it"
+        "hidden: 4 cells or boxes in 'Sheet', the sheet 'Lists', the sheet 'Codes'; --hidden-text reads it"
     )
     (whole,) = read_documents([path], source="s", hidden_text=True)
     assert isinstance(whole, RawDocument)
