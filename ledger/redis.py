@@ -225,17 +225,16 @@ class RedisLedger:
         """What this process has just reported is neither sent back, nor verified or read again."""
         if not answer or answer[0] != b"joined":
             return None
-        _, now_ms, state_before, raw_id, flat = answer
-        values = dict(zip(flat[::2], flat[1::2], strict=True))
-        fields = {name: value for name, value in values.items() if value != 1}
+        _, now_ms, state_before, raw_id, flat, *own_branches = answer
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
         request_id, mac = raw_id.decode(), fields.get(b"mac", b"")
         try:
             entry = _entry(request_id, fields | {b"state": state_before})
         except (KeyError, ValueError):
             return None  # a malformed entry, which the sweeper sets aside
         planned = _of_plan(request_id, entry.request, fields.get(b"coalescing_key", b""), entry.plan or b"")
-        own_branches = [name.decode().partition(":")[2] for name in values.keys() - fields.keys()]
-        own = {branch: reported[request_id, branch] for branch in own_branches}
+        names = [name.decode() for names in own_branches for name in names]
+        own = {branch: reported[request_id, branch] for branch in names}
         forged = {
             branch
             for branch, wire in entry.branch_results.items()
