@@ -132,7 +132,9 @@ class Adapting(Duty):
 
     def _chosen(self, configuration: Configuration, namespace: str, adapt: Adaptation) -> ChosenWeights:
         rules = self._rules.current(namespace).rules
-        present, _, _ = with_ruled_weights(configuration, self._pipeline, rules.weights_of)
+        present, _, _ = with_ruled_weights(
+            configuration, self._pipeline, rules.weights_of(configuration.name)
+        )
         configurations = {**self._pipeline.configurations, present.name: present}
         among = Which(namespace=namespace, among=judged.GRADED_REQUESTS, by_callers=True)
         rows = last(self._trail, NEWEST, among, with_branches=True)

@@ -16,31 +16,10 @@ from pydantic import TypeAdapter, ValidationError
 Signature = Mapping[str, Any]
 
 OF_THE_PROTOCOL = {
-    *(
-        "lang",
-        "task",
-        "id",
-        "root_id",
-        "parent_id",
-        "group",
-        "group_index",
-        "meth",
-        "shadow",
-        "eta",
-        "expires",
-        "retries",
-    ),
-    *(
-        "timelimit",
-        "argsrepr",
-        "kwargsrepr",
-        "origin",
-        "ignore_result",
-        "replaced_task_nesting",
-        "stamped_headers",
-    ),
-    *("stamps", "compression", "headers"),
-}
+    "lang", "task", "id", "root_id", "parent_id", "group", "group_index", "meth", "shadow", "eta", "expires", "retries",
+    "timelimit", "argsrepr", "kwargsrepr", "origin", "ignore_result", "replaced_task_nesting", "stamped_headers",
+    "stamps", "compression", "headers",
+}  # fmt: skip
 """The headers of Celery's task protocol 2."""
 HEADERS = TypeAdapter[dict[str, Any]](Headers)
 READ = {"queue", "task_id", "ignore_result", "link", "link_error"}
@@ -85,9 +64,13 @@ def linked_tasks(message: Any, queues: Sequence[str]) -> LinkedTasks:
         linked = (
             Linked(**{**dict(one), "root_id": message.root_id}) for one in read if not isinstance(one, str)
         )
-        headers, *too_large = _headers(message)
-        refused = (*(one for one in read if isinstance(one, str)), *too_large)
-        return LinkedTasks(tuple(linked), headers, refused)
+        refused = [one for one in read if isinstance(one, str)]
+        headers: Mapping[str, Any] = {}
+        try:
+            headers = HEADERS.validate_python(own_headers(message.headers or {}))
+        except ValidationError as error:
+            refused.append(f"headers are not passed on: {InvalidRequest.from_validation(error)}")
+        return LinkedTasks(tuple(linked), headers, tuple(refused))
     except ValidationError as error:
         raise InvalidRequest(f"link: {InvalidRequest.from_validation(error)}") from None
     except (KeyError, AttributeError, TypeError) as error:
@@ -97,14 +80,6 @@ def linked_tasks(message: Any, queues: Sequence[str]) -> LinkedTasks:
 def own_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
     """The headers without those of Celery's protocol, which would change the task that is sent."""
     return {name: value for name, value in headers.items() if name not in OF_THE_PROTOCOL}
-
-
-def _headers(message: Any) -> tuple[Any, ...]:
-    """The caller's own headers; or an empty object and the reason why they are refused."""
-    try:
-        return (HEADERS.validate_python(own_headers(message.headers or {})),)
-    except ValidationError as error:
-        return {}, f"headers are not passed on: {InvalidRequest.from_validation(error)}"
 
 
 def _read(

@@ -119,8 +119,7 @@ class Fanout:
         """The message of the fusion, for a report; empty if Celery publishes it."""
         if not self.is_lean:
             return b""
-        arguments = {"request_id": request_id}
-        return self._template(TASK_FUSE, QUEUE_FUSION).render(request_id, arguments, root_id=request_id)
+        return self._fuse_message(request_id, QUEUE_FUSION)
 
     def send_part(self, request_id: str, branch: BranchPlan | BranchDeclaration, *, attempt: int = 1) -> None:
         callback = self._fuse_signature(request_id)
@@ -139,10 +138,7 @@ class Fanout:
             self._ledger.call_fusion(self.callback(request_id))
         else:
             # The message goes to the end of the list from which workers take, because the request's time is nearly over.
-            message = self._template(TASK_FUSE, queue).render(
-                request_id, {"request_id": request_id}, root_id=request_id
-            )
-            self._app.backend.client.rpush(queue, message)
+            self._app.backend.client.rpush(queue, self._fuse_message(request_id, queue))
 
     def send_retrieve(self, request_id: str) -> None:
         arguments = {"request_id": request_id}
@@ -186,6 +182,11 @@ class Fanout:
             root_id=request_id,
             parent_id=request_id,
             ignore_result=True,
+        )
+
+    def _fuse_message(self, request_id: str, queue: str) -> bytes:
+        return self._template(TASK_FUSE, queue).render(
+            request_id, {"request_id": request_id}, root_id=request_id
         )
 
     def _fuse_signature(self, request_id: str) -> Signature:

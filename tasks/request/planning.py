@@ -24,7 +24,7 @@ from search.closed_values import wrong_filter
 from search.filter_meanings import asked_filters
 from tasks.request.answer_cache import CacheLookup
 from tasks.request.cost import further_questions_ms, packing_s
-from tasks.request.ruled_weights import no_weights, with_ruled_weights
+from tasks.request.ruled_weights import with_ruled_weights
 
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
 """The note for a declared reranker that the request does not want."""
@@ -216,10 +216,9 @@ def resolve(
     """
     if complaint := wrong_filter(asked_filters(request), pipeline.closed_values(request.namespace)):
         raise NotOffered(complaint)
-    weights_of = rules.weights_of if rules and not request.weights else no_weights
-    configuration, weights_rule, unruled = with_ruled_weights(
-        configuration_of(request, pipeline), pipeline, weights_of
-    )
+    declared = configuration_of(request, pipeline)
+    named_rule = rules.weights_of(declared.name) if rules and not request.weights else None
+    configuration, weights_rule, unruled = with_ruled_weights(declared, pipeline, named_rule)
     method_name = request.fusion or configuration.method
     if method_name in pipeline.configurations and method_name not in pipeline.kinds.methods:
         raise NotOffered(f"fusion: {safe_repr(method_name)} is a configuration; name it as `configuration`")

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from chorale_client.wire_names import Warned
 
 from config.declarations import Configuration, Pipeline
 from models.rules import Weights
 
-WeightsOf = Callable[[str], tuple[str, Weights] | None]
-"""The rule for a configuration of this name, and the rule's name."""
-
-
-def no_weights(configuration: str) -> None:
-    """A `WeightsOf` for a request whose weights no rule gives."""
-
 
 def with_ruled_weights(
-    configuration: Configuration, pipeline: Pipeline, weights_of: WeightsOf
+    configuration: Configuration, pipeline: Pipeline, named_rule: tuple[str, Weights] | None
 ) -> tuple[Configuration, str | None, tuple[str, ...]]:
     """The configuration with the weights of the namespace, the name of their rule, and warnings.
 
     A rule that the pipeline file does not allow is left out with a warning: the file may have changed after it was written.
     """
-    if (found := weights_of(configuration.name)) is None:
+    if named_rule is None:
         return configuration, None, ()
-    name, rule = found
+    name, rule = named_rule
     weights = {**(configuration.weights or {}), **rule.branches}
     ruled = configuration.model_copy(update={"weights": weights})
     asked = [branch.name for branch in pipeline.branches_of(configuration)]
