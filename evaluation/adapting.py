@@ -31,7 +31,7 @@ from records.judgements.pooling import pooled
 from records.rules.adaptation_checks import AdaptationCheck, read_adaptation_checks
 from records.rules.editing import with_proposal_taken, with_weights
 from records.rules.store import RuleStore, copy_rules
-from tasks.request.ruled_weights import with_ruled_weights
+from tasks.request.planning.ruled_weights import with_ruled_weights
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.adapting")

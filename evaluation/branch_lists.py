@@ -28,8 +28,8 @@ from models.hits import Ranking
 from models.plan import BranchPlan, Plan
 from search.deadline import Deadline
 from tasks.branches.branch_task import BranchTask
-from tasks.request.planning import resolve
-from tasks.request.score_backfill import complete
+from tasks.request.composing.score_backfill import complete
+from tasks.request.planning.plans import resolve
 from tasks.wiring.resources import Resources
 
 DEPTHS = (20, 50, 100, 200)

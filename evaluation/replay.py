@@ -20,7 +20,7 @@ from evaluation.recorded_request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.plan import Plan
-from tasks.request.planning import resolve
+from tasks.request.planning.plans import resolve
 
 _WITHOUT_HITS = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.REFUSED)
 

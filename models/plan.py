@@ -55,7 +55,7 @@ class BranchPlan(_Resolved):
     lease_ms: int = 0
     """Time from its start after which a part without an answer is sent again, since its worker may have died; 0: never."""
     is_costly: bool = False
-    """The request would keep others waiting (`tasks.request.cost`): the part is sent once, and counts for no breaker and no
+    """The request would keep others waiting (`tasks.request.planning.cost`): the part is sent once, and counts for no breaker and no
     duration."""
 
 
@@ -105,7 +105,7 @@ class QuestionRules(_Resolved):
 
 
 # Whether a request is costly has to be known of each message before it is worked on, so a plan is not parsed for it: only the
-# JSON of a costly plan begins with this field.  `tasks.request.cost.placed_branches` gives all branches of a plan the same values.
+# JSON of a costly plan begins with this field.  `tasks.request.planning.cost.placed_branches` gives all branches of a plan the same values.
 _COSTLY = b'{"cost":"bulk",'
 
 

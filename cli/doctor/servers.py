@@ -109,7 +109,7 @@ def language_models_time(installation: Installation) -> Iterator[Finding]:
     from chorale_client.request import Request
 
     from tasks.branches.generation import SEARCH_RESERVE_S
-    from tasks.request.planning import reserves_ms
+    from tasks.request.planning.plans import reserves_ms
 
     generators = installation.resources.generators
     request_s: float = Request.model_fields["timeout_s"].default

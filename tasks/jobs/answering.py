@@ -33,11 +33,11 @@ from models.known_words import is_about_language
 from models.plan import BranchPlan, Plan
 from models.retries import Made, retried
 from records.jobs.job import JobsUnavailable, Line, Segment, unanswered
-from tasks.request.answer_cache import keep_answers, look_up
 from tasks.request.batch import can_batch
-from tasks.request.composing import compose
-from tasks.request.ending import Ending
-from tasks.request.planning import built
+from tasks.request.composing.compose import compose
+from tasks.request.composing.ending import Ending
+from tasks.request.planning.answer_cache import keep_answers, look_up
+from tasks.request.planning.plans import built
 from tasks.request.retrieve import resolve_plan
 from tasks.request.search import CONCERNS_ALL, answer_together, branch_task
 from tasks.wiring.resources import Resources

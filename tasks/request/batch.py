@@ -28,7 +28,7 @@ from models.plan import is_costly
 from tasks.branches.branch_task import BranchTask, TaskResources
 from tasks.celery_internals.batch_consumer import BatchConsumer, TakenMessage
 from tasks.celery_internals.result_backend import Report
-from tasks.request.ending import FUSION_WORKER
+from tasks.request.composing.ending import FUSION_WORKER
 from tasks.request.finishing import end_joined
 from tasks.request.search import Part, answer_together, open_part
 from tasks.wiring.resources import Resources

@@ -25,9 +25,9 @@ from ledger.breakers import read_transitions
 from ledger.protocol import End, Snapshot
 from models.branch_result import BranchResult, Degradation
 from models.plan import Plan, is_costly, read_planned
-from tasks.request.answer_cache import keep_answers
-from tasks.request.composing import compose
-from tasks.request.ending import Ending, FinishPolicy
+from tasks.request.composing.compose import compose
+from tasks.request.composing.ending import Ending, FinishPolicy
+from tasks.request.planning.answer_cache import keep_answers
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.end")

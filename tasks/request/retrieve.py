@@ -34,8 +34,10 @@ from models.plan import BranchPlan, FusionPlan, Plan
 from tasks.callbacks.linked_tasks import is_followed, linked_tasks
 from tasks.callbacks.request_ends import check_callbacks
 from tasks.celery_internals.result_backend import id_of_task
-from tasks.request.answer_cache import CacheLookup, look_up
-from tasks.request.branch_selection import (
+from tasks.request.fanout import Fanout
+from tasks.request.finishing import end_failed
+from tasks.request.planning.answer_cache import CacheLookup, look_up
+from tasks.request.planning.branch_selection import (
     breakers_of,
     fails_policy,
     reasons_not_asked,
@@ -43,11 +45,9 @@ from tasks.request.branch_selection import (
     select_branches,
     with_second_messages,
 )
-from tasks.request.cost import placed_branches
-from tasks.request.fanout import Fanout
-from tasks.request.finishing import end_failed
-from tasks.request.live_pairs import is_drawn
-from tasks.request.planning import built, resolve
+from tasks.request.planning.cost import placed_branches
+from tasks.request.planning.live_pairs import is_drawn
+from tasks.request.planning.plans import built, resolve
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.retrieve")

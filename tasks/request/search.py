@@ -17,6 +17,7 @@ from structlog import get_logger
 
 from config.model_declarations import DEFAULT_ENCODER
 from fusion.branch_results import branch_stage
+from fusion.conditions import relaxable_filters, without_filters
 from fusion.rankings import collapse_ranking
 from ledger.breaker_outcomes import ended_before_its_store, failed_in_its_encoder
 from ledger.protocol import Started
@@ -27,7 +28,7 @@ from models.extensions import BranchKind
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan, read_planned
 from tasks.branches.branch_task import BranchTask, asked_questions
-from tasks.request.filters import search_relaxed
+from tasks.request.composing.ending import failure_of
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.search")
@@ -209,6 +210,45 @@ def _rankings(resources: Resources, kind: BranchKind, part: BranchTask) -> list[
             so_far = notes.get(note.stage)
             notes[note.stage] = note if so_far is None else _added(so_far, note)
     part.notes += notes.values()
+    return rankings
+
+
+def search_relaxed(kind: BranchKind, part: BranchTask) -> list[Ranking]:
+    """One ranking a question, in the part's own time.  A search that fails after the first one leaves its questions empty."""
+    rankings = list(kind.search(part))
+    filters = relaxable_filters(part.request)
+    for count in range(1, len(filters) + 1):
+        empty = [place for place, ranking in enumerate(rankings) if not ranking.hits]
+        if not empty or len(rankings) != len(part.questions):
+            break
+        # Stages and reasons are kept in audit trails that must not name filters.
+        started_s, filters_left = part.clock(), f"without {count} of the filters"
+        again = replace(
+            part,
+            request=without_filters(part.request, count),
+            questions=[part.questions[place] for place in empty],
+            notes=[],
+        )
+        why: Degradation | None = None
+        where = branch_stage(part.branch.name)
+        if started_s >= part.ends_at_s:
+            why = Degradation(where, Reason.BUDGET, f"no time to search {filters_left}")
+        else:
+            try:
+                again_rankings = kind.search(again)
+            except Exception as error:
+                failure = failure_of(error, "relaxed search failed", branch=part.branch.name)
+                why = Degradation(where, failure.reason, f"{filters_left}: {failure.detail}"[:500])
+        if why is not None:
+            part.degraded.append(why)
+            break
+        if len(again_rankings) != len(empty):
+            raise InvalidAnswer(f"{len(again_rankings)} rankings for {len(empty)} questions {filters_left}")
+        again.timed(Stage.SEARCH, started_s, filters_left)
+        part.notes.append(again.notes[-1])
+        for place, ranking in zip(empty, again_rankings, strict=True):
+            if ranking.hits:
+                rankings[place] = replace(ranking, relaxed=count)
     return rankings
 
 

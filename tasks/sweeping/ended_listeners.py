@@ -12,7 +12,7 @@ from monitoring.counting import RequestFigures
 from monitoring.ended_requests import log_ended
 from monitoring.tracing import open_spans
 from records.audit.outbox import Ended
-from tasks.request.live_pairs import is_shadow
+from tasks.request.planning.live_pairs import is_shadow
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.events")

@@ -25,9 +25,9 @@ from monitoring.queues import queue_states
 from records.audit.deletion import keep_rows, keeping_rows
 from records.audit.outbox import Ended
 from tasks.jobs.feeder import is_interactive_late
-from tasks.request.branch_selection import breakers_of
-from tasks.request.cost import is_bulk_served
-from tasks.request.live_pairs import shadow_of
+from tasks.request.planning.branch_selection import breakers_of
+from tasks.request.planning.cost import is_bulk_served
+from tasks.request.planning.live_pairs import shadow_of
 from tasks.request.retrieve import submit
 from tasks.wiring.resources import Resources
 

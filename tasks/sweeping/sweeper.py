@@ -18,7 +18,7 @@ from config.declarations import Pipeline
 from config.redis_client import explained
 from ledger.protocol import Action
 from models.duty import Duty
-from tasks.request.ending import SWEEPER
+from tasks.request.composing.ending import SWEEPER
 from tasks.request.fanout import Fanout
 from tasks.request.finishing import end_joined
 from tasks.request.retrieve import plan_accepted

@@ -32,7 +32,7 @@ from models.branch_result import BranchResult
 from models.documents import PassageText
 from models.plan import BranchPlan, Plan
 from tasks.branches.branch_task import BranchTask
-from tasks.request.planning import resolve
+from tasks.request.planning.plans import resolve
 from tasks.wiring.resources import Resources
 from tests.bench import no_op
 from tests.bench.timing import Hung

@@ -133,7 +133,7 @@ with self.channel.conn_or_acquire() as client:
     Mutant(
         "Cache",
         "equal questions share an answer across namespaces",
-        "tasks/request/answer_cache.py",
+        "tasks/request/planning/answer_cache.py",
         "answer_key",
         """document = json.dumps([dict(question), dict(options), dict(plan)], sort_keys=True)
 return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
@@ -243,7 +243,7 @@ return self._write(batch), {}""",
     Mutant(
         "Shared pages",
         "its answer is cached for others",
-        "tasks/request/planning.py",
+        "tasks/request/planning/plans.py",
         "_is_cacheable",
         "return request.cache != 'bypass'",
         (
@@ -255,7 +255,7 @@ return self._write(batch), {}""",
     Mutant(
         "Shadows",
         "the usual workers search a shadow, and breakers count it",
-        "tasks/request/cost.py",
+        "tasks/request/planning/cost.py",
         "placed_branches",
         "return plan.branches",
         (f"{_SHADOWS}::test_a_shadow_is_searched_by_bulk_workers_once_its_request_has_ended",),

@@ -20,7 +20,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from config.logging import set_up_logging
 from examples.langgraph_steps import build_graph
-from tasks.request import composing
+from tasks.request.composing import compose
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import free_port
 from tests.unit.fusion.builders import branch_results, fuse_question, hit, plan, request
@@ -79,7 +79,7 @@ def test_each_source_type_has_its_factor_with_or_without_a_capital(here: OneProc
 
 
 def test_a_source_type_that_no_table_knows_is_logged_once(here: OneProcess) -> None:
-    composing._warn_of_type.cache_clear()
+    compose._warn_of_type.cache_clear()
     with structlog.testing.capture_logs() as logs:
         for _ in range(2):
             assert "leggge" in {one.source_type for one in law(here, cache="bypass").hits}

@@ -12,7 +12,7 @@ import redis
 import structlog
 from chorale_client import Chorale
 
-from tasks.request.ending import SWEEPER
+from tasks.request.composing.ending import SWEEPER
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer

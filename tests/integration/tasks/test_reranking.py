@@ -14,7 +14,7 @@ from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE
 from inference.pair_reranker import PairReranker
 from inference.rerankers import OnnxReranker
 from models.errors import NotConfigured
-from tasks.request.ending import SWEEPER
+from tasks.request.composing.ending import SWEEPER
 from tasks.worker.warming import warm, warm_models
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.models.reranker_faults import FAULT, faulty_rerankers

@@ -21,7 +21,7 @@ from tasks.branches.branch_task import BranchTask
 from tasks.branches.searches import search_bm25
 from tasks.request import batch
 from tasks.request.batch import answer_parts
-from tasks.request.planning import resolve
+from tasks.request.planning.plans import resolve
 from tasks.request.search import Part
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS

@@ -22,7 +22,7 @@ from ledger.breaker_outcomes import Outcome
 from ledger.breakers import FEWEST_DURATIONS
 from models.plan import BranchPlan, Plan
 from tasks.registration import make_app
-from tasks.request.answer_cache import question_keys
+from tasks.request.planning.answer_cache import question_keys
 from tasks.request.retrieve import submit
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources

@@ -16,7 +16,7 @@ from monitoring.queues import ListedQueues
 from records.audit.drainer import Drainer
 from records.database import open_database, upgrade
 from tasks.request.batch import make_intake
-from tasks.request.ending import FUSION_WORKER, FinishPolicy
+from tasks.request.composing.ending import FUSION_WORKER, FinishPolicy
 from tasks.request.finishing import end_joined
 from tasks.request.retrieve import plan_accepted, submit
 from tasks.sweeping.admission import Bounds, Judge

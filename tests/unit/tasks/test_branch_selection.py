@@ -13,9 +13,9 @@ from ledger.backlog import Load
 from ledger.breakers import Breaker, LoadSnapshot
 from models.branch_result import StageNote
 from models.plan import Plan
-from tasks.request.answer_cache import CacheLookup
-from tasks.request.branch_selection import fails_policy, reasons_not_asked, select_branches
-from tasks.request.planning import built
+from tasks.request.planning.answer_cache import CacheLookup
+from tasks.request.planning.branch_selection import fails_policy, reasons_not_asked, select_branches
+from tasks.request.planning.plans import built
 from tests.unit.tasks.test_planning import plan_of
 
 NOW_MS = 100_000

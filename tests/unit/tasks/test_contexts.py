@@ -12,8 +12,8 @@ from fusion.answer import Pages
 from fusion.branch_results import BranchAnswers
 from models.documents import PassageText
 from models.errors import ModelMissing, StoreUnavailable
-from tasks.request.contexts import make_contexts
-from tasks.request.ending import Ending
+from tasks.request.composing.contexts import make_contexts
+from tasks.request.composing.ending import Ending
 from tests.unit.fusion.builders import branch_results, fuse_question, hit, plan, request, texts
 
 GIVEN = branch_results(bm25=[hit("a"), hit("b", 3)], vector=[hit("a"), hit("b", 4)])
@@ -69,7 +69,7 @@ def test_passages_beyond_the_most_that_are_read_are_left_out_with_a_warning(
     around: int | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert contexts(around=around).warnings == ()
-    monkeypatch.setattr("tasks.request.contexts.MOST_PASSAGES", 1)
+    monkeypatch.setattr("tasks.request.composing.contexts.MOST_PASSAGES", 1)
     (warning,) = contexts(around=around).warnings
     assert warning.startswith("context_around: only the first ")
 
@@ -111,7 +111,7 @@ def test_a_document_is_read_to_its_end_and_left_as_it_was_if_it_does_not_fit(
     short = contexts(around="document", limit=80)
     assert short.contexts[0].citations[1].passage_ids == ("b#3", "b#4")
     # No more than the most passages are asked for.
-    monkeypatch.setattr("tasks.request.contexts.MOST_PASSAGES", 40)
+    monkeypatch.setattr("tasks.request.composing.contexts.MOST_PASSAGES", 40)
     made = contexts(around="document")
     assert sum(count or 0 for count in asked_for(made)) == 3 + 40
     assert made.contexts[0].citations[1].passage_ids == ("b#3", "b#4")

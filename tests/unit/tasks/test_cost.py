@@ -11,7 +11,7 @@ from chorale_client.keys import SERVED
 from redis.exceptions import ConnectionError as RedisAway
 
 from models.plan import Plan, is_costly
-from tasks.request.cost import longest_step_s, placed_branches
+from tasks.request.planning.cost import longest_step_s, placed_branches
 from tests.unit.tasks.test_planning import PIPELINE, plan_of
 
 PASSAGE = "The landlord pays for repairs. " * 12

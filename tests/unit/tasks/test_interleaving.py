@@ -10,8 +10,8 @@ from chorale_client import Request, make_request
 
 from config.declarations import Interleaving
 from models.plan import Plan
-from tasks.request.live_pairs import is_drawn
-from tasks.request.planning import resolve
+from tasks.request.planning.live_pairs import is_drawn
+from tasks.request.planning.plans import resolve
 from tasks.wiring.pipeline import load_pipeline
 
 PIPELINE = load_pipeline()

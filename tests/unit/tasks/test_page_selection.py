@@ -17,7 +17,7 @@ from models.documents import PassageText, Vector
 from models.errors import StoreUnavailable
 from models.plan import Plan
 from search.deadline import Deadline
-from tasks.request.page_selection import choose_pages
+from tasks.request.composing.page_selection import choose_pages
 from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request, texts
 

@@ -11,7 +11,7 @@ import pytest
 from models.documents import PassageText
 from models.errors import NotConfigured, StageFailure, StoreUnavailable
 from search.deadline import Deadline
-from tasks.request.stored_passages import texts_of
+from tasks.request.composing.stored_passages import texts_of
 
 TEXT = PassageText("a#0", "a", "Bread", "", "flour and water", {})
 

@@ -13,8 +13,8 @@ from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE
 from models.errors import NotOffered
 from models.plan import Plan, RerankPlan
-from tasks.request.answer_cache import question_keys
-from tasks.request.planning import reserves_ms, resolve
+from tasks.request.planning.answer_cache import question_keys
+from tasks.request.planning.plans import reserves_ms, resolve
 from tasks.wiring.pipeline import load_pipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE, declared
 

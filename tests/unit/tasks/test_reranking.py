@@ -25,16 +25,16 @@ from ledger.protocol import BranchDispatch, Chord
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
-from tasks.request.ending import FUSION_WORKER, Ending
-from tasks.request.finishing import end_joined
-from tasks.request.planning import resolve
-from tasks.request.reranking import (
+from tasks.request.composing.ending import FUSION_WORKER, Ending
+from tasks.request.composing.reranking import (
     leave_as_fused,
     passage_text,
     readable_candidates,
     rerank_pages,
     time_for_it_s,
 )
+from tasks.request.finishing import end_joined
+from tasks.request.planning.plans import resolve
 from tasks.wiring.resources import Resources
 from tests.support.ledger.stepped_ledger import SteppedLedger
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder

@@ -16,7 +16,7 @@ from models.documents import Vector
 from models.errors import StoreUnavailable
 from models.hits import QueryInputs, Ranking
 from search.deadline import Deadline
-from tasks.request.score_backfill import ScoreBackfill, complete
+from tasks.request.composing.score_backfill import ScoreBackfill, complete
 from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, hit, plan, request
 

@@ -13,9 +13,9 @@ from chorale_client import Request, make_request
 from config.declarations import Shadow
 from models.plan import Plan
 from records.audit.outbox import Ended, parse
-from tasks.request.cost import placed_branches
-from tasks.request.live_pairs import is_shadow, shadow_of
-from tasks.request.planning import resolve
+from tasks.request.planning.cost import placed_branches
+from tasks.request.planning.live_pairs import is_shadow, shadow_of
+from tasks.request.planning.plans import resolve
 from tasks.wiring.pipeline import load_pipeline
 from tests.support.ledger.audit_entries import make_answer, make_entry
 

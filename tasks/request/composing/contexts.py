@@ -16,8 +16,8 @@ from fusion.context import Context, neighbours, pack, passages_of, place_of
 from fusion.fused_hits import FusedHit
 from models.branch_result import Degradation
 from search.deadline import Deadline
-from tasks.request.ending import Ending, failure_of, stage_note
-from tasks.request.stored_passages import read_texts
+from tasks.request.composing.ending import Ending, failure_of, stage_note
+from tasks.request.composing.stored_passages import read_texts
 from tasks.wiring.resources import Resources
 
 MOST_PASSAGES = 1_000

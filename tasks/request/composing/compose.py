@@ -25,14 +25,14 @@ from models.branch_result import Degradation
 from models.known_words import ADVICE, hardly_known
 from models.plan import BoostPlan
 from search.deadline import Deadline
-from tasks.request.contexts import make_contexts
-from tasks.request.ending import Ending
-from tasks.request.filters import filter_warnings, without_contradictions
-from tasks.request.page_selection import choose_pages
-from tasks.request.pinned_documents import look_up
-from tasks.request.reranking import Candidates, leave_as_fused, readable_candidates, rerank_pages
-from tasks.request.score_backfill import complete
-from tasks.request.stored_passages import read_texts
+from tasks.request.composing.contexts import make_contexts
+from tasks.request.composing.ending import Ending
+from tasks.request.composing.filter_warnings import filter_warnings, without_contradictions
+from tasks.request.composing.page_selection import choose_pages
+from tasks.request.composing.pinned_documents import look_up
+from tasks.request.composing.reranking import Candidates, leave_as_fused, readable_candidates, rerank_pages
+from tasks.request.composing.score_backfill import complete
+from tasks.request.composing.stored_passages import read_texts
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.end")

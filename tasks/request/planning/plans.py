@@ -22,9 +22,9 @@ from models.plan import BoostPlan, BranchPlan, FusionPlan, Plan, RerankPlan, sea
 from records.rules.matching import Matcher
 from search.closed_values import wrong_filter
 from search.filter_meanings import asked_filters
-from tasks.request.answer_cache import CacheLookup
-from tasks.request.cost import further_questions_ms, packing_s
-from tasks.request.ruled_weights import with_ruled_weights
+from tasks.request.planning.answer_cache import CacheLookup
+from tasks.request.planning.cost import further_questions_ms, packing_s
+from tasks.request.planning.ruled_weights import with_ruled_weights
 
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
 """The note for a declared reranker that the request does not want."""

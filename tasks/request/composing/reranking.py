@@ -20,8 +20,8 @@ from models.branch_result import Degradation
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
 from search.protocol import Described
-from tasks.request.cost import further_questions_ms
-from tasks.request.ending import Ending, failure_of, stage_note
+from tasks.request.composing.ending import Ending, failure_of, stage_note
+from tasks.request.planning.cost import further_questions_ms
 from tasks.wiring.resources import Resources
 
 Candidates = Sequence[tuple[int, FusedHit]]

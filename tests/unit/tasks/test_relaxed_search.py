@@ -12,7 +12,7 @@ from chorale_client import make_request
 from models.errors import InvalidAnswer, StoreUnavailable
 from models.hits import Ranking
 from tasks.branches.branch_task import BranchTask
-from tasks.request.filters import search_relaxed
+from tasks.request.search import search_relaxed
 from tests.unit.fusion.builders import branch, hit
 
 FOUND = Ranking((hit("a"),))

@@ -1,65 +1,18 @@
-"""Filters that find nothing: searches again with fewer of them (`relax`), and warnings about values and conditions."""
+"""Warnings about the values and conditions of filters, where filters find nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from chorale_client.wire_names import Reason, Stage
 from pydantic_core import to_json
 
-from fusion.branch_results import BranchAnswers, branch_stage, ranking_of
-from fusion.conditions import relaxable_filters, without_filters
+from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.fused_hits import FusedQuestion
-from models.branch_result import Degradation
 from models.documents import PassageText
-from models.errors import InvalidAnswer
 from models.extensions import BranchKind
-from models.hits import Ranking
 from search.filter_meanings import asked_filters, type_warnings
 from search.filters import composed, unknown_field_warning
-from tasks.branches.branch_task import BranchTask
-from tasks.request.ending import failure_of
-
-
-def search_relaxed(kind: BranchKind, part: BranchTask) -> list[Ranking]:
-    """One ranking a question, in the part's own time.  A search that fails after the first one leaves its questions empty."""
-    rankings = list(kind.search(part))
-    filters = relaxable_filters(part.request)
-    for count in range(1, len(filters) + 1):
-        empty = [place for place, ranking in enumerate(rankings) if not ranking.hits]
-        if not empty or len(rankings) != len(part.questions):
-            break
-        # Stages and reasons are kept in audit trails that must not name filters.
-        started_s, filters_left = part.clock(), f"without {count} of the filters"
-        again = replace(
-            part,
-            request=without_filters(part.request, count),
-            questions=[part.questions[place] for place in empty],
-            notes=[],
-        )
-        why: Degradation | None = None
-        where = branch_stage(part.branch.name)
-        if started_s >= part.ends_at_s:
-            why = Degradation(where, Reason.BUDGET, f"no time to search {filters_left}")
-        else:
-            try:
-                again_rankings = kind.search(again)
-            except Exception as error:
-                failure = failure_of(error, "relaxed search failed", branch=part.branch.name)
-                why = Degradation(where, failure.reason, f"{filters_left}: {failure.detail}"[:500])
-        if why is not None:
-            part.degraded.append(why)
-            break
-        if len(again_rankings) != len(empty):
-            raise InvalidAnswer(f"{len(again_rankings)} rankings for {len(empty)} questions {filters_left}")
-        again.timed(Stage.SEARCH, started_s, filters_left)
-        part.notes.append(again.notes[-1])
-        for place, ranking in zip(empty, again_rankings, strict=True):
-            if ranking.hits:
-                rankings[place] = replace(ranking, relaxed=count)
-    return rankings
-
 
 _SHOWN_CHARS = 200
 

@@ -15,7 +15,7 @@ from models.documents import PassageText, Vector
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout
 from models.plan import Plan
 from search.deadline import Deadline
-from tasks.request.ending import failure_of, stage_note
+from tasks.request.composing.ending import failure_of, stage_note
 from tasks.wiring.resources import Resources
 
 

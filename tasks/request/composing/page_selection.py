@@ -27,8 +27,8 @@ from models.branch_result import Degradation, StageNote
 from models.documents import Vector
 from models.plan import Plan
 from search.deadline import Deadline
-from tasks.request.ending import stage_note
-from tasks.request.stored_passages import fetch_vectors, read_texts
+from tasks.request.composing.ending import stage_note
+from tasks.request.composing.stored_passages import fetch_vectors, read_texts
 from tasks.wiring.resources import Resources
 
 

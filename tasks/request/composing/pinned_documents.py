@@ -18,7 +18,7 @@ from models.hits import Hit
 from search.deadline import Deadline
 from search.filter_meanings import meant_filters
 from search.protocol import Lists, Search
-from tasks.request.ending import failure_of
+from tasks.request.composing.ending import failure_of
 from tasks.wiring.resources import Resources
 
 

@@ -21,7 +21,7 @@ from models.plan import BranchPlan
 from search.deadline import Deadline
 from search.protocol import ScoresText
 from search.ranking_end import COSINE_DECIMALS
-from tasks.request.ending import failure_of, stage_note
+from tasks.request.composing.ending import failure_of, stage_note
 from tasks.wiring.resources import Resources
 
 

@@ -17,7 +17,7 @@ from structlog import get_logger
 
 from models.extensions import BranchKind
 from models.plan import BranchPlan, Plan, embedding_s
-from tasks.request.live_pairs import is_shadow
+from tasks.request.planning.live_pairs import is_shadow
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.cost")
