@@ -27,6 +27,7 @@ from fusion.confidence import UNKNOWN
 from fusion.context import Context, passages_of
 from fusion.fused_hits import FusedHit, FusedQuestion, hit_to_wire
 from fusion.question_terms import QuestionTerms
+from fusion.rankings import Scores
 from models.branch_result import Degradation, StageNote
 from models.documents import PassageText
 
@@ -102,6 +103,9 @@ class Pages:
     warnings: tuple[str, ...] = ()
     known: Mapping[str, PassageText] = field(default_factory=dict)
     """Every text that is known, by passage id; `texts` are those of the answer."""
+
+    scores: Sequence[Scores] = ()
+    """The scores that completed the rankings, for each question asked; empty: none were to be completed."""
 
     def after(self, note: StageNote | None, why: Degradation | None = None, **changes: Any) -> Pages:
         """The pages after a stage: with its changes, what it has done, and why something is missing."""

@@ -34,7 +34,7 @@ from models.plan import BranchPlan, Plan
 from models.retries import Made, retried
 from records.jobs.job import JobsUnavailable, Line, Segment, unanswered
 from tasks.request.batch import can_batch
-from tasks.request.composing.compose import compose
+from tasks.request.composing.compose import answer_of, compose
 from tasks.request.composing.ending import Ending
 from tasks.request.planning.answer_cache import keep_answers, look_up
 from tasks.request.planning.plans import built
@@ -238,8 +238,9 @@ def _answered(
         if len(lines) > 1 and not branch_result.answered and branch_result.reason not in CONCERNS_ALL:
             raise _ConcernsOne(f"{branch_result.branch}: {branch_result.reason} {branch_result.detail}")
     with_time = replace(answers, plan=_with_time_to_rerank(answers.plan, len(questions_of)))
-    composed = compose(resources, with_time, Ending(REQUEST_S * 1000, answers.plan.finish_reserve_ms))
-    fields, pages = composed.fields, composed.pages
+    ending = Ending(REQUEST_S * 1000, answers.plan.finish_reserve_ms)
+    pages = compose(resources, with_time, ending)
+    fields = answer_of(with_time, pages, ending)
     if segment.done_before < CACHED_LINES:
         keep_answers(resources, [(answers, fields)])
     results, index_of = {}, {key: index for index, key in enumerate(questions_of)}

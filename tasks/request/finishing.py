@@ -25,7 +25,7 @@ from ledger.breakers import read_transitions
 from ledger.protocol import End, Snapshot
 from models.branch_result import BranchResult, Degradation
 from models.plan import Plan, is_costly, read_planned
-from tasks.request.composing.compose import compose
+from tasks.request.composing.compose import answer_of, compose
 from tasks.request.composing.ending import Ending, FinishPolicy
 from tasks.request.planning.answer_cache import keep_answers
 from tasks.wiring.resources import Resources
@@ -128,11 +128,12 @@ def _answered(resources: Resources, entry: Snapshot, answers: BranchAnswers, end
     body: bytes | str
     complete, completed = False, ""
     try:
-        composed = compose(resources, answers, ending)
-        fields, body = size_limited(composed.fields, resources.settings.answer_limit_bytes)
+        pages = compose(resources, answers, ending)
+        fields = answer_of(answers, pages, ending)
+        fields, body = size_limited(fields, resources.settings.answer_limit_bytes)
         statuses = {question["status"] for question in fields["questions"]}
         complete = statuses <= {Status.COMPLETE, Status.SKIPPED}
-        completed = to_json(composed.scores).decode() if composed.scores is not None else ""
+        completed = to_json(pages.scores).decode() if pages.scores else ""
     except Exception as error:  # any answer is better than none
         log.exception("fusion failed", request_id=request.request_id)
         detail = f"{type(error).__name__}: {error}"[:500]

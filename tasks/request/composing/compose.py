@@ -6,8 +6,8 @@ Each step spends the request's time.  It may take what is left when it begins, o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -20,7 +20,6 @@ from fusion.confidence import confidence
 from fusion.fused_hits import FusedQuestion
 from fusion.interleaving import fused_question
 from fusion.page import NO_PIN_LOOKUP, is_chosen_among_all
-from fusion.rankings import Scores
 from models.branch_result import Degradation
 from models.known_words import ADVICE, hardly_known
 from models.plan import BoostPlan
@@ -41,22 +40,13 @@ MOST_REFILLS = 2
 """How often a request is fused again without passages that have gone; what is missing then makes the page shorter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Composed:
-    fields: Mapping[str, Any]
-    """Those of `fusion.answer.answer_fields`."""
-    pages: Pages
-    scores: Sequence[Scores] | None
-    """The scores that completed the rankings, for each question asked; None: none were to be completed."""
-
-
-def compose(resources: Resources, answers: BranchAnswers, ending: Ending) -> Composed:
-    """Make the answer of a request.
+def compose(resources: Resources, answers: BranchAnswers, ending: Ending) -> Pages:
+    """The pages of a request's answer.
 
     A passage without a text has gone from its store since it was found.  The pages are then made again without it, so that
     the next hit takes the place of its hit.
     """
-    there, pages, scores = answers, *_fused(resources, answers, ending)
+    there, pages = answers, _fused(resources, answers, ending)
     for refills in range(MOST_REFILLS + 1):
         try:
             pages = _chosen(resources, there, pages, ending, may_restart=refills < MOST_REFILLS)
@@ -66,17 +56,21 @@ def compose(resources: Resources, answers: BranchAnswers, ending: Ending) -> Com
             request_id = answers.request.request_id
             log.warning("passages gone", request_id=request_id, count=len(lost), passages=sorted(lost)[:10])
             there = without_passages(answers, gone)
-            pages = replace(_fused(resources, there, ending)[0], gone=gone)
+            pages = replace(_fused(resources, there, ending), gone=gone, scores=pages.scores)
     kinds = resources.pipeline.kinds.branches
     pages = replace(pages, fused=without_contradictions(answers, pages.fused))
     if answers.request.boosts is None:  # a caller's own table is no fault of the declaration
         _warn_of_unknown_types(answers.plan.boosts, pages.fused.values())
     warnings = filter_warnings(answers, kinds, pages.fused.values(), pages.texts or {})
-    pages = replace(pages, warnings=(*pages.warnings, *warnings, *_language_warning(answers)))
+    return replace(pages, warnings=(*pages.warnings, *warnings, *_language_warning(answers)))
+
+
+def answer_of(answers: BranchAnswers, pages: Pages, ending: Ending) -> dict[str, Any]:
+    """The fields of `fusion.answer.answer_fields`, with the times of this request."""
     took_ms = ending.since_accepted_ms + ending.spent_s * 1000
     fields = answer_fields(answers, pages, took_ms=took_ms, clock=time.monotonic)
     _place_on_the_waterfall(fields["stages"], ending.since_accepted_ms)
-    return Composed(fields, pages, scores)
+    return fields
 
 
 def _language_warning(answers: BranchAnswers) -> tuple[str, ...]:
@@ -123,14 +117,12 @@ def _chosen(
     return pages.after(None, ending.late, confidences=confidences)
 
 
-def _fused(
-    resources: Resources, answers: BranchAnswers, ending: Ending
-) -> tuple[Pages, Sequence[Scores] | None]:
-    """The fused rankings of each question, with the scores and the pinned documents that the stores add; and these scores."""
+def _fused(resources: Resources, answers: BranchAnswers, ending: Ending) -> Pages:
+    """The fused rankings of each question, with the scores and the pinned documents that the stores add."""
     plan, method_of = answers.plan, resources.pipeline.kinds.method
     backfill = complete(resources, answers, method_of, ending.deadline(0.5))
     pins = look_up(resources, answers, ending.deadline(0.5))
-    scores = backfill.scores or None
+    scores = backfill.scores
     fused = {
         index: fused_question(
             answers,
@@ -146,8 +138,7 @@ def _fused(
         first = fused[plan.asked[0]]
         fused[plan.asked[0]] = replace(first, stages=(*before, *first.stages))
     known = {id_: text for page in fused.values() for id_, text in page.texts.items()}
-    pages = Pages(fused, known=known).after(None, backfill.why).after(None, pins.why)
-    return pages, scores
+    return Pages(fused, known=known, scores=scores).after(None, backfill.why).after(None, pins.why)
 
 
 def _read_shown(
