@@ -147,10 +147,12 @@ def workers(running: Running) -> Iterator[Finding]:
             start = f"start `chorale worker {queue.removeprefix('chorale.')}`, or all of it: `chorale up`"
             yield Finding(f"nobody works on {queue}", start, part=queue, is_needed=is_needed)
         elif queue not in ready:
-            why = "; ".join(dict.fromkeys(one for process in serving for one in process.missing))
-            what = f"the worker of {queue} is not ready yet" + (f": {why}" if why else "")
+            what = f"the worker of {queue} is not ready yet"
+            # Not in `what`, which a probe without a key reads: the reasons name servers.
+            lacks = "; ".join(dict.fromkeys(one for process in serving for one in process.missing))
             wait = "wait until its model is loaded; if that does not help, its log says why"
-            yield Finding(what, wait, part=queue, is_needed=is_needed)
+            mend = f"mend what it lacks: {lacks}" if lacks else wait
+            yield Finding(what, mend, part=queue, is_needed=is_needed)
     for process in running.processes:
         if process.age_s > STALE_S:
             yield Finding(
