@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 from chorale_client.keys import CALLBACKS, QUARANTINE, SWEEPER, WAKEUPS
-from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE, WIRE_VERSION
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from redis import Redis
 
 from config.declarations import Pipeline
@@ -181,15 +181,6 @@ def sweeping(running: Running) -> Iterator[Finding]:
     )
 
 
-def wire_versions(running: Running) -> Iterator[Finding]:
-    for process in running.processes:
-        if process.wire is not None and process.wire != WIRE_VERSION:
-            yield Finding(
-                f"{process.name} writes version {process.wire} of the wire format, this program {WIRE_VERSION}",
-                "update the older of the two and restart its workers",
-            )
-
-
 def queue_lengths(running: Running) -> Iterator[Finding]:
     for queue, state in running.queue_states.items():
         if state.length is not None and state.length > LONG_QUEUE:
@@ -251,7 +242,6 @@ def quarantine(running: Running) -> Iterator[Finding]:
 
 CHECKS: Mapping[str, Check] = {
     "workers": workers,
-    "wire versions": wire_versions,
     "sweeper": sweeper,
     "sweeping": sweeping,
     "queues": queue_lengths,

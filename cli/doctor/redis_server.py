@@ -24,8 +24,8 @@ OURS = re.compile(rf"{PREFIX}|chorale\.|.*({RESULT}|{GROUP_RESULT}|{KOMBU}|unack
 """Our own keys (`chorale_client.keys`), and those of Celery applications, which may begin with a `global_keyprefix`."""
 LOOKED_AT = 10_000
 """Most keys that are read; a database may have millions."""
-SEPARATOR, PRIORITY_STEPS = "\x06\x16", (3, 6, 9)
-"""kombu's lists of messages with a priority are called `<queue><separator><step>`."""
+SEPARATOR = "\x06\x16"
+"""kombu's, between the parts of a binding, and between a queue and a priority."""
 FULL = 0.9
 """Share of `maxmemory` beyond which Redis will soon refuse writes."""
 
@@ -102,19 +102,6 @@ def strangers(installation: Installation) -> Iterator[Finding]:
             f"another program keeps its data in this Redis database ({len(foreign):,} keys, such as {foreign[0]!r})",
             "give Chorale its own database: the other program may flush or fill this one, or cause evictions",
         )
-
-
-def priorities(installation: Installation) -> Iterator[Finding]:
-    """Find messages that were sent with a priority, which kombu puts into lists of their own."""
-    redis = installation.running_redis()
-    for queue in installation.pipeline.queues:
-        waiting = {step: redis.llen(f"{queue}{SEPARATOR}{step}") for step in PRIORITY_STEPS}
-        if count := sum(waiting.values()):
-            steps = ", ".join(str(step) for step, length in waiting.items() if length)
-            yield Finding(
-                f"{count:,} messages for {queue} were sent with a priority ({steps}), and no worker reads their list",
-                "send tasks to Chorale without `priority`, and delete the lists: whoever waits gets no answer",
-            )
 
 
 def durability(installation: Installation) -> Iterator[Finding]:

@@ -14,7 +14,6 @@ from models import cypher
 from models.documents import Manifest
 from models.errors import StageFailure, UnknownNamespace
 from monitoring.checks import Finding
-from monitoring.heartbeats import read_heartbeats
 from search.protocol import Index, RunsCypher, Search
 
 if TYPE_CHECKING:
@@ -42,31 +41,6 @@ def broker(installation: Installation) -> Iterator[Finding]:
                 f"the broker at {without_password(url)} cannot be used: {type(error).__name__}: {error}",
                 "start it, or correct CHORALE_BROKER_URL (user, password, virtual host) for every process",
             )
-
-
-def consumers(installation: Installation) -> Iterator[Finding]:
-    """Find queues without a consumer, where the broker counts them: workers on another broker have heartbeats in Redis, too."""
-    from chorale_client.publisher import BROKER_ERRORS
-    from chorale_client.redis_urls import without_password
-
-    from config.celery import is_redis
-    from monitoring.queues import queue_states
-
-    url, redis = installation.settings.broker_url, installation.running_redis()
-    if url is None or is_redis(url):
-        return
-    alive = {queue for worker in read_heartbeats(redis) if worker.is_ready for queue in worker.queues}
-    served = [queue for queue in installation.pipeline.queues if queue in alive]
-    try:
-        states = queue_states(redis, served, broker_url=url)
-    except BROKER_ERRORS:
-        return  # which `broker` finds
-    if idle := [queue for queue in served if not states[queue].workers]:
-        yield Finding(
-            f"nobody takes messages of {', '.join(idle)} from the broker at {without_password(url)}, though their "
-            "workers give signs of life",
-            "set CHORALE_BROKER_URL to the same for every process and this shell, and restart those that differ",
-        )
 
 
 def stores(installation: Installation) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from cli.progress import ProgressBar
 from cli.terminal import stderr
 from config.redis_client import redis_ms
 from models.errors import ServiceError
-from monitoring.heartbeats import read_heartbeats
+from monitoring.checks import Running, sweeper, workers
 from records.database import trail_file
 from records.jobs.job import JobsUnavailable, NewJob
 from records.jobs.store import Jobs
@@ -56,16 +56,10 @@ class OpenJobs:
         if redis is None:
             why = self.installation.why_not_running if self.installation.redis_url else "nothing runs here"
             return f"{why}; the job waits for `chorale up`"
-        try:
-            beats = read_heartbeats(redis)
-        except RedisError:
-            beats = []
-        if not beats:
-            return "no worker runs here; the job waits for `chorale up`"
-        if not any(QUEUE_BULK in beat.queues for beat in beats):
-            return f"no worker serves {QUEUE_BULK}; the job waits for `chorale worker bulk`"
-        if not any(not beat.queues for beat in beats):
-            return "no sweeper runs; the job waits for `chorale sweeper`"
+        running = Running(redis, [QUEUE_BULK])
+        with suppress(RedisError):
+            for finding in (*workers(running), *sweeper(running)):
+                return f"{finding.what}, and the job waits: {finding.mend}"
         return None
 
     def unknown_namespace(self, namespace: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Answers, the audit trail, the result of `chorale tune` and jobs, as a terminal shows them."""
+"""Answers, the audit trail, judged questions and jobs, as a terminal shows them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import time
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,11 @@ from pydantic_core import to_json
 from rich.console import Console
 
 from cli import progress
-from cli.answer_view import bar, highlighted, missing_lines, placed_stages
+from cli.answer_view import highlighted, missing_lines, placed_stages
 from cli.audit_view import branches_table
-from cli.commands.tune import _of_file, show_tuning
+from cli.commands.tune import _of_file
 from cli.jobs import view
-from cli.progress import ProgressBar, duration
-from config.declarations import Configuration
-from evaluation.metrics import Gain
-from evaluation.tuning import Row, Tuning
+from cli.progress import ProgressBar
 from models.audit_tables import BranchRow
 from models.hits import Hit, Ranking
 from records.jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
@@ -65,16 +61,6 @@ def test_the_steps_of_a_branch_follow_one_another_from_its_beginning() -> None:
     ]
 
 
-def test_a_bar_has_its_place_and_length_on_the_scale() -> None:
-    assert bar(0, 10, 10, columns=4) == "████"
-    assert bar(5, 5, 10, columns=4) == "  ██"
-    # A quarter of a column is two eighths.
-    assert bar(0, 1, 16, columns=4) == "▎"
-    # A span of any length is visible.  A span without length is not.
-    assert bar(10, 0.001, 10, columns=4) == "   ▏"
-    assert bar(5, 0, 10, columns=4) == "  "
-
-
 def test_the_audit_table_distinguishes_candidates_not_kept_from_no_candidates() -> None:
     def branch(name: str, status: str, *rankings: Ranking) -> BranchRow:
         candidates = zlib.compress(to_json([ranking.to_wire() for ranking in rankings])) if rankings else None
@@ -92,45 +78,6 @@ def test_the_audit_table_distinguishes_candidates_not_kept_from_no_candidates() 
     assert list(table.columns[3].cells) == ["1", "not kept", "0"]
 
 
-NONE = Gain(0.0, 0.0, 0.0, 1.0, 0, 0, 50)
-BETTER = Gain(0.021, 0.01, 0.03, 0.001, 20, 5, 50)
-UNSURE = Gain(0.004, -0.003, 0.011, 0.3, 9, 7, 50)
-
-
-def _tuning(over_best: Gain, by_type: Gain | None = None) -> Tuning:
-    tuned = Row("tuned", 0.724, over_best, is_held_out=True)
-    return Tuning(
-        questions=50,
-        types={"sentence": 50},
-        default="rrf",
-        rows=[Row("rrf", 0.70, NONE), Row("scores", 0.72, BETTER), tuned],
-        best_existing="scores",
-        over_best=over_best,
-        by_type=by_type,
-        configuration=Configuration(name="tuned", method="dbsf"),
-        tried=90,
-    )
-
-
-def test_a_better_configuration_is_named_with_its_file_and_types_that_are_not_better_are_left_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    show_tuning(_tuning(BETTER, UNSURE), "docs", Path("/home/me/tuned.toml"))
-    said = capsys.readouterr().out
-    assert "Better. tuned over the best existing configuration (scores)" in said
-    assert "CHORALE_PIPELINE_FILE=/home/me/tuned.toml chorale up" in said
-    assert "not distinguishable, and left out" in said
-
-
-def test_a_loss_against_the_best_in_hindsight_is_not_called_worse(capsys: pytest.CaptureFixture[str]) -> None:
-    tuning = replace(_tuning(Gain(-0.02, -0.03, -0.01, 0.001, 2, 9, 50)), ends_at="scores")
-    show_tuning(tuning, "docs", None)
-    printed = capsys.readouterr().out
-    assert "Not distinguishable. tuned over" in printed
-    assert "With all questions the search chooses scores itself." in printed
-    assert tuning.verdict == "not distinguishable"
-
-
 def test_questions_that_nothing_answers_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "golden.jsonl"
     file.write_text(
@@ -145,11 +92,6 @@ def test_questions_that_nothing_answers_are_left_out(tmp_path: Path) -> None:
         ("line 3", "two?", "docs", {"year": 2024}),
     ]
     assert graded == {"line 1": {"d1": 1}, "line 3": {"d2": 2}}
-
-
-def test_a_duration_has_its_two_largest_units() -> None:
-    shown = [duration(seconds) for seconds in (8.4, 125, 11_400, 180_000)]
-    assert shown == ["8 s", "2 min 05 s", "3 h 10 min", "2 d 2 h"]
 
 
 def job(**given: Any) -> Job:

@@ -14,9 +14,8 @@ from sqlalchemy import make_url
 from cli.installation import Installation
 from config.settings import Settings
 from tasks.worker.heartbeat import CONNECTION_OPTIONS, self_report
-from tests.integration.cli.commands.findings import examined, findings, the_finding
+from tests.integration.cli.commands.findings import examined, findings
 from tests.support.pipelines.pipeline import ROOT
-from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer, free_port
 from tests.support.servers.services import need
 
@@ -140,22 +139,6 @@ def test_every_connection_option_is_an_option_of_a_store_or_an_endpoint() -> Non
     fields = {field for model in models for field in model.model_fields}  # type: ignore[union-attr]
     assert fields >= CONNECTION_OPTIONS
     assert {field for field in fields if field.endswith(("_env", "_file"))} <= CONNECTION_OPTIONS
-
-
-def test_a_queue_without_a_consumer_is_found_although_its_worker_has_a_heartbeat(start: Start) -> None:
-    broker = need("rabbitmq", "it counts who takes from a queue")
-    queues = ["chorale.bm25", "chorale.index"]
-    with own_queues(broker, queues) as connection, connection.channel() as channel:
-        start("bm25", broker_url=broker)
-        start("index", broker_url=broker)
-        installation = start(broker_url=broker)
-        for queue in queues:
-            channel.queue_declare(queue, durable=True, auto_delete=False)
-        channel.basic_consume("chorale.bm25", callback=print)
-        what = the_finding(installation, "broker's consumers").what
-        assert what.startswith("nobody takes messages of chorale.index from the broker at amqp://***@")
-        channel.basic_consume("chorale.index", callback=print)
-        assert findings(installation, "broker's consumers") == []
 
 
 def test_a_documents_database_that_refuses_the_login_is_one_finding(
