@@ -91,13 +91,14 @@ def facts_table(facts: Mapping[str, RenderableType]) -> Table:
     return table
 
 
-def findings_table(by_check: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table:
-    """The findings of checks, as `monitoring.checks.Finding` has them, with how to mend them."""
+def findings_table(findings: Iterable[Mapping[str, Any]]) -> Table:
+    """A row for each finding of a check (`monitoring.checks.Running.findings`), with how to mend it."""
     table = plain_table("check", "what is wrong, and how to mend it")
-    for name, findings in by_check.items():
-        for number, finding in enumerate(findings):
-            text = Text.assemble(finding["what"], "\n", ("→ ", "green"), (finding["mend"], "green"))
-            table.add_row(Text("" if number else name, "bold"), text)
+    before = None
+    for finding in findings:
+        text = Text.assemble(finding["what"], "\n", ("→ ", "green"), (finding["mend"], "green"))
+        table.add_row(Text("" if finding["check"] == before else finding["check"], "bold"), text)
+        before = finding["check"]
     return table
 
 

@@ -95,8 +95,11 @@ class Running:
             "unreadable": int(self.redis.xlen(UNREADABLE)),
         }
 
-    def findings(self) -> list[Finding]:
-        return [finding for check in CHECKS.values() for finding in check(self)]
+    def findings(self) -> list[dict[str, Any]]:
+        """What each check finds, as JSON."""
+        return [
+            {"check": name, **asdict(finding)} for name, check in CHECKS.items() for finding in check(self)
+        ]
 
     def to_wire(self) -> dict[str, Any]:
         """JSON of all parts and findings."""
@@ -126,7 +129,7 @@ class Running:
             "requests_in_flight": int(self.redis.zcard(WAKEUPS)),
             "outbox": self.outbox,
             "quarantine": asdict(self.quarantine),
-            "findings": [asdict(finding) for finding in self.findings()],
+            "findings": self.findings(),
         }
 
 

@@ -146,9 +146,7 @@ def show(console: Console, examined: list[Examined], capabilities: Sequence[str]
     """Print the findings and the capabilities of the stores; a single line for a healthy installation."""
     from rich.padding import Padding
 
-    found = {
-        check.name: [asdict(finding) for finding in check.findings] for check in examined if check.findings
-    }
+    found = [{"check": check.name, **asdict(finding)} for check in examined for finding in check.findings]
     if found:
         console.print(findings_table(found))
         console.print()

@@ -117,7 +117,7 @@ def view(status: Fields) -> list[Any]:
     else:
         parts.append(Text("no namespaces yet: `chorale index PATH…` makes one", "dim"))
     if status["findings"]:
-        parts += ["", findings_table({"running": status["findings"]})]
+        parts += ["", findings_table(status["findings"])]
     return parts
 
 

@@ -18,7 +18,13 @@ def test_the_status_shows_figures_and_then_what_is_wrong_with_how_to_mend_it() -
         "chords": "lean",
         "namespaces": [],
         "adapting": [],
-        "findings": [{"what": "malformed entries, such as 'a\x1b]0;x'", "mend": "find their owner"}],
+        "findings": [
+            {
+                "check": "quarantine",
+                "what": "malformed entries, such as 'a\x1b]0;x'",
+                "mend": "find their owner",
+            }
+        ],
     }
     console = Console(width=120, color_system=None)
     with console.capture() as capture:
@@ -28,7 +34,7 @@ def test_the_status_shows_figures_and_then_what_is_wrong_with_how_to_mend_it() -
     for line in (
         "requests 3 in flight · lean chords",
         "outbox 10,000 waiting, 17 requests were refused while it was full",
-        "running malformed entries, such as 'a\\x1b]0;x'",
+        "quarantine malformed entries, such as 'a\\x1b]0;x'",
         "→ find their owner",
     ):
         assert line in lines
