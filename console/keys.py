@@ -10,7 +10,7 @@ from typing import Any
 
 from anyio import to_thread
 
-from console.pages import Page, Visit
+from console.pages import Page, Visit, fields_of
 from records.keys import changes
 from records.keys.key_store import Key, key_prefix
 
@@ -38,15 +38,10 @@ async def show(visit: Visit) -> dict[str, Any]:
 
 def key_view(key: Key, now_ms: int) -> dict[str, Any]:
     return {
-        "key_id": key.key_id,
+        **fields_of(key, "key_id", "name", "tenant", "created_at_ms", "used_at_ms", "expires_at_ms"),
         "shown": key_prefix(key.key_id),
-        "name": key.name,
-        "tenant": key.tenant,
         "state": key.state(now_ms),
         "may": rights_in_words(key),
-        "created_at_ms": key.created_at_ms,
-        "used_at_ms": key.used_at_ms,
-        "expires_at_ms": key.expires_at_ms,
     }
 
 

@@ -55,6 +55,11 @@ class Visit:
         return {name: value for name, value in self.request.query_params.items() if value != ""}
 
 
+def fields_of(value: object, *names: str) -> dict[str, Any]:
+    """The fields of these names, for the JSON of a page."""
+    return {name: getattr(value, name) for name in names}
+
+
 PageData = Callable[[Visit], Awaitable[Mapping[str, Any] | Response]]
 PageAction = Callable[[Visit, Mapping[str, str]], Awaitable[str]]
 

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 
 from api.audit import list_past_searches, visible_row
 from console.charts import lanes, rank_chart, score_bars
-from console.pages import Page, Visit
+from console.pages import Page, Visit, fields_of
 from console.search import configurations_of, kept_answer, recorded_degraded
 from console.searched_again import difference, search_again
 from console.sessions import PATH
@@ -75,14 +75,8 @@ def summary(row: RequestRow) -> dict[str, Any]:
     deadline_ms = float(row.options.get("timeout_s") or 2.0) * 1000
     return {
         "request": {
-            "request_id": row.request_id,
-            "namespace": row.namespace,
-            "configuration": row.configuration,
-            "method": row.method,
-            "status": row.status,
-            "took_ms": row.took_ms,
-            "ended_by": row.ended_by,
-            "accepted_at_ms": row.accepted_at_ms,
+            **fields_of(row, "request_id", "namespace", "configuration", "method", "status", "took_ms"),
+            **fields_of(row, "ended_by", "accepted_at_ms"),
             "degraded": recorded_degraded(row),
             "questions": [question.text for question in row.questions],
         },

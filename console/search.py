@@ -20,7 +20,7 @@ from api.limits import count_cost
 from api.namespaces import ShownNamespace, list_namespaces
 from console.calls import calls_of
 from console.charts import fused_score, rank_chart, score_bars
-from console.pages import Page, Visit
+from console.pages import Page, Visit, fields_of
 from console.sessions import PATH
 from models.audit_tables import RequestRow
 from models.errors import WrongDeclaration
@@ -174,20 +174,11 @@ def answer_view(answer: Answer) -> dict[str, Any]:
     # All branches are numbered, so that the colour of a branch does not depend on what other branches found.
     bars = score_bars(question.hits, searched)
     return {
-        "request_id": answer.request_id,
-        "namespace": answer.namespace,
-        "configuration": answer.configuration,
-        "method": answer.method,
-        "top_k": answer.top_k,
-        "depth": answer.depth,
-        "rerank_depth": answer.rerank_depth,
-        "status": answer.status,
-        "took_ms": answer.took_ms,
+        **fields_of(answer, "request_id", "namespace", "configuration", "method", "status", "took_ms"),
+        **fields_of(answer, "top_k", "depth", "rerank_depth"),
+        **fields_of(question, "confidence", "total_matches", "removed"),
         "degraded": degraded_view(answer),
         "warnings": list(answer.warnings),
-        "confidence": question.confidence,
-        "total_matches": question.total_matches,
-        "removed": question.removed,
         "branches": branches,
         "hits": [hit_view(hit, row) for hit, row in zip(question.hits, bars, strict=True)],
         "chart": _chart(question.hits[:_CHART], branches),
@@ -216,22 +207,17 @@ def recorded_degraded(row: RequestRow) -> list[dict[str, Any]]:
 
 def hit_view(hit: Hit, bars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
-        "rank": hit.rank,
-        "document_id": hit.document_id,
-        "passage_id": hit.passage_id,
+        **fields_of(
+            hit, "rank", "document_id", "passage_id", "score", "score_kind", "boosts", "pinned", "metadata"
+        ),
         "title": hit.title or hit.document_id,
         "url": hit.url if (hit.url or "").startswith(("http://", "https://")) else None,
-        "score": hit.score,
-        "score_kind": hit.score_kind,
         "fused_score": fused_score(hit),
         "bars": bars,
-        "boosts": hit.boosts,
         "boost": prod(hit.boosts.values()),
-        "rerank": None if hit.rerank is None else {"stage": hit.rerank.stage, "score": hit.rerank.score},
-        "pinned": hit.pinned,
-        "folded": [{"document_id": copy.document_id, "why": copy.why} for copy in hit.folded],
+        "rerank": hit.rerank and fields_of(hit.rerank, "stage", "score"),
+        "folded": [fields_of(copy, "document_id", "why") for copy in hit.folded],
         "snippet": marked(hit.snippet),
-        "metadata": hit.metadata,
     }
 
 

@@ -39,8 +39,6 @@ def last(
     Examples:
 
         chorale audit last
-
-        chorale audit last 100 --json
     """
     from cli.audit_view import lines_table
     from records.audit import queries
@@ -61,8 +59,6 @@ def show(
     Examples:
 
         chorale audit show 4ad2be09-4ddf-40c0-a03e-e38b7d6e3a14
-
-        chorale audit show 4ad2be09 --json
     """
     from cli.audit_view import request_parts
 
@@ -77,8 +73,6 @@ def prune(older_than: OlderThan, yes: Yes = False, as_json: AsJson = False) -> N
     Examples:
 
         chorale audit prune --older-than 90d
-
-        chorale audit prune --older-than 90d --yes --json
     """
     import time
 
@@ -306,8 +300,6 @@ def replay(
     Examples:
 
         chorale replay 4ad2be09
-
-        chorale replay 4ad2be09 --configuration scores --json
     """
     from config.settings import load_settings
     from evaluation.replay import replay as fused_again

@@ -30,8 +30,6 @@ def backup(
     Examples:
 
         chorale backup /backups/2026-11-21
-
-        chorale backup /backups/latest --force --json
     """
     from cli.backup_files import back_up
 

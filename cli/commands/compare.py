@@ -60,8 +60,6 @@ def compare(
 
         chorale compare rrf scores ~/collections/scifact
 
-        chorale compare rrf scores ~/collections/scifact --record before --json
-
         chorale compare before/scores.jsonl scores ~/collections/scifact
 
         chorale compare --live rrf scores

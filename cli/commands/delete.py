@@ -28,8 +28,6 @@ def delete(
     Examples:
 
         chorale delete statutes/1998/12.md --namespace law
-
-        chorale delete 'faq.csv#17' 'faq.csv#18' -n law --json
     """
     from tasks.indexing.namespace_writer import delete_documents
 
@@ -80,8 +78,6 @@ def verify(
     Examples:
 
         chorale verify --namespace law
-
-        chorale verify -n law --check --json
     """
 
     check_namespace(namespace)

@@ -91,12 +91,6 @@ def doctor(
     """Look for what is wrong, and say how to mend it; nothing is changed.
 
     Exit code: 0 nothing found, 1 something found.
-
-    Examples:
-
-        chorale doctor
-
-        chorale doctor --json
     """
     installation = find_installation(is_anywhere=True)
     examined = examine(installation, checks())

@@ -41,8 +41,6 @@ def evaluate(
 
         chorale eval ~/collections/scifact
 
-        chorale eval ~/collections/scifact --split train --limit 200 --json
-
         chorale eval ~/collections/scifact --fusion tm2c2 --fusion opensearch
     """
     from chorale_client.wire_names import Status

@@ -57,8 +57,6 @@ def golden(
 
         chorale golden questions.yaml --namespace docs --may-fail 2
 
-        chorale golden questions.jsonl -n docs --configuration scores --json
-
         chorale golden questions.yaml --documents ./handbook
     """
     from chorale_client.wire_names import Status

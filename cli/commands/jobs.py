@@ -142,14 +142,7 @@ def list_(
     n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=10_000, help="Number of jobs.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List the last jobs, newest first.
-
-    Examples:
-
-        chorale jobs list
-
-        chorale jobs list 100 --json
-    """
+    """List the last jobs, newest first."""
     try:
         with open_jobs() as opened:
             last = opened.store.last(n)
@@ -331,8 +324,6 @@ def compare(
     Examples:
 
         chorale jobs compare 4ad2be09 f5334cde
-
-        chorale jobs compare 4ad2be09 f5334cde --json
     """
     with open_jobs() as opened:
         fields = compare_jobs(opened.store, [opened.store.find(begins) for begins in (first, second)])

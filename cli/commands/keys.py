@@ -131,14 +131,7 @@ def create(
 
 @keys.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the keys with their rights and when they were last used; never the keys themselves.
-
-    Examples:
-
-        chorale keys list
-
-        chorale keys list --json
-    """
+    """List the keys with their rights and when they were last used; never the keys themselves."""
     import time
 
     with _open() as store:

@@ -13,12 +13,6 @@ def models(as_json: AsJson = False) -> None:
 
     A declared encoder of these names gets its prompts (docs/guides/models.md). The marked models were loaded with
     this version; the other rows repeat what is published.
-
-    Examples:
-
-        chorale models
-
-        chorale models --json
     """
     from rich.console import Group
 

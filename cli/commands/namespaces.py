@@ -22,14 +22,7 @@ Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
 
 @namespaces.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the namespaces with their counts and corpus generation.
-
-    Examples:
-
-        chorale namespaces list
-
-        chorale namespaces list --json
-    """
+    """List the namespaces with their counts and corpus generation."""
     installation = find_installation()
     states = installation.resources.namespaces()
     in_redis = published(installation, [state.name for state in states])
@@ -85,8 +78,6 @@ def create(
         chorale namespaces create statuti --encoder e5 --language it
 
         chorale namespaces create patients --local-only
-
-        chorale namespaces create drafts --json
     """
     from tasks.indexing.namespace_writer import create_namespace
 
@@ -140,8 +131,6 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     Examples:
 
         chorale namespaces delete drafts
-
-        chorale namespaces delete drafts --yes --json
     """
     from tasks.indexing.namespace_writer import drop_namespace
 

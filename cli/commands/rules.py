@@ -140,8 +140,6 @@ def history(
     Examples:
 
         chorale rules history shop --count 5
-
-        chorale rules history shop --json
     """
     with _open() as (_, store):
         changes = _change_fields(store.history(namespace, count + 1), count)

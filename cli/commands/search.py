@@ -45,7 +45,7 @@ def search(
 
         chorale search "ERR-4711" -n law --explain --options '{"branches": ["bm25"], "cache": "bypass"}'
 
-        chorale search "late rent" -n law --filter 'year>=2020' --filter 'source=faq,guide' --json
+        chorale search "late rent" -n law --filter 'year>=2020' --filter 'source=faq,guide'
 
         chorale search "late rent" -n law --options '{"group_by": {"field": "source", "size": 2}, "diversity": 0.3}'
     """
@@ -120,8 +120,6 @@ def cancel(
     Examples:
 
         chorale cancel 6f1c7a52-8f1e-4d0b-9a54-0d1b6c3f2a77
-
-        chorale cancel nightly-17 --json
     """
     from chorale_client import Status
 

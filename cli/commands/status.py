@@ -46,8 +46,6 @@ def status(
 
         chorale status
 
-        chorale status --json
-
         watch -n 1 chorale status
 
         chorale status --prometheus > /var/lib/node_exporter/chorale.prom
@@ -163,8 +161,6 @@ def env(as_json: AsJson = False, celery: ForCelery = False) -> None:
         eval "$(chorale env)"
 
         eval "$(chorale env --celery)"
-
-        chorale env --json
     """
     from chorale_client.redis_urls import SCHEMES, celery_url
 

@@ -61,8 +61,6 @@ def tune(
         chorale tune ~/collections/scifact
 
         chorale tune --judgements questions.yaml --namespace docs --output pipeline.toml
-
-        chorale tune ~/collections/scifact --split dev --limit 300 --json
     """
     from cli.progress import asking_bar
     from config.home import find_redis_url

@@ -74,8 +74,6 @@ def up(
         chorale up --flower
 
         chorale up --http --http-bind 0.0.0.0:8080
-
-        CHORALE_HOME=~/law CHORALE_REDIS_URL=redis://localhost:6379/0 chorale up --json
     """
     from config.settings import load_settings
     from tasks.wiring.pipeline import load_pipeline
