@@ -11,7 +11,8 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from api import audit, feedback, health, jobs, namespaces, rules, searches
+from api import audit, feedback, health, namespaces, rules, searches
+from api.jobs import routes as jobs
 from api.limits import RateLimitHeaders, TooLargeAsProblem
 from api.problems import MEDIA_TYPE, Problem, ProblemDocument, answer_with_problems, response_of
 from api.services import open_services

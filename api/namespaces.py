@@ -109,7 +109,7 @@ def get_namespace(namespace: Name, grant: Reader, services: ServicesDep) -> Show
     for visible in _visible(grant, services):
         if visible.name == namespace:
             return visible
-    raise NamespaceOutOfScope
+    raise NamespaceOutOfScope(namespace)
 
 
 @router.delete("/{namespace}", status_code=202)

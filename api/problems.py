@@ -142,7 +142,9 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, NamespaceOutOfScope):
-        return Problem("not_found", str(error), field=field_of(str(error)))
+        # One text for each name, as of `not_found`.
+        why = "this key knows no such namespace; `GET /v1/namespaces` lists those that it knows"
+        return Problem("not_found", f"namespace: {why}", field="namespace")
     if isinstance(error, UnknownRequest | NoSuchJob | NoSuchKey | NotRecorded | OutOfScope):
         return not_found()
     if isinstance(error, RequestValidationError):

@@ -13,9 +13,9 @@ from chorale_client.errors import InvalidRequest, safe_repr
 from chorale_client.limits import MAX_LINES
 from starlette.responses import Response, StreamingResponse
 
-from api import jobs
 from api.caller import while_valid
-from api.job_documents import Retry
+from api.jobs import routes as jobs
+from api.jobs.documents import Retry
 from api.services import Services
 from console import sessions
 from console.pages import Page, Visit

@@ -31,10 +31,8 @@ class OutOfScope(ServiceError):
 
 
 class NamespaceOutOfScope(OutOfScope):
-    def __init__(self) -> None:
-        super().__init__(
-            "namespace: this key knows no such namespace; `GET /v1/namespaces` lists those that it knows"
-        )
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"there is no namespace {namespace!r} for this key")
 
 
 class OverLimit(InvalidRequest):
@@ -84,7 +82,7 @@ class Grant:
     def check_namespace(self, namespace: str) -> None:
         """Raises NamespaceOutOfScope, whether or not there is such a namespace."""
         if not self.sees_namespace(namespace):
-            raise NamespaceOutOfScope
+            raise NamespaceOutOfScope(namespace)
 
     @property
     def sees_whole_namespaces(self) -> bool:

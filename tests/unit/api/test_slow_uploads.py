@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from api import uploads
+from api.jobs import uploads
+from api.jobs.uploads import LEAST_BYTES_A_SECOND, LONGEST_S, SILENT_S, Upload
 from api.problems import Problem
-from api.uploads import LEAST_BYTES_A_SECOND, LONGEST_S, SILENT_S, Upload
 
 
 def bytes_read(monkeypatch: pytest.MonkeyPatch, chunk: bytes) -> tuple[int, str]:

@@ -24,12 +24,12 @@ from pydantic_core import to_json
 
 from api.caller import Caller, KeyFirst
 from api.headers import IdempotencyKey, id_for
-from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
-from api.job_documents import Job as JobDocument
+from api.jobs.documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
+from api.jobs.documents import Job as JobDocument
+from api.jobs.uploads import MEDIA_TYPES, MULTIPART, Upload, submit
 from api.problems import Problem
 from api.services import UPLOADS, UPLOADS_OF_A_KEY, Services, ServicesDep
 from api.timestamps import cursor_after, read_cursor
-from api.uploads import MEDIA_TYPES, MULTIPART, Upload, submit
 from config.redis_client import redis_ms
 from records.jobs.comparison import compare_jobs
 from records.jobs.job import Job, State
