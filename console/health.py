@@ -41,9 +41,9 @@ def _state(visit: Visit) -> dict[str, Any]:
     redis, settings = services.blocking_redis, services.settings
     readiness = readiness_of(visit.request.app.state.api, services)
     try:
-        running = Running.of(visit.pipeline, redis, broker_url=settings.broker_url).to_wire()
+        running = Running.of(visit.pipeline, redis, broker_url=settings.broker_url, reads_messages=False)
     except WrongDeclaration:  # `missing` says so
-        running = Running(redis, (), broker_url=settings.broker_url).to_wire()
+        running = Running(redis, (), broker_url=settings.broker_url)
     metrics = {
         family.name: family.samples for family in text_string_to_metric_families(render(redis).decode())
     }
@@ -51,9 +51,9 @@ def _state(visit: Visit) -> dict[str, Any]:
         "is_ready": readiness.is_ready,
         "has_doctor": visit.request.app.state.doctor is not None,
         "missing": [part.model_dump() for part in readiness.missing],
-        "workers": running["workers"],
-        "queues": running["queues"],
-        "findings": [finding for finding in running["findings"] if not finding["part"]],
+        **running.served(),
+        # The login of the API may not read the outbox; `signals` have its length.
+        "findings": [finding for finding in running.findings("outbox") if not finding["part"]],
         "signals": [
             {"name": series.name, "meaning": series.meaning, "value": value}
             for series in SIGNALS

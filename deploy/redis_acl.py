@@ -243,6 +243,7 @@ ROLES: Mapping[str, Role] = {
                 Grant((keys.RULES,), ("hget", "hset", "hdel", "watch", "unwatch")),
                 _SEEING,
                 _HEARTBEATS,
+                Grant(tuple(f"%R~{name}" for name in _QUEUES), ("llen",)),
             ),
             channels=(keys.RESULT + "*",),
         ),

@@ -4,6 +4,7 @@ console show, each in its own way."""
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -55,17 +56,22 @@ class Running:
         *,
         broker_url: str | None = None,
         breakers: Sequence[str] = (),
+        reads_messages: bool = True,
     ) -> None:
-        """`broker_url` is Celery's broker if that is another server than `redis`; `breakers` are their names."""
+        """`broker_url` is Celery's broker if that is another server than `redis`; `breakers` are their names.
+
+        The login of the API reads no messages: it has the ages of queues from the sweeper.
+        """
         self.redis = redis
         self.queues = queues
         self._broker_url = broker_url
         self._breakers = breakers
+        self._reads_messages = reads_messages
 
     @classmethod
-    def of(cls, pipeline: Pipeline, redis: Redis, *, broker_url: str | None) -> Self:
+    def of(cls, pipeline: Pipeline, redis: Redis, *, broker_url: str | None, **options: Any) -> Self:
         breakers = [*(branch.name for branch in pipeline.branches), *map(store_name, pipeline.stores)]
-        return cls(redis, pipeline.queues, broker_url=broker_url, breakers=breakers)
+        return cls(redis, pipeline.queues, broker_url=broker_url, breakers=breakers, **options)
 
     @cached_property
     def processes(self) -> list[Heartbeat]:
@@ -73,7 +79,22 @@ class Running:
 
     @cached_property
     def queue_states(self) -> Mapping[str, QueueState]:
-        return read_queues(self.redis, self.queues, broker_url=self._broker_url, workers=self.processes)
+        if self._broker_url is not None or self._reads_messages:
+            return read_queues(self.redis, self.queues, broker_url=self._broker_url, workers=self.processes)
+        serving = Counter(queue for process in self.processes for queue in process.queues)
+        with self.redis.pipeline(transaction=False) as trip:
+            for queue in self.queues:
+                trip.llen(queue)
+            lengths = dict(zip(self.queues, trip.execute(), strict=True))
+        ages_ms = {name: load.age_ms for name, load in self.load.loads.items()}
+        return {
+            queue: QueueState(
+                length,
+                None if (age_ms := ages_ms.get(queue)) is None else age_ms / 1000,
+                serving[queue] if self.processes else None,
+            )
+            for queue, length in lengths.items()
+        }
 
     @cached_property
     def load(self) -> LoadSnapshot:
@@ -95,15 +116,17 @@ class Running:
             "unreadable": int(self.redis.xlen(UNREADABLE)),
         }
 
-    def findings(self) -> list[dict[str, Any]]:
-        """What each check finds, as JSON."""
+    def findings(self, *left_out: str) -> list[dict[str, Any]]:
+        """What each check finds, as JSON, without the checks `left_out`."""
         return [
-            {"check": name, **asdict(finding)} for name, check in CHECKS.items() for finding in check(self)
+            {"check": name, **asdict(finding)}
+            for name, check in CHECKS.items()
+            if name not in left_out
+            for finding in check(self)
         ]
 
-    def to_wire(self) -> dict[str, Any]:
-        """JSON of all parts and findings."""
-        load = self.load
+    def served(self) -> dict[str, Any]:
+        """JSON of processes and queues."""
         return {
             "workers": [
                 {name: value for name, value in asdict(process).items() if name != "about"}
@@ -113,6 +136,13 @@ class Running:
                 {"queue": name, "length": state.length, "oldest_s": state.age_s, "workers": state.workers}
                 for name, state in self.queue_states.items()
             ],
+        }
+
+    def to_wire(self) -> dict[str, Any]:
+        """JSON of all parts and findings."""
+        load = self.load
+        return {
+            **self.served(),
             "breakers": [
                 {
                     "name": breaker.name,

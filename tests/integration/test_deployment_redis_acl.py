@@ -25,6 +25,7 @@ from monitoring.counting import add_tokens
 from monitoring.exporter import render
 from records.audit.queries import show
 from records.database import open_database, upgrade
+from tests.integration.api.test_console import visitor
 from tests.support.attacks.routes import JSONL, NAMESPACE, ROUTES, call
 from tests.support.client_on_a_loop import ClientOnALoop
 from tests.support.faults.moments import end_without_fusion
@@ -485,6 +486,8 @@ def test_every_route_of_the_http_api_works_with_its_login_and_nothing_is_refused
         ready = client.get("/readyz")
         assert ready.json() == {"is_ready": True, "missing": []}
         assert client.get("/metrics").status_code == 200
+        with visitor(api) as browser:
+            assert browser.get("/console/health").status_code == 200
         with api.client("limited", requests_per_minute=1) as limited:
             found_twice = [limited.get("/v1/namespaces").status_code for _ in range(2)]
     assert secured.denied() == []
