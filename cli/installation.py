@@ -83,7 +83,7 @@ class Installation:
         """What runs here now; raises NotRunning with what to do about it."""
         from monitoring.checks import Running
 
-        return Running.of(self.pipeline, self.running_redis(), broker_url=self.settings.broker_url)
+        return Running.from_pipeline(self.pipeline, self.running_redis(), broker_url=self.settings.broker_url)
 
     def client(self) -> Chorale:
         """A client of the service; raises NotRunning with what to do about it."""

@@ -41,7 +41,9 @@ def _state(visit: Visit) -> dict[str, Any]:
     redis, settings = services.blocking_redis, services.settings
     readiness = readiness_of(visit.request.app.state.api, services)
     try:
-        running = Running.of(visit.pipeline, redis, broker_url=settings.broker_url, reads_messages=False)
+        running = Running.from_pipeline(
+            visit.pipeline, redis, broker_url=settings.broker_url, reads_messages=False
+        )
     except WrongDeclaration:  # `missing` says so
         running = Running(redis, (), broker_url=settings.broker_url)
     metrics = {

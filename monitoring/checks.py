@@ -69,7 +69,9 @@ class Running:
         self._reads_messages = reads_messages
 
     @classmethod
-    def of(cls, pipeline: Pipeline, redis: Redis, *, broker_url: str | None, **options: Any) -> Self:
+    def from_pipeline(
+        cls, pipeline: Pipeline, redis: Redis, *, broker_url: str | None, **options: Any
+    ) -> Self:
         breakers = [*(branch.name for branch in pipeline.branches), *map(store_name, pipeline.stores)]
         return cls(redis, pipeline.queues, broker_url=broker_url, breakers=breakers, **options)
 

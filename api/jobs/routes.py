@@ -294,7 +294,7 @@ def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _jobs(services: Services, grant: Grant) -> Jobs:
     """The jobs that the caller may see; another's is as unknown as one that is not there."""
     owner = owned(grant.tenant, "")
-    return services.jobs.of(owner, grant.namespaces, with_unowned=grant.is_operators)
+    return services.jobs.limited_to(owner, grant.namespaces, with_unowned=grant.is_operators)
 
 
 def _document(job: Job) -> JobDocument:

@@ -32,7 +32,7 @@ class JobsDatabase:
     def __init__(self, url: str) -> None:
         self._engine: Engine = open_database(url, must_exist=True)
 
-    def of(self, owner: str, namespaces: Collection[str] | None, *, with_unowned: bool) -> Self:
+    def limited_to(self, owner: str, namespaces: Collection[str] | None, *, with_unowned: bool) -> Self:
         """The same store, for which no other jobs exist than those whose ids begin with `owner`, in these namespaces.
 
         None: in all namespaces.  `with_unowned` adds the jobs of the command line and of the Python client.
