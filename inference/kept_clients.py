@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 
 import httpx2
 
@@ -34,5 +35,6 @@ def close(client: httpx2.AsyncClient) -> None:
 
 
 def _close_all(idle: dict[asyncio.AbstractEventLoop, list[httpx2.AsyncClient]]) -> None:
-    for client in idle.pop(running_loop(), ()) if idle else ():
-        close(client)
+    with suppress(RuntimeError):  # a forked child that ends starts no loop any more
+        for client in idle.pop(running_loop(), ()) if idle else ():
+            close(client)

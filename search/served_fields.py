@@ -25,4 +25,5 @@ def served_fields(document: Document) -> dict[str, Any]:
 
 
 def _word(value: object) -> str | None:
-    return None if value is None else str(value)[:LONGEST_NAME]
+    # No message can hold lone surrogates.
+    return None if value is None else str(value)[:LONGEST_NAME].encode("utf-8", "replace").decode()

@@ -79,20 +79,12 @@ class DocumentWriter:
         written_us = time.time_ns() // 1_000
         older = Filter.by_property("written").not_equal(written_us)
         for part in in_batches(documents, _DOCUMENTS_AT_ONCE):
-            self._send(tenant, list(self._made(part, manifest, written_us, failures)), failures)
+            made = [one for document in part for one in objects(document, manifest, written_us=written_us)]
+            self._send(tenant, made, failures)
             done = [document.document_id for document in part if document.document_id not in failures]
             if done:
                 self._delete(tenant, Filter.all_of([_of_documents(done), older]))
         return failures
-
-    def _made(
-        self, documents: Sequence[Document], manifest: Manifest, written_us: int, failures: dict[str, str]
-    ) -> Iterator[Object]:
-        for document in documents:
-            try:
-                yield from objects(document, manifest, written_us=written_us)
-            except ValueError as error:
-                failures[document.document_id] = f"its text cannot be written: {error}"
 
     def _send(self, tenant: str, made: Sequence[Object], failures: dict[str, str]) -> None:
         """Write objects message by message; `failures` receives the reasons for refused documents."""

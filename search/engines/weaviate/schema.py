@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from typing import Any
 
@@ -151,7 +150,7 @@ def document_uuid(document_id: str) -> uuid.UUID:
 
 
 def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[Object]:
-    """The first one records that the document exists in its revision.  Raises ValueError for invalid Unicode."""
+    """The first one records that the document exists in its revision."""
     shared = served_fields(document)
     shared |= {"document": document_uuid(document.document_id), "written": written_us}
     texts = indexed_texts(document, manifest)
@@ -164,7 +163,4 @@ def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[
         made.append(DataObject(properties, uuid=passage_uuid(passage.passage_id), vector=vector))
     if not made:
         made.append(DataObject(shared | head, uuid=document_uuid(document.document_id)))
-    # Fails here, for this document only, if a message cannot hold the text.
-    for stored in made:
-        json.dumps(stored.properties, default=str, ensure_ascii=False).encode()
     return made

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from weaviate.collections.classes.batch import DeleteManyReturn
 
-from models.errors import PartlyWritten, StoreUnavailable
+from models.errors import StoreUnavailable
 from search.engines.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import document
 from tests.support.stores.known_index import index_of
@@ -44,14 +44,11 @@ class TestWriting:
         with pytest.raises(StoreUnavailable, match="deleted 0 of 10,000"):
             store.write(index_of(), (), ["a"])
 
-    def test_a_document_with_invalid_text_is_named_and_the_others_are_written(
-        self, store: WeaviateStore
-    ) -> None:
+    def test_half_a_character_in_metadata_is_replaced(self, store: WeaviateStore) -> None:
         store.create(index_of())
-        bad = document("bad", "pear", metadata={"source_type": "\ud800"})
-        with pytest.raises(PartlyWritten, match="bad"):
-            store.write(index_of(), [bad, document("c", "pear")], ())
-        assert found(store, "pear") == ["c#0"]
+        half = document("half", "pear", metadata={"source_type": "\ud800", "colour": "\ud800"})
+        store.write(index_of(), [half, document("c", "pear")], ())
+        assert found(store, "pear") == ["c#0", "half#0"]
 
 
 def then_cut_off(written: Callable[..., object]) -> Callable[..., None]:
