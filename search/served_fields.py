@@ -8,8 +8,8 @@ from models.documents import Document
 from search.filter_terms import facets
 from search.filters import filter_fields
 
-LONGEST_NAME = 8_000
-"""Maximum characters of a word, an id or a source: a keyword of Elasticsearch has at most 32,766 bytes."""
+_LONGEST_WORD = 8_000
+"""Characters: a keyword of Elasticsearch has at most 32,766 bytes."""
 
 
 def served_fields(document: Document) -> dict[str, Any]:
@@ -26,4 +26,4 @@ def served_fields(document: Document) -> dict[str, Any]:
 
 def _word(value: object) -> str | None:
     # No message can hold lone surrogates.
-    return None if value is None else str(value)[:LONGEST_NAME].encode("utf-8", "replace").decode()
+    return None if value is None else str(value)[:_LONGEST_WORD].encode("utf-8", "replace").decode()

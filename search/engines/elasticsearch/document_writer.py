@@ -24,16 +24,15 @@ from search.engines.elasticsearch.connection import Connection, IndexCall
 from search.engines.elasticsearch.failures import PASSING, MissingIndex, readable, translated
 from search.engines.elasticsearch.index_layout import (
     Layout,
-    document_key,
     document_source,
     index_body,
+    key_of,
     layout_from,
-    passage_key,
     passage_source,
     template,
 )
 from search.protocol import Entry, Index
-from search.served_fields import LONGEST_NAME, served_fields
+from search.served_fields import served_fields
 
 
 class DocumentWriter:
@@ -116,16 +115,10 @@ class DocumentWriter:
 
     def _upsert(self, layout: Layout, documents: Sequence[Document]) -> dict[str, str]:
         """Write what differs from the stored state; returns the reasons for refused documents, by id."""
-        refused: dict[str, str] = {}
-        sources: dict[str, dict[str, Action]] = {}
-        for document in documents:
-            if why := _impossible(document):
-                refused[document.document_id] = why
-            else:
-                sources[document.document_id] = _sources(layout, document)
+        sources = {document.document_id: _sources(layout, document) for document in documents}
         there: dict[str, dict[str, lookups.Stored]] = defaultdict(dict)
         for entry in lookups.stored(self._call(layout), list(sources)):
-            there[entry.document_id][_key(entry)] = entry
+            there[entry.document_id][key_of(entry.document_id, entry.passage_id)] = entry
         owners = {key: document_id for document_id, of_document in sources.items() for key in of_document}
         changed = (
             {"_op_type": "index", "_index": layout.index, "_id": key, "_source": source}
@@ -133,7 +126,7 @@ class DocumentWriter:
             for key, source in of_document.items()
             if key not in (mine := there[document_id]) or mine[key].digest != source["digest"]
         )
-        refused |= {owners[key]: why for key, why in send(self._connection, changed).items()}
+        refused = {owners[key]: why for key, why in send(self._connection, changed).items()}
         stale = {
             key: entry
             for document_id in sources.keys() - refused.keys()
@@ -150,30 +143,18 @@ class DocumentWriter:
         self._connection.ask(lambda client: client.indices.refresh(index=layout.index))
 
 
-def _impossible(document: Document) -> str | None:
-    """The reason why no index takes this document; None if one can take it."""
-    for what, name in (("id", document.document_id), ("source", document.source)):
-        if len(name) > LONGEST_NAME:
-            return f"its {what} has {len(name):,} characters; at most {LONGEST_NAME:,}"
-    return None
-
-
 def _sources(layout: Layout, document: Document) -> dict[str, Action]:
     """The content of the index for each passage, and for the record of the document, by key."""
     shared, texts = served_fields(document), layout.words.indexed(document)
     passages = {
-        passage_key(passage.passage_id): passage_source(layout, passage, text, shared)
+        key_of(document.document_id, passage.passage_id): passage_source(layout, passage, text, shared)
         for passage, text in zip(document.passages, texts.passages, strict=True)
     }
-    return passages | {document_key(document.document_id): document_source(document, texts.document)}
-
-
-def _key(entry: lookups.Stored) -> str:
-    return passage_key(entry.passage_id) if entry.passage_id else document_key(entry.document_id)
+    return passages | {key_of(document.document_id): document_source(document, texts.document)}
 
 
 def _deletion(layout: Layout, entry: lookups.Stored) -> Action:
-    return {"_op_type": "delete", "_index": layout.index, "_id": _key(entry)}
+    return {"_op_type": "delete", "_index": layout.index, "_id": key_of(entry.document_id, entry.passage_id)}
 
 
 _CHUNK_ACTIONS = 500

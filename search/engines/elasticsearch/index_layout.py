@@ -82,9 +82,6 @@ TEMPLATE_VERSION = 3
 K1, B = 1.2, 0.75
 """BM25's constants, the same as in the embedded store."""
 
-# Elasticsearch's limit for ids is 512 bytes.
-_LONGEST_ID_BYTES = 500
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -178,12 +175,9 @@ def layout_from(index: str, mappings: Mapping[str, Any]) -> Layout:
     return Layout(index, manifest, Words(meta["analyser"], manifest), meta["vectors"], meta["shards"])
 
 
-def passage_key(passage_id: str) -> str:
-    return _key("p", passage_id)
-
-
-def document_key(document_id: str) -> str:
-    return _key("d", document_id)
+def key_of(document_id: str, passage_id: str = "") -> str:
+    """The id of a passage, or of the record of a document.  Ingestion keeps ids short enough for the server."""
+    return f"p:{passage_id}" if passage_id else f"d:{document_id}"
 
 
 def passage_source(layout: Layout, passage: Passage, text: str, shared: dict[str, Any]) -> dict[str, Any]:
@@ -211,10 +205,3 @@ def document_source(document: Document, whole: str) -> dict[str, Any]:
 def _with_digest(source: dict[str, Any], vector: bytes = b"") -> dict[str, Any]:
     whole = json.dumps(source, sort_keys=True).encode() + vector
     return {**source, "digest": hashlib.sha256(whole).hexdigest()[:32]}
-
-
-def _key(kind: str, name: str) -> str:
-    key = f"{kind}:{name}"
-    if len(key.encode("utf-8", "replace")) <= _LONGEST_ID_BYTES:
-        return key
-    return f"{kind}#{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
