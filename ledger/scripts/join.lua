@@ -18,8 +18,8 @@ end
 -- A request that was joined without a plan has no fusion reserve, and perhaps no finish reserve.
 local end_at = e[5] - (e[6] or finish_reserve(e[5] - e[8]))
 local lease = tonumber(e[7] or SWEEPER_LEASE_MS)
--- A fusion worker may have joined several requests: with time left, it has longer than one of them needs.  It fuses a costly one in
--- slices, between others.
+-- A fusion worker may have joined several requests: with time left, it has longer than one of them needs.  It fuses a costly one
+-- after all others.
 if e[7] and ARGV[2] ~= 'force' then
   local half = math.floor((end_at - now) / 2)
   lease = math.max(lease, is_costly(e[9]) and half or math.min(LONGEST_FUSION_LEASE_MS, half))
