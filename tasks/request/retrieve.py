@@ -106,7 +106,9 @@ class _Planner:
         else:
             lookup = look_up(self.resources, request, plan, {})
             branches = placed_branches(self.resources, request, plan, plan.asked)
-            asking = self._built(plan, lookup, self._with_second_messages(branches))
+            asking = self._built(
+                plan, lookup, with_second_messages(self.resources, branches, hedge=self.request.hedge)
+            )
             keys = [CACHE + key for key in lookup.keys]
             accepted, outcome, stored = self.fanout.submit(
                 ledger, request, asking, lookup.coalescing_key, keys
@@ -192,16 +194,18 @@ class _Planner:
             outcome = "closed"
         else:
             branches = tuple(branch for branch in branches if branch.name not in missing)
-            asking = self._built(plan, lookup, self._with_second_messages(branches), missing)
+            asking = self._built(
+                plan,
+                lookup,
+                with_second_messages(self.resources, branches, hedge=self.request.hedge),
+                missing,
+            )
             outcome = self.fanout.publish(
                 request.request_id, asking, request=self.text, coalescing_key=lookup.coalescing_key
             )
         # After `known` (another planner was first) this request keeps its probe.
         if left.probes and outcome in ("follows", "closed"):
             release_probes(resources, request, left.probes)
-
-    def _with_second_messages(self, branches: Sequence[BranchPlan]) -> tuple[BranchPlan, ...]:
-        return with_second_messages(self.resources, branches, hedge=self.request.hedge)
 
     def _built(
         self,

@@ -8,6 +8,7 @@ import pytest
 from chorale_client.wire_names import QUEUE_FUSION
 from pydantic_core import from_json
 
+from models.plan import Plan
 from tasks.request.batch import make_intake
 from tests.support.pipelines.one_process import OneProcess
 
@@ -27,3 +28,17 @@ def test_the_last_report_of_a_request_ends_it_where_the_worker_serves_the_fusion
     assert ended == [is_fused_here] * 2
     assert here.redis.llen(QUEUE_FUSION) == (0 if is_fused_here else 2)
     here.work()
+
+
+def test_a_worker_that_answers_all_branches_and_fuses_them_reads_the_plan_once(
+    here: OneProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, plans = Plan.model_validate_json, list[bytes]()
+
+    def noted(plan: bytes) -> Plan:
+        plans.append(plan)
+        return read(plan)
+
+    monkeypatch.setattr(Plan, "model_validate_json", noted)
+    answer = here.ask("who pays for repairs?", cache="bypass")
+    assert (answer.status, len(plans)) == ("complete", 1)
