@@ -1,6 +1,7 @@
 # `make` lists what there is.  Everything lives in .venv; a second call installs nothing unless a lock changed.
 
 PYTHON ?= python3
+PYTHONS := 3.11 3.12 3.13 3.14
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m deploy.install_packages
@@ -91,8 +92,8 @@ supply-chain: $(VENV)/.supply-chain ## pip-audit and cyclonedx-bom, for make aud
 torch: $(VENV)/.torch ## sentence-transformers and PyTorch, for models outside the BERT family (several GB)
 
 $(VENV)/.python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "Chorale needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1): name one, as in make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHONS)".split())' 2>/dev/null || { \
+	  echo "Chorale runs on Python $(PYTHONS), and $(PYTHON) is $$($(PYTHON) --version 2>&1): name one, as in make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@

@@ -50,10 +50,10 @@ class ProgressBar(Bar):
         self.console.print(Text(what), soft_wrap=True)
 
     def show(self, done: int, *, in_work: float = 0.0, note: str = "") -> None:
-        """Show how many parts are done; `in_work` is how much is done of others."""
+        """Show how many parts are done; `in_work` is how much is done of others, which count as soon as it is a whole one."""
         # The total is an estimate; the bar must not exceed its end.
         total = max(int(self.tasks[0].total or 0), done)
-        count = f"{done:,} of {total:,}"
+        count = f"{int(done + in_work):,} of {total:,}"
         self.update(self._work, total=total, completed=done + in_work, count=count, note=note)
         if not self.console.is_terminal and (now_s := time.monotonic()) >= self._line_s + LINE_EVERY_S:
             self._line_s = now_s

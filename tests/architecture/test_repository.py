@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
 from enum import StrEnum
 from pathlib import Path
 
 import chorale_client.wire_names
+import pytest
 from chorale_client.wire_names import REASONS, WARNINGS, Warned
 
 from tasks.wiring.pipeline import BUILT_IN
+from tests.architecture.test_supported_systems import PYTHONS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -82,18 +85,29 @@ def test_every_target_of_the_readme_and_of_ci_is_one_of_the_makefile() -> None:
     assert {"demo", "test", "check", "torch"} <= asked <= targets
 
 
-def test_an_old_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    old = tmp_path / "python3.9"
-    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.1" && exit 0\nexit 1\n')
-    old.chmod(0o755)
+@pytest.mark.parametrize(
+    ("version", "is_supported"), [("3.9", False), ("3.15", False), *((one, True) for one in PYTHONS)]
+)
+def test_a_python_is_supported_or_refused_by_its_name(
+    tmp_path: Path, version: str, is_supported: bool
+) -> None:
+    """The interpreter is this one, which calls itself another version."""
+    python = tmp_path / "python"
+    info = f"import sys; sys.version_info = ({version.replace('.', ', ')}, 1); exec(sys.argv[1])"
+    python.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "Python {version}.1" && exit 0\n'
+        f'[ "$1" = -m ] && mkdir .venv && exit 0\nexec {sys.executable} -c "{info}" "$2"\n'
+    )
+    python.chmod(0o755)
     (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
     found = subprocess.run(
-        ["make", ".venv/.python", f"PYTHON={old}"], cwd=tmp_path, capture_output=True, text=True
+        ["make", ".venv/.python", f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True
     )
-    assert found.returncode != 0
-    assert "Chorale needs Python 3.11 or newer, and" in found.stderr
-    assert "is Python 3.9.1" in found.stderr
-    assert not (tmp_path / ".venv").exists()
+    assert (found.returncode == 0, (tmp_path / ".venv").exists()) == (is_supported, is_supported), (
+        found.stderr
+    )
+    refusal = f"Chorale runs on Python {' '.join(PYTHONS)}, and {python} is Python {version}.1: name one"
+    assert (refusal in found.stderr) is not is_supported
 
 
 def test_every_link_of_a_page_leads_to_a_file_and_to_a_part_that_exist() -> None:

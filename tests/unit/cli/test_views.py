@@ -164,8 +164,10 @@ def test_indexing_without_a_terminal_prints_how_far_it_is(monkeypatch: pytest.Mo
         bar.show_indexing(Progress(documents=250, passages=400, passages_per_s=40.0, remaining_s=75.0))
         bar.show_indexing(Progress(250, 1_600, 40.0, 60.0, batch=(1_200, 8_000), in_work=0.15))
         assert bar.tasks[0].completed == 250.15
+        bar.show_indexing(Progress(0, 500, 40.0, 30.0, batch=(500, 1_070), in_work=36 * 500 / 1_070))
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue() == (
         "indexing into docs: 250 of 1,000, 40 passages/s · 1 min 15 s left\n"
         "indexing into docs: 250 of 1,000, 1,200 of 8,000 passages · 40 passages/s · 1 min 00 s left\n"
+        "indexing into docs: 16 of 1,000, 500 of 1,070 passages · 40 passages/s · 30 s left\n"
     )
