@@ -47,7 +47,6 @@ SHOWS = {
     "e5_folder": "21 tensors, 6 word pieces",
 }
 WRITE_A_PAGE = {
-    "attacks": "tests/architecture/test_attacks.py",
     "capacity": "tests/architecture/test_capacity.py",
     "first_systems": "tests/architecture/test_first_systems.py",
 }
