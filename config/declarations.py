@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from chorale_client.errors import safe_repr
+from chorale_client.request import Boosts
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import Field
 
@@ -142,6 +143,41 @@ class Interleaving(LivePair):
 
 class Shadow(LivePair):
     """After some requests under `a` have ended, `b` searches the same question on the bulk workers; no user sees its answer."""
+
+
+class ConfigurationTable(Choices):
+    """A configuration as the file has it."""
+
+    boosts: str | None = None
+    """The name of a table [boosts.<name>] of this file, or of a shipped one."""
+    reranker: str | None = None
+    """The name of a table [rerankers.<name>]."""
+
+
+class BoostTable(Boosts):
+    """Boosts as the file has them."""
+
+    unbounded: bool = False
+    """True means `max_places` None, because TOML has no null."""
+
+    def resolved(self) -> BoostPlan:
+        plain = self.model_dump(exclude={"unbounded", "max_places"})
+        return BoostPlan(**plain, max_places=None if self.unbounded else self.max_places)
+
+
+class PipelineFile(Declared):
+    """The tables of a pipeline file, each by its name; a table is read as its kind of declaration later."""
+
+    default_configuration: str | None = None
+    stores: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    branches: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    configurations: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    boosts: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    rerankers: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    encoders: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    fields: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    interleaving: dict[str, Any] | None = None
+    shadow: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
