@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 
 from config.declarations import Configuration, Pipeline
 from evaluation.branch_lists import BranchLists, OfflineFusion, Recording
+from evaluation.climbing import Search, Values
 from evaluation.judged_comparison import QuestionName, is_relevant
 from evaluation.metrics import Gain, paired_gain
 from evaluation.recorded_request import RecordedRequest
-from evaluation.tuning import Search, Tuning, Values, check_enough, folds, tune
+from evaluation.tuning import Tuning, check_enough, folds, tune
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
 from records.judgements.pooling import JudgedQuestion
