@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich import text as rich_text
+from rich.progress import BarColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from cli.terminal import Text, stderr
@@ -22,6 +23,12 @@ LINE_EVERY_S = 5.0
 """Where no terminal is."""
 
 
+class _Elapsed(TimeElapsedColumn):
+    def render(self, task: Task) -> rich_text.Text:
+        """Nothing beside a note, which says how much time is left."""
+        return Text() if task.fields["note"] else super().render(task)
+
+
 class ProgressBar(Bar):
     """Where no terminal is, `prints_at_once` prints the first line without waiting."""
 
@@ -32,7 +39,7 @@ class ProgressBar(Bar):
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=28),
             TextColumn("{task.fields[count]}"),
-            TimeElapsedColumn(),
+            _Elapsed(),
             TextColumn("{task.fields[note]}", style="dim", markup=False),
             console=console,
             transient=True,
@@ -64,11 +71,10 @@ class ProgressBar(Bar):
 
 
 def note(so_far: Progress) -> str:
-    """What is done of the present batch, rate, and remaining time as text."""
+    """What is done of the present batch, or the rate, and remaining time as text."""
     done, passages = so_far.batch
-    batch = f"{done:,} of {passages:,} passages · " if passages else ""
-    left = "" if so_far.remaining_s is None else f" · {duration(so_far.remaining_s)} left"
-    return f"{batch}{so_far.passages_per_s:,.0f} passages/s{left}"
+    batch = f"{done:,} of {passages:,} passages" if passages else f"{so_far.passages_per_s:,.0f} passages/s"
+    return batch if so_far.remaining_s is None else f"{batch} · {duration(so_far.remaining_s)} left"
 
 
 def duration(seconds: float) -> str:

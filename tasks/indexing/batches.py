@@ -120,6 +120,7 @@ class _Writer:
             for text in self.splitter.texts_for_embedding(raw.title, passages)
         ]
         self.run.batch = (len(batch), len(texts), 0)
+        self.run.report_progress()
         vectors = iter(self.target.embedder.embed_passages(texts, progress=self._count_passages))
         groups = self.near_duplicates.assign(
             {raw.document_id: raw.text for raw, _, _ in split},

@@ -168,6 +168,6 @@ def test_indexing_without_a_terminal_prints_how_far_it_is(monkeypatch: pytest.Mo
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue() == (
         "indexing into docs: 250 of 1,000, 40 passages/s · 1 min 15 s left\n"
-        "indexing into docs: 250 of 1,000, 1,200 of 8,000 passages · 40 passages/s · 1 min 00 s left\n"
-        "indexing into docs: 16 of 1,000, 500 of 1,070 passages · 40 passages/s · 30 s left\n"
+        "indexing into docs: 250 of 1,000, 1,200 of 8,000 passages · 1 min 00 s left\n"
+        "indexing into docs: 16 of 1,000, 500 of 1,070 passages · 30 s left\n"
     )

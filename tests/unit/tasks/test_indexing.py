@@ -274,10 +274,12 @@ def test_progress_counts_documents_and_passages_up_to_the_total(index: Index) ->
     seen: list[Progress] = []
     documents = [raw(str(n)) for n in range(4)]
     index(documents, batch_documents=2, progress=seen.append, total=4)
-    assert [(each.documents, each.passages) for each in seen] == [(0, 2), (2, 2), (2, 4), (4, 4)]
-    assert not any(each.remaining_s is None for each in seen)
+    begun = [(0, 0), (0, 2), (2, 2)]
+    assert [(each.documents, each.passages) for each in seen] == [*begun, (2, 2), (2, 4), (4, 4)]
+    assert [each.batch for each in seen[:2]] == [(0, 2), (2, 2)], "a batch shows its passages when it begins"
+    assert [each.remaining_s is None for each in seen] == [True, *[False] * 5]
     assert seen[-1].remaining_s == 0
-    assert all(each.passages_per_s > 0 for each in seen)
+    assert all(each.passages_per_s > 0 for each in seen[1:])
 
 
 class InHundreds(HashingEmbedder):
@@ -303,7 +305,7 @@ def test_progress_within_a_large_document_counts_its_passages(index: Index) -> N
         [raw("large", "".join(sentences)), raw("small")], progress=seen.append, total=4, embedder=InHundreds()
     )
     passages = seen[-1].passages
-    embedding, committed = seen[:-1], seen[-1]
+    embedding, committed = seen[1:-1], seen[-1]
     assert len(embedding) == ceil(passages / 100) > 2
     assert [each.batch for each in embedding] == [(each.passages, passages) for each in embedding]
     assert [each.documents for each in embedding] == [0] * len(embedding)
