@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.documents import write_document
@@ -26,7 +27,7 @@ from models.errors import ServiceError
 from models.not_indexed import NotIndexed
 from monitoring.heartbeats import read_heartbeats
 from monitoring.queues import queue_states
-from tasks.indexing.indexing_run import IndexingRun, IndexReport, Progress, SourceDocuments
+from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexingRun, IndexReport, Progress, SourceDocuments
 
 if TYPE_CHECKING:
     from cli.installation import Installation
@@ -188,6 +189,8 @@ class SentMessages:
 
 
 IDS_A_MESSAGE = 1_000
+OUTCOMES = 8
+"""A small source is sent in so many messages, since the outcomes of messages are what shows how far it is."""
 AT_ONCE = 16
 """Messages that are with the workers at a time: enough for several workers, few enough that Ctrl-C leaves little."""
 BYTES_AT_ONCE = 64 * 1024 * 1024
@@ -221,7 +224,8 @@ def index_by_workers(
     run = IndexingRun(documents, before, progress)
     run.report.generation = state.generation if state else 0
     sending = _Sending(installation, namespace, run, sent)
-    for batch in run.batches():
+    documents_each = ceil(documents.total / OUTCOMES) if documents.total else BATCH_DOCUMENTS
+    for batch in run.batches(batch_documents=min(documents_each, BATCH_DOCUMENTS)):
         sending.upsert([item for item, _ in batch])
     sending.wait_for(0)
     gone = run.gone()

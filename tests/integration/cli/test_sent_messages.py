@@ -27,7 +27,7 @@ from config.settings import Settings
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import ServiceError, StoreUnavailable
 from models.not_indexed import NotIndexed
-from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexReport, SourceDocuments
+from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexReport, Progress, SourceDocuments
 from tasks.indexing.message_order import Turns
 from tasks.registration import make_app
 from tests.support.json_dumps import recorded_dumps
@@ -78,12 +78,22 @@ def index(
     alive(redis_client)
     with ThreadPoolExecutor(1) as pool:
 
-        def run(items: Iterable[RawDocument | Skipped], *, prune: bool = False) -> Future[IndexReport]:
-            documents = SourceDocuments(items, SOURCE, prune=prune, total=1)
+        def run(
+            items: Iterable[RawDocument | Skipped],
+            *,
+            prune: bool = False,
+            total: int | None = None,
+            progress: Callable[[Progress], None] = lambda _: None,
+        ) -> Future[IndexReport]:
+            documents = SourceDocuments(items, SOURCE, prune=prune, total=total)
             return pool.submit(
-                index_by_workers, installation, documents, namespace="docs",
-                progress=lambda _: None, say=lines.append,
-            )  # fmt: skip
+                index_by_workers,
+                installation,
+                documents,
+                namespace="docs",
+                progress=progress,
+                say=lines.append,
+            )
 
         yield run
         # So that no run goes on.
@@ -255,6 +265,18 @@ def test_sent_messages_are_recorded_for_the_next_run_while_redis_is_full(
         messages.add("a")
     assert redis_client.smembers(f"{SENT}docs:{SOURCE}") == {b"a"}
     assert redis_client.ttl(f"{SENT}docs:{SOURCE}") > 0
+
+
+def test_the_outcomes_of_a_small_source_show_how_far_it_is(
+    app: Celery, index: Index, redis_client: redis.Redis
+) -> None:
+    seen: list[int] = []
+    pages = [page(str(number)) for number in range(20)]
+    running = index(pages, total=20, progress=lambda so_far: seen.append(so_far.documents))
+    sent(redis_client, 7)
+    work(app)
+    assert running.result(30).added == 20
+    assert sorted({*seen}) == [3, 6, 9, 12, 15, 18, 20]
 
 
 def left_behind(index: Index) -> list[RawDocument]:
