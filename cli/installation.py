@@ -183,10 +183,17 @@ def find_installation(*, is_client: bool = False, is_anywhere: bool = False) -> 
     elif logging.lastResort is not None:
         logging.lastResort.setFormatter(_VisibleLines())
     installation = Installation(settings, settings.redis_url or find_redis_url(settings.home))
-    if settings.redis_url and not is_client and not is_anywhere and installation.redis is not None:
+    if not is_client and not is_anywhere:
+        refuse_other_home(installation)
+    return installation
+
+
+def refuse_other_home(installation: Installation) -> None:
+    """Raises WrongHome if CHORALE_REDIS_URL belongs to processes that work on another home."""
+    settings = installation.settings
+    if settings.redis_url and installation.redis is not None:
         for process, home in other_homes(installation).items():
             raise WrongHome(
                 f"CHORALE_REDIS_URL is the Redis of {process}, which works on {home}, and this command on {settings.home}: "
                 f"set CHORALE_HOME={home}, or unset CHORALE_REDIS_URL"
             )
-    return installation

@@ -72,7 +72,7 @@ def compare(
         return
     from chorale_client.wire_names import Status
 
-    from config.settings import load_settings
+    from cli.installation import find_installation
     from evaluation.collection import read_collection
     from evaluation.comparison import compare as compared
     from evaluation.comparison import write_answers
@@ -83,7 +83,7 @@ def compare(
     collection = read_collection(folder, split).limited(limit)
     # Report a missing package now, not after all questions.
     measure_each(collection.judgements, {})
-    sides = _sides(collection, load_settings(), (a, b))
+    sides = _sides(collection, find_installation().settings, (a, b))
     if record is not None:
         record.mkdir(parents=True, exist_ok=True)
         for side in sides:

@@ -46,16 +46,16 @@ def evaluate(
     from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS
+    from cli.installation import find_installation
     from cli.local.measured_pipeline import measured_pipeline
     from cli.progress import asking_bar
-    from config.settings import load_settings
     from evaluation.collection import read_collection
     from evaluation.run import evaluate as ask_all
     from evaluation.run import runs_of
     from tasks.wiring.pipeline import load_pipeline
 
     collection = read_collection(folder, split).limited(limit)
-    settings = load_settings()
+    settings = find_installation().settings
     pipeline = load_pipeline(settings.pipeline_file)
     for name in fusion or ():
         pipeline.kinds.method(name)

@@ -62,9 +62,9 @@ def golden(
     from chorale_client.wire_names import Status
 
     from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
+    from cli.installation import find_installation
     from cli.local.measured_pipeline import measured_pipeline
     from cli.progress import asking_bar
-    from config.settings import load_settings
     from evaluation.golden import figures, judge, read_golden
     from tasks.wiring.pipeline import load_pipeline
 
@@ -77,7 +77,7 @@ def golden(
         questions = [replace(question, namespace=None) for question in questions]
         # SIGTERM, an orderly `kill`, deletes the namespace as Ctrl-C does.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    settings = load_settings()
+    settings = find_installation().settings
     pipeline = load_pipeline(settings.pipeline_file)
     with (
         measured_pipeline(settings, pipeline) as measured,

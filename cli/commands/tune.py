@@ -62,9 +62,9 @@ def tune(
 
         chorale tune --judgements questions.yaml --namespace docs --output pipeline.toml
     """
+    from cli.installation import find_installation
     from cli.progress import asking_bar
     from config.home import find_redis_url
-    from config.settings import load_settings
     from evaluation.branch_lists import record
     from evaluation.collection import read_collection
     from evaluation.tuned_file import check_name
@@ -74,7 +74,7 @@ def tune(
 
     if (folder is None) == (judgements is None):
         raise typer.BadParameter("one of the two is needed: FOLDER or --judgements FILE")
-    settings = load_settings()
+    settings = find_installation().settings
     pipeline = load_pipeline(settings.pipeline_file)
     check_name(name, pipeline)
     console = stderr()

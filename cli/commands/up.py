@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from chorale_client.redis_urls import without_password
 
-from cli.installation import Installation
+from cli.installation import Installation, refuse_other_home
 from cli.local.child_process import JsonLines, PrefixedLines
 from cli.local.ports import Address
 from cli.local.processes import REDIS, running, worker_children
@@ -85,6 +85,7 @@ def up(
     if flower:
         os.environ["CHORALE_TASK_EVENTS"] = "true"
     settings = load_settings()
+    refuse_other_home(Installation(settings, settings.redis_url))
     pipeline = load_pipeline(settings.pipeline_file)
     names = [NAME, REDIS, FLOWER, HTTP, *(child.name for child in worker_children(settings, pipeline, {}))]
     output = JsonLines(sys.stdout) if as_json else PrefixedLines(sys.stdout, names)

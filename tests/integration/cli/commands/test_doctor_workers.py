@@ -135,6 +135,7 @@ def test_a_binding_that_an_ended_flower_has_left_changes_nothing(
         ("rules", "history", "law"),
         ("jobs", "submit", "{file}"),
         ("keys", "create", "-n", "law", "--scope", "admin"),
+        ("up",),
     ],
 )
 def test_a_command_with_the_redis_of_another_home_says_so_and_writes_nothing(
