@@ -138,11 +138,6 @@ class DocumentStore:
         self.known(namespace)
         return self.table.generation(namespace)
 
-    def raise_generation(self, namespace: str, least: int) -> None:
-        """Raise the generation to at least `least`, so that readers see a newer one."""
-        with self.exclusive(namespace):
-            self.table.raise_generation(namespace, least)
-
     def exclusive(self, namespace: str) -> AbstractContextManager[None]:
         """Hold the namespace for several writes; others get WriterBusy."""
         return self.table.exclusive(namespace)

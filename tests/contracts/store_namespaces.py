@@ -73,8 +73,8 @@ class NamespacesContract(Searching):
 
     def test_a_generation_can_be_raised_and_never_falls(self, store: OneEngine) -> None:
         first = store.generation("ns")
-        store.raise_generation("ns", first + 40)
-        store.raise_generation("ns", first + 3)
+        store.table.raise_generation("ns", first + 40)
+        store.table.raise_generation("ns", first + 3)
         assert store.generation("ns") == first + 40
         assert store.upsert("ns", [document("a", "pear")]) == first + 41
 

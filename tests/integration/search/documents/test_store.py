@@ -32,7 +32,7 @@ from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_docum
 def test_every_store_shows_a_batch_under_one_generation(
     store: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
-    store.raise_generation(NS, 6)
+    store.table.raise_generation(NS, 6)
     batch = [a_document("a"), a_document("b", passages=2), a_document("a", revision="2")]
     generation = store.upsert(NS, batch)
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2", "b": "1"}
