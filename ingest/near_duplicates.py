@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.same_statements import coded, hashed, say_the_same, titles_agree, words_of
+from ingest.same_statements import coded, hash_of, hashed, say_the_same, titles_agree, words_of
 from models.batching import in_batches
 from models.documents import NearDuplicateGroup, Signature
 
@@ -54,15 +54,13 @@ def signature(text: str, title: str = "") -> Signature | None:
     words = words_of(text)
     if len(words) < MIN_WORDS:
         return None
-    known = {
-        word: int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little") for word in set(words)
-    }
-    hashes = np.array([known[word] for word in words], np.uint64)
+    hashes = np.array([hash_of(word, 8) for word in words], np.uint64)
     shingles = np.unique(_shingles(hashes, SHINGLE_WORDS))
     lowest = np.full(PERMUTATIONS, np.iinfo(np.uint32).max, np.uint32)
     for start in range(0, len(shingles), _BLOCK):
-        mixed = (shingles[start : start + _BLOCK, None] * _FACTORS + _ADDENDS) >> np.uint64(32)
-        lowest = np.minimum(lowest, mixed.min(axis=0).astype(np.uint32))
+        mixed = shingles[start : start + _BLOCK, None] * _FACTORS
+        mixed += _ADDENDS
+        lowest = np.minimum(lowest, (mixed.min(axis=0) >> np.uint64(32)).astype(np.uint32))
     named = hashed(words_of(title))
     return np.concatenate([lowest, np.array([len(named)], np.uint32), named, coded(text)])
 

@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -54,8 +55,10 @@ _HARD_WORDS = frozenset(normalised(_NUMBERS + _NEGATIONS).split())
 _CONTRACTED = re.compile(r"n['’]t\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _WITHIN_NUMBER = re.compile(r"[.,:'](?<=\d.)(?=\d)")
-_SPACED, _SIGNS = re.compile(r"\S+"), re.compile(r"[\W_]+")
-_SENTENCE_END = re.compile(r"[.!?…。！？]['\")\]]*\s|\n\s*\n")
+_SPACED, _SIGNS = re.compile(r"(\S+)(\s*)"), re.compile(r"[\W_]+")
+_SENTENCE_END = re.compile(r"[.!?…。！？]['\")\]]*\Z")
+_KNOWN_CHARS = 50
+"""Words of fewer characters are kept with what they mean; a text without spaces is one long word."""
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff]")
 
 _SOFT, _HARD, _BEGINS = 1, 2, 4
@@ -69,36 +72,47 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(_WITHIN_NUMBER.sub("", normalised(text)))
 
 
+@lru_cache(1 << 15)
+def hash_of(word: str, size: int) -> int:
+    """The number of `size` bytes that stands for a word, equal on every machine."""
+    return int.from_bytes(blake2b(word.encode(), digest_size=size).digest(), "little")
+
+
 def hashed(words: Sequence[str]) -> Codes:
-    known = {
-        word: int.from_bytes(blake2b(word.encode(), digest_size=4).digest(), "little") for word in set(words)
-    }
-    return np.array([known[word] for word in words], np.uint32) & np.uint32(0xFFFFFFF8)
+    return np.array([hash_of(word, 4) for word in words], np.uint32) & np.uint32(0xFFFFFFF8)
 
 
 def coded(text: str) -> Codes:
     """The first MAX_WORDS words of a text, each as a number, for `say_the_same`."""
     shown = _CONTRACTED.sub(" not", unicodedata.normalize("NFKC", text))
-    words: list[str] = []
-    marks: list[int] = []
-    end = 0
-    for found in _SPACED.finditer(shown):
-        # Punctuation is not compared, so that copies without it have the same words.
-        if not (bare := _SIGNS.sub("", found[0])):
-            continue
-        begins = not words or _SENTENCE_END.search(shown, end, found.start()) is not None
-        end = found.start() + 1
-        word = bare.casefold()
-        is_hard = word in _HARD_WORDS or any(sign.isdigit() for sign in word) or _UNSPACED.search(word)
-        is_name = not begins and bare[0].isupper()
-        words.append(word)
-        marks.append((_HARD if is_hard else _SOFT if is_name else 0) | (_BEGINS if begins else 0))
-        if len(words) == MAX_WORDS:
-            break
-    hard = [bool(mark & _HARD) for mark in marks]
-    beside = [before or after for before, after in zip([False, *hard[:-1]], [*hard[1:], False], strict=True)]
-    marks = [mark | _SOFT if is_beside else mark for mark, is_beside in zip(marks, beside, strict=True)]
-    return hashed(words) | np.array(marks, np.uint32)
+    codes: list[int] = []
+    begins = True
+    for word, space in _SPACED.findall(shown):
+        code, is_last = _code_of(word) if len(word) < _KNOWN_CHARS else _code_of.__wrapped__(word)
+        if code is not None:
+            codes.append(code & ~_SOFT | _BEGINS if begins else code)
+            if len(codes) == MAX_WORDS:
+                break
+            begins = False
+        begins = begins or is_last or space.count("\n") > 1
+    numbers = np.array(codes, np.uint32)
+    hard = (numbers & _HARD) != 0
+    numbers[1:][hard[:-1]] |= _SOFT
+    numbers[:-1][hard[1:]] |= _SOFT
+    return numbers
+
+
+@lru_cache(1 << 15)
+def _code_of(shown: str) -> tuple[int | None, bool]:
+    """The code of a word within a sentence, None if it has signs alone; whether a sentence may end after it.
+
+    Signs are not compared, so that copies without punctuation have the same words.
+    """
+    bare = _SIGNS.sub("", shown)
+    word = bare.casefold()
+    is_hard = word in _HARD_WORDS or any(sign.isdigit() for sign in word) or _UNSPACED.search(word)
+    mark = _HARD if is_hard else _SOFT if bare[:1].isupper() else 0
+    return hash_of(word, 4) & ~7 | mark if bare else None, _SENTENCE_END.search(shown) is not None
 
 
 def titles_agree(first: Codes, second: Codes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from models.readable_text import CJK, SOUTH_EAST_ASIA
@@ -40,6 +41,7 @@ _FORM = re.compile(
     rf"|(?={_LETTER}+\d|\d+{_LETTER}|[A-Za-z]+?{_CAMEL}){_W}++(?!\+\+)"
     rf"|{_W}++\+\+|[A-Za-z]{{1,2}}\#|(?<![\w.])\.[A-Za-z]{_W}++)(?![{_MARKS}])"
 )
+_UNSPACED = re.compile(r"\S+")
 # Letters and figures with spaces between.
 _SPACED = re.compile(r"(?<![\w.])[A-Z]{1,5}(?:[-./]?\d+)?(?: \d+(?:[-./]\d+)*)+(?!\w)")
 _BOUNDARY = re.compile(_CAMEL)
@@ -75,16 +77,29 @@ def forms(text: str) -> Forms:
     """Those of each kind in order."""
     found: list[Identifier] = []
     words: list[tuple[str, int, int]] = []
-    for match in _FORM.finditer(text):
-        word = match[0][:MAX_CHARS]
-        found += _identifiers_of(word, match.start())
-        words += _words_inside(word, match.start())
+    for unspaced in _UNSPACED.finditer(text):
+        at, run = unspaced.start(), unspaced[0]
+        if inside := _forms_of(run) if len(run) < MAX_CHARS else _forms_of.__wrapped__(run):
+            found += [one._replace(start=one.start + at, end=one.end + at) for one in inside.identifiers]
+            words += [(word, start + at, end + at) for word, start, end in inside.words]
     for match in _SPACED.finditer(text):
         found += _spaced(match[0][:MAX_CHARS], match.start())
     for match in _LINE_END.finditer(text):
         if before := _LAST_WORD.search(text, max(0, match.start() - MAX_CHARS), match.start()):
             words.append((before[0] + match[1], before.start(), match.end()))
     return Forms(found, words)
+
+
+@lru_cache(1 << 15)
+def _forms_of(run: str) -> Forms | None:
+    """Those in a run of characters without white space, None if there are none."""
+    found: list[Identifier] = []
+    words: list[tuple[str, int, int]] = []
+    for match in _FORM.finditer(run):
+        word = match[0][:MAX_CHARS]
+        found += _identifiers_of(word, match.start())
+        words += _words_inside(word, match.start())
+    return Forms(found, words) if found or words else None
 
 
 def has_words_inside(text: str) -> bool:

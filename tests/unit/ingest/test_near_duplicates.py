@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from docs.evidence.near_duplicates import EDITS, recognised
 from docs.evidence.other_statements import COPIES, OTHERS, folded
-from ingest.near_duplicates import PERMUTATIONS, NearDuplicates, signature, similarities
+from ingest.near_duplicates import PERMUTATIONS, NearDuplicates, are_copies, signature, similarities
 from models.document_tables import (
     band_table,
     group_table,
@@ -193,6 +193,13 @@ def test_the_same_text_under_another_title_is_another_document(kept: Kept) -> No
 def test_digits_of_one_number_may_be_separated(kept: Kept) -> None:
     assert kept.assign("a", f"{LONG} It costs 1,200 euros.") is None
     assert kept.assign("b", f"{LONG} It costs 1200 euros.") == "a"
+
+
+def test_a_form_of_nothing_but_blanks_has_a_signature() -> None:
+    form, longer = signature("____ " * 25), signature("____ " * 26)
+    assert form is not None
+    assert longer is not None
+    assert are_copies(form, longer)
 
 
 def test_edited_copies_are_recognised_and_other_texts_are_not() -> None:
